@@ -1,0 +1,29 @@
+"""Spec: the truth. A slow, typed, pure-Python reference for tensors and automatic differentiation.
+
+Read the chapters in the order of `CHAPTERS`; each imports only those before it.
+"""
+
+from spec import worlds as worlds  # floats and fractions register their rules when imported
+
+CHAPTERS = (
+    "scalar",
+    "worlds",
+    "shape",
+    "tensor",
+    "op",
+    "kinds",
+    "axes",
+    "labels",
+    "ops",
+    "dual",
+    "rounded",
+    "tape",
+    "rng",
+    "optim",
+    "naturals",
+    "protocol",
+    "session",
+    "train",
+    "show",
+)
+"""The reading order, which the house rules check: a chapter imports only earlier ones."""

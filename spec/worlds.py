@@ -1,0 +1,173 @@
+"""Chapter 2. The two worlds that need no library: floats and exact fractions.
+
+Floats are IEEE binary64 with its infinities and NaN, where Python's own functions would raise.
+Fractions are exact, and refuse what no fraction is; the laws of this book are tested in them.
+
+>>> from spec.scalar import divide, exp, log, sqrt
+>>> divide(1.0, 0.0), log(0.0), exp(1000.0)
+(inf, -inf, inf)
+>>> sqrt(Fraction(4, 9)), exp(Fraction(0))
+(Fraction(2, 3), Fraction(1, 1))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from spec.scalar import (
+    absolute,
+    divide,
+    equal,
+    exp,
+    is_nan,
+    is_zero,
+    kronecker,
+    less,
+    lift,
+    log,
+    maximum,
+    select,
+    sqrt,
+    square,
+    tanh,
+    zero_like,
+)
+
+
+@exp.register(float)
+def _exp(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+@log.register(float)
+def _log(x: float) -> float:
+    if x > 0:
+        return math.log(x)
+    return -math.inf if x == 0 else math.nan
+
+
+@sqrt.register(float)
+def _sqrt(x: float) -> float:
+    return math.nan if x < 0 else math.sqrt(x)
+
+
+tanh.register(float)(math.tanh)
+
+
+@divide.register(float)
+def _divide(x: float, y: float) -> float:
+    if y != 0 or math.isnan(x):
+        return x / y if y != 0 else math.nan
+    if x == 0:
+        return math.nan
+    return math.copysign(math.inf, x) * math.copysign(1.0, y)
+
+
+@maximum.register(float)
+def _maximum(x: float, y: float) -> float:
+    if math.isnan(x) or math.isnan(y):
+        return math.nan
+    return y if x < y else x
+
+
+@lift.register(float)
+def _lift(like: float, constant: Fraction) -> float:
+    return float(constant)
+
+
+def _exact_only(name: str, argument: int, result: int) -> Callable[[Fraction], Fraction]:
+    def rule(x: Fraction) -> Fraction:
+        if x == argument:
+            return Fraction(result)
+        raise ArithmeticError(
+            f"{name}({x}) is no fraction; the exact world accepts {name}({argument}) = {result}. "
+            "Choose another world, or stand-ins such as equivalence.worlds.opaque."
+        )
+
+    return rule
+
+
+exp.register(Fraction, int)(_exact_only("exp", 0, 1))
+log.register(Fraction, int)(_exact_only("log", 1, 0))
+tanh.register(Fraction, int)(_exact_only("tanh", 0, 0))
+
+
+@sqrt.register(Fraction, int)
+def _exact_root(x: Fraction) -> Fraction:
+    x = Fraction(x)
+    if x >= 0:
+        root = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
+        if root * root == x:
+            return root
+    raise ArithmeticError(
+        f"sqrt({x}) is no fraction; accepted in the exact world: squares of fractions."
+    )
+
+
+@divide.register(Fraction, int)
+def _exact_divide(x: Fraction, y: Fraction) -> Fraction:
+    return Fraction(x) / y
+
+
+@lift.register(Fraction, int)
+def _lift_exactly(like: Fraction, constant: Fraction) -> Fraction:
+    return constant
+
+
+@maximum.register(Fraction, int)
+def _exact_maximum(x: Fraction, y: Fraction) -> Fraction:
+    return y if x < y else x
+
+
+@kronecker.register(int)
+def _kronecker(i: int, j: int) -> int:
+    return int(i == j)
+
+
+_ORDERED = (float, Fraction, int)
+
+
+@square.register(*_ORDERED)
+def _square(x: Any) -> Any:
+    return x * x
+
+
+@absolute.register(*_ORDERED)
+def _absolute(x: Any) -> Any:
+    return abs(x)
+
+
+@zero_like.register(*_ORDERED)
+def _zero_like(x: Any) -> Any:
+    return type(x)(0)
+
+
+@less.register(*_ORDERED)
+def _less(x: Any, y: Any) -> bool:
+    return bool(x < y)
+
+
+@equal.register(*_ORDERED)
+def _equal(x: Any, y: Any) -> bool:
+    return bool(x == y)
+
+
+@is_zero.register(*_ORDERED)
+def _is_zero(x: Any, _: object) -> bool:
+    return bool(x == 0)
+
+
+@is_nan.register(float)
+def _is_nan(x: float, _: object) -> bool:
+    return x != x
+
+
+@select.register(bool)
+def _select(truth: bool, x: Any, y: Any) -> Any:
+    return x if truth else y
