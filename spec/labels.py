@@ -1,0 +1,39 @@
+"""Chapter 8. Labels: what the losses that read labels share.
+
+A label is the index of a class; a row whose label equals ignore_index takes no part in the loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spec.op import AnyTensor, Type, refuse
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def check_loss(name: str, x: Type, labels: Type, reduction: str) -> Type:
+    """Accept a matrix (C1), a label per row (C2) and a reduction (C4)."""
+    if len(x.shape) != 2:
+        raise refuse(f"{name} C1", "the first input is a matrix [N, C]", x)
+    if not labels.index or labels.shape != x.shape[:1]:
+        rule = f"the labels are integers of shape ({x.shape[0]},)"
+        raise refuse(f"{name} C2", rule, labels)
+    if reduction not in REDUCTIONS:
+        raise refuse(f"{name} C4", f"the reduction is one of {REDUCTIONS}", repr(reduction))
+    return Type(x.shape[:1] if reduction == "none" else ())
+
+
+def refuse_labels(name: str, x: AnyTensor, labels: AnyTensor, ignore_index: int) -> None:
+    """Refuse a label that is neither a class nor ignored (C3)."""
+    for label in labels.data:
+        if label != ignore_index and not 0 <= label < x.shape[1]:
+            rule = f"every label lies in [0, {x.shape[1]}) or equals ignore_index {ignore_index}"
+            raise refuse(f"{name} C3", rule, label)
+
+
+def count_labels(labels: AnyTensor, ignore_index: int) -> Any:
+    """Count the rows that are not ignored; rows of a symbolic number are all counted."""
+    if not isinstance(labels.shape[0], int):
+        return labels.shape[0]
+    return sum(label != ignore_index for label in labels.data)

@@ -1,0 +1,167 @@
+"""Chapter 5. What an operation is.
+
+An `Op` is a record: a rule for types, a value, and one derivative from which forward and reverse
+mode are both read.
+Which derivative a page states depends on its kind:
+
+=========== =============================== ========================= ==========================
+kind        the page states                 JVP                       VJP
+=========== =============================== ========================= ==========================
+pointwise   a scalar function, its partials sum of partial * tangent  partial * cotangent
+linear      the map and its transpose       the map                   the transpose
+bilinear    the map, a transpose per slot   f(x', y) + f(x, y')       two transposes
+composite   a program over earlier pages    through the program       through the program
+irregular   both maps, by a named choice    explicit                  explicit
+=========== =============================== ========================= ==========================
+
+A tangent is a direction of an input; a cotangent is a direction of the result.
+Index inputs (labels, positions) are integers: they have neither, and None stands in their place.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from spec.scalar import zero_like
+from spec.shape import Shape
+from spec.tensor import Nested, Tensor, zip_map
+
+AnyTensor = Tensor[Any, *tuple[Any, ...]]
+"""A tensor whose shape is known only at run time."""
+
+Kind = Literal["pointwise", "linear", "bilinear", "composite", "irregular"]
+Jvp = Callable[..., AnyTensor]
+Vjp = Callable[..., "tuple[AnyTensor | None, ...]"]
+
+
+class Rejected(ValueError):
+    """The caller broke a rule; the message names it, what came, and what would be accepted."""
+
+
+class Impossible(RuntimeError):
+    """A state that no input can cause: a defect of this library, please report it."""
+
+
+@dataclass(frozen=True)
+class Type:
+    """What the type rules know of a tensor: its shape, and whether its entries are indices."""
+
+    shape: Shape
+    index: bool = False
+
+    def __str__(self) -> str:
+        """Show as ``real[2,3]`` or ``index[4]``."""
+        return f"{'index' if self.index else 'real'}[{','.join(map(str, self.shape))}]"
+
+
+def type_of(tensor: AnyTensor, index: bool = False) -> Type:
+    """Read the type off a tensor; index says that its entries are integers used as indices."""
+    return Type(tuple(tensor.shape), index)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One row about the edge of an op's domain, judged by equality or set membership.
+
+    inputs are nested lists of floats (or ints at index positions).
+    allowed lists every acceptable result as nested lists; with a cotangent, every acceptable tuple
+    of gradients, None at index inputs.
+    source says who decided: the IEEE 754 standard, or a CHOICE of ours.
+    """
+
+    inputs: tuple[Nested, ...]
+    allowed: tuple[Nested, ...]
+    source: Literal["IEEE", "CHOICE"]
+    why: str
+    cotangent: Nested | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operation: its name, its kind, its rule for types, its value and its two derivatives.
+
+    jvp(inputs, tangents, **attributes) returns the tangent of the result;
+    vjp(inputs, cotangent, **attributes) returns one cotangent per input.
+    refuse_indices(*inputs, **attributes) raises Rejected where an index is out of its range.
+    """
+
+    name: str
+    kind: Kind
+    type_rule: Callable[..., Type]
+    value: Callable[..., Any]
+    jvp: Jvp
+    vjp: Vjp
+    index_inputs: tuple[int, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    program: Callable[..., Any] | None = None
+    refuse_indices: Callable[..., None] | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the tensor inputs, in order."""
+        rule = inspect.signature(self.value)
+        return tuple(n for n, p in rule.parameters.items() if p.kind is not p.KEYWORD_ONLY)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The keyword attributes with their defaults (inspect.Parameter.empty: required)."""
+        rule = inspect.signature(self.value)
+        return {n: p.default for n, p in rule.parameters.items() if p.kind is p.KEYWORD_ONLY}
+
+    def check(self, *inputs: AnyTensor, **attributes: Any) -> Type:
+        """Return the type of the result, or raise Rejected with the label of the broken rule."""
+        self._check_call(len(inputs), attributes)
+        types = [type_of(x, index=k in self.index_inputs) for k, x in enumerate(inputs)]
+        result = self.type_rule(*types, **attributes)
+        if self.refuse_indices is not None:
+            self.refuse_indices(*inputs, **attributes)
+        return result
+
+    def __call__(self, *inputs: AnyTensor, **attributes: Any) -> AnyTensor:
+        """Check types and indices, then compute the value."""
+        self.check(*inputs, **attributes)
+        result: AnyTensor = self.value(*inputs, **attributes)
+        return result
+
+    def _check_call(self, count: int, attributes: Mapping[str, Any]) -> None:
+        if count != len(self.inputs):
+            raise Rejected(
+                f"{self.name}: takes {len(self.inputs)} inputs "
+                f"({', '.join(self.inputs)}), got {count}"
+            )
+        known = self.attributes
+        for name in attributes:
+            if name not in known:
+                accepted = ", ".join(known) or "none"
+                raise Rejected(f"{self.name}: no attribute {name!r}; accepted: {accepted}")
+        missing = [
+            n for n, d in known.items() if d is inspect.Parameter.empty and n not in attributes
+        ]
+        if missing:
+            raise Rejected(f"{self.name}: the attribute {missing[0]!r} is required")
+
+
+def refuse(label: str, rule: str, came: object) -> Rejected:
+    """Build a refusal: the label of the constraint, the rule, and what came instead.
+
+    >>> print(refuse("matmul C2", "the inner extents are equal", "3 and 4"))
+    matmul C2: the inner extents are equal; got 3 and 4
+    """
+    return Rejected(f"{label}: {rule}; got {came}")
+
+
+def plus(x: AnyTensor | None, y: AnyTensor | None) -> AnyTensor | None:
+    """Add two tensors of one shape; None stands for zero."""
+    if x is None or y is None:
+        return y if x is None else x
+    return zip_map(operator.add, x, y)
+
+
+def zeros_like(x: AnyTensor) -> AnyTensor:
+    """Return the zero of x's space: the same shape, the zero of the same world."""
+    return x.map(zero_like)

@@ -1,0 +1,63 @@
+"""Chapter 9. The operations, one page each.
+
+`OPS` is the table, in reading order: pointwise, moving and adding, products, programs over these.
+"""
+
+from __future__ import annotations
+
+from spec.op import Op
+from spec.ops.add import op as _add
+from spec.ops.broadcast_to import op as _broadcast_to
+from spec.ops.cross_entropy import op as _cross_entropy
+from spec.ops.detach import op as _detach
+from spec.ops.div import op as _div
+from spec.ops.exp import op as _exp
+from spec.ops.layer_norm import op as _layer_norm
+from spec.ops.linear import op as _linear
+from spec.ops.log import op as _log
+from spec.ops.log_softmax import op as _log_softmax
+from spec.ops.matmul import op as _matmul
+from spec.ops.max import op as _max
+from spec.ops.mul import op as _mul
+from spec.ops.nll_loss import op as _nll_loss
+from spec.ops.permute import op as _permute
+from spec.ops.relu import op as _relu
+from spec.ops.reshape import op as _reshape
+from spec.ops.softmax import op as _softmax
+from spec.ops.sqrt import op as _sqrt
+from spec.ops.square import op as _square
+from spec.ops.sub import op as _sub
+from spec.ops.sum import op as _sum
+from spec.ops.take import op as _take
+from spec.ops.tanh import op as _tanh
+
+OPS: dict[str, Op] = {
+    op.name: op
+    for op in (
+        _add,
+        _sub,
+        _mul,
+        _div,
+        _square,
+        _sqrt,
+        _exp,
+        _log,
+        _tanh,
+        _relu,
+        _sum,
+        _broadcast_to,
+        _reshape,
+        _permute,
+        _take,
+        _detach,
+        _max,
+        _matmul,
+        _linear,
+        _log_softmax,
+        _softmax,
+        _layer_norm,
+        _nll_loss,
+        _cross_entropy,
+    )
+}
+"""Every operation of the book by its name, in reading order."""

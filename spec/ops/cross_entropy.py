@@ -1,0 +1,115 @@
+"""Score logits against labels: the negative log-probability of each label.
+
+    z[i] = -log_softmax(x)[i, labels[i]]                            (reduction = "none")
+
+C1  the logits are a matrix [N, C].
+C2  the labels are integers of shape (N,).
+C3  every label lies in [0, C) or equals ignore_index.
+C4  the reduction is "mean", "sum" or "none".
+C5  label_smoothing lies in [0, 1].
+
+With label_smoothing s the loss is (1 - s) times the above plus s times its mean over all labels.
+Ignored rows and the reductions are those of `nll_loss`.
+
+Reference: PyTorch's cross_entropy without class weights; Szegedy et al., 2016, for the smoothing.
+
+>>> from spec.tensor import tensor
+>>> op(tensor([[0.0, -1000.0], [-3000.0, 0.0]]), tensor([1, 0]))
+Tensor(2000.0)
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from spec.kinds import composite
+from spec.labels import check_loss, refuse_labels
+from spec.op import AnyTensor, Edge, Type, refuse
+from spec.ops.add import op as add
+from spec.ops.log_softmax import op as log_softmax
+from spec.ops.mul import op as mul
+from spec.ops.nll_loss import op as nll_loss
+
+
+def type_rule(
+    logits: Type,
+    labels: Type,
+    *,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> Type:
+    """Accept a matrix and a label per row (C1, C2, C4) and a smoothing (C5)."""
+    del ignore_index
+    if not 0 <= label_smoothing <= 1:
+        raise refuse("cross_entropy C5", "label_smoothing lies in [0, 1]", label_smoothing)
+    return check_loss("cross_entropy", logits, labels, reduction)
+
+
+def refuse_indices(x: AnyTensor, labels: AnyTensor, *, ignore_index: int = -100, **_: Any) -> None:
+    """Refuse a label that is neither a class nor ignored (C3)."""
+    refuse_labels("cross_entropy", x, labels, ignore_index)
+
+
+def program(
+    ops: Any,
+    logits: Any,
+    labels: AnyTensor,
+    *,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> Any:
+    """Take log-probabilities and read off the labels; smoothing reads off every label."""
+    log_probabilities = ops.log_softmax(logits, axis=1)
+
+    def loss(of: AnyTensor) -> Any:
+        return ops.nll_loss(log_probabilities, of, ignore_index=ignore_index, reduction=reduction)
+
+    def every(k: int) -> AnyTensor:
+        return labels.map(lambda label: label if label == ignore_index else k)
+
+    exact = loss(labels)
+    classes = logits.shape[1]
+    if label_smoothing == 0 or classes == 0:
+        return exact
+    smooth = loss(every(0))
+    for k in range(1, classes):
+        smooth = ops.add(smooth, loss(every(k)))
+    part = Fraction(label_smoothing)
+    kept = ops.mul(exact, ops.constant(1 - part, exact.shape, like=exact))
+    return ops.add(kept, ops.mul(smooth, ops.constant(part / classes, exact.shape, like=exact)))
+
+
+EDGES = (
+    Edge(([[1.0, 2.0]], [-100]), (0.0,), "CHOICE", "all ignored: the mean loss is 0"),
+    Edge(
+        ([[1.0, 2.0]], [-100]),
+        (([[0.0, 0.0]], None),),
+        "CHOICE",
+        "all ignored: nothing to learn",
+        cotangent=1.0,
+    ),
+    Edge(([[5.0]], [0]), (0.0, -0.0), "IEEE", "one class is certain"),
+    Edge(
+        ([[5.0]], [0]),
+        (([[0.0]], None), ([[-0.0]], None)),
+        "IEEE",
+        "one class, no gradient",
+        cotangent=1.0,
+    ),
+    Edge(([[0.0, -math.inf]], [0]), (0.0, -0.0), "IEEE", "an impossible class costs nothing"),
+)
+
+op = composite(
+    "cross_entropy",
+    type_rule,
+    program,
+    (log_softmax, nll_loss, add, mul),
+    index_inputs=(1,),
+    refuse_indices=refuse_indices,
+    edges=EDGES,
+)
+value = op.value

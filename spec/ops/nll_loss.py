@@ -1,0 +1,116 @@
+"""Read off the negative log-probability of each row's label.
+
+    z[i] = -x[i, labels[i]]                 (reduction = "none")
+
+C1  the log-probabilities are a matrix [N, C].
+C2  the labels are integers of shape (N,).
+C3  every label lies in [0, C) or equals ignore_index.
+C4  the reduction is "mean", "sum" or "none".
+
+A row whose label is ignore_index counts as 0 and receives nothing.
+"mean" divides by the number of rows that are not ignored; with no such row, loss and gradient are 0
+(CHOICE; PyTorch gives NaN).
+The cotangent of reduction "none" is per row.
+
+Reference: PyTorch's nll_loss without class weights.
+
+>>> from spec.tensor import tensor
+>>> op(tensor([[-1.0, -2.0], [-3.0, -5.0]]), tensor([1, 0]), reduction="sum")
+Tensor(5.0)
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+from spec.kinds import linear
+from spec.labels import check_loss, count_labels, refuse_labels
+from spec.op import AnyTensor, Edge, Type
+from spec.scalar import divide, kronecker, sum_over, zero_like
+from spec.shape import Shape
+from spec.tensor import Tensor, tabulate
+
+A = TypeVar("A")
+
+
+def type_rule(
+    log_probabilities: Type, labels: Type, *, ignore_index: int = -100, reduction: str = "mean"
+) -> Type:
+    """Accept a matrix and a label per row (C1, C2, C4)."""
+    del ignore_index
+    return check_loss("nll_loss", log_probabilities, labels, reduction)
+
+
+def refuse_indices(x: AnyTensor, labels: AnyTensor, *, ignore_index: int = -100, **_: Any) -> None:
+    """Refuse a label that is neither a class nor ignored (C3)."""
+    refuse_labels("nll_loss", x, labels, ignore_index)
+
+
+def value(
+    log_probabilities: Tensor[A, Any, Any],
+    labels: Tensor[int, Any],
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor[A, *tuple[Any, ...]]:
+    """Read off the negative log-probability of each label, then reduce."""
+
+    def row(i: Any) -> Any:
+        if labels[i] == ignore_index:
+            return zero_like(log_probabilities[i, 0])
+        return -cast("Any", log_probabilities[i, labels[i]])
+
+    if reduction == "none":
+        return tabulate(labels.shape, row)
+    total, count = sum_over(labels.shape[0], row), count_labels(labels, ignore_index)
+    return tabulate((), lambda: total if reduction == "sum" or count == 0 else divide(total, count))
+
+
+def transpose(
+    cotangent: AnyTensor,
+    shape: Shape,
+    labels: AnyTensor,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> AnyTensor:
+    """Send each row's cotangent, negated and divided by the count, to the row's label."""
+    count = count_labels(labels, ignore_index)
+
+    def entry(i: Any, k: Any) -> Any:
+        share = cotangent[i] if reduction == "none" else cotangent[()]
+        if labels[i] == ignore_index:
+            return zero_like(share)
+        share = divide(share, count) if reduction == "mean" else share
+        return -kronecker(labels[i], k) * share
+
+    return tabulate(shape, entry)
+
+
+EDGES = (
+    Edge(([[-1.0, -2.0]], [-100]), (0.0,), "CHOICE", "all ignored: the mean loss is 0"),
+    Edge(
+        ([[-1.0, -2.0]], [-100]),
+        (([[0.0, 0.0]], None),),
+        "CHOICE",
+        "all ignored: nothing to learn",
+        cotangent=1.0,
+    ),
+    Edge(
+        ([[-1.0, -2.0], [-4.0, -8.0]], [1, -100]),
+        ([2.0, 0.0],),
+        "CHOICE",
+        "an ignored row counts as 0",
+        attributes={"reduction": "none"},
+    ),
+)
+
+op = linear(
+    "nll_loss",
+    type_rule,
+    value,
+    transpose,
+    index_inputs=(1,),
+    refuse_indices=refuse_indices,
+    edges=EDGES,
+)

@@ -1,0 +1,104 @@
+"""Select entries along one axis by their positions.
+
+    z[i, j, k] = x[i, indices[j], k]        (axis = 1; indices may have any rank)
+
+C1  the axis lies in [-rank, rank).
+C2  the indices are integers.
+C3  every index lies in [0, extent of the axis); there is no counting from the back.
+
+The transpose scatters: an entry selected twice receives both cotangents, added in index order.
+
+Reference: NumPy's take, without its modes.
+
+>>> from spec.tensor import tensor
+>>> op(tensor([10, 20, 30]), tensor([2, 0, 2]), axis=0)
+Tensor([30, 10, 30])
+>>> op.vjp((tensor([10, 20, 30]), tensor([2, 0, 2])), tensor([1, 2, 3]), axis=0)
+(Tensor([2, 0, 4]), None)
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from spec.axes import check_axis
+from spec.kinds import linear
+from spec.op import AnyTensor, Edge, Type, refuse
+from spec.scalar import kronecker, sum_over
+from spec.shape import Shape
+from spec.tensor import Tensor, tabulate
+
+A = TypeVar("A")
+
+
+def type_rule(x: Type, indices: Type, *, axis: int) -> Type:
+    """Accept an axis of x (C1) and integer indices (C2)."""
+    at = check_axis("take C1", x, axis)
+    if not indices.index:
+        raise refuse("take C2", "the indices are integers", indices)
+    return Type(x.shape[:at] + indices.shape + x.shape[at + 1 :])
+
+
+def refuse_indices(x: AnyTensor, indices: AnyTensor, *, axis: int) -> None:
+    """Refuse an index outside the axis (C3)."""
+    extent = x.shape[axis]
+    for index in indices.data:
+        if not 0 <= index < extent:
+            raise refuse("take C3", f"every index lies in [0, {extent})", index)
+
+
+def value(
+    x: Tensor[A, *tuple[Any, ...]], indices: Tensor[int, *tuple[Any, ...]], *, axis: int
+) -> Tensor[A, *tuple[Any, ...]]:
+    """Read x at the selected positions of the axis."""
+    at, rank = axis % x.rank, indices.rank
+    target = x.shape[:at] + indices.shape + x.shape[at + 1 :]
+
+    def entry(*i: Any) -> A:
+        return x[(*i[:at], indices[i[at : at + rank]], *i[at + rank :])]
+
+    return tabulate(target, entry)
+
+
+def transpose(cotangent: AnyTensor, shape: Shape, indices: AnyTensor, *, axis: int) -> AnyTensor:
+    """Add up, at each position, the cotangents of the entries that were read from it."""
+    at = axis % len(shape)
+
+    def entry(*i: Any) -> Any:
+        def share(*j: Any) -> Any:
+            return kronecker(indices[j], i[at]) * cotangent[(*i[:at], *j, *i[at + 1 :])]
+
+        return sum_over(tuple(indices.shape), share)
+
+    return tabulate(shape, entry)
+
+
+EDGES = (
+    Edge(([1.0, 2.0], []), ([],), "IEEE", "nothing selected", attributes={"axis": 0}),
+    Edge(
+        ([1.0, 2.0], []),
+        (([0.0, 0.0], None),),
+        "IEEE",
+        "what nothing reads has no effect",
+        cotangent=[],
+        attributes={"axis": 0},
+    ),
+    Edge(
+        ([1.0, 2.0], [1, 1, 1]),
+        (([0.0, 7.0], None),),
+        "CHOICE",
+        "repeated indices accumulate",
+        cotangent=[1.0, 2.0, 4.0],
+        attributes={"axis": 0},
+    ),
+)
+
+op = linear(
+    "take",
+    type_rule,
+    value,
+    transpose,
+    index_inputs=(1,),
+    refuse_indices=refuse_indices,
+    edges=EDGES,
+)
