@@ -1,0 +1,281 @@
+"""Chapter 11. Rounded numbers: executable binary32, bfloat16 and binary16.
+
+A `Rounded` is an exact number that its format can represent; every operation forms the exact result
+and rounds it once, to nearest, ties to even.
+Nothing here is emulated with wider floats: sums, products, quotients and roots are rounded from
+exact fractions, and exp, log and tanh from 40 decimal digits.
+So what this world computes is what the standard says, and a kernel can be laid beside it.
+
+>>> one_third = Rounded(BF16, Fraction(1, 3))
+>>> one_third, one_third + one_third + one_third
+(Rounded(bf16, 0.333984375), Rounded(bf16, 1.0))
+>>> Rounded(FP16, 60000) + 60000
+Rounded(fp16, inf)
+
+Assumed: 40 digits decide the rounding of exp, log and tanh; a case that needs more would need a
+result within 1e-38 relative of a midpoint.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from spec.scalar import (
+    Unary,
+    absolute,
+    divide,
+    equal,
+    exp,
+    is_nan,
+    is_zero,
+    less,
+    lift,
+    log,
+    maximum,
+    sqrt,
+    square,
+    tanh,
+    zero_like,
+)
+
+Number = Fraction | float
+"""An exact number, or one of the floats inf, -inf, nan, -0.0."""
+
+DIGITS = decimal.Context(prec=40, Emin=-9_999_999, Emax=9_999_999)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format of IEEE 754's kind.
+
+    precision counts the significand's bits, the hidden one included; max_exponent is the exponent
+    of the largest finite number.
+    """
+
+    name: str
+    precision: int
+    max_exponent: int
+
+    @property
+    def unit_roundoff(self) -> Fraction:
+        """The largest relative error of one rounding to nearest: 2^-precision."""
+        return Fraction(1, 2**self.precision)
+
+    @property
+    def smallest_exponent(self) -> int:
+        """The exponent of the last bit of every subnormal."""
+        return 2 - self.max_exponent - self.precision
+
+    def round(self, x: Number) -> Number:
+        """Return the nearest number of the format, ties to even; beyond the largest, an infinity.
+
+        >>> BINARY32.round(Fraction(1, 10)) == Fraction(13421773, 2**27)
+        True
+        """
+        if isinstance(x, float):
+            return x
+        if x == 0:
+            return Fraction(0)
+        magnitude = abs(x)
+        exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+        if magnitude < _power(exponent):
+            exponent -= 1
+        last = _power(max(exponent - self.precision + 1, self.smallest_exponent))
+        rounded = round(magnitude / last) * last
+        if rounded >= _power(self.max_exponent + 1):
+            return math.copysign(math.inf, x)
+        if rounded == 0:
+            return math.copysign(0.0, x) if x < 0 else Fraction(0)
+        return rounded if x > 0 else -rounded
+
+
+BINARY32 = Format("fp32", 24, 127)
+BF16 = Format("bf16", 8, 127)
+FP16 = Format("fp16", 11, 15)
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(2) ** exponent
+
+
+class Rounded:
+    """A number of a format; constants that meet it are rounded into the format first."""
+
+    __slots__ = ("format", "number")
+
+    def __init__(self, format: Format, number: Number | int) -> None:
+        """Round a number into the format."""
+        exact = number if isinstance(number, float) and _special(number) else Fraction(number)
+        self.format = format
+        self.number = format.round(exact)
+
+    def __add__(self, other: Any) -> Rounded:
+        """Add exactly, round once."""
+        return _binary(self, other, lambda a, b: a + b)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Rounded:
+        """Subtract exactly, round once."""
+        return _binary(self, other, lambda a, b: a - b)
+
+    def __rsub__(self, other: Any) -> Rounded:
+        """Subtract exactly, round once."""
+        return _binary(self, other, lambda a, b: b - a)
+
+    def __mul__(self, other: Any) -> Rounded:
+        """Multiply exactly, round once."""
+        return _binary(self, other, lambda a, b: a * b)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Rounded:
+        """Change the sign, exactly."""
+        negated = -0.0 if self.number == 0 and not _negative(self) else -self.number
+        return Rounded(self.format, Fraction(0) if _negative(self) and negated == 0 else negated)
+
+    def __float__(self) -> float:
+        """Return the number as binary64, exactly."""
+        return float(self.number)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare as IEEE does: NaN differs from itself, and the zeros are equal."""
+        if not isinstance(other, Rounded):
+            return NotImplemented
+        return self.format == other.format and self.number == other.number
+
+    def __hash__(self) -> int:
+        """Hash format and number, as equality compares them."""
+        return hash((self.format, self.number))
+
+    def __repr__(self) -> str:
+        """Show the format and the number."""
+        return f"Rounded({self.format.name}, {float(self)!r})"
+
+
+def _special(x: float) -> bool:
+    return math.isinf(x) or math.isnan(x) or (x == 0 and math.copysign(1.0, x) < 0)
+
+
+def _negative(x: Rounded) -> bool:
+    return isinstance(x.number, float) and math.copysign(1.0, x.number) < 0
+
+
+def _number(x: Any, format: Format) -> Number:
+    return x.number if isinstance(x, Rounded) else Rounded(format, x).number
+
+
+def _binary(x: Any, y: Any, operate: Callable[[Any, Any], Any]) -> Rounded:
+    format = x.format if isinstance(x, Rounded) else y.format
+    a, b = _number(x, format), _number(y, format)
+    if isinstance(a, float) or isinstance(b, float):
+        # An operand is special, and special results of binary64 are those of any format.
+        special = operate(float(a), float(b))
+        return Rounded(format, special if _special(special) else Fraction(special))
+    return Rounded(format, operate(a, b))
+
+
+@divide.register(Rounded)
+def _divide(x: Any, y: Any) -> Rounded:
+    def quotient(a: Any, b: Any) -> Any:
+        return divide(float(a), 0.0) if b == 0 else divide(a, b)
+
+    return _binary(x, y, quotient)
+
+
+@maximum.register(Rounded)
+def _maximum(x: Any, y: Any) -> Rounded:
+    return _binary(x, y, maximum)
+
+
+def _unary(rule: Unary, in_decimal: Callable[[decimal.Decimal], decimal.Decimal]) -> None:
+    @rule.register(Rounded)
+    def rounded(x: Rounded) -> Rounded:  # pyright: ignore[reportUnusedFunction]
+        plain = rule(float(x.number))
+        # An infinity at a finite argument is only binary64's overflow; zero is only its underflow.
+        if isinstance(x.number, float) or x.number == 0 or math.isnan(plain):
+            return Rounded(x.format, plain)
+        with decimal.localcontext(DIGITS):
+            digits = decimal.Decimal(x.number.numerator) / x.number.denominator
+            return Rounded(x.format, _to_fraction(in_decimal(digits)))
+
+
+def _to_fraction(x: decimal.Decimal) -> Fraction:
+    """Convert exactly, or to a stand-in that every format rounds alike where it is astronomical."""
+    if x.is_zero() or x.adjusted() < -400:
+        return Fraction(0)
+    if x.adjusted() > 400:
+        return Fraction(10) ** 400 * (1 if x > 0 else -1)
+    return Fraction(x)
+
+
+def _decimal_tanh(x: decimal.Decimal) -> decimal.Decimal:
+    """Return 1 - 2 / (e^2x + 1) with the digits that its cancellation near 0 costs."""
+    with decimal.localcontext() as context:
+        context.prec += max(0, -2 * x.adjusted())
+        power = (2 * x).exp()
+        return (power - 1) / (power + 1)
+
+
+_unary(exp, lambda x: x.exp())
+_unary(log, lambda x: x.ln())
+_unary(tanh, _decimal_tanh)
+
+
+@sqrt.register(Rounded)
+def _sqrt(x: Rounded) -> Rounded:
+    if isinstance(x.number, float) or x.number <= 0:
+        return Rounded(x.format, sqrt(float(x.number)))
+    # 2^(2k) times the number has an integer root with more bits than the format keeps; the root's
+    # sticky last bit tells an exact root from one that lies above it.
+    scaled = x.number * 4 ** (x.format.precision + 200)
+    root = math.isqrt(scaled.numerator // scaled.denominator)
+    sticky = 0 if root * root == scaled else Fraction(1, 2)
+    return Rounded(x.format, (root + sticky) / 2 ** (x.format.precision + 200))
+
+
+@square.register(Rounded)
+def _square(x: Rounded) -> Rounded:
+    return x * x
+
+
+@absolute.register(Rounded)
+def _absolute(x: Rounded) -> Rounded:
+    return -x if x.number < 0 or _negative(x) else x
+
+
+@zero_like.register(Rounded)
+def _zero_like(x: Rounded) -> Rounded:
+    return Rounded(x.format, 0)
+
+
+@lift.register(Rounded)
+def _lift(like: Rounded, constant: Fraction) -> Rounded:
+    return Rounded(like.format, constant)
+
+
+@less.register(Rounded)
+def _less(x: Any, y: Any) -> bool:
+    format = x.format if isinstance(x, Rounded) else y.format
+    return _number(x, format) < _number(y, format)
+
+
+@equal.register(Rounded)
+def _equal(x: Any, y: Any) -> bool:
+    format = x.format if isinstance(x, Rounded) else y.format
+    return _number(x, format) == _number(y, format)
+
+
+@is_zero.register(Rounded)
+def _is_zero(x: Rounded, _: object) -> bool:
+    return x.number == 0
+
+
+@is_nan.register(Rounded)
+def _is_nan(x: Rounded, _: object) -> bool:
+    return x.number != x.number
