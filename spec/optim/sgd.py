@@ -1,0 +1,97 @@
+"""Stochastic gradient descent, with momentum, dampening, Nesterov's form and weight decay.
+
+    g = g + weight_decay * p
+    b = momentum * b + (1 - dampening) * g      (the first time, b = g)
+    d = g + momentum * b    if nesterov, else b (without momentum, d = g)
+    p = p - lr * d
+
+C1  lr, momentum and weight_decay are finite and >= 0, and dampening is finite.
+C2  nesterov needs momentum > 0 and dampening = 0.
+
+Reference: PyTorch's torch.optim.SGD.
+
+>>> from spec.tensor import tensor
+>>> update(tensor([1.0]), tensor([2.0]), init(), Sgd(lr=0.25))[0]
+Tensor([0.5])
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from spec.op import AnyTensor, refuse
+from spec.scalar import lift
+from spec.tensor import zip_map
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """The hyper-parameters; every float is taken as the exact number that it is."""
+
+    lr: float
+    momentum: float = 0.0
+    dampening: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what breaks C1 or C2."""
+        for name in ("lr", "momentum", "weight_decay"):
+            number = getattr(self, name)
+            if not 0 <= number < math.inf:
+                raise refuse("sgd C1", f"{name} is finite and >= 0", number)
+        if not math.isfinite(self.dampening):
+            raise refuse("sgd C1", "dampening is finite", self.dampening)
+        if self.nesterov and (self.momentum <= 0 or self.dampening != 0):
+            rule = "nesterov needs momentum > 0 and dampening = 0"
+            raise refuse("sgd C2", rule, f"momentum {self.momentum}, dampening {self.dampening}")
+
+
+@dataclass(frozen=True)
+class State:
+    """What is remembered between steps: the momentum buffer, None before the first step."""
+
+    momentum_buffer: AnyTensor | None = None
+
+
+def init() -> State:
+    """Return the state before the first step."""
+    return State()
+
+
+def update(
+    parameter: AnyTensor, gradient: AnyTensor, state: State, hyper: Sgd
+) -> tuple[AnyTensor, State]:
+    """Return the parameter and the state after one step; all tensors share one shape."""
+    direction = gradient
+    if hyper.weight_decay:
+        direction = _axpy(hyper.weight_decay, parameter, gradient)
+    if hyper.momentum:
+        buffer = direction
+        if state.momentum_buffer is not None:
+            buffer = _blend(state.momentum_buffer, direction, hyper)
+        state = State(buffer)
+        direction = _axpy(hyper.momentum, buffer, direction) if hyper.nesterov else buffer
+    return _axpy(-hyper.lr, direction, parameter), state
+
+
+def _axpy(factor: float, x: AnyTensor, y: AnyTensor) -> AnyTensor:
+    """Return factor * x + y."""
+    exact = Fraction(factor)
+
+    def entry(a: Any, b: Any) -> Any:
+        return lift(a, exact) * a + b
+
+    return zip_map(entry, x, y)
+
+
+def _blend(buffer: AnyTensor, direction: AnyTensor, hyper: Sgd) -> AnyTensor:
+    kept, added = Fraction(hyper.momentum), 1 - Fraction(hyper.dampening)
+
+    def entry(b: Any, g: Any) -> Any:
+        return lift(b, kept) * b + lift(g, added) * g
+
+    return zip_map(entry, buffer, direction)

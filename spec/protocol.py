@@ -1,0 +1,144 @@
+"""What a program may ask of the session it runs in: one method per operation.
+
+Written by tools/generate_protocols.py from the pages in spec/ops; do not edit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+R = TypeVar("R")
+
+
+class Ops(ABC, Generic[R]):
+    """The operations on refs of type R; a session supplies `apply`, and each op is a method."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> R:
+        """Apply the op of this name to refs and return the ref of its result."""
+
+    def add(self, x: R, y: R) -> R:
+        """Add two tensors entry by entry."""
+        return self.apply("add", (x, y), {})
+
+    def sub(self, x: R, y: R) -> R:
+        """Subtract two tensors entry by entry."""
+        return self.apply("sub", (x, y), {})
+
+    def mul(self, x: R, y: R) -> R:
+        """Multiply two tensors entry by entry."""
+        return self.apply("mul", (x, y), {})
+
+    def div(self, x: R, y: R) -> R:
+        """Divide two tensors entry by entry."""
+        return self.apply("div", (x, y), {})
+
+    def square(self, x: R) -> R:
+        """Square a tensor entry by entry."""
+        return self.apply("square", (x,), {})
+
+    def sqrt(self, x: R) -> R:
+        """Take the square root of each entry."""
+        return self.apply("sqrt", (x,), {})
+
+    def exp(self, x: R) -> R:
+        """Raise e to the power of each entry."""
+        return self.apply("exp", (x,), {})
+
+    def log(self, x: R) -> R:
+        """Take the natural logarithm of each entry."""
+        return self.apply("log", (x,), {})
+
+    def tanh(self, x: R) -> R:
+        """Take the hyperbolic tangent of each entry."""
+        return self.apply("tanh", (x,), {})
+
+    def relu(self, x: R) -> R:
+        """Keep each positive entry and replace the others by zero."""
+        return self.apply("relu", (x,), {})
+
+    def sum(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Add the entries of a tensor along some axes."""
+        return self.apply("sum", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def broadcast_to(self, x: R, *, shape: tuple[int, ...]) -> R:
+        """Repeat a tensor along axes of extent 1, and along new axes in front."""
+        return self.apply("broadcast_to", (x,), {"shape": shape})
+
+    def reshape(self, x: R, *, shape: tuple[int, ...]) -> R:
+        """Read the same entries, in row-major order, under another shape."""
+        return self.apply("reshape", (x,), {"shape": shape})
+
+    def permute(self, x: R, *, axes: tuple[int, ...]) -> R:
+        """Reorder the axes of a tensor."""
+        return self.apply("permute", (x,), {"axes": axes})
+
+    def take(self, x: R, indices: Any, *, axis: int) -> R:
+        """Select entries along one axis by their positions."""
+        return self.apply("take", (x, indices), {"axis": axis})
+
+    def detach(self, x: R) -> R:
+        """Pass a value on and let no derivative through."""
+        return self.apply("detach", (x,), {})
+
+    def max(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Take the largest entry along some axes."""
+        return self.apply("max", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def matmul(self, x: R, y: R) -> R:
+        """Multiply two matrices."""
+        return self.apply("matmul", (x, y), {})
+
+    def linear(self, x: R, w: R, b: R) -> R:
+        """Apply a matrix of weights and a bias to the last axis."""
+        return self.apply("linear", (x, w, b), {})
+
+    def log_softmax(self, x: R, *, axis: int = -1) -> R:
+        """Take the logarithm of the softmax along one axis."""
+        return self.apply("log_softmax", (x,), {"axis": axis})
+
+    def softmax(self, x: R, *, axis: int = -1) -> R:
+        """Turn scores into probabilities along one axis."""
+        return self.apply("softmax", (x,), {"axis": axis})
+
+    def layer_norm(self, x: R, gamma: R, beta: R, *, eps: float = 1e-05) -> R:
+        """Normalize the last axis to mean 0 and variance 1, then scale and shift it."""
+        return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})
+
+    def nll_loss(
+        self,
+        log_probabilities: R,
+        labels: Any,
+        *,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> R:
+        """Read off the negative log-probability of each row's label."""
+        return self.apply(
+            "nll_loss",
+            (log_probabilities, labels),
+            {"ignore_index": ignore_index, "reduction": reduction},
+        )
+
+    def cross_entropy(
+        self,
+        logits: R,
+        labels: Any,
+        *,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        reduction: str = "mean",
+    ) -> R:
+        """Score logits against labels: the negative log-probability of each label."""
+        return self.apply(
+            "cross_entropy",
+            (logits, labels),
+            {
+                "ignore_index": ignore_index,
+                "label_smoothing": label_smoothing,
+                "reduction": reduction,
+            },
+        )

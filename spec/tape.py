@@ -1,0 +1,173 @@
+"""Chapter 12. The tape: reverse mode, defined by running.
+
+Every operation appends a node: what was applied, to which earlier nodes, with what result.
+Going through the nodes from the last to the first, each hands its cotangent to its parents by its
+op's VJP; where two paths meet, cotangents add.
+That is all of backpropagation.
+
+A node that no cotangent has reached is never asked: 1/x far from the loss stays silent at x = 0.
+
+Observers see every event, so that a reader can watch, and two tapes can be laid side by side.
+
+>>> from spec.ops import OPS
+>>> from spec.tensor import tensor
+>>> tape = Tape()
+>>> x = tape.leaf(tensor(3.0), name="x")
+>>> y = tape.apply(OPS["square"], x)
+>>> z = tape.apply(OPS["add"], y, x)  # x reaches z along two paths
+>>> tape.value(z), tape.backward(z)
+(Tensor(12.0), {0: Tensor(7.0)})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spec.op import AnyTensor, Op, Rejected, plus, refuse, zeros_like
+from spec.scalar import zero_like
+
+
+@dataclass(frozen=True)
+class Node:
+    """One line of the tape: a leaf (op None), or an op applied to earlier nodes."""
+
+    value: AnyTensor
+    op: Op | None
+    parents: tuple[int, ...]
+    attributes: Mapping[str, Any]
+    requires_grad: bool
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Seed:
+    """Backward starts: the node named receives the seed as its cotangent."""
+
+    node: int
+    cotangent: AnyTensor
+
+
+@dataclass(frozen=True)
+class Pull:
+    """A node is about to hand its cotangent to its parents."""
+
+    node: int
+    cotangent: AnyTensor
+
+
+@dataclass(frozen=True)
+class Accumulate:
+    """A parent received a contribution from a node; total is its cotangent so far."""
+
+    node: int
+    parent: int
+    contribution: AnyTensor
+    total: AnyTensor
+
+
+Event = Seed | Pull | Accumulate
+Observer = Callable[[Event], None]
+
+
+class Tape:
+    """A record of operations that can be run backward; ids count nodes from 0 and never change."""
+
+    def __init__(self, observer: Observer | None = None) -> None:
+        """Start empty; the observer, if any, sees every event of every backward pass."""
+        self._nodes: list[Node] = []
+        self._observer = observer
+
+    def __len__(self) -> int:
+        """Count the nodes."""
+        return len(self._nodes)
+
+    def node(self, id: int) -> Node:
+        """Return a node, or refuse an id that is not on the tape."""
+        if not 0 <= id < len(self._nodes):
+            raise Rejected(f"tape: ids lie in [0, {len(self._nodes)}); got {id}")
+        return self._nodes[id]
+
+    def value(self, id: int) -> AnyTensor:
+        """Return the value of a node."""
+        return self.node(id).value
+
+    def leaf(self, value: AnyTensor, requires_grad: bool = True, name: str | None = None) -> int:
+        """Append a leaf: an input, a parameter or a constant."""
+        return self._append(Node(value, None, (), {}, requires_grad, name))
+
+    def param(self, value: AnyTensor, name: str | None = None) -> int:
+        """Append a trainable leaf."""
+        return self.leaf(value, True, name)
+
+    def const(self, value: AnyTensor, name: str | None = None) -> int:
+        """Append a leaf that takes no gradient: data, labels, masks, frozen tensors."""
+        return self.leaf(value, False, name)
+
+    def apply(self, op: Op, *parents: int, **attributes: Any) -> int:
+        """Append an op applied to earlier nodes; nothing is appended if it is refused."""
+        nodes = [self.node(id) for id in parents]
+        value = op(*(node.value for node in nodes), **attributes)
+        wants = any(n.requires_grad for k, n in enumerate(nodes) if k not in op.index_inputs)
+        return self._append(Node(value, op, parents, attributes, wants, None))
+
+    def backward_dense(self, out: int, seed: AnyTensor | None = None) -> list[AnyTensor]:
+        """Return a cotangent for every node, zero where the seed does not reach.
+
+        The seed must have the shape of the node out; a scalar's seed is 1 unless given.
+        """
+        found = self._sweep(out, seed)
+        return [found.get(id) or zeros_like(node.value) for id, node in enumerate(self._nodes)]
+
+    def backward(self, out: int, seed: AnyTensor | None = None) -> dict[int, AnyTensor]:
+        """Return the cotangents of the trainable leaves that the seed reaches, by leaf id."""
+        found = self._sweep(out, seed)
+        return {
+            id: cotangent
+            for id, cotangent in sorted(found.items())
+            if self._nodes[id].op is None and self._nodes[id].requires_grad
+        }
+
+    def _append(self, node: Node) -> int:
+        self._nodes.append(node)
+        return len(self._nodes) - 1
+
+    def _sweep(self, out: int, seed: AnyTensor | None) -> dict[int, AnyTensor]:
+        """Hand cotangents from the node out towards the leaves; the heart of the chapter."""
+        found = {out: self._seed(out, seed)}
+        self._tell(Seed(out, found[out]))
+        for id in range(out, -1, -1):
+            node = self._nodes[id]
+            if id not in found or node.op is None or not node.requires_grad:
+                continue
+            self._tell(Pull(id, found[id]))
+            inputs = [self._nodes[parent].value for parent in node.parents]
+            contributions = node.op.vjp(inputs, found[id], **node.attributes)
+            for parent, contribution in zip(node.parents, contributions, strict=True):
+                if contribution is not None and self._nodes[parent].requires_grad:
+                    self._accumulate(found, id, parent, contribution)
+        return found
+
+    def _accumulate(
+        self, found: dict[int, AnyTensor], id: int, parent: int, contribution: AnyTensor
+    ) -> None:
+        total = plus(found.get(parent), contribution) or contribution
+        found[parent] = total
+        self._tell(Accumulate(id, parent, contribution, total))
+
+    def _seed(self, out: int, seed: AnyTensor | None) -> AnyTensor:
+        value = self.node(out).value
+        if seed is None:
+            if value.shape != ():
+                rule = "without a seed, backward starts at a scalar"
+                raise refuse("tape", rule, f"node {out} of shape {value.shape}")
+            return value.map(lambda x: zero_like(x) + 1)
+        if seed.shape != value.shape:
+            rule = f"the seed has the shape {value.shape} of node {out}"
+            raise refuse("tape", rule, seed.shape)
+        return seed
+
+    def _tell(self, event: Event) -> None:
+        if self._observer is not None:
+            self._observer(event)

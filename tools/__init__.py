@@ -1,0 +1,1 @@
+"""What maintains the tree: generators of committed files, and the reader that house rules share."""

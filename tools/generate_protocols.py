@@ -1,0 +1,132 @@
+"""Write the `Ops` file of each package: one typed method per op, from the pages' own signatures.
+
+    python -m tools.generate_protocols            writes spec/protocol.py and fast/protocol.py
+    python -m tools.generate_protocols --check    says which of them is out of date, and exits 1
+
+A program takes its operations from the session it runs in; these files are what an editor and a
+type checker know of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import subprocess
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tools.tree import ROOT
+
+HEADER = '''"""What a program may ask of the session it runs in: one method per operation.
+
+Written by tools/generate_protocols.py from the pages in {package}/ops; do not edit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+R = TypeVar("R")
+
+
+class Ops(ABC, Generic[R]):
+    """The operations on refs of type R; a session supplies `apply`, and each op is a method."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> R:
+        """Apply the op of this name to refs and return the ref of its result."""
+'''
+
+
+def written_type(hint: Any) -> str:
+    """Spell a type as source; an extent, a symbol in a note, is an int in a session."""
+    text = hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
+    return text.replace("typing.Any", "int").replace("typing.", "").replace("NoneType", "None")
+
+
+def described(value: Callable[..., Any], fallback: str) -> str:
+    """Return the first sentence of the module's docstring that the page opens with."""
+    module = sys.modules[value.__module__]
+    return (module.__doc__ or fallback).strip().splitlines()[0]
+
+
+def method(name: str, source: Callable[..., Any], inputs: tuple[str, ...], about: str) -> str:
+    """Write one method: refs in, a ref out, the attributes by keyword with the page's defaults."""
+    hints = typing.get_type_hints(source)
+    keywords = [
+        p for p in inspect.signature(source).parameters.values() if p.kind is p.KEYWORD_ONLY
+    ]
+    arguments = [f"{i}: Any" if i in ("indices", "labels") else f"{i}: R" for i in inputs]
+    for p in keywords:
+        default = "" if p.default is p.empty else f" = {p.default!r}".replace("'", '"')
+        arguments.append(f"{p.name}: {written_type(hints[p.name])}{default}")
+    if keywords:
+        arguments.insert(len(inputs), "*")
+    refs = ", ".join(inputs) + ("," if len(inputs) == 1 else "")
+    attributes = ", ".join(f'"{p.name}": {p.name}' for p in keywords)
+    head = f"    def {name}(self, {', '.join(arguments)}) -> R:"
+    if len(head) > 100:
+        lines = "".join(f"        {a},\n" for a in ["self", *arguments])
+        head = f"    def {name}(\n{lines}    ) -> R:"
+    body = f'        return self.apply("{name}", ({refs}), {{{attributes}}})'
+    return f'\n{head}\n        """{about}"""\n{body}\n'
+
+
+def source_of(op: Any) -> Callable[..., Any]:
+    """Return the function whose signature is the op's: a composite's program, or the value."""
+    program = getattr(op, "program", None)
+    return op.value if program is None else typing.cast("Callable[..., Any]", program)
+
+
+def render(package: str) -> str:
+    """Write the whole file of one package."""
+    ops = importlib.import_module(f"{package}.ops").OPS
+    pages = (
+        method(name, source_of(op), tuple(op.inputs), described(source_of(op), name))
+        for name, op in ops.items()
+    )
+    return formatted(HEADER.format(package=package) + "".join(pages))
+
+
+def formatted(source: str) -> str:
+    """Lay source out as the house does."""
+    command = ["ruff", "format", "--stdin-filename", "protocol.py", "-"]
+    run = subprocess.run(
+        command, input=source, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return run.stdout
+
+
+def outdated(root: Path, packages: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    """Yield each file that does not hold what would be written, with what would be."""
+    for package in packages:
+        path, text = root / package / "protocol.py", render(package)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            yield path, text
+
+
+def main() -> int:
+    """Write or check the files."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if outdated")
+    parser.add_argument("packages", nargs="*", default=["spec", "fast"])
+    options = parser.parse_args()
+    stale = list(outdated(ROOT, tuple(options.packages)))
+    for path, text in stale:
+        if options.check:
+            name = path.relative_to(ROOT)
+            print(f"{name} is out of date: run python -m tools.generate_protocols")
+        else:
+            path.write_text(text, encoding="utf-8")
+    return 1 if stale and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""A tree of sources as house rules and generators see it: read, never imported."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SKIPPED = {"build", "dist", "gpu-cases", "node_modules", "runs", "__pycache__"}
+"""Folders that hold what commands made; hidden ones are skipped too, but for `.ci`."""
+
+
+def files(root: Path, *endings: str) -> Iterator[Path]:
+    """Yield the files under `root`, in order: those with one of the endings, or all."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(f for f in folders if f not in SKIPPED and not _hidden(f))
+        for name in sorted(names):
+            if not endings or name.endswith(endings):
+                yield Path(folder, name)
+
+
+def _hidden(folder: str) -> bool:
+    return folder.startswith(".") and folder != ".ci"
+
+
+def python_files(root: Path, folder: str) -> list[Path]:
+    """The Python files of one top-level folder, and none if the folder is missing."""
+    return list(files(root / folder, ".py"))
+
+
+def parse(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: its dotted name, the line, and whether a function does the importing."""
+
+    name: str
+    line: int
+    inside_function: bool
+
+
+def imports(path: Path) -> list[Import]:
+    """Every module that a file imports; `from a import b` counts as `a.b`, which may be a module.
+
+    What only the type checker reads (`if TYPE_CHECKING:`) counts as well: a type is a fact too.
+    """
+    found: list[Import] = []
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend(Import(alias.name, node.lineno, inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            found.extend(Import(f"{base}.{a.name}", node.lineno, inside) for a in node.names)
+        inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside)
+
+    visit(parse(path), False)
+    return found
+
+
+def literal(path: Path, name: str) -> object:
+    """The value of a module-level constant that is written out, or None where there is none."""
+    for node in parse(path).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            return ast.literal_eval(value) if value is not None else None
+    return None
+
+
+def table_order(path: Path, name: str) -> list[str]:
+    """The pages in a table such as `OPS`, in the order in which it is written out.
+
+    The table may be a dict display with string keys, or made from a tuple of names: `_add` and
+    `add.op` both stand for the page add. A file that is not there has no table.
+    """
+    if not path.exists():
+        return []
+    for node in parse(path).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            displays = (n for n in ast.walk(node) if isinstance(n, ast.Dict | ast.Tuple | ast.List))
+            display = next(
+                (d for d in displays if not isinstance(getattr(d, "ctx", None), ast.Store))
+            )
+            entries = display.keys if isinstance(display, ast.Dict) else display.elts
+            return [_page(entry) for entry in entries if entry is not None]
+    return []
+
+
+def _page(entry: ast.expr) -> str:
+    if isinstance(entry, ast.Constant):
+        return str(entry.value)
+    return ast.unparse(entry).partition(".")[0].strip("_")
