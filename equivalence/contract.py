@@ -1,0 +1,249 @@
+"""Contracts: what arithmetic a backend promises, and the ladder of promises.
+
+A contract is a record, not code.
+It says in which format a backend computes, accumulates and stores, how far each elementary function
+may be from the truth, and what may happen to subnormal numbers; `equivalence.worlds.bounded` turns
+it into a budget for every element of every result.
+The unit of a relative error is u, the unit roundoff of the format of computation: an error of one
+unit in the last place is at most 2 u.
+
+`rungs` lists weaker and weaker arithmetics, tightest first, so that a result can be asked which of
+them it is compatible with ("behaves like bf16 accumulation").
+
+>>> FP32.unit == 2.0**-24, BF16.max_finite
+(True, 3.3895313892515355e+38)
+>>> [rung.name for rung in rungs(Contract("example", compute=FP32, store=BF16))]
+['f32-acc+1 store', 'bf16-intermediates', 'bf16-acc']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+Rounding = Literal["nearest", "toward_zero"]
+Division = Literal["rn", "full", "reciprocal"]
+Flush = Literal["none", "outputs", "inputs_outputs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary floating-point format: its precision in bits and its range of exponents."""
+
+    name: str
+    precision: int
+    min_exponent: int
+    max_exponent: int
+
+    @property
+    def short(self) -> str:
+        """The name in the ladder: f32 for fp32."""
+        return self.name.replace("fp", "f")
+
+    @property
+    def unit(self) -> float:
+        """The unit roundoff u: the largest relative error of rounding to nearest."""
+        return 2.0**-self.precision
+
+    @property
+    def least_exponent(self) -> int:
+        """The exponent of the smallest subnormal number: every number is a multiple of it."""
+        return self.min_exponent - self.precision + 1
+
+    @property
+    def min_normal(self) -> float:
+        """The smallest positive normal number."""
+        return 2.0**self.min_exponent
+
+    @property
+    def smallest_subnormal(self) -> float:
+        """The smallest positive number."""
+        return 2.0**self.least_exponent
+
+    @property
+    def max_finite(self) -> float:
+        """The largest finite number."""
+        return (2.0 - 2.0 ** (1 - self.precision)) * 2.0**self.max_exponent
+
+
+FP64 = Format("fp64", 53, -1022, 1023)
+FP32 = Format("fp32", 24, -126, 127)
+TF32 = Format("tf32", 11, -126, 127)
+BF16 = Format("bf16", 8, -126, 127)
+FP16 = Format("fp16", 11, -14, 15)
+
+FORMATS: Mapping[str, Format] = {f.name: f for f in (FP64, FP32, TF32, BF16, FP16)}
+"""The formats by name; a dtype's name is its format's."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionError:
+    """How far a computed y = f(x) may be from f(x), and who says so.
+
+    error <= (relative + slope |x|) u |y| + absolute, with relative and slope in units of u.
+    exact_values says that a representable f(x) at a representable x, such as exp(0) = 1, is
+    returned as it is.
+    """
+
+    relative: float = 1.0
+    absolute: float = 0.0
+    slope: float = 0.0
+    exact_values: bool = True
+    source: str = "correctly rounded"
+
+
+CORRECTLY_ROUNDED = FunctionError()
+
+
+def ulps(count: float, source: str) -> FunctionError:
+    """Return the error of a function that is within count units in the last place."""
+    return FunctionError(relative=2.0 * count, source=source)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The arithmetic that a backend promises for an op at a dtype.
+
+    compute           the format of intermediate results
+    store             the format to which results are rounded, and how
+    results           the dtype in which results arrive (None: that of storage); a rung of the
+                      ladder may round to bf16 and still hand over float32
+    functions         the error of exp, log, tanh, sqrt; what is not named is correctly rounded
+    division          "rn" correctly rounded, "full" within 2 ulp, "reciprocal" x * (1 / y)
+    flush             where a subnormal number may be replaced by zero, or by any other subnormal
+    contraction       whether x * y + z may be rounded once; this drops roundings and adds none, so
+                      a budget does not depend on it
+    reduction         "any_order": a sum may be taken along any tree
+    dot_inputs        the format to which the factors of a dot product are rounded, if to any
+    steps             "storage": every intermediate result may pass through the storage format
+    accumulate        the format of partial sums (None: that of computation)
+    sources           where the other numbers come from
+    """
+
+    name: str
+    compute: Format
+    store: Format
+    store_rounding: Rounding = "nearest"
+    functions: Mapping[str, FunctionError] = field(default_factory=dict[str, FunctionError])
+    division: Division = "rn"
+    flush: Flush = "none"
+    contraction: bool = True
+    reduction: Literal["any_order"] = "any_order"
+    dot_inputs: Format | None = None
+    dot_rounding: Rounding = "nearest"
+    steps: Literal["compute", "storage"] = "compute"
+    accumulate: Format | None = None
+    accumulate_rounding: Rounding = "nearest"
+    results: Format | None = None
+    sources: tuple[str, ...] = ()
+
+    @property
+    def dtype(self) -> Format:
+        """The format of the dtype in which results arrive."""
+        return self.results or self.store
+
+    def function(self, name: str) -> FunctionError:
+        """Return the declared error of an elementary function."""
+        return self.functions.get(name, CORRECTLY_ROUNDED)
+
+    @property
+    def rung(self) -> str:
+        """The name of the rung of the ladder that this contract stands on."""
+        wide, narrow = self.compute.short, _narrow(self).short
+        if self.accumulate not in (None, self.compute):
+            return f"{narrow}-acc"
+        if self.steps == "storage" and self.store != self.compute:
+            return f"{narrow}-intermediates"
+        if self.store.precision < self.compute.precision:
+            return f"{wide}-acc+1 store"
+        if self.dot_inputs == TF32:
+            return "tf32-in"
+        return f"ieee-{wide}" if self.dot_inputs is None else f"{narrow}-in/{wide}-acc"
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of the ladder: a name, and a contract weakened to it."""
+
+    name: str
+    contract: Contract
+
+
+Transform = Callable[[Contract, Format], Contract]
+
+
+def _ieee(c: Contract, narrow: Format) -> Contract:
+    return replace(
+        c,
+        store=c.compute,
+        store_rounding="nearest",
+        dot_inputs=None,
+        steps="compute",
+        accumulate=None,
+        accumulate_rounding="nearest",
+    )
+
+
+def _tf32_in(c: Contract, narrow: Format) -> Contract:
+    return replace(
+        c, dot_inputs=TF32, dot_rounding="toward_zero", accumulate_rounding="toward_zero"
+    )
+
+
+def _narrow_in(c: Contract, narrow: Format) -> Contract:
+    return replace(c, dot_inputs=narrow, dot_rounding="nearest")
+
+
+def _one_store(c: Contract, narrow: Format) -> Contract:
+    return replace(c, store=narrow)
+
+
+def _narrow_steps(c: Contract, narrow: Format) -> Contract:
+    return replace(c, steps="storage")
+
+
+def _narrow_sums(c: Contract, narrow: Format) -> Contract:
+    return replace(c, accumulate=narrow)
+
+
+LADDER: tuple[tuple[str, Transform], ...] = (
+    ("ieee-{wide}", _ieee),
+    ("tf32-in", _tf32_in),
+    ("{narrow}-in/{wide}-acc", _narrow_in),
+    ("{wide}-acc+1 store", _one_store),
+    ("{narrow}-intermediates", _narrow_steps),
+    ("{narrow}-acc", _narrow_sums),
+)
+"""The ladder, tightest first: each transform is applied on top of those before it."""
+
+_FROM_STORE = 3
+
+
+def rungs(contract: Contract) -> tuple[Rung, ...]:
+    """List the candidates for an inferred contract, tightest first.
+
+    Functions, division and flushing stay as declared; formats are weakened step by step.
+    What is computed in a wide format and stored in a narrow one starts at the rung of one store,
+    for its inputs are narrow already; formats other than fp32 have no tensor-core rungs.
+    """
+    narrow = _narrow(contract)
+    names = {"wide": contract.compute.short, "narrow": narrow.short}
+    stored = contract.store.precision < contract.compute.precision
+    current, found = replace(contract, results=contract.dtype), []
+    for k, (name, weaken) in enumerate(LADDER):
+        if 0 < k < _FROM_STORE and (stored or contract.compute != FP32):
+            continue
+        current = weaken(current, narrow)
+        if stored and k == _FROM_STORE:
+            current = replace(current, store_rounding=contract.store_rounding)
+        if k >= _FROM_STORE or not stored:
+            found.append(Rung(name.format(**names), current))
+    return tuple(found)
+
+
+def _narrow(contract: Contract) -> Format:
+    """The narrow partner: the storage format if it is narrower, else the next format down."""
+    if contract.store.precision < contract.compute.precision:
+        return contract.store
+    return FP32 if contract.compute == FP64 else BF16

@@ -1,0 +1,179 @@
+"""The declared contracts: what our providers, and torch itself, promise on each ring.
+
+`declared(family)` returns the rule that gives the contract of an op (or optimizer) at a dtype; the
+families are "torch" and "aten" (on a CPU), "torch-device" and "aten-device" (on a GPU),
+"triton-interpreted" and "triton-device".
+A dtype is "fp32", "bf16", "fp64", or "tf32" for float32 tensors on tensor cores.
+
+Every number names its source; those of functions are confirmed by `equivalence.sweep`.
+
+>>> declared("aten")("softmax", "bf16").rung, declared("torch")("softmax", "bf16").rung
+('f32-acc+1 store', 'bf16-intermediates')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from equivalence.contract import BF16, FP32, FP64, TF32, Contract, Format, FunctionError, ulps
+
+ContractRule = Callable[[str, str], Contract]
+
+NUMPY: Mapping[str, FunctionError] = {
+    "exp": ulps(2.52, "numpy loops_exponent_log.dispatch.c.src: max ULP error 2.52, all float32"),
+    "log": ulps(3.84, "numpy loops_exponent_log.dispatch.c.src: max ULP error 3.83, all float32"),
+    "tanh": ulps(4.0, "numpy loops_hyperbolic: Intel SVML's low-accuracy class, below 4 ulp"),
+}
+"""numpy's float32 loops, which Triton's interpreter calls; 3.832 was seen for log."""
+
+TORCH: Mapping[str, FunctionError] = {
+    "exp": ulps(1.0, "SLEEF, Sleef_expf_u10: 1.0 ulp"),
+    "log": ulps(1.0, "SLEEF, Sleef_logf_u10: 1.0 ulp"),
+    "tanh": ulps(1.0, "SLEEF, Sleef_tanhf_u10: 1.0 ulp"),
+    "sqrt": ulps(1.0, "Intel MKL VML in high-accuracy mode: below 1 ulp; not correctly rounded"),
+}
+"""torch's vectorized functions on a CPU, in fp32 and in fp64."""
+
+CUDA: Mapping[str, FunctionError] = {
+    "exp": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: expf 2 ulp"),
+    "log": ulps(1.0, "CUDA C++ Programming Guide, mathematical functions: logf 1 ulp"),
+    "tanh": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: tanhf 2 ulp"),
+}
+"""torch's functions on a GPU."""
+
+
+def triton_functions() -> dict[str, FunctionError]:
+    """Read the errors that the kernels declare; this loads triton, as the kernels do."""
+    from fast._functions import ERRORS
+
+    source = "fast._functions.ERRORS"
+    return {name: FunctionError(*error, source=source) for name, error in ERRORS.items()}
+
+
+FUSED = frozenset({"softmax", "log_softmax", "layer_norm", "cross_entropy"})
+"""The ops whose kernels do not follow their page step by step."""
+
+FUSED_WHY = (
+    "a fused rule forms other intermediate results than the page; it promises nothing about "
+    "subnormal ones, and it may multiply by a reciprocal"
+)
+INTERPRETER_WHY = (
+    "Triton's interpreter truncates fp32 to bf16 and garbles subnormal bf16 numbers, in and out "
+    "(triton/runtime/interpreter.py, _convert_float)"
+)
+TENSOR_CORE_WHY = (
+    "tensor cores read fp32 as tf32 by dropping bits, and truncate partial sums (Fasi, Higham, "
+    "Mikaitis and Pranesh, 2021)"
+)
+DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and results to zero"
+STORAGE_WHY = "torch saves results in bf16 and its backward reads them back"
+LAYER_NORM_WHY = "torch's layer_norm computes in fp32 and rounds its result to bf16 once"
+SAVED_LOGARITHM_WHY = (
+    "torch's derivatives.yaml: the gradient exponentiates the saved log-probability p = (x - m) - "
+    "log s, whose roundings to storage are relative errors of (|x - m| + |p|) u in exp(p)"
+)
+
+SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
+"""The ops whose gradient, in torch, starts from a saved log-probability."""
+
+FORMATS: Mapping[str, tuple[Format, Format]] = {
+    "fp32": (FP32, FP32),
+    "tf32": (FP32, FP32),
+    "bf16": (FP32, BF16),
+    "fp64": (FP64, FP64),
+}
+"""By dtype: the formats of computation and of storage."""
+
+
+def base(
+    family: str, op: str, dtype: str, functions: Mapping[str, FunctionError] | None = None
+) -> Contract:
+    """Return the contract that all families start from."""
+    if dtype not in FORMATS:
+        raise ValueError(f"no contract for dtype {dtype!r}; there are {', '.join(FORMATS)}")
+    compute, store = FORMATS[dtype]
+    contract = Contract(f"{family} {op} {dtype}", compute, store, functions=functions or {})
+    if op in FUSED:
+        contract = replace(contract, flush="outputs", division="reciprocal", sources=(FUSED_WHY,))
+    return contract
+
+
+def _aten(op: str, dtype: str) -> Contract:
+    return base("aten", op, dtype, TORCH)
+
+
+def _torch(op: str, dtype: str) -> Contract:
+    contract = base("torch", op, dtype, TORCH)
+    if op in SAVES_LOGARITHMS:
+        contract = replace(contract, functions={**TORCH, "exp": _of_saved_logarithm(contract)})
+    if dtype != "bf16":
+        return contract
+    if op == "layer_norm":
+        return replace(contract, sources=(*contract.sources, LAYER_NORM_WHY))
+    return replace(contract, steps="storage", sources=(*contract.sources, STORAGE_WHY))
+
+
+def _of_saved_logarithm(contract: Contract) -> FunctionError:
+    """Return the error of exp where its argument was rounded to storage; exp(0) is not safe."""
+    coarser = contract.store.unit / contract.compute.unit
+    return FunctionError(4.0 * coarser, 0.0, 2.0 * coarser, False, SAVED_LOGARITHM_WHY)
+
+
+def _on_device(rule: ContractRule, family: str) -> ContractRule:
+    def device(op: str, dtype: str) -> Contract:
+        contract = rule(op, dtype)
+        functions = {**CUDA}
+        if op in SAVES_LOGARITHMS and "torch" in family:
+            functions["exp"] = contract.functions["exp"]
+        name = f"{family} {op} {dtype}"
+        return _tensor_cores(replace(contract, name=name, functions=functions), dtype)
+
+    return device
+
+
+def _tensor_cores(contract: Contract, dtype: str) -> Contract:
+    if dtype not in ("tf32", "bf16"):
+        return contract
+    return replace(
+        contract,
+        dot_inputs=TF32 if dtype == "tf32" else None,
+        dot_rounding="toward_zero",
+        accumulate_rounding="toward_zero",
+        sources=(*contract.sources, TENSOR_CORE_WHY),
+    )
+
+
+def _interpreted(op: str, dtype: str) -> Contract:
+    contract = base("triton-interpreted", op, dtype, triton_functions())
+    if dtype != "bf16":
+        return contract
+    return replace(
+        contract,
+        store_rounding="toward_zero",
+        flush="inputs_outputs",
+        sources=(*contract.sources, INTERPRETER_WHY),
+    )
+
+
+def _triton(op: str, dtype: str) -> Contract:
+    contract = base("triton-device", op, dtype, triton_functions())
+    sources = (*contract.sources, DEVICE_WHY)
+    return _tensor_cores(replace(contract, flush="inputs_outputs", sources=sources), dtype)
+
+
+RULES: Mapping[str, ContractRule] = {
+    "torch": _torch,
+    "aten": _aten,
+    "torch-device": _on_device(_torch, "torch-device"),
+    "aten-device": _on_device(_aten, "aten-device"),
+    "triton-interpreted": _interpreted,
+    "triton-device": _triton,
+}
+
+
+def declared(family: str) -> ContractRule:
+    """Return the contract rule of a family; ValueError names those that there are."""
+    if family not in RULES:
+        raise ValueError(f"no declared contracts for {family!r}; there are {', '.join(RULES)}")
+    return RULES[family]

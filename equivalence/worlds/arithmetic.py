@@ -1,0 +1,305 @@
+"""A contract compiled to balls: what each step of the declared arithmetic may return.
+
+Every method takes the ball of an exact or already uncertain operation and returns the ball of all
+results that the contract allows for it.
+Rounding y to a format of unit u returns a number within u |y| + eta of y, where eta is half the
+smallest subnormal number, or the smallest normal number where the contract flushes; so a step is
+one ball multiplication by 1 +- u and one addition of +- eta.
+A ball that leaves the format's range, or that its operation made undefined, becomes `NAN`: what
+depends on it is unconstrained.
+
+A sum of n terms along any tree errs by at most ((1 + u)^(n - 1) - 1) times the sum of magnitudes,
+which is never more than gamma_(n-1) of it and has no pole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flint
+
+from equivalence.contract import Contract, Format, Rounding
+from equivalence.worlds.balls import NAN, Arb
+
+ZERO: Arb = flint.arb(0)
+ONE: Arb = flint.arb(1)
+AROUND_ZERO: Arb = flint.arb(0, 1)
+
+
+def spread(radius: Arb | float) -> Arb:
+    """Return the ball around 0 of this radius."""
+    return AROUND_ZERO * radius
+
+
+def power_of_two(exponent: int) -> Arb:
+    """Return 2^exponent exactly, also where a float would underflow."""
+    return ONE * flint.arb(2) ** exponent if exponent >= 0 else ONE / flint.arb(2) ** -exponent
+
+
+class Grid:
+    """The numbers of a format, or of several at once: which reals are among them."""
+
+    __slots__ = ("flushed", "largest", "least", "precision", "smallest")
+
+    def __init__(self, formats: Sequence[Format], flushed: bool) -> None:
+        """Intersect formats; where results may be flushed, subnormal numbers are not among them."""
+        self.precision = min(f.precision for f in formats)
+        self.least = max(f.least_exponent for f in formats)
+        self.smallest = max(f.min_normal for f in formats)
+        self.largest = min(f.max_finite for f in formats)
+        self.flushed = flushed
+
+    def holds(self, x: Arb) -> bool:
+        """Whether a ball is exact and its number is on the grid."""
+        if x.bits() > self.precision:
+            return False
+        near = float(x)
+        return bool(x == near) and self._has(near)
+
+    def _has(self, x: float) -> bool:
+        size = abs(x)
+        if size >= self.smallest:
+            return size <= self.largest
+        return size == 0.0 or (not self.flushed and math.ldexp(x, -self.least).is_integer())
+
+    def sums_exactly(self, terms: Sequence[Arb], size: Arb) -> bool:
+        """Whether every partial sum of exact terms, in any order, is on the grid.
+
+        It is if all terms are multiples of some 2^q and size, the sum of their magnitudes, is at
+        most 2^(q + precision).
+        """
+        top = float(size)
+        if not (size.is_exact() and top <= self.largest):
+            return False
+        mantissa, exponent = math.frexp(top)
+        if mantissa == 0.5 and size == top:
+            exponent -= 1
+        lowest = math.frexp(self.smallest)[1] - 1 if self.flushed else self.least
+        step = max(exponent - self.precision, lowest)
+        scale = power_of_two(-step)
+        return all((term * scale).is_integer() for term in terms)
+
+
+class Rounder:
+    """Rounding to one format: the ball of results for a ball of arguments."""
+
+    __slots__ = ("eta", "largest", "scale")
+
+    def __init__(self, format: Format, rounding: Rounding, flushed: bool) -> None:
+        """Prepare 1 +- u and eta; truncation errs twice as much, always toward zero."""
+        unit = format.unit
+        to_nearest = rounding == "nearest"
+        self.scale: Arb = 1 + spread(unit) if to_nearest else 1 - unit + spread(unit)
+        half = power_of_two(format.least_exponent - 1)
+        self.eta: Arb = half if to_nearest else 2 * half
+        if flushed:
+            self.eta = self.eta + format.min_normal
+        self.largest = format.max_finite
+
+
+class Arithmetic:
+    """The steps of a contract, each as a map of balls."""
+
+    __slots__ = (
+        "_dot",
+        "_eta",
+        "_finish",
+        "_functions",
+        "_grid",
+        "_growth",
+        "_range",
+        "_scale",
+        "_store",
+        "_sum_eta",
+        "_sum_grid",
+        "_sum_range",
+        "_unit",
+        "constants",
+        "contract",
+        "reads",
+    )
+
+    def __init__(self, contract: Contract) -> None:
+        """Compile a contract."""
+        flushed = contract.flush != "none"
+        self.contract = contract
+        self.constants: dict[Any, Any] = {}
+        self.reads = contract.flush == "inputs_outputs"
+        storing = contract.steps == "storage" and contract.store != contract.compute
+        step = Rounder(contract.compute, "nearest", flushed)
+        store = Rounder(contract.store, contract.store_rounding, flushed)
+        formats = [contract.compute, contract.store] if storing else [contract.compute]
+        self._grid = Grid(formats, flushed)
+        self._range: Arb = spread(self._grid.largest)
+        self._scale: Arb = step.scale * store.scale if storing else step.scale
+        self._eta: Arb = spread(step.eta * 2 + store.eta if storing else step.eta)
+        self._compile_sums(flushed, store if storing else None)
+        self._compile_functions(store if storing else None, step)
+        self._store = _Store(contract, flushed)
+        self._dot = _DotInput(contract) if contract.dot_inputs is not None else None
+
+    def _compile_sums(self, flushed: bool, store: Rounder | None) -> None:
+        contract = self.contract
+        wide = contract.accumulate or contract.compute
+        sums = Rounder(wide, contract.accumulate_rounding, flushed)
+        self._sum_grid = Grid([wide], flushed)
+        self._sum_range: Arb = spread(wide.max_finite)
+        self._sum_eta: Arb = spread(sums.eta + Rounder(contract.compute, "nearest", flushed).eta)
+        doubled = 2.0 if contract.accumulate_rounding == "toward_zero" else 1.0
+        self._unit = (wide.unit * doubled, max(contract.compute.unit, wide.unit * doubled))
+        self._growth: dict[tuple[int, bool], Arb] = {}
+        self._finish: Arb | None = None
+        if wide.precision > contract.compute.precision or store is not None:
+            self._finish = self._scale
+
+    def _compile_functions(self, store: Rounder | None, step: Rounder) -> None:
+        self._functions: dict[str, tuple[Arb, Arb | None, Arb, bool]] = {}
+        unit = self.contract.compute.unit
+        for name in ("exp", "log", "sqrt", "tanh"):
+            error = self.contract.function(name)
+            gain = 1 + spread(error.relative * unit)
+            slope = spread(error.slope * unit) if error.slope else None
+            offset = spread(step.eta + error.absolute)
+            if store is not None:
+                gain, offset = gain * store.scale, offset * store.scale + spread(store.eta)
+                slope = None if slope is None else slope * store.scale
+            self._functions[name] = (gain, slope, offset, error.exact_values)
+
+    def holds(self, x: Arb) -> bool:
+        """Whether a ball is a number that a step may return unchanged."""
+        return self._grid.holds(x)
+
+    def ranged(self, w: Arb) -> Arb:
+        """Return a ball as it is if it stays in the format's range, else NAN."""
+        return w if self._range.contains(w) else NAN
+
+    def rounded(self, w: Arb) -> Arb:
+        """Return what rounding any number of a ball may give."""
+        w = w * self._scale + self._eta
+        return w if self._range.contains(w) else NAN
+
+    def settled(self, v: Arb) -> Arb:
+        """Return what a correctly rounded step on exact operands may give: v itself if it can."""
+        return v if self._grid.holds(v) else self.rounded(v)
+
+    def read(self, w: Arb) -> Arb:
+        """Return what an operand may be read as: anything as small, where it may be subnormal."""
+        if w.is_zero() or w.abs_lower() >= self._grid.smallest:
+            return w
+        return w.union(spread(self._grid.smallest))
+
+    def scaled(self, factor: Arb, w: Arb) -> Arb:
+        """Return what exact factor * w may give; a power of two is exact up to underflow."""
+        if factor.bits() == 1:
+            return self.ranged(factor * w + self._eta)
+        return self.rounded(factor * w)
+
+    def divided(self, x: Arb, y: Arb, quotient: Arb | None) -> Arb:
+        """Return what x / y may give; quotient is the exact one if both operands are exact."""
+        kind = self.contract.division
+        if kind == "reciprocal":
+            inverse = ONE / y
+            inverse = self.settled(inverse) if y.is_exact() else self.rounded(inverse)
+            if quotient is not None and inverse.is_exact():
+                return self.settled(quotient)
+            return self.rounded(x * inverse)
+        if kind == "full":
+            w = x / y * (1 + spread(3 * self.contract.compute.unit))
+            return self.rounded(w)
+        if quotient is not None:
+            return self.settled(quotient)
+        if y.bits() == 1 and y.is_exact():
+            return self.ranged(x / y + self._eta)
+        return self.rounded(x / y)
+
+    def applied(self, name: str, y: Arb, x: Arb, exact: bool) -> Arb:
+        """Return what the function may give whose true values on the ball x are the ball y."""
+        gain, slope, offset, exact_values = self._functions[name]
+        if exact and exact_values and self._grid.holds(y):
+            return y
+        if slope is not None:
+            gain = gain + slope * x
+        w = y * gain + offset
+        return w if self._range.contains(w) else NAN
+
+    def summed(self, terms: Sequence[Arb], count: int, exact: bool, products: bool) -> Arb:
+        """Return what a sum of terms, count of them not 0, may give along any tree.
+
+        With products, each term is a product that may be rounded before it is added.
+        """
+        size = sum(map(abs, terms), ZERO)
+        total = sum(terms, ZERO)
+        if exact and self._sums_exactly(terms, size, total, count, products):
+            return self.settled(total)
+        if not self._sum_range.contains(size):
+            return NAN
+        w = total + self._grown(count, products) * size + self._sum_eta * count
+        if self._finish is not None:
+            w = w * self._finish + self._eta
+        return w if self._range.contains(w) else NAN
+
+    def _sums_exactly(
+        self, terms: Sequence[Arb], size: Arb, total: Arb, count: int, products: bool
+    ) -> bool:
+        """Whether no step can round: one addition of exact terms, or partial sums on a grid."""
+        if count == 2 and not products and self._sum_grid.holds(total):
+            return True
+        return self._sum_grid.sums_exactly(terms, size)
+
+    def _grown(self, count: int, products: bool) -> Arb:
+        growth = self._growth.get((count, products))
+        if growth is None:
+            unit, product_unit = self._unit
+            factor = (ONE + unit) ** max(count - 1, 0)
+            if products:
+                factor = factor * (ONE + product_unit)
+            growth = spread(factor - 1)
+            self._growth[count, products] = growth
+        return growth
+
+    @property
+    def dot_reader(self) -> Callable[[Arb], Arb] | None:
+        """The map from a factor of a dot product to what it may be rounded to; None: nothing."""
+        return None if self._dot is None else self._dot.read
+
+    def stored(self, w: Arb, exact: bool) -> Arb:
+        """Return what storing a number of the ball may give: the last step."""
+        return self._store.stored(w, exact)
+
+
+class _Store:
+    """The last step: rounding to the storage format."""
+
+    __slots__ = ("_eta", "_grid", "_range", "_rounder", "_trivial")
+
+    def __init__(self, contract: Contract, flushed: bool) -> None:
+        self._trivial = contract.store == contract.compute or contract.steps == "storage"
+        self._grid = Grid([contract.store], flushed)
+        self._rounder = Rounder(contract.store, contract.store_rounding, flushed)
+        self._eta: Arb = spread(self._rounder.eta)
+        self._range: Arb = spread(contract.store.max_finite)
+
+    def stored(self, w: Arb, exact: bool) -> Arb:
+        if (self._trivial and not exact) or (exact and self._grid.holds(w)):
+            return w
+        w = w * self._rounder.scale + self._eta
+        return w if self._range.contains(w) else NAN
+
+
+class _DotInput:
+    """Rounding the factors of a dot product to a narrower format."""
+
+    __slots__ = ("_eta", "_grid", "_scale")
+
+    def __init__(self, contract: Contract) -> None:
+        format = contract.dot_inputs or contract.compute
+        flushed = contract.flush != "none"
+        rounder = Rounder(format, contract.dot_rounding, flushed)
+        self._grid = Grid([format], flushed)
+        self._scale: Arb = rounder.scale
+        self._eta: Arb = spread(rounder.eta)
+
+    def read(self, w: Arb) -> Arb:
+        return w if self._grid.holds(w) else w * self._scale + self._eta
