@@ -1,0 +1,84 @@
+"""What a page of `fast.ops` hands over: one frozen record per op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from torch import Tensor
+
+from fast.errors import Rejected
+
+Saved = tuple[Any, ...]
+Gradients = tuple[Tensor | None, ...]
+Value = Callable[..., tuple[Tensor, Saved]]
+Vjp = Callable[[Saved, Tensor, Sequence[bool]], Gradients]
+
+
+class _Required:
+    """The mark of an attribute that has no default."""
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final = _Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation: its checks, its kernels' hosts, and their ATen twins.
+
+    `value` and `vjp` of either provider trust `check`, which a caller runs first.
+    """
+
+    name: str
+    check: Callable[..., None]
+    value: Value
+    vjp: Vjp
+    aten_value: Value
+    aten_vjp: Vjp
+    inputs: tuple[str, ...]
+    index_inputs: tuple[int, ...] = ()
+    attributes: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    def hosts(self, provider: str) -> tuple[Value, Vjp]:
+        """Return the value and the VJP of a provider, `triton` or `aten`."""
+        if provider == "triton":
+            return self.value, self.vjp
+        if provider == "aten":
+            return self.aten_value, self.aten_vjp
+        raise Rejected(f"{self.name}: unknown provider {provider!r}; there are 'triton' and 'aten'")
+
+    def bind(
+        self, args: Sequence[Any], given: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Sort a call into the inputs, in order, and every attribute, defaults filled in."""
+        if not given and not self.attributes and len(args) == len(self.inputs):
+            return tuple(args), {}
+        inputs = list(args)
+        for name in self.inputs[len(inputs) :]:
+            if name in given:
+                inputs.append(given[name])
+        for name in given:
+            late = name in self.inputs and self.inputs.index(name) >= len(args)
+            if not late and name not in self.attributes:
+                raise Rejected(f"{self.name}: got an unexpected {name!r}; it takes {self.usage()}")
+        attributes = {name: given.get(name, value) for name, value in self.attributes.items()}
+        missing = [name for name, value in attributes.items() if value is REQUIRED]
+        if len(inputs) != len(self.inputs) or missing:
+            raise Rejected(
+                f"{self.name}: takes {self.usage()}, got {len(inputs)} inputs"
+                + (f" and no {', '.join(missing)}" if missing else "")
+            )
+        return tuple(inputs), attributes
+
+    def usage(self) -> str:
+        """Write the inputs and attributes as a signature."""
+        attributes = [
+            name if value is REQUIRED else f"{name}={value!r}"
+            for name, value in self.attributes.items()
+        ]
+        return f"({', '.join((*self.inputs, *(('*', *attributes) if attributes else ())))})"

@@ -1,0 +1,23 @@
+"""What `fast` raises: every refusal names the rule, what came, and what would be accepted."""
+
+from __future__ import annotations
+
+
+class Rejected(ValueError):
+    """The caller's arguments break a rule that an op, an optimizer or a session states."""
+
+
+class Released(RuntimeError):
+    """A buffer was used after its owner released it."""
+
+
+class Stale(RuntimeError):
+    """A saved version of a parameter is older than the parameter now."""
+
+
+class Unavailable(RuntimeError):
+    """What was asked for cannot run in this process, on this machine or with this installation."""
+
+
+class SessionError(RuntimeError):
+    """A session was used against its life cycle, for instance with another session's refs."""
