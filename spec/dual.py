@@ -17,6 +17,7 @@ Dual(12.0, 7.0)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -31,10 +32,12 @@ from spec.scalar import (
     less,
     lift,
     log,
+    max_terms,
     maximum,
     select,
     sqrt,
     square,
+    sum_terms,
     tanh,
     zero_like,
 )
@@ -161,6 +164,18 @@ def _maximum(x: Any, y: Any) -> Dual:
     (a, da), (b, db) = _parts(x, like), _parts(y, like)
     tie = (da + db) * Fraction(1, 2)
     return Dual(maximum(a, b), select(less(a, b), db, select(less(b, a), da, tie)))
+
+
+@max_terms.register(Dual)
+def _max_terms(terms: Sequence[Any]) -> Dual:
+    """Share equally among all that tie: folding pairs would favour the last."""
+    like = next(term for term in terms if isinstance(term, Dual))
+    pairs = [_parts(term, like) for term in terms]
+    largest = max_terms([value for value, _ in pairs])
+    ties = [select(is_nan(v), 1, select(equal(v, largest), 1, 0)) for v, _ in pairs]
+    count = sum_terms(ties)
+    shares = [divide(tie, count) * tangent for tie, (_, tangent) in zip(ties, pairs, strict=True)]
+    return Dual(largest, sum_terms(shares))
 
 
 @lift.register(Dual)

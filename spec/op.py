@@ -63,6 +63,13 @@ def type_of(tensor: AnyTensor, index: bool = False) -> Type:
     return Type(tuple(tensor.shape), index)
 
 
+def holds_integers(tensor: AnyTensor) -> bool:
+    """Tell whether every entry is an int; those of a symbolic shape, which none can list, are."""
+    if not all(isinstance(extent, int) for extent in tensor.shape):
+        return True
+    return all(type(entry) is int for entry in tensor.data)
+
+
 @dataclass(frozen=True)
 class Edge:
     """One row about the edge of an op's domain, judged by equality or set membership.
@@ -116,7 +123,10 @@ class Op:
     def check(self, *inputs: AnyTensor, **attributes: Any) -> Type:
         """Return the type of the result, or raise Rejected with the label of the broken rule."""
         self._check_call(len(inputs), attributes)
-        types = [type_of(x, index=k in self.index_inputs) for k, x in enumerate(inputs)]
+        types = [
+            type_of(x, index=k in self.index_inputs and holds_integers(x))
+            for k, x in enumerate(inputs)
+        ]
         result = self.type_rule(*types, **attributes)
         if self.refuse_indices is not None:
             self.refuse_indices(*inputs, **attributes)

@@ -88,9 +88,9 @@ class Format:
         last = _power(max(exponent - self.precision + 1, self.smallest_exponent))
         rounded = round(magnitude / last) * last
         if rounded >= _power(self.max_exponent + 1):
-            return math.copysign(math.inf, x)
+            return math.inf if x > 0 else -math.inf
         if rounded == 0:
-            return math.copysign(0.0, x) if x < 0 else Fraction(0)
+            return Fraction(0) if x > 0 else -0.0
         return rounded if x > 0 else -rounded
 
 
@@ -167,14 +167,18 @@ def _negative(x: Rounded) -> bool:
 
 
 def _number(x: Any, format: Format) -> Number:
-    return x.number if isinstance(x, Rounded) else Rounded(format, x).number
+    if not isinstance(x, Rounded):
+        return Rounded(format, x).number
+    if x.format != format:
+        raise TypeError(f"{format.name} and {x.format.name} do not mix; round one into the other")
+    return x.number
 
 
 def _binary(x: Any, y: Any, operate: Callable[[Any, Any], Any]) -> Rounded:
     format = x.format if isinstance(x, Rounded) else y.format
     a, b = _number(x, format), _number(y, format)
-    if isinstance(a, float) or isinstance(b, float):
-        # An operand is special, and special results of binary64 are those of any format.
+    if isinstance(a, float) or isinstance(b, float) or a == 0 or b == 0:
+        # With a special operand, zeros and their signs included, binary64 is right for any format.
         special = operate(float(a), float(b))
         return Rounded(format, special if _special(special) else Fraction(special))
     return Rounded(format, operate(a, b))
@@ -182,10 +186,7 @@ def _binary(x: Any, y: Any, operate: Callable[[Any, Any], Any]) -> Rounded:
 
 @divide.register(Rounded)
 def _divide(x: Any, y: Any) -> Rounded:
-    def quotient(a: Any, b: Any) -> Any:
-        return divide(float(a), 0.0) if b == 0 else divide(a, b)
-
-    return _binary(x, y, quotient)
+    return _binary(x, y, divide)
 
 
 @maximum.register(Rounded)
@@ -218,11 +219,17 @@ def _decimal_tanh(x: decimal.Decimal) -> decimal.Decimal:
     """Return 1 - 2 / (e^2x + 1) with the digits that its cancellation near 0 costs."""
     with decimal.localcontext() as context:
         context.prec += max(0, -2 * x.adjusted())
-        power = (2 * x).exp()
+        power = (2 * _within_reach(x)).exp()
         return (power - 1) / (power + 1)
 
 
-_unary(exp, lambda x: x.exp())
+def _within_reach(x: decimal.Decimal) -> decimal.Decimal:
+    """Return x, or where exp and tanh are beyond every format already, a number closer to 0."""
+    reach = decimal.Decimal(100_000)
+    return max(-reach, min(x, reach))
+
+
+_unary(exp, lambda x: _within_reach(x).exp())
 _unary(log, lambda x: x.ln())
 _unary(tanh, _decimal_tanh)
 

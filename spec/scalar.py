@@ -33,7 +33,7 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 Extent: TypeAlias = Any
 """How many: an int, or a symbol of a world that proves for all sizes."""
 
-CONSTANTS: frozenset[type] = frozenset({int, bool, Fraction})
+CONSTANTS = frozenset({int, bool, Fraction})
 """Types whose values are exact constants of every world."""
 
 
@@ -123,15 +123,17 @@ class Fold(OpenFunction):
         """Apply the rule of the terms' world; of nothing, the result is the constant 0."""
         if not terms:
             return cast("A", 0)
-        every: list[type[Any]] = [type(term) for row in (terms, *more) for term in row]
-        kind = next((k for k in every if k not in CONSTANTS), every[0])
+        kind: type = type(terms[0])
+        if kind in CONSTANTS:
+            every = (type(term) for row in (terms, *more) for term in row)
+            kind = next((k for k in every if k not in CONSTANTS), kind)
         return cast("A", self.rule_for(kind)(terms, *more))
 
 
 class OverExtent(OpenFunction):
     """An open reduction over an extent that is no int, dispatched on the extent's type."""
 
-    def __call__(self, extent: Extent, *functions: Callable[..., A]) -> A:
+    def __call__(self, extent: object, *functions: Callable[..., A]) -> A:
         """Apply the rule of the extent's type."""
         return cast("A", self.rule_for(type(extent))(extent, *functions))
 

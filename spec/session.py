@@ -22,16 +22,17 @@ Tensor([0.5, -1.0])
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from types import ModuleType
+from typing import Any
 
 from spec.naturals import Naturals
-from spec.op import AnyTensor, Op, refuse, zeros_like
+from spec.op import AnyTensor, plus, refuse, zeros_like
 from spec.ops import OPS
 from spec.optim import adamw, sgd
 from spec.protocol import Ops
 from spec.shape import Shape, broadcast
-from spec.tape import Observer, Tape
-from spec.tensor import Tensor
+from spec.tape import Dense, Observer, Tape
+from spec.tensor import is_tensor
 
 Gradients = Mapping[int, AnyTensor] | Sequence[AnyTensor]
 """Sparse, by leaf id, as `backward` gives them; or dense, one per node."""
@@ -64,17 +65,18 @@ class Param:
 class Ref:
     """A handle on a node of a session's tape, with the operators of a tensor."""
 
-    __slots__ = ("id", "session")
+    __slots__ = ("id", "session", "tape")
 
     def __init__(self, session: Session, id: int) -> None:
-        """Point at a node."""
+        """Point at a node of the session's present tape."""
         self.session = session
+        self.tape = session.tape
         self.id = id
 
     @property
     def shape(self) -> Shape:
         """The shape of the node's value."""
-        return tuple(self.session.tape.value(self.id).shape)
+        return tuple(self.tape.value(self.id).shape)
 
     def __add__(self, other: Ref) -> Ref:
         """Add, broadcasting as NumPy would."""
@@ -102,8 +104,9 @@ class Ref:
         return self.session.sub(zero, self)
 
 
-def _aligned(x: Ref, y: Ref) -> tuple[Ref, Ref]:
+def _aligned(x: Ref, y: object) -> tuple[Ref, Ref]:
     """Insert the broadcasts that an operator implies."""
+    y = x.session.own("operator", y)
     if x.shape == y.shape:
         return x, y
     shape = broadcast(x.shape, y.shape)
@@ -120,7 +123,7 @@ class Session(Naturals, Ops[Ref]):
     def __init__(self, observer: Observer | None = None) -> None:
         """Start with an empty tape; the observer sees the events of backward passes."""
         self._observer = observer
-        self._states: dict[int, Any] = {}
+        self._states: dict[Param, Any] = {}
         self.reset_tape()
 
     def reset_tape(self) -> None:
@@ -149,36 +152,42 @@ class Session(Naturals, Ops[Ref]):
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Apply an op to refs of this session; index inputs may also be tensors of ints."""
-        op: Op = OPS[name]
-        for k, x in enumerate(inputs):
-            if isinstance(x, Ref) and x.session is not self:
-                rule = "the inputs are refs of this session"
-                raise refuse(name, rule, f"input {k} of another session")
-        ids = [self._id(op, k, x) for k, x in enumerate(inputs)]
+        op = OPS.get(name)
+        if op is None:
+            raise refuse("session", f"an op is one of {', '.join(OPS)}", repr(name))
+        given = [
+            x if k in op.index_inputs and is_tensor(x) else self.own(name, x)
+            for k, x in enumerate(inputs)
+        ]
+        # Checked before integers become nodes: a refused op leaves the tape as it was.
+        op.check(*(self.value(x) if isinstance(x, Ref) else x for x in given), **attributes)
+        ids = [x.id if isinstance(x, Ref) else self.tape.const(x) for x in given]
         return Ref(self, self.tape.apply(op, *ids, **attributes))
 
-    def _id(self, op: Op, k: int, x: Any) -> int:
-        if isinstance(x, Ref):
-            return x.id
-        if k in op.index_inputs and isinstance(x, Tensor):
-            return self.tape.const(cast("AnyTensor", x))
-        raise refuse(op.name, "the inputs are refs of this session", f"input {k}, {type(x)}")
+    def own(self, who: str, ref: object) -> Ref:
+        """Return a ref unchanged, or refuse what is none, or none of this session's tape."""
+        rule = "arguments are refs of this session, made since its last reset"
+        if not isinstance(ref, Ref):
+            raise refuse(who, rule, type(ref).__name__)
+        if ref.tape is not self.tape:
+            raise refuse(who, rule, f"node {ref.id} of another tape")
+        return ref
 
     def value(self, ref: Ref) -> AnyTensor:
         """Return the value of a node."""
-        return self.tape.value(ref.id)
+        return self.tape.value(self.own("value", ref).id)
 
-    def backward_dense(self, out: Ref, seed: AnyTensor | None = None) -> list[AnyTensor]:
+    def backward_dense(self, out: Ref, seed: AnyTensor | None = None) -> Dense:
         """Return a cotangent for every node, zero where the seed does not reach."""
-        return self.tape.backward_dense(out.id, seed)
+        return self.tape.backward_dense(self.own("backward", out).id, seed)
 
     def backward(self, loss: Ref, seed: AnyTensor | None = None) -> dict[int, AnyTensor]:
         """Return the cotangents of the trainable leaves that the loss reaches, by leaf id."""
-        return self.tape.backward(loss.id, seed)
+        return self.tape.backward(self.own("backward", loss).id, seed)
 
     def grad(self, grads: Gradients, ref: Ref) -> AnyTensor:
         """Look up the gradient of a ref; a leaf that the loss did not reach has gradient zero."""
-        value = self.tape.value(ref.id)
+        value = self.value(ref)
         found = _lookup(grads, ref.id)
         if found is None:
             return zeros_like(value)
@@ -189,43 +198,41 @@ class Session(Naturals, Ops[Ref]):
 
     def sgd_step(self, lr: float, grads: Gradients, **hyper: Any) -> None:
         """Update every parameter in use by stochastic gradient descent; see spec.optim.sgd."""
-        chosen = sgd.Sgd(lr, **hyper)
-        for param, gradient in self._totals(grads):
-            state = self._states.get(id(param), sgd.init())
-            value, state = sgd.update(param.value, gradient, state, chosen)
-            self._commit(param, value, state)
+        self._step(grads, sgd, sgd.Sgd(lr, **hyper))
 
     def adamw_step(self, lr: float = 1e-3, *, grads: Gradients, **hyper: Any) -> None:
         """Update every parameter in use by AdamW; see spec.optim.adamw."""
-        chosen = adamw.AdamW(lr, **hyper)
-        for param, gradient in self._totals(grads):
-            state = self._states.get(id(param)) or adamw.init(param.value)
-            value, state = adamw.update(param.value, gradient, state, chosen)
-            self._commit(param, value, state)
+        self._step(grads, adamw, adamw.AdamW(lr, **hyper))
 
     def state(self, param: Param) -> Any:
         """Return the optimizer state of a parameter, None before its first step."""
-        return self._states.get(id(param))
+        return self._states.get(param)
 
-    def _commit(self, param: Param, value: AnyTensor, state: Any) -> None:
-        param.set(value)
-        self._states[id(param)] = state
+    def load_state(self, param: Param, state: Any) -> None:
+        """Replace the optimizer state of a parameter by what `state` returned."""
+        self._states[param] = state
 
-    def _totals(self, grads: Gradients) -> list[tuple[Param, AnyTensor]]:
-        """Add up each trainable parameter's gradients over its leaves; unreached ones are left out.
+    def _step(self, grads: Gradients, page: ModuleType, hyper: Any) -> None:
+        """Update all parameters in use by an optimizer's page, or none if one is refused."""
+        done: list[tuple[Param, AnyTensor, Any]] = []
+        for param, gradient in self._totals(grads).items():
+            state = self._states.get(param) or page.init(param.value)
+            if not isinstance(state, page.State):
+                rule = "a parameter keeps to one optimizer; its state is of another"
+                raise refuse(page.__name__.rpartition(".")[2], rule, type(state).__module__)
+            done.append((param, *page.update(param.value, gradient, state, hyper)))
+        for param, value, state in done:
+            param.set(value)
+            self._states[param] = state
 
-        Everything is checked before anything is updated.
-        """
-        totals: dict[int, tuple[Param, AnyTensor]] = {}
+    def _totals(self, grads: Gradients) -> dict[Param, AnyTensor]:
+        """Add up each trainable parameter's gradients over its leaves; leave out the unreached."""
+        totals: dict[Param, AnyTensor] = {}
         for leaf, param in self.params_by_leaf.items():
-            if not param.requires_grad or _lookup(grads, leaf) is None:
-                continue
-            gradient = self.grad(grads, Ref(self, leaf))
-            if id(param) in totals:
-                before = totals[id(param)][1]
-                gradient = OPS["add"](before, gradient)
-            totals[id(param)] = (param, gradient)
-        return list(totals.values())
+            if param.requires_grad and _lookup(grads, leaf) is not None:
+                gradient = self.grad(grads, Ref(self, leaf))
+                totals[param] = plus(totals.get(param), gradient) or gradient
+        return totals
 
 
 def _lookup(grads: Gradients, id: int) -> AnyTensor | None:
@@ -233,4 +240,4 @@ def _lookup(grads: Gradients, id: int) -> AnyTensor | None:
         return grads.get(id)
     if not 0 <= id < len(grads):
         raise refuse("grad", f"ids lie in [0, {len(grads)})", id)
-    return grads[id]
+    return None if isinstance(grads, Dense) and id not in grads.reached else grads[id]

@@ -15,6 +15,7 @@ None where the mathematics has no answer, and the caller, who knows the rule's n
 from __future__ import annotations
 
 import itertools
+import numbers
 from collections.abc import Iterator, Sequence
 
 from spec.scalar import Extent
@@ -98,9 +99,19 @@ def broadcast(left: Shape, right: Shape) -> Shape | None:
     return tuple(reversed(merged))
 
 
+def is_extent(n: Extent) -> bool:
+    """Tell whether n can count something: an int >= 0, or a symbol, which stands for any.
+
+    >>> is_extent(0), is_extent(-1), is_extent(2.0), is_extent(True)
+    (True, False, False, False)
+    """
+    return (type(n) is int and n >= 0) or not isinstance(n, numbers.Number)
+
+
 def broadcasts_to(source: Shape, target: Shape) -> bool:
-    """Tell whether every extent of source, aligned right, equals target's or is 1."""
-    return broadcast(source, target) == target and len(source) <= len(target)
+    """Tell whether target is a shape in which source, aligned right, fits or repeats from 1."""
+    fits = broadcast(source, target) == target and len(source) <= len(target)
+    return fits and all(is_extent(n) for n in target)
 
 
 def windows(extent: int, kernel: int, stride: int, padding: int) -> int:

@@ -15,24 +15,33 @@ x2: real[] = sum x1 axes=(0,)
 
 from __future__ import annotations
 
-from spec.op import AnyTensor, type_of
-from spec.tape import Accumulate, Event, Pull, Seed, Tape
+from spec.op import AnyTensor, Type, type_of
+from spec.tape import Accumulate, Event, Node, Pull, Seed, Tape
 
 
 def program(tape: Tape) -> str:
     """Write the tape as one assignment per node, types included."""
-    return "\n".join(_line(tape, id) for id in range(len(tape)))
+    return "\n".join(_line(id, tape.node(id), kind) for id, kind in enumerate(_types(tape)))
 
 
-def _line(tape: Tape, id: int) -> str:
-    node = tape.node(id)
-    kind = type_of(node.value)
-    if node.op is None:
-        what = "leaf" if node.requires_grad else "const"
-        return f"x{id}: {kind} = {what}{' ' + node.name if node.name else ''}"
-    parents = " ".join(f"x{parent}" for parent in node.parents)
+def _types(tape: Tape) -> list[Type]:
+    """Return every node's type; a node is an index where an op reads it as one."""
+    nodes = [tape.node(id) for id in range(len(tape))]
+    read = {n.parents[k] for n in nodes if n.op is not None for k in n.op.index_inputs}
+    return [type_of(node.value, index=id in read) for id, node in enumerate(nodes)]
+
+
+def _rule(node: Node) -> str:
+    if node.op is not None:
+        return node.op.name
+    return "leaf" if node.requires_grad else "const"
+
+
+def _line(id: int, node: Node, kind: Type) -> str:
+    parents = "".join(f" x{parent}" for parent in node.parents)
     attributes = "".join(f" {name}={value!r}" for name, value in node.attributes.items())
-    return f"x{id}: {kind} = {node.op.name} {parents}{attributes}"
+    name = f" {node.name}" if node.name else ""
+    return f"x{id}: {kind} = {_rule(node)}{name}{parents}{attributes}"
 
 
 def ledger(tape: Tape, out: int, seed: AnyTensor | None = None) -> str:
@@ -41,8 +50,8 @@ def ledger(tape: Tape, out: int, seed: AnyTensor | None = None) -> str:
     rows = [("node", "rule", "value", "cotangent")]
     for id in range(len(tape)):
         node = tape.node(id)
-        rule = node.op.name if node.op else (node.name or "leaf")
-        rows.append((f"x{id}", rule, str(node.value.nested()), str(cotangents[id].nested())))
+        values = (node.value.nested(), cotangents[id].nested())
+        rows.append((f"x{id}", node.name or _rule(node), str(values[0]), str(values[1])))
     widths = [max(len(row[k]) for row in rows) for k in range(4)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows)
     return "\n".join(line.rstrip() for line in lines)
@@ -51,11 +60,11 @@ def ledger(tape: Tape, out: int, seed: AnyTensor | None = None) -> str:
 def dot(tape: Tape) -> str:
     """Write the graph in Graphviz's language; arrows go from parents to children."""
     lines = ["digraph tape {", "  rankdir=LR;"]
-    for id in range(len(tape)):
+    for id, kind in enumerate(_types(tape)):
         node = tape.node(id)
         shape = "box" if node.op is None else "ellipse"
-        label = node.op.name if node.op else (node.name or "leaf")
-        lines.append(f'  x{id} [shape={shape}, label="{label}\\n{type_of(node.value)}"];')
+        name = (node.name or _rule(node)).replace("\\", "\\\\").replace('"', '\\"')
+        lines.append(f'  x{id} [shape={shape}, label="{name}\\n{kind}"];')
         lines.extend(f"  x{parent} -> x{id};" for parent in node.parents)
     return "\n".join([*lines, "}"])
 

@@ -21,7 +21,7 @@ Observers see every event, so that a reader can watch, and two tapes can be laid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,15 @@ Event = Seed | Pull | Accumulate
 Observer = Callable[[Event], None]
 
 
+class Dense(list[AnyTensor]):
+    """One cotangent per node; those of nodes not in `reached` are zero because none arrived."""
+
+    def __init__(self, cotangents: Iterable[AnyTensor], reached: Iterable[int]) -> None:
+        """List the cotangents by node, and say which were reached."""
+        super().__init__(cotangents)
+        self.reached = frozenset(reached)
+
+
 class Tape:
     """A record of operations that can be run backward; ids count nodes from 0 and never change."""
 
@@ -112,13 +121,14 @@ class Tape:
         wants = any(n.requires_grad for k, n in enumerate(nodes) if k not in op.index_inputs)
         return self._append(Node(value, op, parents, attributes, wants, None))
 
-    def backward_dense(self, out: int, seed: AnyTensor | None = None) -> list[AnyTensor]:
+    def backward_dense(self, out: int, seed: AnyTensor | None = None) -> Dense:
         """Return a cotangent for every node, zero where the seed does not reach.
 
         The seed must have the shape of the node out; a scalar's seed is 1 unless given.
         """
         found = self._sweep(out, seed)
-        return [found.get(id) or zeros_like(node.value) for id, node in enumerate(self._nodes)]
+        every = (found.get(id) or zeros_like(node.value) for id, node in enumerate(self._nodes))
+        return Dense(every, found)
 
     def backward(self, out: int, seed: AnyTensor | None = None) -> dict[int, AnyTensor]:
         """Return the cotangents of the trainable leaves that the seed reaches, by leaf id."""

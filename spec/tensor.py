@@ -96,10 +96,9 @@ class Tensor(Generic[A, *Dims]):
 
     def __eq__(self, other: object) -> bool:
         """Compare shape and every entry."""
-        if not isinstance(other, Tensor):
+        if not is_tensor(other):
             return NotImplemented
-        that = cast("Tensor[Any, Any]", other)
-        return self.shape == that.shape and self.data == that.data
+        return self.shape == other.shape and self.data == other.data
 
     def __hash__(self) -> int:
         """Hash shape and entries, as equality compares them."""
@@ -110,6 +109,11 @@ class Tensor(Generic[A, *Dims]):
         if self._data is None:
             return f"Tensor(symbolic shape {self.shape})"
         return f"Tensor({self.nested()!r})"
+
+
+def is_tensor(x: object) -> TypeGuard[Tensor[Any, *tuple[Any, ...]]]:
+    """Tell whether x is a tensor, of any shape and any world."""
+    return isinstance(x, Tensor)
 
 
 def _is_index(index: Any) -> TypeGuard[Shape]:

@@ -147,6 +147,8 @@ def mean_scalar_over(
     count = 0
     for example in data:
         loss = loss_of(example)
+        if loss.shape != ():
+            raise refuse(tag, "the loss of an example is a scalar", f"shape {loss.shape}")
         total = loss if total is None else total + loss
         count += 1
     if total is None:

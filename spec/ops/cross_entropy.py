@@ -31,6 +31,7 @@ from spec.ops.add import op as add
 from spec.ops.log_softmax import op as log_softmax
 from spec.ops.mul import op as mul
 from spec.ops.nll_loss import op as nll_loss
+from spec.ops.sum import op as sum_
 
 
 def type_rule(
@@ -64,23 +65,17 @@ def program(
 ) -> Any:
     """Take log-probabilities and read off the labels; smoothing reads off every label."""
     log_probabilities = ops.log_softmax(logits, axis=1)
-
-    def loss(of: AnyTensor) -> Any:
-        return ops.nll_loss(log_probabilities, of, ignore_index=ignore_index, reduction=reduction)
-
-    def every(k: int) -> AnyTensor:
-        return labels.map(lambda label: label if label == ignore_index else k)
-
-    exact = loss(labels)
+    exact = ops.nll_loss(log_probabilities, labels, ignore_index=ignore_index, reduction=reduction)
     classes = logits.shape[1]
     if label_smoothing == 0 or classes == 0:
         return exact
-    smooth = loss(every(0))
-    for k in range(1, classes):
-        smooth = ops.add(smooth, loss(every(k)))
+    # The only class of a column of row sums is 0, so ignored rows need a mark that is no class.
+    every = ops.sum(log_probabilities, axes=(1,), keepdims=True)
+    rows = labels.map(lambda label: -1 if label == ignore_index else 0)
+    smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction=reduction)
     part = Fraction(label_smoothing)
-    kept = ops.mul(exact, ops.constant(1 - part, exact.shape, like=exact))
-    return ops.add(kept, ops.mul(smooth, ops.constant(part / classes, exact.shape, like=exact)))
+    kept = ops.mul(exact, ops.constant(1 - part, exact.shape, like=logits))
+    return ops.add(kept, ops.mul(smooth, ops.constant(part / classes, exact.shape, like=logits)))
 
 
 EDGES = (
@@ -100,6 +95,13 @@ EDGES = (
         "one class, no gradient",
         cotangent=1.0,
     ),
+    Edge(
+        ([[0.0, -1024.0]], [1]),
+        (768.0,),
+        "CHOICE",
+        "smoothing reads every class, also one whose number marks ignored rows",
+        attributes={"ignore_index": 0, "label_smoothing": 0.5},
+    ),
     Edge(([[0.0, -math.inf]], [0]), (0.0, -0.0), "IEEE", "an impossible class costs nothing"),
 )
 
@@ -107,7 +109,7 @@ op = composite(
     "cross_entropy",
     type_rule,
     program,
-    (log_softmax, nll_loss, add, mul),
+    (log_softmax, nll_loss, sum_, add, mul),
     index_inputs=(1,),
     refuse_indices=refuse_indices,
     edges=EDGES,

@@ -57,7 +57,7 @@ def value(
 
     def row(i: Any) -> Any:
         if labels[i] == ignore_index:
-            return zero_like(log_probabilities[i, 0])
+            return 0 if log_probabilities.shape[1] == 0 else zero_like(log_probabilities[i, 0])
         return -cast("Any", log_probabilities[i, labels[i]])
 
     if reduction == "none":

@@ -52,7 +52,7 @@ def transpose(cotangent: AnyTensor, source: Shape, *, axes: tuple[int, ...]) -> 
 
 
 EDGES = (
-    Edge(([[], []],), ([],), "IEEE", "an empty axis in front", attributes={"axes": (1, 0)}),
+    Edge(([[[], []]],), ([[[]], [[]]],), "IEEE", "nothing to move", attributes={"axes": (1, 0, 2)}),
     Edge((-0.0,), (-0.0,), "IEEE", "a scalar has no axes", attributes={"axes": ()}),
 )
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type, refuse
-from spec.shape import Shape, offset, size, unravel
+from spec.shape import Shape, is_extent, offset, size, unravel
 from spec.tensor import Tensor, tabulate
 
 A = TypeVar("A")
@@ -26,7 +26,7 @@ A = TypeVar("A")
 
 def type_rule(x: Type, *, shape: Shape) -> Type:
     """Accept extents >= 0 (C2) of the same size (C1)."""
-    if any(isinstance(n, int) and n < 0 for n in shape):
+    if not all(is_extent(n) for n in shape):
         raise refuse("reshape C2", "every extent is an integer >= 0", tuple(shape))
     if size(x.shape) != size(tuple(shape)):
         came = f"{x} with {size(x.shape)} entries to {tuple(shape)} with {size(tuple(shape))}"

@@ -22,7 +22,7 @@ Tensor([3, 7])
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from spec.axes import check_axes, kept_index, reduction, split_axes
 from spec.kinds import linear
@@ -32,6 +32,18 @@ from spec.shape import Shape, reduced
 from spec.tensor import Tensor, tabulate
 
 A = TypeVar("A")
+L = TypeVar("L")
+M = TypeVar("M")
+N = TypeVar("N")
+Lost: TypeAlias = Literal[False]
+Kept: TypeAlias = Literal[True]
+I1: TypeAlias = Literal[1]
+Only: TypeAlias = tuple[Literal[0, -1]]
+First2: TypeAlias = tuple[Literal[0, -2]]
+Last2: TypeAlias = tuple[Literal[1, -1]]
+First3: TypeAlias = tuple[Literal[0, -3]]
+Mid3: TypeAlias = tuple[Literal[1, -2]]
+Last3: TypeAlias = tuple[Literal[2, -1]]
 
 
 def type_rule(x: Type, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Type:
@@ -39,6 +51,38 @@ def type_rule(x: Type, *, axes: tuple[int, ...] | None = None, keepdims: bool = 
     return Type(reduced(x.shape, check_axes("sum", x, axes), keepdims))
 
 
+@overload
+def value(
+    x: Tensor[A, *tuple[Any, ...]], *, axes: None = None, keepdims: Lost = False
+) -> Tensor[A]: ...
+@overload
+def value(x: Tensor[A, N], *, axes: Only, keepdims: Lost = False) -> Tensor[A]: ...
+@overload
+def value(x: Tensor[A, N], *, axes: Only, keepdims: Kept) -> Tensor[A, I1]: ...
+@overload
+def value(x: Tensor[A, M, N], *, axes: First2, keepdims: Lost = False) -> Tensor[A, N]: ...
+@overload
+def value(x: Tensor[A, M, N], *, axes: Last2, keepdims: Lost = False) -> Tensor[A, M]: ...
+@overload
+def value(x: Tensor[A, M, N], *, axes: First2, keepdims: Kept) -> Tensor[A, I1, N]: ...
+@overload
+def value(x: Tensor[A, M, N], *, axes: Last2, keepdims: Kept) -> Tensor[A, M, I1]: ...
+@overload
+def value(x: Tensor[A, L, M, N], *, axes: First3, keepdims: Lost = False) -> Tensor[A, M, N]: ...
+@overload
+def value(x: Tensor[A, L, M, N], *, axes: Mid3, keepdims: Lost = False) -> Tensor[A, L, N]: ...
+@overload
+def value(x: Tensor[A, L, M, N], *, axes: Last3, keepdims: Lost = False) -> Tensor[A, L, M]: ...
+@overload
+def value(x: Tensor[A, L, M, N], *, axes: First3, keepdims: Kept) -> Tensor[A, I1, M, N]: ...
+@overload
+def value(x: Tensor[A, L, M, N], *, axes: Mid3, keepdims: Kept) -> Tensor[A, L, I1, N]: ...
+@overload
+def value(x: Tensor[A, L, M, N], *, axes: Last3, keepdims: Kept) -> Tensor[A, L, M, I1]: ...
+@overload
+def value(
+    x: Tensor[A, *tuple[Any, ...]], *, axes: tuple[int, ...] | None = None, keepdims: bool = False
+) -> Tensor[A, *tuple[Any, ...]]: ...
 def value(
     x: Tensor[A, *tuple[Any, ...]], *, axes: tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Tensor[A, *tuple[Any, ...]]:

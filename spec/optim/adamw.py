@@ -95,14 +95,14 @@ def update(
 
 
 def _power(base: Fraction, exponent: int) -> Fraction:
-    """Raise a number in [0, 1) to a power, to 300 bits: a million steps have a million digits."""
+    """Raise a number in [0, 1) to a power, exactly while that takes at most 1200 binary places.
+
+    A million steps would have millions of digits; 1 minus the power rounds the same without them.
+    """
+    places = 2**1200
     result = Fraction(1)
     for bit in bin(exponent)[2:]:
-        result = _shortened(result * result * (base if bit == "1" else 1))
+        result = result * result * (base if bit == "1" else 1)
+        if result.denominator > places:
+            result = Fraction(round(result * places), places)
     return result
-
-
-def _shortened(x: Fraction) -> Fraction:
-    """Keep the leading 300 bits of a number in [0, 1]."""
-    places = 300 + x.denominator.bit_length() - x.numerator.bit_length()
-    return x if places > 3000 else Fraction(round(x * 2**places), 2**places)

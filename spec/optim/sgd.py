@@ -11,7 +11,7 @@ C2  nesterov needs momentum > 0 and dampening = 0.
 Reference: PyTorch's torch.optim.SGD.
 
 >>> from spec.tensor import tensor
->>> update(tensor([1.0]), tensor([2.0]), init(), Sgd(lr=0.25))[0]
+>>> update(tensor([1.0]), tensor([2.0]), State(), Sgd(lr=0.25))[0]
 Tensor([0.5])
 """
 
@@ -57,8 +57,9 @@ class State:
     momentum_buffer: AnyTensor | None = None
 
 
-def init() -> State:
-    """Return the state before the first step."""
+def init(parameter: AnyTensor) -> State:
+    """Return the state before the first step, which is the same for every parameter."""
+    del parameter
     return State()
 
 
