@@ -1,0 +1,187 @@
+"""The laws that every page obeys, as functions that raise AssertionError where one is broken.
+
+Three anchors hold each other up, because each alone has a hole: dual numbers know the derivative
+but not the transpose; the transpose law knows that one map is the other's transpose but not that
+either is the derivative; linearity knows neither.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from spec.dual import Dual
+from spec.op import AnyTensor, Op, plus, type_of, zeros_like
+from spec.ops import OPS
+from spec.scalar import lift
+from spec.tape import Tape
+from spec.tensor import tabulate, zip_map
+from tests.spec.strategies import Call, Probe
+
+Directions = Sequence[AnyTensor | None]
+
+
+def dual_inputs(inputs: Sequence[AnyTensor], tangents: Directions, op: Op) -> list[AnyTensor]:
+    """Pair every entry with its tangent; index inputs stay as they are."""
+    return [
+        x if k in op.index_inputs else zip_map(Dual, x, t if t is not None else zeros_like(x))
+        for k, (x, t) in enumerate(zip(inputs, tangents, strict=True))
+    ]
+
+
+def parts(result: AnyTensor) -> tuple[AnyTensor, AnyTensor]:
+    """Split a result on duals; an entry that is an exact constant has tangent 0."""
+    return (
+        result.map(lambda a: a.value if isinstance(a, Dual) else a),
+        result.map(lambda a: a.tangent if isinstance(a, Dual) else 0),
+    )
+
+
+def inner(x: AnyTensor, y: AnyTensor) -> Any:
+    """The inner product of two tensors of one shape."""
+    return sum(zip_map(operator.mul, x, y).data)
+
+
+def scaled(factor: Fraction, x: AnyTensor) -> AnyTensor:
+    """Multiply every entry by one number."""
+    return x.map(lambda a: factor * a)
+
+
+def pushforward(probe: Probe) -> None:
+    """The page run on dual numbers is (value, jvp)."""
+    call, tangents = probe.call, probe.tangents
+    duals = dual_inputs(call.inputs, tangents, call.op)
+    value, tangent = parts(call.op.value(*duals, **call.attributes))
+    assert value == call.value, "the value on duals is another one"
+    assert tangent == call.op.jvp(call.inputs, tangents, **call.attributes), (
+        "jvp is not the derivative that dual numbers carry"
+    )
+
+
+def transpose(probe: Probe) -> None:
+    """<cotangent, J tangents> = <J' cotangent, tangents>."""
+    call, cotangent = probe.call, probe.cotangents[0]
+    ahead = call.op.jvp(call.inputs, probe.tangents, **call.attributes)
+    back = call.op.vjp(call.inputs, cotangent, **call.attributes)
+    pairs = zip(back, probe.tangents, strict=True)
+    right = sum(inner(b, t) for b, t in pairs if b is not None and t is not None)
+    assert inner(cotangent, ahead) == right, "vjp is not the transpose of jvp"
+
+
+def linearity(probe: Probe) -> None:
+    """The VJP is linear in the cotangent."""
+    call, (u, w), (a, b) = probe.call, probe.cotangents, probe.factors
+
+    def vjp(cotangent: AnyTensor) -> tuple[AnyTensor | None, ...]:
+        return call.op.vjp(call.inputs, cotangent, **call.attributes)
+
+    mixed = plus(scaled(a, u), scaled(b, w))
+    assert mixed is not None
+    for k, (both, left, right) in enumerate(zip(vjp(mixed), vjp(u), vjp(w), strict=True)):
+        if both is not None and left is not None and right is not None:
+            assert both == plus(scaled(a, left), scaled(b, right)), f"vjp {k} is not linear"
+
+
+def types(probe: Probe) -> None:
+    """The type rule says what value returns, and derivatives live where their inputs live."""
+    call = probe.call
+    declared = call.type()
+    assert declared == type_of(call.value), f"declared {declared}, got {type_of(call.value)}"
+    ahead = call.op.jvp(call.inputs, probe.tangents, **call.attributes)
+    assert ahead.shape == declared.shape, "a tangent has the shape of the result"
+    back = call.op.vjp(call.inputs, probe.cotangents[0], **call.attributes)
+    for k, (gradient, x) in enumerate(zip(back, call.inputs, strict=True)):
+        if k in call.op.index_inputs:
+            assert gradient is None, f"input {k} holds indices and has no cotangent"
+        else:
+            assert gradient is not None and gradient.shape == x.shape, f"shape of cotangent {k}"
+
+
+class Node:
+    """A node of a tape, as a composite's program sees it."""
+
+    def __init__(self, tape: Tape, id: int) -> None:
+        """Point at a node."""
+        self.tape = tape
+        self.id = id
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the node's value."""
+        return tuple(self.tape.value(self.id).shape)
+
+
+class OnTape:
+    """Operations that append to a tape, for running a composite's program step by step."""
+
+    def __init__(self) -> None:
+        """Start with an empty tape."""
+        self.tape = Tape()
+
+    def __getattr__(self, name: str) -> Any:
+        """Find an op by its name."""
+
+        def apply(*inputs: Any, **attributes: Any) -> Node:
+            ids = [x.id if isinstance(x, Node) else self.tape.const(x) for x in inputs]
+            return Node(self.tape, self.tape.apply(OPS[name], *ids, **attributes))
+
+        return apply
+
+    def constant(self, value: Any, shape: tuple[int, ...], like: Node) -> Node:
+        """Append a tensor filled with an exact constant."""
+        data = self.tape.value(like.id).data
+        entry = lift(data[0], Fraction(value)) if data else value
+        return Node(self.tape, self.tape.const(tabulate(shape, lambda *_: entry)))
+
+
+def program_on_tape(call: Call, cotangent: AnyTensor) -> tuple[AnyTensor, list[AnyTensor | None]]:
+    """Run a composite's program on a tape; return its value and what reaches its inputs."""
+    assert call.op.program is not None
+    ops = OnTape()
+    nodes = [
+        x if k in call.op.index_inputs else Node(ops.tape, ops.tape.leaf(x))
+        for k, x in enumerate(call.inputs)
+    ]
+    out = call.op.program(ops, *nodes, **call.attributes)
+    gradients = ops.tape.backward_dense(out.id, cotangent)
+    back = [gradients[node.id] if isinstance(node, Node) else None for node in nodes]
+    return ops.tape.value(out.id), back
+
+
+def through_tape(probe: Probe) -> None:
+    """A composite's value and VJP are those of its program, taken step by step on the tape."""
+    call, cotangent = probe.call, probe.cotangents[0]
+    if call.op.kind != "composite":
+        return
+    value, back = program_on_tape(call, cotangent)
+    assert value == call.value, "the program on the tape has another value"
+    vjp = call.op.vjp(call.inputs, cotangent, **call.attributes)
+    assert list(vjp) == back, "vjp is not backprop through the program"
+
+
+LAWS: dict[str, Callable[[Probe], None]] = {
+    "pushforward": pushforward,
+    "transpose": transpose,
+    "linearity": linearity,
+    "types": types,
+    "through_tape": through_tape,
+}
+"""Every law by its name; a law that does not speak of a kind of op holds of it."""
+
+CONSTANT_BY_DECISION = {"detach"}
+"""Ops whose derivative is zero because their page says so; duals would carry the tangent on."""
+
+
+def broken(probe: Probe) -> dict[str, str]:
+    """Check every law on one probe; return what the broken ones say."""
+    found: dict[str, str] = {}
+    for name, law in LAWS.items():
+        if law is pushforward and probe.call.op.name in CONSTANT_BY_DECISION:
+            continue
+        try:
+            law(probe)
+        except AssertionError as error:
+            found[name] = str(error)
+    return found

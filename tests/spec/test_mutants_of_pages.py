@@ -1,0 +1,201 @@
+"""The laws have power: each planted wrong derivative breaks exactly the laws that it should.
+
+Which law catches which mutant is part of the claim.  A doubled partial keeps the transpose law, and
+a dropped term of a transpose keeps the law of duals: no anchor holds alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+
+from equivalence.worlds.opaque import opaque
+from spec.axes import kept_index, split_axes
+from spec.kinds import linear, pointwise
+from spec.op import AnyTensor, Op, zeros_like
+from spec.ops import OPS
+from spec.scalar import divide, equal, exp, kronecker, select, square, tanh, zero_like
+from spec.shape import indices
+from spec.tensor import tabulate
+from tests.spec.laws import broken
+from tests.spec.strategies import Probe, probes
+
+
+@pytest.fixture(autouse=True, scope="module")
+def exact_world() -> Iterator[None]:
+    """Let exp, log, tanh and roots be opaque while this module runs."""
+    with opaque():
+        yield
+
+
+def caught_by(mutant: Op) -> set[str]:
+    """Return the laws that refute a mutant within as many examples as the pages get."""
+    caught: set[str] = set()
+
+    @settings(max_examples=60, phases=[Phase.generate])
+    @given(probe=probes(mutant.name))
+    def check(probe: Probe) -> None:
+        caught.update(broken(probe.with_op(mutant)))
+
+    check()
+    return caught
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A page with one planted mistake, and the laws that must refute it."""
+
+    why: str
+    op: Op
+    caught: set[str]
+
+
+def _pointwise(name: str, partials: Callable[..., tuple[Any, ...]]) -> Op:
+    page = OPS[name]
+    return pointwise(name, page.type_rule, page.value, partials)
+
+
+def _linear(name: str, transpose: Callable[..., AnyTensor]) -> Op:
+    page = OPS[name]
+    return linear(
+        name,
+        page.type_rule,
+        page.value,
+        transpose,
+        index_inputs=page.index_inputs,
+        refuse_indices=page.refuse_indices,
+    )
+
+
+def _first_of_widened(cotangent: AnyTensor, source: Any, *, shape: Any) -> AnyTensor:
+    new = len(shape) - len(source)
+    total: AnyTensor = OPS["sum"].value(cotangent, axes=tuple(range(new)))
+
+    def entry(*i: Any) -> Any:
+        return total[tuple(0 if n == 1 else k for k, n in zip(i, source, strict=True))]
+
+    return tabulate(source, entry if total.data else lambda *_: 0)
+
+
+def _last_of_repeated(cotangent: AnyTensor, shape: Any, picked: AnyTensor, *, axis: int) -> Any:
+    at = axis % len(shape)
+    last = {picked[j]: j for j in indices(picked.shape)}
+
+    def entry(*i: Any) -> Any:
+        return cotangent[(*i[:at], *last[i[at]], *i[at + 1 :])] if i[at] in last else 0
+
+    return tabulate(shape, entry)
+
+
+def _undivided(cotangent: AnyTensor, shape: Any, labels: Any, **attributes: Any) -> AnyTensor:
+    none = attributes["reduction"] == "none"
+
+    def entry(i: int, k: int) -> Any:
+        share = cotangent[i] if none else cotangent[()]
+        kept = labels[i] != attributes["ignore_index"]
+        return -kronecker(labels[i], k) * share if kept else zero_like(share)
+
+    return tabulate(shape, entry)
+
+
+def _whole_to_each_tie(inputs: Any, cotangent: AnyTensor, **attributes: Any) -> Any:
+    (x,) = inputs
+    largest = OPS["max"].value(x, **attributes)
+    kept, _ = split_axes(x.rank, attributes["axes"])
+
+    def entry(*i: Any) -> Any:
+        above = kept_index(i, kept, attributes["keepdims"])
+        return select(equal(x[i], largest[above]), cotangent[above], 0)
+
+    return (tabulate(x.shape, entry),)
+
+
+def _larger_sum_of_ties(inputs: Any, directions: Any, **attributes: Any) -> AnyTensor:
+    (x,), (tangent,) = inputs, directions
+    tangent = zeros_like(x) if tangent is None else tangent
+    largest = OPS["max"].value(x, **attributes)
+    kept, _ = split_axes(x.rank, attributes["axes"])
+
+    def moved(*i: Any) -> Any:
+        above = kept_index(i, kept, attributes["keepdims"])
+        return select(equal(x[i], largest[above]), tangent[i], 0)
+
+    return OPS["sum"].value(tabulate(x.shape, moved), **attributes)
+
+
+def _unweighted_right(inputs: Any, cotangent: AnyTensor) -> Any:
+    x, y = inputs
+    ones = OPS["matmul"].vjp((x.map(lambda _: 1), y), cotangent)
+    return OPS["matmul"].vjp(inputs, cotangent)[0], ones[1]
+
+
+def _softmax_without_the_row_term(inputs: Any, cotangent: AnyTensor, **attributes: Any) -> Any:
+    return (OPS["mul"].value(OPS["softmax"].value(*inputs, **attributes), cotangent),)
+
+
+def _sqrt_of_its_own_value(x: Any) -> tuple[Any]:
+    return (divide(1, 2 * x),)
+
+
+def _without_keepdims(x: Any, *, axes: Any = None, keepdims: bool = False) -> Any:
+    del keepdims
+    return OPS["sum"].type_rule(x, axes=axes)
+
+
+def _clipped(inputs: Any, cotangent: AnyTensor) -> Any:
+    clipped = cotangent.map(lambda g: select(g > 1, 1, g))
+    return OPS["mul"].vjp(inputs, clipped)
+
+
+def _first_slot_only(inputs: Any, directions: Any) -> AnyTensor:
+    return OPS["mul"].jvp(inputs, (directions[0], None))
+
+
+BOTH = {"pushforward", "transpose"}
+
+MUTANTS = [
+    Mutant("doubled partial", _pointwise("square", lambda x: (4 * x,)), {"pushforward"}),
+    Mutant("swapped partials", _pointwise("mul", lambda x, y: (x, y)), {"pushforward"}),
+    Mutant("lost sign", _pointwise("sub", lambda x, y: (1, 1)), {"pushforward"}),
+    Mutant(
+        "quotient not divided twice",
+        _pointwise("div", lambda x, y: (divide(1, y), -divide(x, y))),
+        {"pushforward"},
+    ),
+    Mutant("exp off by one", _pointwise("exp", lambda x: (exp(x) + 1,)), {"pushforward"}),
+    Mutant("tanh not squared", _pointwise("tanh", lambda x: (1 - tanh(x),)), {"pushforward"}),
+    Mutant(
+        "log as its square", _pointwise("log", lambda x: (divide(1, square(x)),)), {"pushforward"}
+    ),
+    Mutant("root not taken", _pointwise("sqrt", _sqrt_of_its_own_value), {"pushforward"}),
+    Mutant(
+        "rate 1 at the kink", _pointwise("relu", lambda x: (select(x < 0, 0, 1),)), {"pushforward"}
+    ),
+    Mutant("a slot without tangent", replace(OPS["mul"], jvp=_first_slot_only), BOTH),
+    Mutant("cotangent clipped", replace(OPS["mul"], vjp=_clipped), {"transpose", "linearity"}),
+    Mutant("widened axes not summed", _linear("broadcast_to", _first_of_widened), {"transpose"}),
+    Mutant("scatter overwrites", _linear("take", _last_of_repeated), {"transpose"}),
+    Mutant("mean not divided", _linear("nll_loss", _undivided), {"transpose"}),
+    Mutant("whole to each tie", replace(OPS["max"], vjp=_whole_to_each_tie), {"transpose"}),
+    Mutant(
+        "whole from each tie",
+        replace(OPS["max"], vjp=_whole_to_each_tie, jvp=_larger_sum_of_ties),
+        {"pushforward"},
+    ),
+    Mutant("a product unweighted", replace(OPS["matmul"], vjp=_unweighted_right), {"transpose"}),
+    Mutant(
+        "row term dropped",
+        replace(OPS["softmax"], vjp=_softmax_without_the_row_term),
+        {"transpose", "through_tape"},
+    ),
+    Mutant("keepdims forgotten", replace(OPS["sum"], type_rule=_without_keepdims), {"types"}),
+]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.op.name}: {m.why}")
+def test_the_laws_catch(mutant: Mutant) -> None:
+    assert caught_by(mutant.op) == mutant.caught

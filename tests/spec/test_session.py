@@ -1,0 +1,369 @@
+"""The session: parameters across tapes, gradients in both forms, naturals, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from spec.op import AnyTensor, Rejected
+from spec.ops import OPS
+from spec.optim import adamw, sgd
+from spec.session import Param, Ref, Session
+from spec.tensor import tensor
+
+Backward = Callable[[Session, Ref], Any]
+FORMS: dict[str, Backward] = {
+    "sparse": lambda session, loss: session.backward(loss),
+    "dense": lambda session, loss: session.backward_dense(loss),
+}
+BOTH_FORMS = pytest.mark.parametrize("backward", FORMS.values(), ids=FORMS)
+
+Step = Callable[[Session, Any], None]
+STEPS: dict[str, Step] = {
+    "sgd": lambda s, grads: s.sgd_step(0.5, grads, momentum=0.5, weight_decay=0.5),
+    "adamw": lambda s, grads: s.adamw_step(0.5, grads=grads, weight_decay=0.5),
+}
+BOTH_STEPS = pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+
+
+def squared(session: Session, *refs: Ref) -> Ref:
+    """Add the squares of all entries of all refs."""
+    total = session.sum(session.square(refs[0]))
+    for ref in refs[1:]:
+        total = total + session.sum(session.square(ref))
+    return total
+
+
+def test_every_op_is_a_method() -> None:
+    session = Session()
+    x = session.input(tensor([[3, 1]]))
+    assert session.value(session.permute(x, axes=(1, 0))) == tensor([[3], [1]])
+    assert [name for name in OPS if not callable(getattr(session, name, None))] == []
+
+
+def test_operators_broadcast_as_numpy_does() -> None:
+    s = Session()
+    x, y = s.input(tensor([[6], [8]])), s.input(tensor([2, 1]))
+    z = s.input(tensor(2))
+    assert s.value(x + y).nested() == [[8, 7], [10, 9]]
+    assert s.value(x - y).nested() == [[4, 5], [6, 7]]
+    assert s.value(x * z).nested() == [[12], [16]]
+    assert s.value(x / y).nested() == [[3, 6], [4, 8]]
+    assert s.value(x @ s.input(tensor([[1, 10]]))).nested() == [[6, 60], [8, 80]]
+    assert s.value(-y).nested() == [-2, -1]
+
+
+def test_gradients_pass_the_broadcasts_of_operators() -> None:
+    s = Session()
+    x, y = (s.input(v, requires_grad=True) for v in (tensor([[6], [8]]), tensor([2, 1])))
+    grads = s.backward(s.sum(x * y))
+    assert s.grad(grads, x) == tensor([[3], [3]])
+    assert s.grad(grads, y) == tensor([14, 14])
+
+
+def test_shapes_that_do_not_broadcast_are_refused() -> None:
+    s = Session()
+    x, y = s.input(tensor([1, 2])), s.input(tensor([1, 2, 3]))
+    with pytest.raises(Rejected, match=r"^operator: the shapes broadcast .*\(2,\).*\(3,\)"):
+        x + y
+    assert len(s.tape) == 2
+
+
+@BOTH_FORMS
+def test_a_parameter_used_twice_adds_up_and_is_updated_once(backward: Backward) -> None:
+    s = Session()
+    w = s.param(tensor([1.0, -2.0]), name="w")
+    first, second = s.use(w), s.use(w)
+    assert first.id != second.id
+    # the gradient of first * second is their exchange: 1 + 1, -2 - 2
+    s.sgd_step(0.25, backward(s, s.sum(first * second)))
+    assert w.value == tensor([0.5, -1.0])
+    assert w.version == 1
+
+
+@BOTH_STEPS
+@BOTH_FORMS
+def test_frozen_parameters_stay(step: Step, backward: Backward) -> None:
+    s = Session()
+    w, frozen = s.param(tensor([1.0])), s.param(tensor([2.0]), requires_grad=False)
+    loss = squared(s, s.use(w), s.use(frozen))
+    step(s, backward(s, loss))
+    assert w.version == 1
+    assert (frozen.value, frozen.version, s.state(frozen)) == (tensor([2.0]), 0, None)
+
+
+@BOTH_STEPS
+@BOTH_FORMS
+def test_a_parameter_used_but_not_reached_stays(step: Step, backward: Backward) -> None:
+    s = Session()
+    w, aside = s.param(tensor([1.0])), s.param(tensor([2.0]))
+    x, far = s.use(w), s.use(aside)
+    s.square(far)
+    grads = backward(s, squared(s, x))
+    assert s.grad(grads, far) == tensor([0.0]), "asked for its gradient, it says zero"
+    step(s, grads)
+    assert (aside.value, aside.version, s.state(aside)) == (tensor([2.0]), 0, None)
+    assert w.version == 1
+
+
+@BOTH_STEPS
+def test_a_reached_parameter_with_gradient_zero_is_stepped(step: Step) -> None:
+    s = Session()
+    w = s.param(tensor([1.0]))
+    x = s.use(w)
+    step(s, s.backward(s.sum(x - x)))
+    assert w.version == 1
+    assert w.value == tensor([0.75]), "weight decay acts"
+
+
+def test_a_tape_reset_keeps_parameters_and_states() -> None:
+    s = Session()
+    w = s.param(tensor(4.0))
+    for _ in range(2):
+        s.reset_tape()
+        assert len(s.tape) == 0 and not s.params_by_leaf
+        s.sgd_step(1.0, s.backward(s.sum(s.use(w))), momentum=0.5)
+    # buffers 1, 1.5
+    assert w.value == tensor(1.5)
+    assert s.state(w) == sgd.State(tensor(1.5))
+
+
+def test_each_parameter_counts_its_own_steps() -> None:
+    s = Session()
+    w, late = s.param(tensor([1.0])), s.param(tensor([1.0]))
+    for params in ((w,), (w,), (w, late)):
+        s.reset_tape()
+        s.adamw_step(grads=s.backward(squared(s, *[s.use(p) for p in params])))
+    assert (s.state(w).step, s.state(late).step) == (3, 1)
+
+
+def test_a_state_belongs_to_a_parameter_and_not_to_its_address() -> None:
+    s = Session()
+    for _ in range(50):
+        s.reset_tape()
+        w = s.param(tensor([1.0]))
+        assert s.state(w) is None, "a new parameter has taken the state of one long gone"
+        s.sgd_step(1.0, s.backward(squared(s, s.use(w))), momentum=0.5)
+        del w
+
+
+def test_states_can_be_carried_over() -> None:
+    s, t = Session(), Session()
+    w, copy = s.param(tensor([1.0])), t.param(tensor([1.0]))
+    s.adamw_step(grads=s.backward(squared(s, s.use(w))))
+    copy.set(w.value)
+    t.load_state(copy, s.state(w))
+    for session, param in ((s, w), (t, copy)):
+        session.reset_tape()
+        session.adamw_step(grads=session.backward(squared(session, session.use(param))))
+    assert (copy.value, t.state(copy)) == (w.value, s.state(w))
+
+
+def test_a_parameter_keeps_to_one_optimizer() -> None:
+    s = Session()
+    w = s.param(tensor([1.0]))
+    grads = s.backward(squared(s, s.use(w)))
+    s.sgd_step(0.5, grads, momentum=0.5)
+    before = w.value, s.state(w)
+    with pytest.raises(Rejected, match=r"^adamw: a parameter keeps to one optimizer; .*got .*sgd"):
+        s.adamw_step(grads=grads)
+    assert (w.value, s.state(w)) == before
+
+
+@pytest.mark.parametrize("bad", [{"lr": float("nan")}, {"lr": 0.5, "momentum": -1.0}])
+def test_a_refused_step_changes_nothing(bad: dict[str, float]) -> None:
+    s = Session()
+    w = s.param(tensor([1.0]))
+    grads = s.backward(squared(s, s.use(w)))
+    with pytest.raises(Rejected, match=r"^sgd C1"):
+        s.sgd_step(grads=grads, **bad)
+    assert (w.value, w.version, s.state(w)) == (tensor([1.0]), 0, None)
+
+
+@BOTH_STEPS
+def test_a_gradient_of_another_shape_changes_nothing(step: Step) -> None:
+    s = Session()
+    first, second = s.param(tensor([1.0])), s.param(tensor([1.0]))
+    grads = s.backward(squared(s, s.use(first), s.use(second)))
+    grads[1] = tensor([1.0, 2.0])
+    with pytest.raises(Rejected, match=r"^grad: the gradient of node 1 has its shape \(1,\); got"):
+        step(s, grads)
+    assert (first.version, second.version) == (0, 0)
+
+
+def test_a_dense_list_that_is_too_short_is_refused() -> None:
+    s = Session()
+    x = s.use(s.param(tensor([1.0])))
+    squared(s, x)
+    with pytest.raises(Rejected, match=r"^grad: ids lie in \[0, 0\); got 0$"):
+        s.grad([], x)
+
+
+def test_a_parameter_is_overwritten_only_by_its_shape() -> None:
+    w = Session().param(tensor([1.0, 2.0]), name="w")
+    w.set(tensor([3.0, 4.0]))
+    assert (w.value, w.version) == (tensor([3.0, 4.0]), 1)
+    with pytest.raises(Rejected, match=r"^param: a value of w has the shape \(2,\); got \(1,\)"):
+        w.set(tensor([1.0]))
+    assert (w.value, w.version) == (tensor([3.0, 4.0]), 1)
+
+
+def test_a_leaf_keeps_the_value_that_it_was_used_with() -> None:
+    s = Session()
+    w = s.param(tensor(2.0))
+    x = s.use(w)
+    w.set(tensor(5.0))
+    assert s.value(x) == tensor(2.0)
+    assert s.value(s.use(w)) == tensor(5.0)
+
+
+def _foreign(s: Session) -> Ref:
+    return Session().input(tensor(1.0))
+
+
+def _stale(s: Session) -> Ref:
+    ref = s.input(tensor(1.0))
+    s.reset_tape()
+    s.input(tensor(2.0))
+    return ref
+
+
+@pytest.mark.parametrize("make", [_foreign, _stale])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda s, r: s.value(r),
+        lambda s, r: s.square(r),
+        lambda s, r: s.add(s.input(tensor(1.0)), r),
+        lambda s, r: s.input(tensor([1.0])) + r,
+        lambda s, r: s.backward(r),
+        lambda s, r: s.backward_dense(r),
+        lambda s, r: s.grad({}, r),
+    ],
+)
+def test_a_ref_of_another_session_or_tape_is_refused(make, ask) -> None:
+    s = Session()
+    ref = make(s)
+    with pytest.raises(Rejected, match="refs of this session"):
+        ask(s, ref)
+
+
+def test_what_is_no_ref_is_refused() -> None:
+    s = Session()
+    x = s.input(tensor([1.0]))
+    for ask in (
+        lambda: s.add(x, tensor([1.0])),  # type: ignore[arg-type]
+        lambda: s.square(1.0),  # type: ignore[arg-type]
+        lambda: x + 1.0,
+    ):
+        with pytest.raises(Rejected, match="refs of this session"):
+            ask()
+    assert len(s.tape) == 1
+
+
+def test_indices_are_refs_or_tensors_of_ints() -> None:
+    s = Session()
+    x = s.input(tensor([5, 7]))
+    handle = s.nat_vec([1, 0, 1])
+    assert s.value(s.take(x, s.indices(handle, 3), axis=0)) == tensor([7, 5, 7])
+    assert s.value(s.take(x, s.const(tensor([1])), axis=0)) == tensor([7])
+    with pytest.raises(Rejected, match=r"^take C2"):
+        s.take(x, tensor([1.0]), axis=0)
+
+
+def test_a_refused_op_leaves_the_tape_as_it_was() -> None:
+    s = Session()
+    x = s.input(tensor([5, 7]))
+    for ask in (
+        lambda: s.take(x, tensor([2]), axis=0),
+        lambda: s.take(x, tensor([0]), axis=1),
+        lambda: s.apply("add", (x,), {}),
+        lambda: s.apply("sum", (x,), {"axis": 0}),
+    ):
+        with pytest.raises(Rejected):
+            ask()
+    assert len(s.tape) == 1
+
+
+def test_an_unknown_op_is_refused_by_name() -> None:
+    with pytest.raises(Rejected, match=r"^session: an op is one of add, .*; got 'sigmoid'$"):
+        Session().apply("sigmoid", (), {})
+
+
+def test_naturals_are_read_and_overwritten() -> None:
+    s = Session()
+    one, many = s.nat(7), s.nat_vec([1, 2, 3])
+    assert (s.get_nat(one), s.get_nat_vec(many, 3), s.get_nat_vec(one, 4)) == (
+        7,
+        [1, 2, 3],
+        [7, 1, 2, 3],
+    )
+    s.set_nat(many, 9)
+    s.set_nat_vec(many + 1, [8, 0])
+    assert s.get_nat_vec(many, 3) == [9, 8, 0]
+    s.reset_tape()
+    with pytest.raises(Rejected, match=r"^nat: a block lies within the 0 recorded integers"):
+        s.get_nat(one)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.0, True, "1", None])
+def test_a_natural_is_a_natural_number(bad: Any) -> None:
+    s = Session()
+    handle = s.nat_vec([1, 2])
+    for ask in (
+        lambda: s.nat(bad),
+        lambda: s.nat_vec([1, bad]),
+        lambda: s.set_nat(handle, bad),
+        lambda: s.set_nat_vec(handle, [5, bad]),
+    ):
+        with pytest.raises(Rejected, match=r"^nat: a recorded integer is a natural number; got"):
+            ask()
+    assert s.get_nat_vec(handle, 2) == [1, 2]
+    assert s.nat(3) == 2, "nothing was recorded meanwhile"
+
+
+@pytest.mark.parametrize(("handle", "count"), [(-1, 1), (0, 3), (2, 1), (1, 2), (0, -1)])
+def test_a_block_of_naturals_lies_within_the_recorded_ones(handle: int, count: int) -> None:
+    s = Session()
+    s.nat_vec([1, 2])
+    with pytest.raises(Rejected, match=r"^nat: a block lies within the 2 recorded integers"):
+        s.get_nat_vec(handle, count)
+    with pytest.raises(Rejected, match=r"^nat: a block lies within the 2 recorded integers"):
+        s.set_nat_vec(handle if count >= 0 else -1, [0] * max(count, 1))
+
+
+def test_integers_do_not_change_under_what_was_computed_from_them() -> None:
+    s = Session()
+    x = s.input(tensor([5, 7]), requires_grad=True)
+    handle = s.nat(0)
+    taken = s.sum(s.take(x, s.indices(handle, 1), axis=0))
+    s.set_nat(handle, 1)
+    assert s.value(taken) == tensor(5)
+    assert s.grad(s.backward(taken), x) == tensor([1, 0])
+
+
+def quadratic(s: Session, w: Param, x: AnyTensor) -> Ref:
+    """The mean of squares of a linear map."""
+    return s.sum(s.square(s.matmul(s.input(x), s.use(w))))
+
+
+def test_a_session_steps_as_the_optimizer_pages_do() -> None:
+    s = Session()
+    w = s.param(tensor([[Fraction(1)], [Fraction(-1)]]))
+    x = tensor([[Fraction(2), Fraction(1)]])
+    # w = (1, -1): x w = 1, the gradient is 2 x^T = (4, 2)
+    s.sgd_step(0.25, s.backward(quadratic(s, w, x)))
+    assert w.value == tensor([[0], [Fraction(-3, 2)]])
+    t = Session()
+    u = t.param(tensor([[1.0], [-1.0]]))
+    t.adamw_step(0.5, grads=t.backward(quadratic(t, u, tensor([[2.0, 1.0]]))), beta1=0.5)
+    expected, state = adamw.update(
+        tensor([[1.0], [-1.0]]),
+        tensor([[4.0], [2.0]]),
+        adamw.init(tensor([[1.0], [-1.0]])),
+        adamw.AdamW(0.5, beta1=0.5),
+    )
+    assert (u.value, t.state(u)) == (expected, state)

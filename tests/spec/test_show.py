@@ -1,0 +1,102 @@
+"""What a reader sees of a tape, pinned: the words are part of the book."""
+
+from __future__ import annotations
+
+from spec.ops import OPS
+from spec.show import dot, event, ledger, program
+from spec.tape import Tape
+from spec.tensor import tensor
+
+
+def example() -> tuple[Tape, int]:
+    """A tape of one product, one broadcast, labels and a loss."""
+    tape = Tape()
+    w = tape.param(tensor([[1.0, 2.0]]), name="w")
+    x = tape.const(tensor([[3.0], [1.0]]))
+    y = tape.apply(OPS["matmul"], x, w)
+    b = tape.apply(OPS["broadcast_to"], tape.leaf(tensor(0.5), name="b"), shape=(2, 2))
+    labels = tape.const(tensor([1, 0]), name="labels")
+    z = tape.apply(OPS["add"], y, b)
+    return tape, tape.apply(OPS["nll_loss"], z, labels, reduction="sum")
+
+
+PROGRAM = """\
+x0: real[1,2] = leaf w
+x1: real[2,1] = const
+x2: real[2,2] = matmul x1 x0
+x3: real[] = leaf b
+x4: real[2,2] = broadcast_to x3 shape=(2, 2)
+x5: index[2] = const labels
+x6: real[2,2] = add x2 x4
+x7: real[] = nll_loss x6 x5 reduction='sum'"""
+
+LEDGER = """\
+node  rule          value                     cotangent
+x0    w             [[1.0, 2.0]]              [[-1.0, -3.0]]
+x1    const         [[3.0], [1.0]]            [[0.0], [0.0]]
+x2    matmul        [[3.0, 6.0], [1.0, 2.0]]  [[0.0, -1.0], [-1.0, 0.0]]
+x3    b             0.5                       -2.0
+x4    broadcast_to  [[0.5, 0.5], [0.5, 0.5]]  [[0.0, -1.0], [-1.0, 0.0]]
+x5    labels        [1, 0]                    [0, 0]
+x6    add           [[3.5, 6.5], [1.5, 2.5]]  [[0.0, -1.0], [-1.0, 0.0]]
+x7    nll_loss      -8.0                      1.0"""
+
+EVENTS = [
+    "x2 starts with 1",
+    "x2 hands on 1",
+    "x1 gets 3 from x2, has 3",
+    "x0 gets 9 from x2, has 9",
+    "x1 hands on 3",
+    "x0 gets 18 from x1, has 27",
+]
+
+
+def test_a_program_is_readable() -> None:
+    assert program(example()[0]) == PROGRAM
+
+
+def test_a_ledger_shows_values_beside_cotangents() -> None:
+    tape, out = example()
+    assert ledger(tape, out) == LEDGER
+    assert ledger(tape, out, tensor(1.0)) == LEDGER
+
+
+def test_what_is_shown_is_stable() -> None:
+    (first, out), (second, _) = example(), example()
+    assert program(first) == program(second)
+    assert ledger(first, out) == ledger(second, out)
+    assert dot(first) == dot(second)
+
+
+def test_a_drawing_points_from_parents_to_children() -> None:
+    tape = Tape()
+    x = tape.leaf(tensor(3), name="x")
+    tape.apply(OPS["mul"], x, x)
+    assert dot(tape) == (
+        "digraph tape {\n"
+        "  rankdir=LR;\n"
+        '  x0 [shape=box, label="x\\nreal[]"];\n'
+        '  x1 [shape=ellipse, label="mul\\nreal[]"];\n'
+        "  x0 -> x1;\n"
+        "  x0 -> x1;\n"
+        "}"
+    )
+
+
+def test_a_drawing_survives_any_name() -> None:
+    tape = Tape()
+    tape.leaf(tensor(3), name='a "b" \\ c')
+    assert 'label="a \\"b\\" \\\\ c\\nreal[]"' in dot(tape)
+
+
+def test_events_read_as_sentences() -> None:
+    heard: list[str] = []
+    tape = Tape(lambda happened: heard.append(event(happened)))
+    x = tape.leaf(tensor(3))
+    tape.backward(tape.apply(OPS["mul"], tape.apply(OPS["square"], x), x))
+    assert heard == EVENTS
+
+
+def test_an_empty_tape_shows_nothing() -> None:
+    assert program(Tape()) == ""
+    assert dot(Tape()) == "digraph tape {\n  rankdir=LR;\n}"
