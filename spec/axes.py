@@ -1,4 +1,4 @@
-"""Chapter 7. Axes: what all reductions share.
+"""Chapter 8. Axes: what all reductions share.
 
 A reduction splits the axes of its input into those it keeps and those it reduces.
 

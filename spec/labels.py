@@ -1,4 +1,4 @@
-"""Chapter 8. Labels: what the losses that read labels share.
+"""Chapter 9. Labels: what the losses that read labels share.
 
 A label is the index of a class; a row whose label equals ignore_index takes no part in the loss.
 """

@@ -1,4 +1,4 @@
-"""Chapter 18. Training: parameters as a list, a loss as a function, a step as a method.
+"""Chapter 20. Training: parameters as a list, a loss as a function, a step as a method.
 
 >>> from spec.tensor import tensor
 >>> def loss(ops, w, x):

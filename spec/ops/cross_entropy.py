@@ -24,7 +24,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from spec.kinds import composite
+from spec.composite import composite
 from spec.labels import check_loss, refuse_labels
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.add import op as add

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from spec.kinds import composite
+from spec.composite import composite
 from spec.op import Edge, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.broadcast_to import op as broadcast_to

@@ -21,7 +21,7 @@ import math
 from typing import Any
 
 from spec.axes import check_axis
-from spec.kinds import composite
+from spec.composite import composite
 from spec.op import Edge, Type
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.detach import op as detach

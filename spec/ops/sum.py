@@ -35,6 +35,8 @@ A = TypeVar("A")
 L = TypeVar("L")
 M = TypeVar("M")
 N = TypeVar("N")
+
+# Up to rank 3, a sum over all axes, or over one that is written out, has a shape checkers know.
 Lost: TypeAlias = Literal[False]
 Kept: TypeAlias = Literal[True]
 I1: TypeAlias = Literal[1]

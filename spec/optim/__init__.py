@@ -1,1 +1,1 @@
-"""Chapter 14. The optimizers, one page each: pure functions of parameter, gradient and state."""
+"""Chapter 16. The optimizers, one page each: pure functions of parameter, gradient and state."""

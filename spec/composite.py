@@ -1,0 +1,132 @@
+"""Chapter 7. The fifth kind: a composite is a program over earlier pages, and nothing else.
+
+Running the program records its steps; a tangent goes through them from the first to the last, and a
+cotangent from the last to the first.
+So a fused kernel with a backward pass derived by hand becomes a claim that can be tested.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from spec.kinds import Directions, TypeRule
+from spec.op import AnyTensor, Edge, Op, plus, zeros_like
+from spec.scalar import lift
+from spec.shape import Shape
+from spec.tensor import tabulate
+
+
+class _Ref:
+    """A value inside a composite's program; slot is None for constants."""
+
+    __slots__ = ("slot", "tensor")
+
+    def __init__(self, tensor: AnyTensor, slot: int | None) -> None:
+        self.tensor = tensor
+        self.slot = slot
+
+    @property
+    def shape(self) -> Shape:
+        """The shape, as programs ask for it."""
+        return tuple(self.tensor.shape)
+
+
+class _Trace:
+    """The operations that a composite's program may use, recording each step it takes."""
+
+    def __init__(self, uses: tuple[Op, ...], inputs: Sequence[AnyTensor], count: int) -> None:
+        self._uses = {op.name: op for op in uses}
+        self.slots = count
+        self.steps: list[tuple[Op, tuple[Any, ...], dict[str, Any], int]] = []
+        self.refs = [_Ref(x, k) for k, x in enumerate(inputs)]
+
+    def __getattr__(self, name: str) -> Callable[..., _Ref]:
+        op = self._uses[name]
+        return lambda *arguments, **attributes: self._apply(op, arguments, attributes)
+
+    def _apply(self, op: Op, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> _Ref:
+        tensors = [a.tensor if isinstance(a, _Ref) else a for a in arguments]
+        out = _Ref(op.value(*tensors, **attributes), self.slots)
+        self.slots += 1
+        self.steps.append((op, arguments, attributes, self.slots - 1))
+        return out
+
+    def constant(self, value: Any, shape: Shape, like: _Ref) -> _Ref:
+        """Return a tensor filled with an exact constant, lifted into the world of like."""
+        lifted = lift(like.tensor.data[0], Fraction(value)) if _has_entries(like) else value
+        return _Ref(tabulate(shape, lambda *_: lifted), None)
+
+
+def _has_entries(ref: _Ref) -> bool:
+    return all(isinstance(n, int) for n in ref.shape) and len(ref.tensor.data) > 0
+
+
+def _tensors(arguments: tuple[Any, ...]) -> list[AnyTensor]:
+    return [a.tensor if isinstance(a, _Ref) else a for a in arguments]
+
+
+def _slots(arguments: tuple[Any, ...]) -> list[int | None]:
+    return [a.slot if isinstance(a, _Ref) else None for a in arguments]
+
+
+def composite(
+    name: str,
+    type_rule: TypeRule,
+    program: Callable[..., Any],
+    uses: tuple[Op, ...],
+    *,
+    index_inputs: tuple[int, ...] = (),
+    refuse_indices: Callable[..., None] | None = None,
+    edges: tuple[Edge, ...] = (),
+) -> Op:
+    """Make an op that is a program over earlier pages; its derivatives go through the program.
+
+    program(ops, *inputs, **attributes) finds in ops the pages in `uses` and
+    ``ops.constant(value, shape, like=ref)``; index inputs reach it as plain tensors.
+    """
+
+    def run(inputs: Sequence[AnyTensor], attributes: dict[str, Any]) -> tuple[_Trace, _Ref]:
+        trace = _Trace(uses, inputs, len(inputs))
+        refs = [x if k in index_inputs else trace.refs[k] for k, x in enumerate(inputs)]
+        return trace, program(trace, *refs, **attributes)
+
+    def value(*inputs: AnyTensor, **attributes: Any) -> AnyTensor:
+        return run(inputs, attributes)[1].tensor
+
+    def jvp(inputs: Sequence[AnyTensor], tangents: Directions, **attributes: Any) -> AnyTensor:
+        trace, out = run(inputs, attributes)
+        known: dict[int | None, AnyTensor | None] = dict(enumerate(tangents))
+        for op, arguments, chosen, slot in trace.steps:
+            ahead = [known.get(s) for s in _slots(arguments)]
+            if any(t is not None for t in ahead):
+                known[slot] = op.jvp(_tensors(arguments), ahead, **chosen)
+        tangent = known.get(out.slot)
+        return zeros_like(out.tensor) if tangent is None else tangent
+
+    def vjp(
+        inputs: Sequence[AnyTensor], cotangent: AnyTensor, **attributes: Any
+    ) -> tuple[AnyTensor | None, ...]:
+        trace, out = run(inputs, attributes)
+        found: dict[int | None, AnyTensor | None] = {out.slot: cotangent}
+        for op, arguments, chosen, slot in reversed(trace.steps):
+            behind = found.pop(slot, None)
+            if behind is None:
+                continue
+            back = op.vjp(_tensors(arguments), behind, **chosen)
+            for s, contribution in zip(_slots(arguments), back, strict=True):
+                if s is not None:
+                    found[s] = plus(found.get(s), contribution)
+        return tuple(
+            None if k in index_inputs else found.get(k) or zeros_like(x)
+            for k, x in enumerate(inputs)
+        )
+
+    signature = inspect.signature(program)
+    own = [p for n, p in signature.parameters.items() if n != "ops"]
+    value.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    return Op(
+        name, "composite", type_rule, value, jvp, vjp, index_inputs, edges, program, refuse_indices
+    )

@@ -1,0 +1,68 @@
+"""Chapter 12. Formats: which numbers a machine can hold, and how a number is rounded to one.
+
+>>> BINARY32.round(Fraction(1, 3)), BF16.unit_roundoff
+(Fraction(11184811, 33554432), Fraction(1, 256))
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+Number = Fraction | float
+"""An exact number, or one of the floats inf, -inf, nan, -0.0."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format of IEEE 754's kind.
+
+    precision counts the significand's bits, the hidden one included; max_exponent is the exponent
+    of the largest finite number.
+    """
+
+    name: str
+    precision: int
+    max_exponent: int
+
+    @property
+    def unit_roundoff(self) -> Fraction:
+        """The largest relative error of one rounding to nearest: 2^-precision."""
+        return Fraction(1, 2**self.precision)
+
+    @property
+    def smallest_exponent(self) -> int:
+        """The exponent of the last bit of every subnormal."""
+        return 2 - self.max_exponent - self.precision
+
+    def round(self, x: Number) -> Number:
+        """Return the nearest number of the format, ties to even; beyond the largest, an infinity.
+
+        >>> BINARY32.round(Fraction(1, 10)) == Fraction(13421773, 2**27)
+        True
+        """
+        if isinstance(x, float):
+            return x
+        if x == 0:
+            return Fraction(0)
+        magnitude = abs(x)
+        exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+        if magnitude < _power(exponent):
+            exponent -= 1
+        last = _power(max(exponent - self.precision + 1, self.smallest_exponent))
+        rounded = round(magnitude / last) * last
+        if rounded >= _power(self.max_exponent + 1):
+            return math.inf if x > 0 else -math.inf
+        if rounded == 0:
+            return Fraction(0) if x > 0 else -0.0
+        return rounded if x > 0 else -rounded
+
+
+BINARY32 = Format("fp32", 24, 127)
+BF16 = Format("bf16", 8, 127)
+FP16 = Format("fp16", 11, 15)
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(2) ** exponent
