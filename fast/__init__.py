@@ -1,0 +1,43 @@
+"""The speed: a device tape with Triton kernels, and ATen twins where there is no GPU.
+
+Importing this package needs torch and fixes, for the process, how triton will run; triton itself
+is imported with the first op.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "fast needs torch, which the extra [fast] installs: pip install 'twingrad[fast]'"
+    ) from error
+
+from fast._device import decide
+from fast.errors import Rejected, Released, SessionError, Stale, Unavailable
+
+decide()
+
+_LAZY = {
+    "Session": "fast.session",
+    "Ref": "fast.session",
+    "Param": "fast.session",
+    "GradMap": "fast.session",
+    "Buffer": "fast.session",
+    "OPS": "fast.ops",
+}
+
+__all__ = ["Rejected", "Released", "SessionError", "Stale", "Unavailable", *_LAZY]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

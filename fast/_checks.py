@@ -1,0 +1,79 @@
+"""The refusals that pages share, under the labels that the reference gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fast.errors import Rejected, Unavailable
+
+FLOATS = frozenset((torch.float32, torch.bfloat16, torch.float64))
+INTEGERS = frozenset((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8))
+
+
+def floats(op: str, first: Tensor, *others: Tensor) -> None:
+    """Refuse inputs that are not of one floating dtype on one device."""
+    if first.dtype not in FLOATS:
+        raise Rejected(f"{op}: inputs are float32, bfloat16 or float64, got {first.dtype}")
+    for other in others:
+        if other.dtype is not first.dtype:
+            raise Rejected(f"{op}: inputs have one dtype, got {first.dtype} and {other.dtype}")
+        if other.device != first.device:
+            raise Rejected(f"{op}: inputs lie on one device, got {first.device}, {other.device}")
+
+
+def pair(op: str, x: Tensor, y: Tensor) -> None:
+    """Refuse two inputs that differ in shape (C1), dtype or device."""
+    if x.shape != y.shape:
+        raise Rejected(
+            f"{op} C1: the shapes are equal, got {tuple(x.shape)} and {tuple(y.shape)}; "
+            "broadcast_to makes them so"
+        )
+    floats(op, x, y)
+
+
+def for_kernels(x: Tensor) -> None:
+    """Refuse, before a launch, what the kernels would silently round."""
+    if x.dtype is torch.float64:
+        raise Unavailable(
+            "fast: the Triton kernels compute in fp32 and take float32 or bfloat16, "
+            "got torch.float64; the aten provider takes it"
+        )
+
+
+def axis(label: str, rank: int, at: Any) -> int:
+    """Return the axis as a non-negative number, or refuse under the label."""
+    if not isinstance(at, int) or not -rank <= at < rank:
+        raise Rejected(f"{label}: the axis lies in [{-rank}, {rank}), got {at!r}")
+    return at % rank
+
+
+def axes(op: str, rank: int, given: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the axes as non-negative numbers, in their order; None means all of them."""
+    if given is None:
+        return tuple(range(rank))
+    if isinstance(given, int):
+        raise Rejected(f"{op}: axes is a tuple of integers or None, got {given!r}")
+    normal = tuple(axis(f"{op} C1", rank, at) for at in given)
+    if len(set(normal)) != len(normal):
+        raise Rejected(f"{op} C2: the axes are distinct, got {tuple(given)} for rank {rank}")
+    return normal
+
+
+def indices(label: str, given: Tensor, extent: int, ignored: int | None = None) -> None:
+    """Refuse an index outside [0, extent), if the host can see it; kernels flag the others."""
+    if given.device.type != "cpu" or given.numel() == 0:
+        return
+    low, high = torch.aminmax(given)
+    if low >= 0 and high < extent:
+        return
+    bad = (given < 0) | (given >= extent)
+    if ignored is not None:
+        bad &= given != ignored
+    if bad.any():
+        first = given[bad][0].item()
+        also = "" if ignored is None else f" or is {ignored}"
+        raise Rejected(f"{label}: every index lies in [0, {extent}){also}, got {first}")

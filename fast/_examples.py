@@ -1,0 +1,39 @@
+"""Example arguments from which `python -m fast kernels` compiles what the hosts launch.
+
+A page's `EXAMPLES` is a function of a dtype that yields (inputs, attributes). The shapes here
+reach each specialization once: contiguous and strided, more than a tile and less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Example = tuple[tuple[Tensor, ...], dict[str, Any]]
+Examples = Callable[[torch.dtype], Iterator[Example]]
+
+
+def unary(dtype: torch.dtype) -> Iterator[Example]:
+    """Yield one contiguous and one strided input."""
+    x = torch.ones(8, 256, dtype=dtype)
+    yield (x,), {}
+    yield (x.T,), {}
+
+
+def binary(dtype: torch.dtype) -> Iterator[Example]:
+    """Yield two contiguous inputs, then two of which one is strided."""
+    x = torch.ones(16, 16, dtype=dtype)
+    yield (x, x), {}
+    yield (x, x.T), {}
+
+
+def reduction(dtype: torch.dtype) -> Iterator[Example]:
+    """Yield aligned rows, rows that are not, columns, and one row that is cut into chunks."""
+    x = torch.ones(8, 512, dtype=dtype)
+    yield (x,), {"axes": (1,)}
+    yield (x[:, 1:],), {"axes": (1,)}
+    yield (x,), {"axes": (0,)}
+    yield (torch.ones(1, 16384, dtype=dtype),), {"axes": (1,)}

@@ -1,0 +1,60 @@
+"""The table of ops, in the reading order of the reference."""
+
+from __future__ import annotations
+
+from fast._op import Op
+from fast.ops.add import op as _add
+from fast.ops.broadcast_to import op as _broadcast_to
+from fast.ops.cross_entropy import op as _cross_entropy
+from fast.ops.detach import op as _detach
+from fast.ops.div import op as _div
+from fast.ops.exp import op as _exp
+from fast.ops.layer_norm import op as _layer_norm
+from fast.ops.linear import op as _linear
+from fast.ops.log import op as _log
+from fast.ops.log_softmax import op as _log_softmax
+from fast.ops.matmul import op as _matmul
+from fast.ops.max import op as _max
+from fast.ops.mul import op as _mul
+from fast.ops.nll_loss import op as _nll_loss
+from fast.ops.permute import op as _permute
+from fast.ops.relu import op as _relu
+from fast.ops.reshape import op as _reshape
+from fast.ops.softmax import op as _softmax
+from fast.ops.sqrt import op as _sqrt
+from fast.ops.square import op as _square
+from fast.ops.sub import op as _sub
+from fast.ops.sum import op as _sum
+from fast.ops.take import op as _take
+from fast.ops.tanh import op as _tanh
+
+OPS: dict[str, Op] = {
+    op.name: op
+    for op in (
+        _add,
+        _sub,
+        _mul,
+        _div,
+        _square,
+        _sqrt,
+        _exp,
+        _log,
+        _tanh,
+        _relu,
+        _sum,
+        _broadcast_to,
+        _reshape,
+        _permute,
+        _take,
+        _detach,
+        _max,
+        _matmul,
+        _linear,
+        _log_softmax,
+        _softmax,
+        _layer_norm,
+        _nll_loss,
+        _cross_entropy,
+    )
+}
+"""Every op by its name."""

@@ -1,0 +1,44 @@
+"""Twin of spec.ops.detach.
+
+The output is fresh storage: no buffer has two owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fast import _checks, _pointwise
+from fast._examples import unary
+from fast._op import Gradients, Op, Saved
+
+
+def check(x: Tensor) -> None:
+    """Refuse anything but a floating tensor."""
+    _checks.floats("detach", x)
+
+
+def value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Copy x."""
+    return _pointwise.copy(x), ()
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Answer zero to every cotangent."""
+    if not needs[0]:
+        return (None,)
+    return (torch.zeros_like(cotangent, memory_format=torch.contiguous_format),)
+
+
+def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Copy x."""
+    return x.clone(memory_format=torch.contiguous_format), ()
+
+
+aten_vjp = vjp
+
+
+EXAMPLES = unary
+op = Op("detach", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

@@ -1,0 +1,62 @@
+"""Twin of spec.ops.exp.
+
+The kernels save the input and compute exp again; ATen saves the output, except in bf16, where the
+gradient must not see the output's rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fast import _checks, _pointwise
+from fast._device import tl, triton
+from fast._examples import unary
+from fast._op import Gradients, Op, Saved
+
+
+@triton.jit
+def _exp(x):
+    return tl.exp(x)
+
+
+@triton.jit
+def _vjp(x, g):
+    return tl.exp(x) * g
+
+
+def check(x: Tensor) -> None:
+    """Refuse anything but a floating tensor."""
+    _checks.floats("exp", x)
+
+
+def value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Take the exponential; the input is saved."""
+    return _pointwise.value(_exp, x), (x,)
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return exp(x) g."""
+    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+
+
+def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Take the exponential; the output is saved, or the input in bf16."""
+    z = torch.exp(x)
+    return z, (x if x.dtype is torch.bfloat16 else z,)
+
+
+def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return exp(x) g."""
+    (kept,) = saved
+    if not needs[0]:
+        return (None,)
+    if kept.dtype is torch.bfloat16:
+        return (kept.float().exp_().mul_(cotangent).to(torch.bfloat16),)
+    return (torch.mul(kept, cotangent),)
+
+
+EXAMPLES = unary
+op = Op("exp", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

@@ -1,0 +1,270 @@
+"""Twin of spec.ops.layer_norm.
+
+The mean, then the variance of the centred entries, in registers where a row fits a block
+(fast._rows). Saved: x, gamma, and per row, in fp32, the mean and the root of variance + eps.
+
+The VJP is one launch of at most PROGRAMS programs: each writes dx for every PROGRAMS-th tile of
+rows and adds its share of dgamma and dbeta to its own line of fp32 partials, which a second launch
+adds up in order: no atomics. Columns past the first block are added in memory, which the program
+alone reads and writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from fast import _checks, _rows
+from fast._device import tl, triton
+from fast._examples import Example
+from fast._launch import launch
+from fast._op import Gradients, Op, Saved
+from fast.errors import Rejected
+
+PROGRAMS = 512
+_SIZES = ["rows", "n", "xr", "xn", "gs"]
+_POINTERS = ["x", "gamma", "means", "roots"]
+
+
+@triton.jit(do_not_specialize=[*_SIZES, "bs", "eps"],
+            do_not_specialize_on_alignment=["z", "beta", *_POINTERS])  # fmt: skip
+def _value_kernel(
+    z, means, roots, x, gamma, beta, rows: tl.int64, n: tl.int32, xr: tl.int64, xn: tl.int64,
+    gs: tl.int64, bs: tl.int64, eps,
+    UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    n = _rows.length(n, UNIT)
+    count = n.to(tl.float32)
+    column = tl.arange(0, BLOCK)
+    row, live = _rows.tile_of_rows(tl.program_id(0), rows, ROWS)
+    start = row * xr
+    first = _rows.block(x, start, 0, n, xn, 0.0, UNIT, BLOCK)
+    total = tl.sum(first, 1)
+    for at in range(BLOCK, n, BLOCK):
+        total += tl.sum(_rows.block(x, start, at, n, xn, 0.0, UNIT, BLOCK), 1)
+    mean = tl.div_rn(total, count)
+    tl.store(means + row, mean, mask=live)
+    mean = mean[:, None]
+    first = tl.where((column < n)[None, :], first - mean, 0.0)
+    total = tl.sum(first * first, 1)
+    for at in range(BLOCK, n, BLOCK):
+        here = _rows.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
+        here = tl.where((at + column < n)[None, :], here, 0.0)
+        total += tl.sum(here * here, 1)
+    root = tl.sqrt_rn(tl.div_rn(total, count) + eps)
+    tl.store(roots + row, root, mask=live)
+    root = root[:, None]
+    for at in range(0, n, BLOCK):
+        if at > 0:
+            first = _rows.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
+        scale = _rows.line(gamma, at, n, gs, UNIT, BLOCK)
+        shift = _rows.line(beta, at, n, bs, UNIT, BLOCK)
+        result = tl.div_rn(first, root) * scale + shift
+        _rows.keep(z, row * n, at, n, 1, result, live, UNIT, BLOCK)
+
+
+@triton.jit
+def _entries(
+    x, g, gamma, row, live, mean, root, at, n, xr, xn, gr, gn, gs,
+    UNIT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Return, for a block, the normalized entries, the cotangent, and the cotangent by gamma."""
+    inside = live[:, None] & (at + tl.arange(0, BLOCK) < n)[None, :]
+    here = _rows.block(x, row * xr, at, n, xn, 0.0, UNIT, BLOCK)
+    normal = tl.where(inside, tl.div_rn(here - mean, root), 0.0)
+    cotangent = _rows.block(g, row * gr, at, n, gn, 0.0, UNIT, BLOCK)
+    cotangent = tl.where(inside, cotangent, 0.0)
+    return normal, cotangent, cotangent * _rows.line(gamma, at, n, gs, UNIT, BLOCK)
+
+
+@triton.jit(do_not_specialize=[*_SIZES, "gr", "gn"],
+            do_not_specialize_on_alignment=["dx", "partials", "g", *_POINTERS])  # fmt: skip
+def _vjp_kernel(
+    dx, partials, x, g, gamma, means, roots, rows: tl.int64, n: tl.int32,
+    xr: tl.int64, xn: tl.int64, gr: tl.int64, gn: tl.int64, gs: tl.int64,
+    UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    n = _rows.length(n, UNIT)
+    count = n.to(tl.float32)
+    column = tl.arange(0, BLOCK)
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    dgammas = partials + program.to(tl.int64) * n
+    dbetas = dgammas + programs.to(tl.int64) * n
+    dgamma = tl.zeros((BLOCK,), dtype=tl.float32)
+    dbeta = tl.zeros((BLOCK,), dtype=tl.float32)
+    for tile in range(program, tl.cdiv(rows, ROWS), programs):
+        row, live = _rows.tile_of_rows(tile, rows, ROWS)
+        mean = tl.load(means + row)[:, None]
+        root = tl.load(roots + row)[:, None]
+        normal, cotangent, scaled = _entries(
+            x, g, gamma, row, live, mean, root, 0, n, xr, xn, gr, gn, gs, UNIT, BLOCK
+        )
+        total = tl.sum(scaled, 1)
+        along = tl.sum(scaled * normal, 1)
+        for at in range(BLOCK, n, BLOCK):
+            later, _, weighed = _entries(
+                x, g, gamma, row, live, mean, root, at, n, xr, xn, gr, gn, gs, UNIT, BLOCK
+            )
+            total += tl.sum(weighed, 1)
+            along += tl.sum(weighed * later, 1)
+        total = tl.div_rn(total, count)[:, None]
+        along = tl.div_rn(along, count)[:, None]
+        over = tl.div_rn(1.0, root)
+        result = (scaled - total - normal * along) * over
+        _rows.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)
+        dgamma += tl.sum(cotangent * normal, 0)
+        dbeta += tl.sum(cotangent, 0)
+        for at in range(BLOCK, n, BLOCK):
+            normal, cotangent, scaled = _entries(
+                x, g, gamma, row, live, mean, root, at, n, xr, xn, gr, gn, gs, UNIT, BLOCK
+            )
+            result = (scaled - total - normal * along) * over
+            _rows.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
+            inside = at + column < n
+            before = inside & (tile != program)
+            part = tl.load(dgammas + at + column, mask=before, other=0.0)
+            tl.store(dgammas + at + column, part + tl.sum(cotangent * normal, 0), mask=inside)
+            part = tl.load(dbetas + at + column, mask=before, other=0.0)
+            tl.store(dbetas + at + column, part + tl.sum(cotangent, 0), mask=inside)
+        # The next tile reads what other threads of this program have written.
+        tl.debug_barrier()
+    tl.store(dgammas + column, dgamma, mask=column < n)
+    tl.store(dbetas + column, dbeta, mask=column < n)
+
+
+@triton.jit(do_not_specialize=["programs", "n"],
+            do_not_specialize_on_alignment=["dgamma", "dbeta", "partials"])  # fmt: skip
+def _finish_kernel(
+    dgamma, dbeta, partials, programs: tl.int64, n: tl.int64,
+    LINES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    column = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    first = tl.zeros((BLOCK,), dtype=tl.float32)
+    second = tl.zeros((BLOCK,), dtype=tl.float32)
+    for at in range(0, programs, LINES):
+        line = at + tl.arange(0, LINES)
+        mask = (line < programs)[:, None] & (column < n)[None, :]
+        pointers = partials + (line[:, None] * n + column[None, :])
+        first += tl.sum(tl.load(pointers, mask=mask, other=0.0), 0)
+        second += tl.sum(tl.load(pointers + programs * n, mask=mask, other=0.0), 0)
+    tl.store(dgamma + column, first, mask=column < n)
+    tl.store(dbeta + column, second, mask=column < n)
+
+
+def check(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float = 1e-5) -> None:
+    """Refuse x without an axis (C1), gamma or beta of another shape (C2), and a bad eps (C3)."""
+    if x.dim() < 1:
+        raise Rejected("layer_norm C1: x has at least one axis, got a scalar")
+    if gamma.shape != x.shape[-1:] or beta.shape != x.shape[-1:]:
+        raise Rejected(
+            f"layer_norm C2: gamma and beta have the shape ({x.shape[-1]},), "
+            f"got {tuple(gamma.shape)} and {tuple(beta.shape)}"
+        )
+    if not 0 < eps < math.inf:
+        raise Rejected(f"layer_norm C3: eps is finite and > 0, got {eps}")
+    _checks.floats("layer_norm", x, gamma, beta)
+
+
+def value(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float = 1e-5) -> tuple[Tensor, Saved]:
+    """Centre, divide by the root of the variance, scale and shift."""
+    _checks.for_kernels(x)
+    source = _rows.view(x, -1)
+    rows, n, _ = source.shape
+    means, roots = _rows.statistic(source), _rows.statistic(source)
+    z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if n:
+        meta = _rows.tile(source, z.view(source.shape), _line(gamma), _line(beta))
+        launch(
+            _value_kernel, (-(-rows // meta["ROWS"]),), z, means, roots, source, gamma, beta,
+            rows, n, *source.stride()[:2], gamma.stride(0), beta.stride(0), eps, **meta,
+        )  # fmt: skip
+    return z, (x, gamma, means, roots)
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return dx, dgamma and dbeta; all are computed if any is needed."""
+    if not any(needs):
+        return None, None, None
+    x, gamma, means, roots = saved
+    source, g = _rows.view(x, -1), _rows.view(cotangent, -1)
+    rows, n, _ = source.shape
+    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    # 32-bit rows are read by whole cache lines as they are.
+    meta = _rows.tile(source, g, dx.view(source.shape), _line(gamma), wide=x.element_size() == 2)
+    programs = min(PROGRAMS, -(-rows // meta["ROWS"]))
+    partials = torch.empty(2 * programs * n, dtype=torch.float32, device=x.device)
+    if n:
+        launch(
+            _vjp_kernel, (programs,), dx, partials, source, g, gamma, means, roots, rows, n,
+            *source.stride()[:2], *g.stride()[:2], gamma.stride(0), **meta,
+        )  # fmt: skip
+    dgamma, dbeta = (torch.empty(n, dtype=torch.float32, device=x.device) for _ in range(2))
+    if needs[1] or needs[2]:
+        launch(
+            _finish_kernel, (-(-n // 128),), dgamma, dbeta, partials, programs, n,
+            LINES=16, BLOCK=128,
+        )  # fmt: skip
+    return (
+        dx if needs[0] else None,
+        dgamma.to(x.dtype) if needs[1] else None,
+        dbeta.to(x.dtype) if needs[2] else None,
+    )
+
+
+def _line(vector: Tensor) -> Tensor:
+    return vector[None, :, None]
+
+
+def aten_value(
+    x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float = 1e-5
+) -> tuple[Tensor, Saved]:
+    """Centre, divide by the root of the variance, scale and shift.
+
+    torch's own kernel forms x / root - mean / root, which cancels where the mean is large.
+    """
+    wide = x.float() if x.dtype is torch.bfloat16 else x
+    mean = _mean(wide)
+    z = wide - mean
+    root = _mean(z.square()).add_(eps).sqrt_()
+    z = z.div_(root).mul_(gamma).add_(beta)
+    return z.to(x.dtype), (x, gamma, mean, root)
+
+
+def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return dx, dgamma and dbeta, each where it is needed."""
+    x, gamma, mean, root = saved
+    g = cotangent.float() if x.dtype is torch.bfloat16 else cotangent
+    normal = (x - mean).div_(root) if needs[0] or needs[1] else None
+    dx = dgamma = dbeta = None
+    if needs[0]:
+        scaled = g * gamma
+        along = _mean(scaled * normal)
+        dx = scaled.sub_(_mean(scaled)).addcmul_(normal, along, value=-1).mul_(root.reciprocal())
+        dx = dx.to(x.dtype)
+    if needs[1]:
+        dgamma = _rows.view(g * normal, -1).sum(0).view(-1).to(x.dtype)
+    if needs[2]:
+        dbeta = _rows.view(g, -1).sum(0).view(-1).to(x.dtype)
+    return dx, dgamma, dbeta
+
+
+def _mean(x: Tensor) -> Tensor:
+    total = x.sum(-1, keepdim=True)
+    # On a device, torch multiplies by the reciprocal of a number, but divides by a tensor.
+    return total.div_(torch.full_like(total, x.shape[-1]) if total.is_cuda else x.shape[-1])
+
+
+def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
+    """Yield rows for the narrow tile, and rows for the wide one."""
+    for rows, n in ((3, 7), (64, 1024)):
+        line = torch.ones(n, dtype=dtype)
+        yield (torch.ones(rows, n, dtype=dtype), line, line), {}
+
+
+op = Op(
+    "layer_norm", check, value, vjp, aten_value, aten_vjp,
+    inputs=("x", "gamma", "beta"), attributes={"eps": 1e-5},
+)  # fmt: skip

@@ -1,0 +1,100 @@
+"""Twin of spec.ops.linear.
+
+The tiled product of fast._product on flattened leading axes, the bias added once in its epilogue.
+The VJP is two such products on transposed strides, and the sum of the cotangent's rows. Saved: x,
+w, and whether tf32 was allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from fast import _checks
+from fast._examples import Example
+from fast._op import Gradients, Op, Saved
+from fast._product import TF32, aten_product, product
+from fast._reduce import SUM, reduce
+from fast.errors import Rejected
+
+
+def check(x: Tensor, w: Tensor, b: Tensor) -> None:
+    """Refuse anything but x [..., in], w [out, in] and b [out]."""
+    if w.dim() != 2 or b.dim() != 1 or x.dim() < 1:
+        raise Rejected(
+            "linear C1: takes x [..., in], w [out, in] and b [out], got shapes "
+            f"{tuple(x.shape)}, {tuple(w.shape)} and {tuple(b.shape)}"
+        )
+    if x.shape[-1] != w.shape[1]:
+        raise Rejected(
+            f"linear C2: the last extent of x, {x.shape[-1]}, is the second of w, {w.shape[1]}"
+        )
+    if b.shape[0] != w.shape[0]:
+        raise Rejected(
+            f"linear C3: b has one element per row of w, got {b.shape[0]} for {w.shape[0]} rows"
+        )
+    _checks.floats("linear", x, w, b)
+
+
+def value(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Saved]:
+    """Multiply by w transposed and add the bias to every row."""
+    tf32 = TF32.get()
+    z = product(_matrix(x), w.t(), tf32, bias=b)
+    return z.view(*x.shape[:-1], w.shape[0]), (x, w, tf32)
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return g @ w, g^T @ x, and the sum of the rows of g."""
+    x, w, tf32 = saved
+    g = _matrix(cotangent)
+    return (
+        product(g, w, tf32).view(x.shape) if needs[0] else None,
+        product(g.t(), _matrix(x), tf32) if needs[1] else None,
+        reduce(SUM, g, (0,), g.dtype) if needs[2] else None,
+    )
+
+
+def aten_value(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Saved]:
+    """Multiply by w transposed and add the bias to every row."""
+    tf32 = TF32.get()
+    z = aten_product(_matrix(x), w.t(), tf32, bias=b)
+    return z if x.dim() == 2 else z.view(*x.shape[:-1], w.shape[0]), (x, w, tf32)
+
+
+def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return g @ w, g^T @ x, and the sum of the rows of g."""
+    x, w, tf32 = saved
+    g = _matrix(cotangent)
+    dx = dw = db = None
+    if needs[0]:
+        dx = aten_product(g, w, tf32)
+        dx = dx if x.dim() == 2 else dx.view(x.shape)
+    if needs[1]:
+        dw = aten_product(g.t(), _matrix(x), tf32)
+    if needs[2]:
+        db = g.sum(0, dtype=torch.float32).to(g.dtype) if g.dtype is torch.bfloat16 else g.sum(0)
+    return dx, dw, db
+
+
+def _matrix(x: Tensor) -> Tensor:
+    """Flatten the leading axes, by a view where the strides allow it."""
+    return x if x.dim() == 2 else x.reshape(x.shape[:-1].numel(), x.shape[-1])
+
+
+MOST_KERNELS = 16
+"""A small tile and three orders of the large one, in fp32, tf32 and bf16; sums of rows.
+
+Conformance cases are too small for the large tile, and so reach at most eight.
+"""
+
+
+def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
+    """Yield matrices for the small tile, and matrices for the large one."""
+    for size in (48, 128):
+        square = torch.ones(size, size, dtype=dtype)
+        yield (square, square, torch.ones(size, dtype=dtype)), {}
+
+
+op = Op("linear", check, value, vjp, aten_value, aten_vjp, inputs=("x", "w", "b"))

@@ -1,0 +1,76 @@
+"""Twin of spec.ops.matmul.
+
+Tiled (fast._product), with fp32 sums in tile order and one rounding to storage. The VJP is the same
+kernel on transposed strides. Saved: x, y, and whether tf32 was allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from fast import _checks
+from fast._examples import Example
+from fast._op import Gradients, Op, Saved
+from fast._product import TF32, aten_product, product
+from fast.errors import Rejected
+
+
+def check(x: Tensor, y: Tensor) -> None:
+    """Refuse anything but two matrices whose inner extents are equal."""
+    if x.dim() != 2 or y.dim() != 2:
+        raise Rejected(
+            f"matmul C1: both inputs are matrices, got shapes {tuple(x.shape)}, {tuple(y.shape)}"
+        )
+    if x.shape[1] != y.shape[0]:
+        raise Rejected(
+            f"matmul C2: the inner extents are equal, got {tuple(x.shape)} @ {tuple(y.shape)}; "
+            f"y would have {x.shape[1]} rows"
+        )
+    _checks.floats("matmul", x, y)
+
+
+def value(x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
+    """Contract the last axis of x with the first of y."""
+    return product(x, y, TF32.get()), (x, y, TF32.get())
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return g @ y^T and x^T @ g."""
+    x, y, tf32 = saved
+    return (
+        product(cotangent, y.t(), tf32) if needs[0] else None,
+        product(x.t(), cotangent, tf32) if needs[1] else None,
+    )
+
+
+def aten_value(x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
+    """Contract the last axis of x with the first of y."""
+    return aten_product(x, y, TF32.get()), (x, y, TF32.get())
+
+
+def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return g @ y^T and x^T @ g."""
+    x, y, tf32 = saved
+    return (
+        aten_product(cotangent, y.t(), tf32) if needs[0] else None,
+        aten_product(x.t(), cotangent, tf32) if needs[1] else None,
+    )
+
+
+MOST_KERNELS = 12
+"""A small tile and three orders of the large one, in fp32, tf32 and bf16.
+
+Conformance cases are too small for the large tile, and so reach at most eight.
+"""
+
+
+def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
+    """Yield matrices for the small tile, and matrices for the large one."""
+    for size in (48, 128):
+        yield (torch.ones(size, size, dtype=dtype), torch.ones(size, size, dtype=dtype)), {}
+
+
+op = Op("matmul", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))

@@ -1,0 +1,53 @@
+"""Twin of spec.ops.square."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fast import _checks, _pointwise
+from fast._device import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
+from fast._examples import unary
+from fast._op import Gradients, Op, Saved
+
+
+@triton.jit
+def _square(x):
+    return x * x
+
+
+@triton.jit
+def _vjp(x, g):
+    return 2.0 * x * g
+
+
+def check(x: Tensor) -> None:
+    """Refuse anything but a floating tensor."""
+    _checks.floats("square", x)
+
+
+def value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Square entry by entry; the input is saved."""
+    return _pointwise.value(_square, x), (x,)
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return 2 x g."""
+    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+
+
+def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Square entry by entry; the input is saved."""
+    return torch.mul(x, x), (x,)
+
+
+def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return 2 x g; doubling is exact."""
+    (x,) = saved
+    return (torch.add(x, x).mul_(cotangent) if needs[0] else None,)
+
+
+EXAMPLES = unary
+op = Op("square", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

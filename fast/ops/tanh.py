@@ -1,0 +1,62 @@
+"""Twin of spec.ops.tanh.
+
+The kernels' tanh keeps relative accuracy everywhere, as `fast._functions` says; they save the input
+and compute it again. ATen saves the output, except in bf16, where the gradient must not see the
+output's rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fast import _checks, _pointwise
+from fast._device import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
+from fast._examples import unary
+from fast._functions import tanh
+from fast._op import Gradients, Op, Saved
+
+_tanh_backward = torch.ops.aten.tanh_backward.default
+
+
+@triton.jit
+def _vjp(x, g):
+    t = tanh(x)
+    return (1.0 - t * t) * g
+
+
+def check(x: Tensor) -> None:
+    """Refuse anything but a floating tensor."""
+    _checks.floats("tanh", x)
+
+
+def value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Take the hyperbolic tangent; the input is saved."""
+    return _pointwise.value(tanh, x), (x,)
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return (1 - tanh(x)^2) g."""
+    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+
+
+def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Take the hyperbolic tangent; the output is saved, or the input in bf16."""
+    z = torch.tanh(x)
+    return z, (x if x.dtype is torch.bfloat16 else z,)
+
+
+def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return (1 - tanh(x)^2) g."""
+    (kept,) = saved
+    if not needs[0]:
+        return (None,)
+    if kept.dtype is torch.bfloat16:
+        return (_tanh_backward(cotangent.float(), kept.float().tanh_()).to(torch.bfloat16),)
+    return (_tanh_backward(cotangent, kept),)
+
+
+EXAMPLES = unary
+op = Op("tanh", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
