@@ -70,10 +70,13 @@ def to_float(value: Any) -> float:
 
 def to_device(data: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a fresh device tensor with the data, each number rounded once to `dtype`."""
+    if type(data) is Tensor and data.dtype is dtype and data.device == device:
+        # What is on the device already has crossed before; on a CPU, this is the crossing.
+        counters.uploads += data.is_cpu
+        source = data.detach() if data.requires_grad else data
+        return source.clone(memory_format=torch.contiguous_format)
     source = _read(data, dtype)
-    # A tensor that is on the device already has crossed before.
-    if not isinstance(data, Buffer) and (source.is_cpu or device.type == "cpu"):
-        counters.uploads += 1
+    counters.uploads += not isinstance(data, Buffer)
     return _rounded_copy(source, dtype, device)
 
 
@@ -87,7 +90,7 @@ def to_host(data: Any, dtype: torch.dtype) -> Tensor:
 
 def _read(data: Any, dtype: torch.dtype) -> Tensor:
     if isinstance(data, Tensor):
-        source = data.detach()
+        source = data.detach() if data.requires_grad else data
     elif isinstance(data, Buffer):
         source = data.tensor
     elif isinstance(data, (np.ndarray, np.generic)):
@@ -101,6 +104,9 @@ def _read(data: Any, dtype: torch.dtype) -> Tensor:
 
 def to_indices(data: Any, device: torch.device) -> Tensor:
     """Return integers, such as labels, as a fresh int64 (or int32, as given) device tensor."""
+    if type(data) is Tensor and data.dtype is torch.int64 and data.device == device:
+        counters.uploads += data.is_cpu
+        return data.clone(memory_format=torch.contiguous_format)
     if isinstance(data, Buffer):
         data = data.tensor
     elif isinstance(data, (np.ndarray, np.generic)):
@@ -117,8 +123,6 @@ def to_indices(data: Any, device: torch.device) -> Tensor:
         raise Rejected(f"indices: integers are needed, such as int64; got {data.dtype}")
     counters.uploads += 1
     kept = data.dtype if data.dtype is torch.int32 else torch.int64
-    if data.dtype is kept and data.device == device:
-        return data.clone(memory_format=torch.contiguous_format)
     return data.to(device=device, dtype=kept, copy=True).contiguous()
 
 

@@ -1,0 +1,36 @@
+"""The command line of `fast`: `train` and `kernels`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from fast import _compile, _train_digits
+from fast.errors import Rejected, Unavailable
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the commands."""
+    top = argparse.ArgumentParser(
+        prog="python -m fast", description="Train, and compile the kernels ahead of time."
+    )
+    commands = top.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="train on a task", description="Train on a task.")
+    _train_digits.add_parser(train.add_subparsers(dest="task", required=True))
+    _compile.add_parser(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 2 where it was asked for what cannot be."""
+    chosen = parser().parse_args(arguments)
+    try:
+        return int(chosen.run(chosen))
+    except (Rejected, Unavailable) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

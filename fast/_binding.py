@@ -1,0 +1,99 @@
+"""Binds a session's op to the page's functions for its provider, once per op and session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+from fast._op import Op, Value, Vjp
+from fast._options import Options
+from fast._product import TF32
+from fast.errors import Rejected, SessionError
+from fast.naturals import NatRef
+from fast.ops import OPS
+from fast.ref import Ref
+
+if TYPE_CHECKING:
+    from fast.session import Session
+
+
+UNARY = frozenset(("square", "exp", "log", "sqrt", "tanh", "relu"))
+BINARY = frozenset(("add", "sub", "mul", "div"))
+
+PLAIN = UNARY | BINARY | {"matmul", "linear"}
+"""Ops whose result is fresh and which save nothing but inputs and result: they need no weighing."""
+
+
+class Bound(NamedTuple):
+    """One op as a session runs it."""
+
+    check: Callable[..., None] | None
+    value: Value
+    vjp: Vjp
+    plain: bool
+    op: Op
+
+    def describe(self, position: int) -> str:
+        """Name an input for a message."""
+        return f"{self.op.name}: {self.op.inputs[position]}"
+
+
+def bind(name: str, options: Options, known: dict[str, Bound]) -> Bound:
+    """Look an op up, pick its functions, and remember them in `known`."""
+    op = OPS.get(name)
+    if op is None:
+        raise Rejected(f"session: there is no op {name!r}; the ops are {', '.join(OPS)}")
+    value, vjp = op.hosts(options.provider)
+    if options.precision == "tf32":
+        value = _allowing_tf32(value)
+    known[name] = Bound(_check_of(op), value, vjp, name in PLAIN, op)
+    return known[name]
+
+
+def _check_of(op: Op) -> Callable[..., None] | None:
+    """Return the page's check, without what holds on any tape: one floating dtype, one device."""
+    if op.name in UNARY:
+        return None
+    if op.name not in BINARY:
+        return op.check
+
+    def check(x: Tensor, y: Tensor) -> None:
+        if x.shape != y.shape:
+            op.check(x, y)
+
+    return check
+
+
+def _allowing_tf32(value: Value) -> Value:
+    def run(*inputs: Any, **attributes: Any) -> Any:
+        token = TF32.set(True)
+        try:
+            return value(*inputs, **attributes)
+        finally:
+            TF32.reset(token)
+
+    return run
+
+
+def foreign(what: str, came: Any, session: Session) -> Exception:
+    """Say why something is no ref of the session's tape."""
+    if isinstance(came, Ref):
+        owner = came.tape.session
+        if owner is None:
+            return SessionError(
+                f"{what}: this ref was recorded before reset_tape(), which forgot it"
+            )
+        if owner is not session:
+            return SessionError(
+                f"{what}: this ref belongs to another session; value() and input() carry its data "
+                "over"
+            )
+        return Rejected(f"{what} takes integers: naturals of this session, or integer data")
+    if isinstance(came, NatRef):
+        return Rejected(f"{what} takes a ref of this session; a natural is only an index")
+    return Rejected(
+        f"{what} takes a ref of this session, got {type(came).__name__}; input() and const() make "
+        "one of data"
+    )

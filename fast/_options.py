@@ -1,0 +1,93 @@
+"""Decides what a session runs on, and refuses what cannot run here, with what can."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from fast import _device
+from fast.errors import Rejected, Unavailable
+
+PROVIDERS = ("aten", "triton")
+
+# Compute dtype, and the dtype of the parameters' master copies.
+PRECISIONS = {
+    "fp32": (torch.float32, torch.float32),
+    "tf32": (torch.float32, torch.float32),
+    "bf16": (torch.bfloat16, torch.float32),
+    "fp64": (torch.float64, torch.float64),
+}
+
+
+class Options(NamedTuple):
+    """What was asked for, completed: every part can run in this process."""
+
+    provider: str
+    precision: str
+    device: torch.device
+    deterministic: bool
+
+    @property
+    def compute(self) -> torch.dtype:
+        """The dtype of values and of the cotangents between ops."""
+        return PRECISIONS[self.precision][0]
+
+    @property
+    def master(self) -> torch.dtype:
+        """The dtype in which parameters live and are updated."""
+        return PRECISIONS[self.precision][1]
+
+
+def choose(
+    provider: str | None, precision: str, device: torch.device | str | None, deterministic: bool
+) -> Options:
+    """Complete the options, or raise naming the part that is unknown or cannot run."""
+    place = _place(device)
+    if provider is None:
+        provider = "triton" if place.type == "cuda" and _device.ring() == "device" else "aten"
+        provider = "aten" if precision == "fp64" else provider
+    if provider not in PROVIDERS:
+        raise Rejected(f"session: unknown provider {provider!r}; there are {', '.join(PROVIDERS)}")
+    if precision not in PRECISIONS:
+        raise Rejected(
+            f"session: unknown precision {precision!r}; there are {', '.join(PRECISIONS)}"
+        )
+    if not isinstance(deterministic, bool):
+        raise Rejected(f"session: deterministic is True or False, got {deterministic!r}")
+    if provider == "triton":
+        _check_triton(place, precision)
+    elif precision == "tf32" and place.type != "cuda":
+        raise Unavailable(
+            "session: precision 'tf32' with provider 'aten' needs a CUDA device, since torch has "
+            "no TF32 on a CPU; 'fp32' runs here"
+        )
+    return Options(provider, precision, place, deterministic)
+
+
+def _place(device: torch.device | str | None) -> torch.device:
+    if device is None:
+        return torch.device("cuda" if _device.cuda_available() else "cpu")
+    try:
+        place = torch.device(device)
+    except RuntimeError as error:
+        raise Rejected(f"session: {device!r} names no device; try 'cpu' or 'cuda'") from error
+    if place.type not in ("cpu", "cuda"):
+        raise Unavailable(f"session: device {place} is not supported; 'cpu' and 'cuda' are")
+    if place.type == "cuda" and not _device.cuda_available():
+        raise Unavailable("session: no CUDA device is present; device 'cpu' runs here")
+    return place
+
+
+def _check_triton(place: torch.device, precision: str) -> None:
+    if precision == "fp64":
+        raise Unavailable(
+            "session: precision 'fp64' is for checks and runs with provider 'aten' only"
+        )
+    _device.require_triton()
+    needed = "cuda" if _device.ring() == "device" else "cpu"
+    if place.type != needed:
+        raise Unavailable(
+            f"session: in this process triton's kernels run {_device.ring()}, on {needed} tensors; "
+            f"device {place} needs provider 'aten'"
+        )

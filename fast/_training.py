@@ -1,0 +1,105 @@
+"""The training loop of the digits job: batches in, losses out, and some steps kept for judging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from fast._digits import Arrays, batches, digits_mlp, initial_parameters
+from fast._steps import Recorder
+from fast.errors import Rejected
+from fast.param import Param
+from fast.session import Session
+
+Watcher = Callable[[int, float], None]
+"""Called after each step with its number, from 1, and its loss."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that decides a run; two runs of one job on one machine are equal."""
+
+    provider: str | None = None
+    precision: str = "fp32"
+    hidden: int = 128
+    epochs: int = 30
+    batch_size: int = 32
+    lr: float = 3e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 1e-2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse counts below 1; the optimizer checks its own numbers before its first step."""
+        for name in ("hidden", "epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise Rejected(f"train: {name} is at least 1, got {getattr(self, name)}")
+
+    @property
+    def hyper(self) -> dict[str, float]:
+        """The hyper-parameters of AdamW."""
+        names = ("lr", "beta1", "beta2", "eps", "weight_decay")
+        return {name: value for name, value in asdict(self).items() if name in names}
+
+    def steps(self, count: int) -> int:
+        """Count the steps over this many training images."""
+        if count < self.batch_size:
+            raise Rejected(
+                f"train: batch_size is at most the {count} images, got {self.batch_size}"
+            )
+        return self.epochs * (count // self.batch_size)
+
+
+@dataclass
+class Trained:
+    """What a run leaves: the parameters by name, the loss of each step, and who computed it."""
+
+    parameters: dict[str, np.ndarray]
+    losses: list[float] = field(default_factory=list)
+    provider: str = ""
+
+
+def train(
+    job: Job, images: Arrays, watch: Watcher | None = None, recorder: Recorder | None = None
+) -> Trained:
+    """Train the perceptron; the recorder, if any, keeps the steps that it wants."""
+    x, labels = images
+    total = job.steps(len(x))
+    session = Session(provider=job.provider, precision=job.precision)
+    first = initial_parameters(job.hidden, job.seed)
+    params = {name: session.param(value, name=name) for name, value in first.items()}
+    trained = Trained({}, provider=session.options.provider)
+    for step, rows in enumerate(batches(len(x), job.batch_size, job.epochs, job.seed), start=1):
+        keep = recorder if recorder is not None and recorder.wants(step, total) else None
+        loss = _step(session, params, job, x[rows], labels[rows], step, keep)
+        trained.losses.append(loss)
+        if watch is not None:
+            watch(step, loss)
+    trained.parameters = {name: param.value().numpy() for name, param in params.items()}
+    return trained
+
+
+def _step(
+    session: Session,
+    params: dict[str, Param],
+    job: Job,
+    x: np.ndarray,
+    labels: np.ndarray,
+    step: int,
+    keep: Recorder | None,
+) -> float:
+    """Take one step of AdamW and return the loss before it."""
+    session.reset_tape()
+    refs = [session.use(param) for param in params.values()]
+    loss = digits_mlp(session, *refs, session.input(x), labels)
+    with session.backward(loss) as grads:
+        if keep is not None:
+            keep.before(session, params, x, labels, session.value(loss), grads)
+        session.adamw_step(grads=grads, **job.hyper)
+    if keep is not None:
+        keep.after(session, params, step)
+    return float(session.value(loss))

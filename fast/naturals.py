@@ -1,0 +1,114 @@
+"""Twin of spec.naturals: numbers that a program reads but never differentiates, such as labels.
+
+They are recorded beside the tape, read when an op runs, and may be overwritten between ops; what an
+op has read stays as it was. A ref dies with its tape.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from fast.bridge import to_indices
+from fast.errors import Rejected, SessionError
+
+if TYPE_CHECKING:
+    from fast.tape import Tape
+
+
+class NatRef:
+    """The handle of one natural."""
+
+    __slots__ = ("index", "tape")
+
+    def __init__(self, tape: Tape, index: int) -> None:
+        self.tape = tape
+        self.index = index
+
+
+class NatVecRef(NatRef):
+    """The handle of a vector of naturals."""
+
+    __slots__ = ("length",)
+
+    def __init__(self, tape: Tape, index: int, length: int) -> None:
+        super().__init__(tape, index)
+        self.length = length
+
+
+class Naturals:
+    """The naturals of a session's tape, each a small device tensor: replaced, never written."""
+
+    _tape: Tape
+    _nats: list[Tensor]
+    _place: torch.device
+
+    def nat(self, value: int) -> NatRef:
+        """Record a natural: an int >= 0 that ops read and never differentiate."""
+        self._nats.append(self._scalar(value))
+        return NatRef(self._tape, len(self._nats) - 1)
+
+    def get_nat(self, ref: NatRef) -> int:
+        """Read a natural back."""
+        return int(self._held(ref).item())
+
+    def set_nat(self, ref: NatRef, value: int) -> None:
+        """Overwrite a natural; what an op has read stays as it was."""
+        self._held(ref)
+        self._nats[ref.index] = self._scalar(value)
+
+    def nat_vec(self, values: Any) -> NatVecRef:
+        """Record a vector of naturals, such as labels."""
+        vector = self._vector(values)
+        self._nats.append(vector)
+        return NatVecRef(self._tape, len(self._nats) - 1, vector.numel())
+
+    def get_nat_vec(self, ref: NatVecRef, count: int | None = None) -> list[int]:
+        """Read a vector of naturals back, or its first entries."""
+        found: list[int] = self.indices(ref, count).tolist()
+        return found
+
+    def set_nat_vec(self, ref: NatVecRef, values: Any) -> None:
+        """Overwrite a vector of naturals by one of the same length."""
+        self._held(ref)
+        vector = self._vector(values)
+        if vector.numel() != ref.length:
+            raise Rejected(
+                f"set_nat_vec: the vector has {ref.length} entries, got {vector.numel()}"
+            )
+        self._nats[ref.index] = vector
+
+    def indices(self, ref: NatVecRef, count: int | None = None) -> Tensor:
+        """Return recorded naturals as an integer tensor that ops accept as indices."""
+        held = self._held(ref)
+        if count is not None and not 0 <= count <= held.numel():
+            raise Rejected(f"nat_vec: the vector has {held.numel()} entries, asked for {count}")
+        return held if count is None else held[:count]
+
+    def _held(self, ref: NatRef) -> Tensor:
+        if not isinstance(ref, NatRef):
+            raise Rejected(f"naturals: a ref from nat() or nat_vec() is needed, got {ref!r}")
+        if ref.tape is not self._tape:
+            raise SessionError(
+                "naturals: this ref was recorded before reset_tape(), or by another session"
+            )
+        return self._nats[ref.index]
+
+    def _scalar(self, value: Any) -> Tensor:
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+            raise Rejected(f"nat: a natural is an int >= 0, got {value!r}")
+        return to_indices(int(value), self._place)
+
+    def _vector(self, values: Any) -> Tensor:
+        vector = to_indices(values, self._place)
+        if vector.dim() != 1:
+            raise Rejected(f"nat_vec: a vector is needed, got the shape {tuple(vector.shape)}")
+        if vector.numel() and int(vector.min()) < 0:
+            raise Rejected(
+                f"nat_vec: naturals are >= 0, got {int(vector.min())}; labels that use a negative "
+                "ignore_index go to the op as an integer tensor"
+            )
+        return vector

@@ -1,0 +1,14 @@
+"""Optimizers on the device: one launch over flat arenas, each twin of a page in spec.optim."""
+
+from __future__ import annotations
+
+from fast.optim._rule import Rule
+from fast.optim.adamw import RULE as ADAMW
+from fast.optim.adamw import AdamW
+from fast.optim.sgd import RULE as SGD
+from fast.optim.sgd import Sgd
+
+__all__ = ["OPTIMIZERS", "AdamW", "Rule", "Sgd"]
+
+OPTIMIZERS: dict[str, Rule] = {rule.name: rule for rule in (SGD, ADAMW)}
+"""The optimizers by name."""

@@ -1,0 +1,242 @@
+"""Runs an optimizer's rule over flat arenas: one launch, all or nothing.
+
+The caller has validated everything; what happens here cannot fail halfway. Each parameter has its
+own step count and may be left out of an update, which then touches neither its value nor its state.
+While the sticky error flag is set, nothing is written at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fast._arena import Arena
+from fast.bridge import to_float
+from fast.errors import Rejected
+from fast.optim._chunks import ChunkTable, Run, chunk_table, runs
+from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows
+
+
+class _Part(NamedTuple):
+    """The runs that one ATen call updates, cut out of every arena but the gradients'."""
+
+    group: int
+    runs: list[Run]
+    batch: Batch
+
+
+class _Plan:
+    """What one set of active slots needs; valid as long as the same set is updated."""
+
+    __slots__ = ("advancing", "bump", "gradients", "parts", "renews", "table", "updates")
+
+    def __init__(self, advancing: Sequence[int] = ()) -> None:
+        self.advancing = advancing
+        self.bump: Tensor | None = None
+        self.renews = False
+        self.updates = 0
+        self.parts: list[_Part] = []
+        self.gradients: Arena | None = None
+        self.table: ChunkTable | None = None
+
+
+class FlatOptimizer:
+    """One rule, the parameters' arena, and the state that belongs to them."""
+
+    def __init__(self, rule: Rule, masters: Arena, provider: str, flag: Tensor) -> None:
+        """Keep state for the slots of `masters`; `flag` is the sticky error flag, one integer."""
+        self.rule = rule
+        self.masters = masters
+        self.provider = provider
+        self.flag = flag
+        self._ages: list[int] = []
+        self._states: tuple[Arena, ...] | None = None
+        self._steps = masters.flat.new_zeros(0, dtype=torch.float32)
+        self._spare = self._steps
+        self._key: Any = None
+        self._plan = _Plan()
+        self._given: dict[str, Any] | None = None
+        self._checked_hyper: tuple[Any, ...] = ()
+        self._hypers: tuple[Any, ...] = ()
+        self._hyper_table = self._steps
+
+    def read(self, given: dict[str, Any]) -> tuple[Any, ...]:
+        """Return checked hyper-parameters for one group; those of the last call are known good."""
+        # NaN is equal to nothing, so it is never taken for something that was checked.
+        if given != self._given:
+            self._checked_hyper = (self.rule.read(given),)
+            self._given = given
+        return self._checked_hyper
+
+    def step(
+        self,
+        gradients: Arena,
+        active: bytes,
+        hypers: tuple[Any, ...],
+        groups: tuple[int, ...] | None = None,
+    ) -> None:
+        """Update the active slots; `groups` gives each slot's index in `hypers`, 0 if absent."""
+        self._fit()
+        stateful = tuple([self.rule.stateful(hyper) for hyper in hypers])
+        if self._states is None and True in stateful:
+            self._states = tuple(self._new_arena() for _ in self.rule.states)
+        key = (active, groups, stateful)
+        if key != self._key:
+            self._replan(active, groups or (0,) * len(active), stateful)
+            self._key = key
+        if self.provider == "triton":
+            self._launch(gradients, hypers)
+        elif self.flag.is_cpu:
+            if self.flag.item():
+                return
+            self._call(gradients, hypers, None)
+        else:
+            self._call(gradients, hypers, (self.flag != 0).to(torch.float32))
+        self._count()
+
+    def state(self, slot: int) -> dict[str, Tensor | int | None]:
+        """Return one parameter's state under torch's names: device views, and the step count."""
+        self._fit()
+        self._settle()
+        fresh = self._states is None or (not self.rule.counted and self._ages[slot] == 0)
+        found: dict[str, Tensor | int | None] = {}
+        for k, name in enumerate(self.rule.states):
+            found[name] = None if fresh or self._states is None else self._states[k].views[slot]
+        if self.rule.counted:
+            found["step"] = self._ages[slot]
+        return found
+
+    def load(self, slot: int, state: Mapping[str, Any]) -> None:
+        """Replace one parameter's state, as `state` returned it, after checking all of it."""
+        self._fit()
+        age, tensors = self._checked(slot, state)
+        self._settle()
+        if tensors and self._states is None:
+            self._states = tuple(self._new_arena() for _ in self.rule.states)
+        for k, tensor in enumerate(tensors):
+            assert self._states is not None
+            self._states[k].views[slot].copy_(tensor)
+        self._ages[slot] = age
+        self._steps[slot] = float(age)
+        self._key = None
+
+    def forget_plan(self) -> None:
+        """Drop what was cut for the last update, so that its memory can be returned."""
+        self._settle()
+        self._key, self._plan = None, _Plan()
+
+    def resync(self) -> None:
+        """Read the step counts back from the device, after its flag stopped an update."""
+        self._ages = [int(age) for age in self._steps.tolist()]
+        self._key, self._plan = None, _Plan()
+
+    def _new_arena(self) -> Arena:
+        flat = self.masters.flat
+        return Arena(self.masters.layout, flat.dtype, flat.device)
+
+    def _fit(self) -> None:
+        slots = len(self.masters.layout.segments)
+        if len(self._ages) == slots and self._steps.numel() == slots:
+            return
+        self.masters.fit()
+        for arena in self._states or ():
+            arena.fit()
+        self._ages += [0] * (slots - len(self._ages))
+        grown = self._steps.new_zeros(slots)
+        grown[: self._steps.numel()] = self._steps
+        self._steps, self._spare = grown, grown.clone()
+        self._key = None
+
+    def _replan(self, active: bytes, groups: tuple[int, ...], stateful: tuple[bool, ...]) -> None:
+        self._settle()
+        layout, device = self.masters.layout, self.masters.flat.device
+        advancing = [slot for slot, on in enumerate(active) if on and stateful[groups[slot]]]
+        plan = self._plan = _Plan(advancing)
+        plan.renews = any(self._ages[slot] == 0 for slot in advancing)
+        plan.bump = torch.zeros(len(active), dtype=torch.float32)
+        plan.bump[advancing] = 1.0
+        plan.bump = plan.bump.to(device)
+        if self.provider == "triton":
+            plan.table = chunk_table(layout, active, groups, device)
+            return
+        sorted_runs: dict[tuple[int, bool], list[Run]] = {}
+        for run in runs(layout, active, groups, self._ages):
+            sorted_runs.setdefault((run.group, run.age == 0), []).append(run)
+        plan.parts = [
+            _Part(group, found, self._cut(found, first, stateful[group]))
+            for (group, first), found in sorted_runs.items()
+        ]
+
+    def _cut(self, found: list[Run], first: bool, stateful: bool) -> Batch:
+        states = self._states if stateful and self._states is not None else ()
+        return Batch(
+            [self.masters.flat[run.start : run.end] for run in found],
+            [],
+            tuple([arena.flat[run.start : run.end] for run in found] for arena in states),
+            [self._steps[run.slot] for run in found],
+            first,
+        )
+
+    def _call(self, gradients: Arena, hypers: tuple[Any, ...], stop: Tensor | None) -> None:
+        plan = self._plan
+        if gradients is not plan.gradients:
+            for part in plan.parts:
+                part.batch.grads[:] = [gradients.flat[run.start : run.end] for run in part.runs]
+            plan.gradients = gradients
+        if plan.advancing:
+            self._steps.add_(plan.bump if stop is None else plan.bump * (1.0 - stop))
+        for part in plan.parts:
+            self.rule.aten(part.batch, hypers[part.group], stop)
+
+    def _launch(self, gradients: Arena, hypers: tuple[Any, ...]) -> None:
+        if hypers != self._hypers:
+            rows = torch.tensor(hyper_rows(hypers), dtype=torch.float64)
+            self._hyper_table = rows.to(self._steps.device)
+            self._hypers = hypers
+        # A rule without state is given the parameters in its place, and reads none of it.
+        arenas = self._states or (self.masters,) * len(self.rule.states)
+        flat = Flat(self.masters.flat, gradients.flat, tuple(arena.flat for arena in arenas))
+        assert self._plan.table is not None and self._plan.bump is not None
+        counts = (self._plan.bump, self._steps, self._spare)
+        self.rule.triton(flat, Launch(self._plan.table, *counts, self._hyper_table, self.flag))
+        self._steps, self._spare = self._spare, self._steps
+
+    def _count(self) -> None:
+        """Count an update; the ages themselves are brought up to date when they are read."""
+        if self.provider == "triton" and self.flag.is_cpu and self.flag.item():
+            return
+        self._plan.updates += 1
+        if self._plan.renews:
+            self._key = None
+
+    def _settle(self) -> None:
+        for slot in self._plan.advancing:
+            self._ages[slot] += self._plan.updates
+        self._plan.updates = 0
+
+    def _checked(self, slot: int, state: Mapping[str, Any]) -> tuple[int, list[Tensor]]:
+        rule, view = self.rule, self.masters.views[slot]
+        expected = (*rule.states, *(("step",) if rule.counted else ()))
+        if set(state) != set(expected):
+            raise Rejected(f"{rule.name}: a state has {list(expected)}, got {sorted(state)}")
+        found = [state[name] for name in rule.states]
+        for name, tensor in zip(rule.states, found, strict=True):
+            if tensor is None:
+                continue
+            if not isinstance(tensor, Tensor) or tensor.shape != view.shape:
+                raise Rejected(
+                    f"{rule.name}: {name} must be a tensor of shape {tuple(view.shape)}, "
+                    f"got {getattr(tensor, 'shape', tensor)!r}"
+                )
+            if not tensor.isfinite().all():
+                raise Rejected(f"{rule.name}: {name} has an entry that is not finite")
+        empty = [tensor is None for tensor in found]
+        if any(empty) != all(empty):
+            raise Rejected(f"{rule.name}: either all of {list(rule.states)} are None, or none is")
+        age = to_float(state["step"]) if rule.counted else float(not all(empty))
+        if age < 0 or age != int(age) or (age > 0 and all(empty)):
+            raise Rejected(f"{rule.name}: step counts the updates that made the state; got {age}")
+        return int(age), [] if all(empty) else found

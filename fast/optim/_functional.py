@@ -1,0 +1,105 @@
+"""An optimizer on plain tensors, outside any session: for judges and for short scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fast._arena import Arena, Layout
+from fast.errors import Rejected, Unavailable
+from fast.optim._flat import FlatOptimizer
+from fast.optim._rule import Rule
+
+_DTYPES = {
+    "aten": (torch.float32, torch.bfloat16, torch.float64),
+    "triton": (torch.float32, torch.bfloat16),
+}
+
+
+class Functional:
+    """One rule over a list of tensors, in one flat arena per dtype; the tensors are copied in."""
+
+    def __init__(
+        self, rule: Rule, params: Sequence[Tensor], hyper: Mapping[str, Any], provider: str
+    ) -> None:
+        """Check everything, then copy the parameters in."""
+        if provider not in _DTYPES:
+            raise Rejected(
+                f"{rule.name}: unknown provider {provider!r}; there are {', '.join(_DTYPES)}"
+            )
+        self._rule = rule
+        self._hyper = rule.read(hyper)
+        for k, param in enumerate(params):
+            if param.dtype not in _DTYPES[provider]:
+                raise Unavailable(
+                    f"{rule.name}: parameter {k} is {param.dtype}; provider {provider!r} "
+                    f"takes {', '.join(map(str, _DTYPES[provider]))}"
+                )
+        self._places: list[tuple[torch.dtype, int]] = []
+        layouts: dict[torch.dtype, Layout] = {}
+        for param in params:
+            layout = layouts.setdefault(param.dtype, Layout())
+            self._places.append((param.dtype, layout.append(tuple(param.shape))))
+        self._gradients: dict[torch.dtype, Arena] = {}
+        self._flat: dict[torch.dtype, FlatOptimizer] = {}
+        device = params[0].device if params else torch.device("cpu")
+        for dtype, layout in layouts.items():
+            masters = Arena(layout, dtype, device)
+            flag = torch.zeros(1, dtype=torch.int64, device=device)
+            self._flat[dtype] = FlatOptimizer(rule, masters, provider, flag)
+            self._gradients[dtype] = Arena(layout, dtype, device)
+        for (dtype, slot), param in zip(self._places, params, strict=True):
+            self._flat[dtype].masters.views[slot].copy_(param.detach())
+
+    def set_hyper(self, hyper: Mapping[str, Any]) -> None:
+        """Use other hyper-parameters from the next step on, after checking them."""
+        self._hyper = self._rule.read(hyper)
+
+    def step(self, grads: Sequence[Tensor | None]) -> None:
+        """Update every parameter that has a gradient; None leaves one and its state untouched."""
+        self._check(grads)
+        active = {dtype: bytearray(len(a.views)) for dtype, a in self._gradients.items()}
+        for (dtype, slot), grad in zip(self._places, grads, strict=True):
+            if grad is not None:
+                self._gradients[dtype].views[slot].copy_(grad.detach())
+                active[dtype][slot] = 1
+        for dtype, flat in self._flat.items():
+            flat.step(self._gradients[dtype], bytes(active[dtype]), (self._hyper,))
+
+    def params(self) -> list[Tensor]:
+        """Return the parameters, as views that later steps write."""
+        return [self._flat[dtype].masters.views[slot] for dtype, slot in self._places]
+
+    def state(self) -> dict[str, list[Any]]:
+        """Return each state under torch's name, as a list along the parameters."""
+        states = [self._flat[dtype].state(slot) for dtype, slot in self._places]
+        names = (*self._rule.states, *(("step",) if self._rule.counted else ()))
+        return {name: [state[name] for state in states] for name in names}
+
+    def load_state(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Replace the state of every parameter by what `state` returned earlier."""
+        for k, (dtype, slot) in enumerate(self._places):
+            self._flat[dtype].load(slot, {name: column[k] for name, column in state.items()})
+
+    def _check(self, grads: Sequence[Tensor | None]) -> None:
+        if len(grads) != len(self._places):
+            raise Rejected(
+                f"{self._rule.name}: {len(self._places)} gradients are needed, one per parameter, "
+                f"None where it has none; got {len(grads)}"
+            )
+        for k, (param, grad) in enumerate(zip(self.params(), grads, strict=True)):
+            if grad is None:
+                continue
+            if not isinstance(grad, Tensor) or grad.shape != param.shape:
+                raise Rejected(
+                    f"{self._rule.name}: the gradient of parameter {k} must have the shape "
+                    f"{tuple(param.shape)}, got {tuple(getattr(grad, 'shape', ())) or grad!r}"
+                )
+            if grad.dtype != param.dtype or grad.device != param.device:
+                raise Rejected(
+                    f"{self._rule.name}: the gradient of parameter {k} must be {param.dtype} on "
+                    f"{param.device}, got {grad.dtype} on {grad.device}"
+                )

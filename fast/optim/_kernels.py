@@ -1,0 +1,27 @@
+"""Device functions that the optimizers' kernels share."""
+
+from __future__ import annotations
+
+from fast._device import tl, triton
+
+
+@triton.jit
+def power(base, exponent):
+    """Raise a double to a count by repeated squaring."""
+    result = base * 0.0 + 1.0
+    while exponent > 0:
+        result = tl.where(exponent % 2 == 1, result * base, result)
+        base = base * base
+        exponent = exponent // 2
+    return result
+
+
+@triton.jit
+def renew_steps(steps, next_steps, bump, parameters, clear, BLOCK: tl.constexpr):
+    """Write every parameter's next step count beside the old one, which chunks still read."""
+    for start in range(0, parameters, BLOCK):
+        place = start + tl.arange(0, BLOCK)
+        inside = place < parameters
+        count = tl.load(steps + place, mask=inside, other=0.0)
+        more = tl.load(bump + place, mask=inside, other=0.0)
+        tl.store(next_steps + place, tl.where(clear, count + more, count), mask=inside)

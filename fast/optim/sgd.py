@@ -1,0 +1,138 @@
+"""Twin of spec.optim.sgd.
+
+One launch over flat arenas: a program per chunk, and one more for the step counts, by which the
+kernel knows a parameter's first momentum buffer: it is the gradient itself, undampened.
+
+Arithmetic of the kernel: lr, momentum, weight_decay and 1 - dampening are rounded to fp32 once, the
+last after it was formed in double; then every product and sum is rounded once, not contracted:
+
+    g = g + weight_decay * p             left out where weight_decay is 0
+    b = momentum * b + (1 - dampening) * g       (the first time, b = g)
+    d = g + momentum * b                 if nesterov, else d = b (without momentum, d = g)
+    p = p - lr * d
+
+A storage of 16 bits is widened on loading and rounded once on storing; p uses the unrounded b.
+
+The ATen twin is torch._fused_sgd_: the same constants and order, but each line's last product is
+contracted into its sum, in either order where a line has two products.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fast._device import tl, triton
+from fast._launch import launch
+from fast.errors import Rejected
+from fast.optim._chunks import CHUNK
+from fast.optim._functional import Functional
+from fast.optim._kernels import renew_steps
+from fast.optim._rule import Batch, Flat, Launch, Rule, finite_and_not_negative, need
+
+
+class Hyper(NamedTuple):
+    """The hyper-parameters, in the order of the kernel's table."""
+
+    lr: float
+    momentum: float = 0.0
+    dampening: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+
+
+def check(hyper: Hyper) -> None:
+    """Refuse what breaks C1 or C2 of spec.optim.sgd."""
+    for name in ("lr", "momentum", "weight_decay"):
+        number = getattr(hyper, name)
+        need("sgd C1", finite_and_not_negative(number), f"{name} is finite and >= 0", number)
+    need("sgd C1", math.isfinite(hyper.dampening), "dampening is finite", hyper.dampening)
+    if not isinstance(hyper.nesterov, bool):
+        raise Rejected(f"sgd: nesterov is True or False; got {hyper.nesterov!r}")
+    if hyper.nesterov:
+        came = f"momentum {hyper.momentum}, dampening {hyper.dampening}"
+        holds = hyper.momentum > 0.0 and hyper.dampening == 0.0
+        need("sgd C2", holds, "nesterov needs momentum > 0 and dampening = 0", came)
+
+
+@triton.jit(do_not_specialize=["chunks", "parameters"])
+def _sgd_kernel(
+    p, g, b, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag,
+    chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0)
+    clear = tl.load(flag) == 0
+    if program == chunks:
+        renew_steps(steps, next_steps, bump, parameters, clear, BLOCK)
+    elif clear:
+        row = hyper + tl.load(groups + program) * COLUMNS
+        lr = tl.load(row).to(tl.float32)
+        momentum = tl.load(row + 1).to(tl.float32)
+        kept = (1.0 - tl.load(row + 2)).to(tl.float32)
+        decay = tl.load(row + 3).to(tl.float32)
+        nesterov = tl.load(row + 4) != 0.0
+        fresh = tl.load(steps + tl.load(slots + program)) == 0.0
+
+        start = tl.multiple_of(tl.load(offsets + program), 64)
+        lane = tl.arange(0, BLOCK)
+        inside = lane < tl.load(lengths + program)
+        place = start + lane
+        x = tl.load(p + place, mask=inside, other=0.0).to(tl.float32)
+        direction = tl.load(g + place, mask=inside, other=0.0).to(tl.float32)
+        if decay != 0.0:
+            direction += decay * x
+        if momentum != 0.0:
+            buffer = tl.load(b + place, mask=inside, other=0.0).to(tl.float32)
+            buffer = tl.where(fresh, direction, momentum * buffer + kept * direction)
+            direction = tl.where(nesterov, direction + momentum * buffer, buffer)
+            tl.store(b + place, buffer.to(b.dtype.element_ty), mask=inside)
+        x = x - lr * direction
+        tl.store(p + place, x.to(p.dtype.element_ty), mask=inside)
+
+
+def update(flat: Flat, data: Launch) -> None:
+    """Start the one launch that updates every chunk and counts the steps."""
+    table = data.table
+    launch(
+        _sgd_kernel, (table.count + 1,),
+        flat.params, flat.grads, *flat.states, *table, data.bump, data.steps, data.next_steps,
+        data.hyper, data.flag, table.count, data.steps.numel(),
+        COLUMNS=len(Hyper._fields), BLOCK=CHUNK, num_warps=4,
+    )  # fmt: skip
+
+
+def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
+    """Update one batch of slices by torch's fused kernel; `stop` is 1 where it must not."""
+    torch._fused_sgd_(
+        batch.params, batch.grads, batch.states[0] if hyper.momentum else [],
+        weight_decay=hyper.weight_decay, momentum=hyper.momentum, lr=hyper.lr,
+        dampening=hyper.dampening, nesterov=hyper.nesterov, maximize=False,
+        is_first_step=batch.first, found_inf=stop,
+    )  # fmt: skip
+
+
+def stateful(hyper: Hyper) -> bool:
+    """Say whether there is a momentum buffer to read."""
+    return hyper.momentum != 0.0
+
+
+RULE = Rule(
+    name="sgd",
+    hyper=Hyper,
+    check=check,
+    states=("momentum_buffer",),
+    counted=False,
+    stateful=stateful,
+    aten=aten_update,
+    triton=update,
+)
+
+
+class Sgd(Functional):
+    """SGD on a list of tensors, copied in: `step(grads)`, `params()`, `state()`."""
+
+    def __init__(self, params: list[Tensor], hyper: Any, provider: str = "aten") -> None:
+        super().__init__(RULE, params, hyper, provider)

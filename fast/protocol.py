@@ -1,0 +1,144 @@
+"""What a program may ask of the session it runs in: one method per operation.
+
+Written by tools/generate_protocols.py from the pages in fast/ops; do not edit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+R = TypeVar("R")
+
+
+class Ops(ABC, Generic[R]):
+    """The operations on refs of type R; a session supplies `apply`, and each op is a method."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> R:
+        """Apply the op of this name to refs and return the ref of its result."""
+
+    def add(self, x: R, y: R) -> R:
+        """Twin of spec.ops.add."""
+        return self.apply("add", (x, y), {})
+
+    def sub(self, x: R, y: R) -> R:
+        """Twin of spec.ops.sub."""
+        return self.apply("sub", (x, y), {})
+
+    def mul(self, x: R, y: R) -> R:
+        """Twin of spec.ops.mul."""
+        return self.apply("mul", (x, y), {})
+
+    def div(self, x: R, y: R) -> R:
+        """Twin of spec.ops.div."""
+        return self.apply("div", (x, y), {})
+
+    def square(self, x: R) -> R:
+        """Twin of spec.ops.square."""
+        return self.apply("square", (x,), {})
+
+    def sqrt(self, x: R) -> R:
+        """Twin of spec.ops.sqrt."""
+        return self.apply("sqrt", (x,), {})
+
+    def exp(self, x: R) -> R:
+        """Twin of spec.ops.exp."""
+        return self.apply("exp", (x,), {})
+
+    def log(self, x: R) -> R:
+        """Twin of spec.ops.log."""
+        return self.apply("log", (x,), {})
+
+    def tanh(self, x: R) -> R:
+        """Twin of spec.ops.tanh."""
+        return self.apply("tanh", (x,), {})
+
+    def relu(self, x: R) -> R:
+        """Twin of spec.ops.relu."""
+        return self.apply("relu", (x,), {})
+
+    def sum(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Twin of spec.ops.sum."""
+        return self.apply("sum", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def broadcast_to(self, x: R, *, shape: collections.abc.Sequence[int]) -> R:
+        """Twin of spec.ops.broadcast_to."""
+        return self.apply("broadcast_to", (x,), {"shape": shape})
+
+    def reshape(self, x: R, *, shape: collections.abc.Sequence[int]) -> R:
+        """Twin of spec.ops.reshape."""
+        return self.apply("reshape", (x,), {"shape": shape})
+
+    def permute(self, x: R, *, axes: collections.abc.Sequence[int]) -> R:
+        """Twin of spec.ops.permute."""
+        return self.apply("permute", (x,), {"axes": axes})
+
+    def take(self, x: R, indices: Any, *, axis: int) -> R:
+        """Twin of spec.ops.take."""
+        return self.apply("take", (x, indices), {"axis": axis})
+
+    def detach(self, x: R) -> R:
+        """Twin of spec.ops.detach."""
+        return self.apply("detach", (x,), {})
+
+    def max(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Twin of spec.ops.max."""
+        return self.apply("max", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def matmul(self, x: R, y: R) -> R:
+        """Twin of spec.ops.matmul."""
+        return self.apply("matmul", (x, y), {})
+
+    def linear(self, x: R, w: R, b: R) -> R:
+        """Twin of spec.ops.linear."""
+        return self.apply("linear", (x, w, b), {})
+
+    def log_softmax(self, x: R, *, axis: int = -1) -> R:
+        """Twin of spec.ops.log_softmax."""
+        return self.apply("log_softmax", (x,), {"axis": axis})
+
+    def softmax(self, x: R, *, axis: int = -1) -> R:
+        """Twin of spec.ops.softmax."""
+        return self.apply("softmax", (x,), {"axis": axis})
+
+    def layer_norm(self, x: R, gamma: R, beta: R, *, eps: float = 1e-05) -> R:
+        """Twin of spec.ops.layer_norm."""
+        return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})
+
+    def nll_loss(
+        self,
+        log_probabilities: R,
+        labels: Any,
+        *,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> R:
+        """Twin of spec.ops.nll_loss."""
+        return self.apply(
+            "nll_loss",
+            (log_probabilities, labels),
+            {"ignore_index": ignore_index, "reduction": reduction},
+        )
+
+    def cross_entropy(
+        self,
+        logits: R,
+        labels: Any,
+        *,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        reduction: str = "mean",
+    ) -> R:
+        """Twin of spec.ops.cross_entropy."""
+        return self.apply(
+            "cross_entropy",
+            (logits, labels),
+            {
+                "ignore_index": ignore_index,
+                "label_smoothing": label_smoothing,
+                "reduction": reduction,
+            },
+        )

@@ -1,0 +1,138 @@
+"""A ref: the handle of one tape entry, bound to its session, with operators.
+
+The operators insert `broadcast_to` where NumPy would broadcast; a number stands for a constant.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from fast.errors import Rejected, SessionError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from fast.session import Session
+    from fast.tape import Tape
+
+Number = int | float | Fraction
+
+
+class Ref:
+    """One value on a session's tape; it is dead once the tape is reset."""
+
+    __slots__ = ("id", "tape")
+
+    id: int
+    tape: Tape
+
+    def __init__(self, tape: Tape, identity: int) -> None:
+        self.tape = tape
+        self.id = identity
+
+    @property
+    def session(self) -> Session:
+        """The session whose tape holds the value; raises after that tape was reset."""
+        session: Session | None = self.tape.session
+        if session is None:
+            raise SessionError(
+                f"ref: entry {self.id} was recorded before reset_tape(), which forgot it; "
+                "refs live as long as their tape"
+            )
+        return session
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return tuple(self._stored().shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the value."""
+        return self._stored().dtype
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a trainable leaf feeds the value."""
+        self._stored()
+        return self.tape.rules[self.id] is not None
+
+    def __add__(self, other: Ref | Number) -> Ref:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Number) -> Ref:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Ref | Number) -> Ref:
+        return _binary("sub", self, other)
+
+    def __rsub__(self, other: Number) -> Ref:
+        return _binary("sub", other, self)
+
+    def __mul__(self, other: Ref | Number) -> Ref:
+        return _binary("mul", self, other)
+
+    def __rmul__(self, other: Number) -> Ref:
+        return _binary("mul", other, self)
+
+    def __truediv__(self, other: Ref | Number) -> Ref:
+        return _binary("div", self, other)
+
+    def __rtruediv__(self, other: Number) -> Ref:
+        return _binary("div", other, self)
+
+    def __matmul__(self, other: Ref) -> Ref:
+        if not isinstance(other, Ref):
+            return NotImplemented
+        return self.session.matmul(self, other)
+
+    def __neg__(self) -> Ref:
+        # The product with -1 is exact, and turns +0 into -0 where 0 - x would not.
+        return _binary("mul", self, -1)
+
+    def __repr__(self) -> str:
+        if self.tape.session is None:
+            return f"Ref({self.id}, dead)"
+        name = self.tape.names.get(self.id)
+        return f"Ref({self.id}{f' {name!r}' if name else ''}, {self.shape})"
+
+    def _stored(self) -> Tensor:
+        self.session  # noqa: B018 - raises if the tape was reset
+        return self.tape.values[self.id]
+
+
+def _binary(name: str, left: Any, right: Any) -> Any:
+    known = left if isinstance(left, Ref) else right
+    session = known.session
+    if not isinstance(left, Ref):
+        if not _is_number(left):
+            return NotImplemented
+        left = session.const(left)
+    elif not isinstance(right, Ref):
+        if not _is_number(right):
+            return NotImplemented
+        right = session.const(right)
+    a, b = session.shape_of(left), session.shape_of(right)
+    if a != b:
+        shape = broadcast_shape(name, a, b)
+        left = left if a == shape else session.broadcast_to(left, shape=shape)
+        right = right if b == shape else session.broadcast_to(right, shape=shape)
+    return getattr(session, name)(left, right)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Number) and not isinstance(value, bool)
+
+
+def broadcast_shape(name: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape to which NumPy would broadcast two shapes, or raise naming both."""
+    rank = max(len(x), len(y))
+    a, b = (1,) * (rank - len(x)) + x, (1,) * (rank - len(y)) + y
+    if any(m != n and 1 not in (m, n) for m, n in zip(a, b, strict=True)):
+        raise Rejected(
+            f"{name}: the shapes {x} and {y} do not broadcast; aligned at the right, two extents "
+            "must be equal or one of them 1"
+        )
+    return tuple(n if m == 1 else m for m, n in zip(a, b, strict=True))

@@ -1,0 +1,284 @@
+"""A session: run a program op by op on the device, take gradients, update parameters.
+
+The session is what a program receives as `ops`: one method per op, on refs, in `fast.protocol`.
+Nothing crosses between host and device except what is put in by `param`, `input`, `const` and the
+naturals, and what is asked for by `value`, `grad` and a parameter's readback.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fast import _flags, bridge
+from fast._arena import Arena, Layout
+from fast._binding import Bound, bind, foreign
+from fast._options import choose
+from fast._shadow import Shadow
+from fast._updates import Updates
+from fast.buffer import Buffer
+from fast.errors import Rejected, SessionError
+from fast.gradmap import DenseGrads, GradMap
+from fast.naturals import NatRef, Naturals, NatVecRef
+from fast.optim._flat import FlatOptimizer
+from fast.param import Param
+from fast.protocol import Ops
+from fast.ref import Ref
+from fast.tape import NEEDED, NEEDED_OF_TWO, NO_PARENT, Tape, backward_dense, backward_sparse
+
+__all__ = ["Buffer", "DenseGrads", "GradMap", "NatRef", "NatVecRef", "Param", "Ref", "Session"]
+
+
+class Session(Naturals, Updates, Ops[Ref]):
+    """An eager device tape, the parameters that outlive it, and their optimizer state."""
+
+    def __init__(
+        self,
+        provider: str | None = None,
+        precision: str = "fp32",
+        device: torch.device | str | None = None,
+        deterministic: bool = True,
+    ) -> None:
+        """Choose provider and device where None; refuse what cannot run here.
+
+        provider is `aten` or `triton`; precision is `fp32`, `tf32`, `bf16` (with fp32 masters) or
+        `fp64` (aten only). Every op of both providers is deterministic on a CPU.
+        """
+        self.options = choose(provider, precision, device, deterministic)
+        self.params: list[Param] = []
+        self.optimizers: dict[str, FlatOptimizer] = {}
+        self.masters = Arena(Layout(), self.options.master, self.options.device)
+        self._place = self.options.device
+        self._shadow: Shadow | None = None
+        if self.options.compute is not self.options.master:
+            self._shadow = Shadow(self.masters, self.options.compute)
+        self._one = torch.ones((), dtype=self.options.compute, device=self._place)
+        self._names: set[str] = set()
+        self._bound: dict[str, Bound] = {}
+        self._pool: list[Arena] = []
+        self._start()
+
+    def _start(self) -> None:
+        self._tape = Tape(self)
+        self._nats: list[Tensor] = []
+
+    def param(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Param:
+        """Make a parameter from host data; it is not on the tape until it is used."""
+        name = f"param{len(self.params)}" if name is None else name
+        if name in self._names:
+            raise Rejected(f"param: the name {name!r} is taken; names are unique in a session")
+        host = bridge.to_host(value, self.options.master)
+        slot = self.masters.layout.append(tuple(host.shape))
+        self.masters.fit()
+        parameter = Param(self, slot, host, name, requires_grad)
+        self.params.append(parameter)
+        self._names.add(name)
+        return parameter
+
+    def use(self, parameter: Param) -> Ref:
+        """Record a parameter's value as a leaf; each use is a leaf, and an update adds them up."""
+        if type(parameter) is not Param or parameter.session is not self:
+            raise SessionError(f"use: {parameter!r} is not a parameter of this session")
+        tape = self._tape
+        if self._shadow is not None:
+            view = self._shadow.view(parameter)
+        elif parameter.mirror_current:
+            view = self.masters.views[parameter.slot]
+        else:
+            view = parameter.device_view()
+        again = parameter.used_on is tape
+        parameter.used_on = tape
+        return Ref(tape, tape.use(view, parameter, parameter.requires_grad, again))
+
+    def input(self, value: Any, name: str | None = None, requires_grad: bool = False) -> Ref:
+        """Record a copy of host data, or of a device buffer, as a leaf."""
+        tensor = bridge.to_device(value, self.options.compute, self.options.device)
+        identity = self._tape.leaf(tensor, requires_grad)
+        if name is not None:
+            self._tape.names[identity] = name
+        return Ref(self._tape, identity)
+
+    def const(self, value: Any) -> Ref:
+        """Record data that takes no gradient."""
+        return self.input(value)
+
+    def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
+        """Record one number, repeated to a shape."""
+        number = bridge.round_number(value, self.options.compute)
+        options = self.options
+        tensor = torch.full(shape, number, dtype=options.compute, device=options.device)
+        return Ref(self._tape, self._tape.leaf(tensor, False))
+
+    def value(self, ref: Ref) -> Tensor:
+        """Download the value of a ref as a new host tensor."""
+        identity = self._own(ref, "value")
+        self.check_flag()
+        value = self._tape.values[identity]
+        memory = self.masters if self._shadow is None else self._shadow.arena
+        if value.untyped_storage()._cdata == memory.flat.untyped_storage()._cdata:
+            self._tape.check_versions(identity)
+        return bridge.download(value)
+
+    def shape_of(self, ref: Ref) -> tuple[int, ...]:
+        """Return the shape of a ref's value."""
+        return tuple(self._tape.values[self._own(ref, "shape_of")].shape)
+
+    def upload(self, value: Any) -> Buffer:
+        """Copy host data into a device buffer of the session's precision."""
+        return Buffer(bridge.to_device(value, self.options.compute, self.options.device))
+
+    def check_flag(self) -> None:
+        """Raise if a kernel has met an index out of range: since then, no update wrote anything."""
+        _flags.raise_if_set(self.options.device)
+
+    def clear_flag(self) -> None:
+        """Go on after such an error: optimizers write again."""
+        _flags.clear(self.options.device)
+        for optimizer in self.optimizers.values():
+            optimizer.resync()
+
+    def providers(self) -> dict[str, str]:
+        """Report which provider ran each op that this session has run."""
+        return dict.fromkeys(self._bound, self.options.provider)
+
+    def backward(self, loss: Ref, seed: Any = None, into: GradMap | None = None) -> GradMap:
+        """Return the gradients of the trainable leaves; a scalar's seed is 1.
+
+        `into` adds to the gradients of an earlier pass, which are lost if this one fails.
+        """
+        identity = self._own(loss, "backward")
+        self._tape.check_versions(identity)
+        start = self._seed(identity, seed)
+        if into is None:
+            into = GradMap(self, self._tape, self.take_gradients())
+        else:
+            into.move_to(self._tape)
+        try:
+            backward_sparse(self._tape, identity, start, into)
+        except BaseException:
+            into.release()
+            raise
+        return into
+
+    def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
+        """Return the gradients of all tape entries; a scalar's seed is 1."""
+        identity = self._own(ref, "backward_dense")
+        self._tape.check_versions(identity)
+        table = backward_dense(self._tape, identity, self._seed(identity, seed))
+        return DenseGrads(self, self._tape, table)
+
+    def grad(self, grads: GradMap | DenseGrads, ref: Ref) -> Tensor:
+        """Download the gradient of a ref: zeros where it was not reached."""
+        return bridge.download(grads[ref])
+
+    def reset_tape(self) -> None:
+        """Forget every value, ref and natural; parameters, mirrors and optimizer state stay."""
+        self._tape.clear()
+        self._start()
+
+    def collect(self) -> None:
+        """Give memory that nothing needs back to the allocator, and by it to the system."""
+        self._pool.clear()
+        for optimizer in self.optimizers.values():
+            optimizer.forget_plan()
+        if self.options.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def take_gradients(self) -> Arena:
+        """Take a gradient arena from the pool; its contents are left over and must be written."""
+        if not self._pool:
+            return Arena(self.masters.layout, self.options.master, self.options.device)
+        arena = self._pool.pop()
+        arena.fit()
+        return arena
+
+    def return_gradients(self, arena: Arena) -> None:
+        """Put a gradient arena back, so that the next backward pass allocates nothing."""
+        self._pool.append(arena)
+
+    def _own(self, ref: Ref, what: str) -> int:
+        if isinstance(ref, Ref) and ref.tape is self._tape:
+            return ref.id
+        raise foreign(what, ref, self)
+
+    def _seed(self, identity: int, seed: Any) -> Tensor:
+        value = self._tape.values[identity]
+        if seed is None:
+            if value.dim():
+                raise Rejected(
+                    f"backward: entry {identity} has the shape {tuple(value.shape)}; without a "
+                    "seed the pass starts at a scalar"
+                )
+            return self._one
+        seed = seed.tensor if isinstance(seed, Buffer) else seed
+        if isinstance(seed, Tensor) and seed.dtype is value.dtype and seed.device == value.device:
+            start = seed.detach()
+        else:
+            start = bridge.to_device(seed, value.dtype, value.device)
+        if start.shape != value.shape:
+            raise Rejected(
+                f"backward: the seed must have the shape {tuple(value.shape)} of entry {identity}, "
+                f"got {tuple(start.shape)}"
+            )
+        return start
+
+    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
+        """Check and run one op and append it; a refusal leaves the tape as it was."""
+        # This runs for every op of every program, so it is long and calls little.
+        bound = self._bound.get(name) or bind(name, self.options, self._bound)
+        check, value, vjp, plain, _ = bound
+        tape = self._tape
+        values, rules = tape.values, tape.rules
+        count = len(inputs)
+        x = inputs[0]
+        own = type(x) is Ref and x.tape is tape
+        if count == 1 and own:
+            parents = (x.id,)
+            tensors = (values[x.id],)
+            needs = NEEDED if rules[x.id] is not None else ()
+        elif count == 2 and own and type(y := inputs[1]) is Ref and y.tape is tape:
+            i, j = parents = (x.id, y.id)
+            tensors = (values[i], values[j])
+            needs = NEEDED_OF_TWO[rules[i] is not None][rules[j] is not None]
+        else:
+            held, found, wanted = [], [], []
+            for position, x in enumerate(inputs):
+                if type(x) is Ref and x.tape is tape:
+                    held.append(values[x.id])
+                    found.append(x.id)
+                    wanted.append(rules[x.id] is not None)
+                else:
+                    held.append(self._indices(bound, position, x))
+                    found.append(NO_PARENT)
+                    wanted.append(False)
+            tensors, parents = tuple(held), tuple(found)
+            needs = tuple(wanted) if True in wanted else ()
+        if attributes:
+            if check is not None:
+                check(*tensors, **attributes)
+            result, saved = value(*tensors, **attributes)
+        elif count == 2:
+            first, second = tensors
+            if check is not None:
+                check(first, second)
+            result, saved = value(first, second)
+        else:
+            if check is not None:
+                check(*tensors)
+            result, saved = value(*tensors)
+        if plain:
+            tape.bytes += result.nbytes
+        else:
+            tape.weigh(result, tensors, saved if needs else ())
+        rules.append((vjp, saved, parents, needs) if needs else None)
+        values.append(result)
+        return Ref(tape, len(values) - 1)
+
+    def _indices(self, bound: Bound, position: int, arg: Any) -> Tensor:
+        if position not in bound.op.index_inputs or isinstance(arg, Ref):
+            raise foreign(bound.describe(position), arg, self)
+        if isinstance(arg, NatRef):
+            return self._held(arg)
+        return bridge.to_indices(arg, self._place)
