@@ -1,0 +1,59 @@
+"""The backends that ship with the suite, and how to name another one.
+
+`load("fast-aten")` returns one of ours; `load("package.module:attribute")` imports any object that
+follows `equivalence.backends.protocol` (a class is called without arguments).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from equivalence.backends.protocol import Backend
+
+BUILT_IN: dict[str, str] = {
+    "fast-triton": "equivalence.backends.fast_triton:FastTriton",
+    "fast-triton-interpreted": "equivalence.backends.fast_triton:FastTritonInterpreted",
+    "fast-aten": "equivalence.backends.fast_aten:FastAten",
+    "torch": "equivalence.backends.torch_backend:TorchBackend",
+}
+
+
+class UnknownBackend(ValueError):
+    """No backend goes by this name; the message lists those that exist."""
+
+
+def load(name: str) -> Backend:
+    """Return a backend by its built-in name or by ``module:attribute``."""
+    target = BUILT_IN.get(name, name)
+    module, _, attribute = target.partition(":")
+    if not module or not attribute:
+        raise UnknownBackend(
+            f"unknown backend {name!r}; there are {', '.join(BUILT_IN)}, "
+            "and any object that can be imported as module:attribute"
+        )
+    found = _attribute(name, module, attribute)
+    backend = found() if isinstance(found, type) else found
+    missing = [
+        part for part in ("name", "capabilities", "value", "vjp") if not hasattr(backend, part)
+    ]
+    if missing:
+        raise UnknownBackend(
+            f"{name!r} is no backend: it has no {', '.join(missing)}; see docs/backends.md"
+        )
+    return cast("Backend", backend)
+
+
+def _attribute(name: str, module: str, attribute: str) -> object:
+    """Import a module and read one attribute of it."""
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module + ".").startswith(error.name + "."):
+            raise
+        raise UnknownBackend(f"backend {name!r}: there is no module {error.name!r}") from error
+    if not hasattr(found, attribute):
+        raise UnknownBackend(f"backend {name!r}: module {module!r} has no attribute {attribute!r}")
+    loaded: object = getattr(found, attribute)
+    return loaded

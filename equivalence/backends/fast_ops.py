@@ -1,0 +1,99 @@
+"""How the suite calls our own pages: one adapter for both providers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equivalence.backends.protocol import Capabilities, ContractRule, OptimizerHandle
+from equivalence.declared import declared
+from equivalence.fence import fenced
+
+
+def family(provider: str, ring: str) -> str:
+    """Name the family of contracts of a provider on a ring."""
+    return provider if ring == "host" else f"{provider}-{ring}"
+
+
+class FastBackend:
+    """The pages of `fast.ops` under one provider, checks first, as a session runs them."""
+
+    def __init__(
+        self, name: str, provider: str, dtypes: Collection[str], *, ring: str, device: str
+    ) -> None:
+        """Remember the provider; its pages are imported when first asked for."""
+        self.name = name
+        self.provider = provider
+        self.dtypes = dtypes
+        self.ring = ring
+        self.device = device
+
+    def capabilities(self) -> Capabilities:
+        """Offer every page in every dtype of the provider."""
+        from fast.ops import OPS
+        from fast.optim import OPTIMIZERS
+
+        return Capabilities(
+            ops=dict.fromkeys(OPS, self.dtypes),
+            contract=declared(family(self.provider, self.ring)),
+            optimizers=dict.fromkeys(OPTIMIZERS, self.dtypes),
+            ring=self.ring,
+            device=self.device,
+            labelled=True,
+        )
+
+    def contract_on(self, ring: str) -> ContractRule:
+        """Return the contracts that the same provider declares on another ring."""
+        return declared(family(self.provider, ring))
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        """Check, then compute the value."""
+        with fenced():
+            return self._forward(op, inputs, attrs)[0]
+
+    def vjp(
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        cotangents: Sequence[Tensor],
+    ) -> Sequence[Tensor | None]:
+        """Compute the value, then pull the cotangent back through what it saved."""
+        from fast.ops import OPS
+
+        page = OPS[op]
+        needs = [k not in page.index_inputs for k in range(len(inputs))]
+        with fenced():
+            saved = self._forward(op, inputs, attrs)[1]
+            gradients: Sequence[Tensor | None] = page.hosts(self.provider)[1](
+                saved, cotangents[0], needs
+            )
+        return gradients
+
+    def _forward(
+        self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]
+    ) -> tuple[Tensor, tuple[Any, ...]]:
+        from fast.ops import OPS
+
+        page = OPS[op]
+        bound, attributes = page.bind(inputs, attrs)
+        page.check(*bound, **attributes)
+        return page.hosts(self.provider)[0](*bound, **attributes)
+
+    def optimizer(
+        self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
+    ) -> OptimizerHandle:
+        """Put parameters under one of our optimizers, with the step count that they start from."""
+        from fast.optim import AdamW, Sgd
+
+        settings = {key: value for key, value in hyper.items() if key != "start_step"}
+        made = Sgd if name == "sgd" else AdamW
+        handle = made(list(params), settings, self.provider)
+        if name == "adamw" and hyper.get("start_step"):
+            zeros = [torch.zeros_like(p) for p in params]
+            steps = [int(hyper["start_step"])] * len(params)
+            handle.load_state({"exp_avg": zeros, "exp_avg_sq": zeros, "step": steps})
+        return handle

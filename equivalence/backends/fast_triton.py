@@ -1,0 +1,37 @@
+"""Our own Triton kernels: on the device where there is one, else in Triton's interpreter.
+
+Triton fixes the mode once per process, so `fast-triton-interpreted` asks for the interpreter before
+anything imports the kernels.
+"""
+
+from __future__ import annotations
+
+import os
+
+from equivalence.backends.fast_ops import FastBackend
+from fast import _device
+
+DTYPES = ("fp32", "bf16")
+
+
+class FastTriton(FastBackend):
+    """The provider `triton`, in the ring that this machine offers."""
+
+    def __init__(self) -> None:
+        """Read the ring and the device off `fast`, which decides both."""
+        super().__init__(
+            "fast-triton", "triton", DTYPES, ring=_device.ring(), device=str(_device.device())
+        )
+
+
+class FastTritonInterpreted(FastBackend):
+    """The provider `triton` in Triton's interpreter, also where there is a GPU."""
+
+    def __init__(self) -> None:
+        """Choose the interpreter, or refuse where the kernels are already compiled."""
+        os.environ[_device.INTERPRET] = "1"
+        _device.ring.cache_clear()
+        _device.require_triton()
+        super().__init__(
+            "fast-triton-interpreted", "triton", DTYPES, ring="interpreted", device="cpu"
+        )

@@ -1,0 +1,103 @@
+"""What a backend is: the protocol that `docs/backends.md` explains, in types.
+
+A backend needs no base class.  Anything with these attributes will do, and what it does not have it
+does not have: a missing operation, dtype, `jvp` or optimizer is reported as unsupported, apart from
+passed and failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from equivalence.contract import Contract
+
+ContractRule = Callable[[str, str], Contract]
+"""The contract of one operation (or optimizer) in one dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend can do, and what it promises.
+
+    ops maps an operation's name to the names of the dtypes that it is supported in ("fp32", "bf16",
+    "fp64"); optimizers does the same for "sgd" and "adamw".
+    contract(op, dtype) is the arithmetic that the backend declares.
+    ring says where results come from: "host", "interpreted" or "device".
+    device is where inputs are placed; labelled says that refusals name the page's constraint.
+    """
+
+    ops: Mapping[str, Collection[str]]
+    contract: ContractRule
+    optimizers: Mapping[str, Collection[str]] = field(default_factory=dict)
+    ring: str = "host"
+    device: str = "cpu"
+    labelled: bool = False
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """An implementation of the operations, as the suite sees it."""
+
+    @property
+    def name(self) -> str:
+        """The name in reports and in findings."""
+
+    def capabilities(self) -> Capabilities:
+        """Say which operations, dtypes and optimizers there are, and under which contract."""
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        """Compute an operation; raise on what the operation refuses."""
+
+    def vjp(
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        cotangents: Sequence[Tensor],
+    ) -> Sequence[Tensor | None]:
+        """Return one gradient per input, None at inputs of indices."""
+
+
+@runtime_checkable
+class HasJvp(Protocol):
+    """A backend that also has forward mode."""
+
+    def jvp(
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        tangents: Sequence[Tensor | None],
+    ) -> Tensor:
+        """Return the tangent of the result; None stands for a zero tangent."""
+
+
+class OptimizerHandle(Protocol):
+    """Parameters under an optimizer, inside a backend."""
+
+    def step(self, grads: Sequence[Tensor | None]) -> None:
+        """Update every parameter that has a gradient; the others keep value, state and step."""
+
+    def params(self) -> Sequence[Tensor]:
+        """Return the parameters' current values."""
+
+    def state(self) -> Mapping[str, Sequence[Tensor | None]]:
+        """Return each state field, one entry per parameter; None before a first update."""
+
+
+@runtime_checkable
+class HasOptimizers(Protocol):
+    """A backend that also has optimizers."""
+
+    def optimizer(
+        self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
+    ) -> OptimizerHandle:
+        """Put parameters under an optimizer with the reference's hyper-parameter names.
+
+        hyper["start_step"] is the number of updates that the parameters are taken to have had
+        already, with zero moments: it makes late bias corrections reachable.
+        """

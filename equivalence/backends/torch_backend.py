@@ -1,0 +1,134 @@
+"""Torch itself as a backend: its eager operations, its autograd, its optimizers.
+
+Each operation is torch's own of the same meaning, without help: where torch's convention differs
+from the reference's (a mean over no labels is NaN, a zero cotangent times an infinity is NaN) the
+difference is declared in `equivalence/findings.toml`, not hidden here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor
+
+from equivalence.backends.protocol import Capabilities, OptimizerHandle
+from equivalence.backends.torch_optim import TorchOptimizer
+from equivalence.contract import Contract
+from equivalence.declared import declared
+
+DTYPES = ("fp32", "bf16", "fp64")
+
+
+def _sum(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+    """Sum over axes; to torch an empty tuple of axes means all of them."""
+    if axes == ():
+        return x.clone()
+    return torch.sum(x, dim=axes, keepdim=keepdims)
+
+
+def _max(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+    """Take maxima; amax shares ties equally, as the reference does."""
+    if axes == ():
+        return x.clone()
+    return torch.amax(x, dim=tuple(range(x.dim())) if axes is None else axes, keepdim=keepdims)
+
+
+def _take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """Select along an axis with indices of any rank."""
+    chosen = torch.index_select(x, axis, indices.flatten())
+    at = axis % x.dim()
+    return chosen.reshape(x.shape[:at] + indices.shape + x.shape[at + 1 :])
+
+
+def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
+    return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
+
+
+OPS: dict[str, Callable[..., Tensor]] = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "square": torch.square,
+    "sqrt": torch.sqrt,
+    "exp": torch.exp,
+    "log": torch.log,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "sum": _sum,
+    "broadcast_to": lambda x, shape: torch.broadcast_to(x, shape),
+    "reshape": lambda x, shape: torch.reshape(x, shape),
+    "permute": lambda x, axes: torch.permute(x, axes),
+    "take": _take,
+    "detach": torch.detach,
+    "max": _max,
+    "matmul": torch.mm,
+    "linear": functional.linear,
+    "log_softmax": lambda x, axis=-1: torch.log_softmax(x, dim=axis),
+    "softmax": lambda x, axis=-1: torch.softmax(x, dim=axis),
+    "layer_norm": _layer_norm,
+    "nll_loss": functional.nll_loss,
+    "cross_entropy": functional.cross_entropy,
+}
+
+
+BFLOAT_DOT = "Intel's manuals on VDPBF16PS and TDPBF16PS: denormals are zero, and flush to zero"
+
+
+def _contract(op: str, dtype: str) -> Contract:
+    """Declare torch's arithmetic; its bf16 products run on instructions that flush subnormals."""
+    contract = declared("torch")(op, dtype)
+    if dtype == "bf16" and op in ("matmul", "linear"):
+        sources = (*contract.sources, BFLOAT_DOT)
+        return replace(contract, flush="inputs_outputs", sources=sources)
+    return contract
+
+
+class TorchBackend:
+    """Torch's eager mode on the CPU."""
+
+    name = "torch"
+
+    def capabilities(self) -> Capabilities:
+        """Offer every operation in every dtype."""
+        return Capabilities(
+            ops=dict.fromkeys(OPS, DTYPES),
+            contract=_contract,
+            optimizers={"sgd": DTYPES, "adamw": DTYPES},
+        )
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        """Call torch."""
+        return OPS[op](*inputs, **attrs)
+
+    def vjp(
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        cotangents: Sequence[Tensor],
+    ) -> Sequence[Tensor | None]:
+        """Call torch under autograd; what no gradient reached has gradient zero."""
+        leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
+        result = OPS[op](*leaves, **attrs)
+        wanted = [leaf for leaf in leaves if leaf.requires_grad]
+        if not result.requires_grad:
+            found: Sequence[Tensor | None] = [None] * len(wanted)
+        else:
+            found = torch.autograd.grad(result, wanted, cotangents[0], allow_unused=True)
+        gradients = iter(found)
+        return [_or_zero(next(gradients), leaf) if leaf.requires_grad else None for leaf in leaves]
+
+    def optimizer(
+        self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
+    ) -> OptimizerHandle:
+        """Put parameters under torch's optimizer."""
+        return TorchOptimizer(name, params, hyper)
+
+
+def _or_zero(gradient: Tensor | None, leaf: Tensor) -> Tensor:
+    return torch.zeros_like(leaf) if gradient is None else gradient

@@ -1,0 +1,199 @@
+"""Value regimes: the named ways in which a case fills a tensor with numbers.
+
+A regime is a function from a random source and a shape to Python floats (or ints, for indices), in
+row-major order.  Every regime is deterministic in the text seed it receives, so a case that is a
+few words long always denotes the same numbers.  The numbers are rounded to the case's dtype
+afterwards: what a backend receives is what the oracle lifts.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Shape = tuple[int, ...]
+Fill = Callable[[random.Random, Shape], list[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRange:
+    """What an index input may hold: [0, extent), and a label to ignore where there is one."""
+
+    extent: int
+    ignore_index: int | None = None
+
+
+def source(seed: int, position: str) -> random.Random:
+    """Return the random source of one tensor; a text seed means the same on every platform."""
+    return random.Random(f"{seed}:{position}")
+
+
+def each(draw: Callable[[random.Random], float]) -> Fill:
+    """Turn a rule for one element into a regime."""
+
+    def fill(rng: random.Random, shape: Shape) -> list[float]:
+        return [draw(rng) for _ in range(math.prod(shape))]
+
+    return fill
+
+
+def _integer(rng: random.Random) -> float:
+    return float(rng.randint(-4, 4))
+
+
+def _normal(rng: random.Random) -> float:
+    return rng.gauss(0.0, 1.0)
+
+
+def _mixed(rng: random.Random) -> float:
+    return math.ldexp(rng.gauss(0.0, 1.0), rng.randint(-12, 12))
+
+
+def _offset(rng: random.Random) -> float:
+    return 1e3 + rng.gauss(0.0, 1.0)
+
+
+def _sparse(rng: random.Random) -> float:
+    return rng.choice((0.0, 0.0, -0.0, 1.0, rng.gauss(0.0, 1.0)))
+
+
+def _tie(rng: random.Random) -> float:
+    return rng.choice((-1.0, 0.5, 0.5))
+
+
+def _kink(rng: random.Random) -> float:
+    magnitude = rng.choice((0.0, 2.0**-40, 2.0**-24, 2.0**-10, 1.0))
+    return math.copysign(magnitude, rng.choice((-1.0, 1.0)))
+
+
+def _tiny(rng: random.Random) -> float:
+    return math.ldexp(rng.gauss(0.0, 1.0), -118)
+
+
+def _small(rng: random.Random) -> float:
+    return math.ldexp(rng.gauss(0.0, 1.0), -26)
+
+
+def _nothing(rng: random.Random) -> float:
+    return 0.0
+
+
+def _logit(rng: random.Random) -> float:
+    return 30.0 * rng.gauss(0.0, 1.0)
+
+
+def _positive(rng: random.Random) -> float:
+    return math.ldexp(1.0 + rng.random(), rng.randint(-4, 4))
+
+
+def _near_one(rng: random.Random) -> float:
+    return 1.0 + math.ldexp(rng.gauss(0.0, 1.0), -rng.randint(4, 12))
+
+
+def _positive_mixed(rng: random.Random) -> float:
+    return math.ldexp(1.0 + rng.random(), rng.randint(-100, 100))
+
+
+def _positive_integer(rng: random.Random) -> float:
+    return float(rng.randint(1, 16))
+
+
+def _nonzero(rng: random.Random) -> float:
+    return math.copysign(0.5 + abs(rng.gauss(0.0, 1.0)), rng.choice((-1.0, 1.0)))
+
+
+def _nonzero_integer(rng: random.Random) -> float:
+    return float(rng.choice((-4, -3, -2, -1, 1, 2, 3, 4)))
+
+
+def _nonzero_mixed(rng: random.Random) -> float:
+    return math.ldexp(_nonzero(rng), rng.randint(-12, 12))
+
+
+def _mixed_zeros(rng: random.Random) -> float:
+    return 0.0 if rng.random() < 0.25 else _mixed(rng)
+
+
+def _constant(rng: random.Random, shape: Shape) -> list[float]:
+    """Fill every slice along the last axis with one value, 1e4 among them."""
+    length = shape[-1] if shape else 1
+    values: list[float] = []
+    for row in range(math.prod(shape[:-1])):
+        value = 1e4 if row == 0 else rng.choice((1e4, 1.0, -0.1, 3.0, 0.0))
+        values.extend([value] * length)
+    return values
+
+
+def _one_hot(rng: random.Random, shape: Shape) -> list[float]:
+    """Fill every slice along the last axis with zeros and one non-zero, which is not 1."""
+    length = shape[-1] if shape else 1
+    values: list[float] = []
+    for _ in range(math.prod(shape[:-1])):
+        row = [0.0] * length
+        if length:
+            row[rng.randrange(length)] = rng.choice((-2.0, 0.75, 3.0)) + rng.gauss(0.0, 0.1)
+        values.extend(row)
+    return values
+
+
+REGIMES: dict[str, Fill] = {
+    "integers": each(_integer),
+    "normal": each(_normal),
+    "mixed": each(_mixed),
+    "offset": each(_offset),
+    "zeros": each(_sparse),
+    "ties": each(_tie),
+    "kinks": each(_kink),
+    "constant": _constant,
+    "logits": each(_logit),
+    "tiny": each(_tiny),
+    "nonzero_integers": each(_nonzero_integer),
+    "nonzero": each(_nonzero),
+    "nonzero_mixed": each(_nonzero_mixed),
+    "positive_integers": each(_positive_integer),
+    "positive": each(_positive),
+    "near_one": each(_near_one),
+    "positive_mixed": each(_positive_mixed),
+    "mixed_zeros": each(_mixed_zeros),
+    "one_hot": _one_hot,
+    "small": each(_small),
+    "nothing": each(_nothing),
+}
+"""Plainest first, which is the order in which cases shrink."""
+
+INDEX_REGIMES = ("indices", "repeated", "ends", "some_ignored", "all_ignored")
+
+
+def fill(regime: str, seed: int, position: str, shape: Shape) -> list[float]:
+    """Return the numbers of one tensor, row-major, before rounding to a dtype."""
+    if regime not in REGIMES:
+        raise ValueError(f"unknown value regime {regime!r}; known: {', '.join(REGIMES)}")
+    return REGIMES[regime](source(seed, position), shape)
+
+
+def fill_indices(
+    regime: str, seed: int, position: str, shape: Shape, allowed: IndexRange
+) -> list[int]:
+    """Return the integers of one index tensor, row-major, all of them in range."""
+    if regime not in INDEX_REGIMES:
+        known = ", ".join(INDEX_REGIMES)
+        raise ValueError(f"unknown index regime {regime!r}; known: {known}")
+    count = math.prod(shape)
+    if regime == "all_ignored" and allowed.ignore_index is not None:
+        return [allowed.ignore_index] * count
+    rng = source(seed, position)
+    return [_index(rng, regime, allowed) for _ in range(count)]
+
+
+def _index(rng: random.Random, regime: str, allowed: IndexRange) -> int:
+    """Draw one index."""
+    last = allowed.extent - 1
+    if regime == "some_ignored" and allowed.ignore_index is not None and rng.random() < 0.3:
+        return allowed.ignore_index
+    if regime == "repeated":
+        return min(rng.choice((0, 0, 1)), last)
+    if regime == "ends":
+        return rng.choice((0, last))
+    return rng.randint(0, last)

@@ -1,0 +1,173 @@
+"""Guard arenas: every tensor handed to a backend is a view inside a larger, patterned allocation.
+
+The bands before and after a tensor, and the gaps between its elements where its layout leaves
+some, hold a quiet NaN (or a large integer), so that a read outside the tensor shows in the result;
+after the call the whole allocation is compared byte for byte with a snapshot, so that a write
+anywhere, the tensor itself included, is found and located.  `poisoned` does the same for what a
+backend allocates through torch: fresh memory holds NaN until it is written.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+Shape = tuple[int, ...]
+
+BAND = 64
+"""Elements in the band on each side of a tensor; a multiple of every vector width in use."""
+
+LAYOUTS = ("contiguous", "offset", "padded", "strided", "transposed", "expanded", "broadcast")
+"""Simplest first.
+
+* offset: contiguous, but three elements off every alignment.
+* padded: a slice of a wider matrix: rows are further apart than they are long.
+* strided: every second element along the last axis.
+* transposed: the axes lie in memory in reverse order.
+* expanded: stride 0 along the first axis; broadcast: stride 0 along the last.
+"""
+
+
+class Trespass(RuntimeError):
+    """A backend wrote where it must not: an input, a gap, or a band around an input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a tensor lies in its arena: its strides, its offset, and the elements that it spans."""
+
+    strides: tuple[int, ...]
+    offset: int
+    span: int
+
+
+def core_shape(shape: Shape, layout: str) -> Shape:
+    """Return the shape of the numbers that a layout stores: an expanded axis stores one slice."""
+    if layout == "expanded" and shape:
+        return (min(shape[0], 1), *shape[1:])
+    if layout == "broadcast" and shape:
+        return (*shape[:-1], min(shape[-1], 1))
+    return shape
+
+
+def _row_major(shape: Sequence[int], step: int, padding: int) -> list[int]:
+    """Return row-major strides with the given step on the last axis and padding after each row."""
+    strides: list[int] = []
+    pitch = step
+    for position, extent in enumerate(reversed(shape)):
+        strides.append(pitch)
+        pitch *= max(extent, 1)
+        if position == 0:
+            pitch += padding
+    return strides[::-1]
+
+
+def place(shape: Shape, layout: str) -> Placement:
+    """Return where a tensor of this shape and layout lies in its arena."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"unknown layout {layout!r}; known: {', '.join(LAYOUTS)}")
+    stored = core_shape(shape, layout)
+    if layout == "transposed" and len(stored) > 1:
+        strides = _row_major(stored[::-1], 1, 0)[::-1]
+    else:
+        step = 2 if layout in ("strided", "transposed") else 1
+        strides = _row_major(stored, step, 5 if layout == "padded" else 0)
+    offset = BAND + (3 if layout in ("offset", "padded") else 0)
+    empty = math.prod(stored) == 0
+    span = 0 if empty else 1 + sum((n - 1) * s for n, s in zip(stored, strides, strict=True))
+    if layout == "expanded" and shape:
+        strides[0] = 0
+    if layout == "broadcast" and shape:
+        strides[-1] = 0
+    return Placement(tuple(strides), offset, span)
+
+
+def _pattern(dtype: torch.dtype) -> float | int:
+    """Return what fills the bands: NaN, or an integer that no valid index reaches."""
+    if dtype.is_floating_point:
+        return math.nan
+    return torch.iinfo(dtype).max // 3
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """One guarded tensor: its view, the allocation around it, and how that looked before."""
+
+    view: torch.Tensor
+    base: torch.Tensor
+    before: torch.Tensor
+    placement: Placement
+    stored: Shape
+
+    def numbers(self) -> list[float]:
+        """Return the numbers that the arena was filled with, row-major, expanded axes once."""
+        core = self.base.as_strided(self.stored, self.placement.strides, self.placement.offset)
+        wide = core.double() if core.is_floating_point() else core
+        found: list[float] = wide.flatten().tolist()
+        return found
+
+    def check(self, label: str) -> None:
+        """Raise Trespass if any byte of the allocation changed since the tensor was placed."""
+        after = self.base.view(torch.uint8)
+        if torch.equal(after, self.before):
+            return
+        width = self.base.element_size()
+        changed = torch.nonzero(after != self.before).flatten() // width
+        raise Trespass(f"{label}: {self._describe(torch.unique(changed))}")
+
+    def _describe(self, changed: torch.Tensor) -> str:
+        """Say in words what was overwritten."""
+        first = int(changed[0]) - self.placement.offset
+        count = int(changed.numel())
+        if first < 0:
+            return f"{count} elements overwritten, the first one {-first} before the tensor"
+        if first >= self.placement.span:
+            past = first - self.placement.span + 1
+            return f"{count} elements overwritten, the first one {past} past the tensor's end"
+        return f"{count} elements of its own memory overwritten, the first at offset {first}"
+
+
+def guard(
+    values: Sequence[float] | Sequence[int],
+    shape: Shape,
+    dtype: torch.dtype,
+    layout: str,
+    device: str = "cpu",
+) -> Guarded:
+    """Place numbers (row-major, in the layout's core shape) in an arena of their own."""
+    placement = place(shape, layout)
+    stored = core_shape(shape, layout)
+    # torch.full, so that no fresh allocation is left to the poisoning below.
+    length = placement.offset + placement.span + BAND
+    base = torch.full((length,), _pattern(dtype), dtype=dtype)
+    wide = torch.float64 if dtype.is_floating_point else torch.int64
+    numbers = torch.tensor(list(values), dtype=wide).reshape(stored).to(dtype)
+    base.as_strided(stored, placement.strides, placement.offset).copy_(numbers)
+    base = base.to(device)
+    view = base.as_strided(shape, placement.strides, placement.offset)
+    return Guarded(view, base, base.view(torch.uint8).clone(), placement, stored)
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """Make torch fill fresh memory with NaN (integers: their maximum) while the block runs.
+
+    torch offers this only together with its deterministic mode, so operations that have a
+    deterministic variant use it; operations without one still run (warn_only).  Memory that a
+    backend obtains elsewhere is not poisoned.
+    """
+    enabled = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*deterministic.*")
+            yield
+    finally:
+        torch.use_deterministic_algorithms(enabled, warn_only=warn_only)

@@ -1,0 +1,150 @@
+"""Whole programs: small lives of a session, run on `fast` and on the reference at once, and judged.
+
+Ops are judged one by one elsewhere. What is judged here lies between them: what is saved, shared,
+reused, stale or updated twice.
+Each program takes a `TwinSession` and asks it to check whatever a user could see.
+
+    for program in PROGRAMS: program(TwinSession(fast.Session(provider="aten")))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from equivalence.twins import TwinParam, TwinRef, TwinSession
+
+Program = Callable[[TwinSession], None]
+
+
+class NotRefused(AssertionError):
+    """A session went on where it had to refuse."""
+
+
+def numbers(seed: int, *shape: int) -> torch.Tensor:
+    """Draw standard normal numbers in float32."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def integers(seed: int, high: int, *shape: int) -> torch.Tensor:
+    """Draw integers in [0, high)."""
+    return torch.randint(high, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def perceptron(twin: TwinSession) -> None:
+    """Train two layers with AdamW for three steps, on a new batch each."""
+    params = [
+        twin.param(numbers(1, 6, 5), "w1"),
+        twin.param(numbers(2, 6), "b1"),
+        twin.param(numbers(3, 4, 6), "w2"),
+        twin.param(numbers(4, 4), "b2"),
+    ]
+    for step in range(3):
+        twin.reset_tape()
+        w1, b1, w2, b2 = (twin.use(p) for p in params)
+        x = twin.input(numbers(10 + step, 7, 5))
+        hidden = twin.relu(twin.linear(x, w1, b1))
+        loss = twin.cross_entropy(twin.linear(hidden, w2, b2), integers(20 + step, 4, 7))
+        twin.check(f"loss {step}", loss)
+        grads = twin.backward(f"step {step}", loss)
+        twin.adamw_step(f"update {step}", grads, lr=0.05, weight_decay=0.5)
+
+
+def normalized(twin: TwinSession) -> None:
+    """Normalize, attend and score; two paths share every intermediate result."""
+    params = [twin.param(numbers(1, 4, 9), "x"), twin.param(numbers(2, 9), "gamma")]
+    params.append(twin.param(numbers(3, 9), "beta"))
+    for step in range(2):
+        twin.reset_tape()
+        x, gamma, beta = (twin.use(p) for p in params)
+        y = twin.layer_norm(x, gamma, beta)
+        scores = twin.matmul(y, twin.permute(y, axes=(1, 0)))
+        mixed = twin.matmul(twin.softmax(scores), twin.tanh(y))
+        out = twin.mul(twin.log_softmax(mixed, axis=0), y)
+        twin.check(f"out {step}", out)
+        grads = twin.backward(f"step {step}", out, numbers(30 + step, 4, 9))
+        twin.sgd_step(f"update {step}", grads, 0.05, momentum=0.5, nesterov=True)
+
+
+def reused(twin: TwinSession) -> None:
+    """Use one parameter twice, and one node by several ops: all contributions add up, once each."""
+    w = twin.param(numbers(1, 3, 8), "w")
+    for step in range(2):
+        twin.reset_tape()
+        a, b = twin.use(w), twin.use(w)
+        c = a * b + a
+        loss = twin.sum(c * c + twin.exp(a) + c)
+        grads = twin.backward(f"step {step}", loss)
+        twin.sgd_step(f"update {step}", grads, 0.01, momentum=0.9, dampening=0.5)
+
+
+def moved(twin: TwinSession) -> None:
+    """Send cotangents through views: permuted, broadcast, reshaped and taken rows."""
+    x = twin.use(twin.param(numbers(1, 4, 6), "x"))
+    turned = twin.permute(x, axes=(1, 0))
+    scaled = twin.mul(turned, twin.square(turned))
+    rows = twin.take(scaled, torch.tensor([5, 0, 5, 2]), axis=0)
+    flat = twin.reshape(twin.permute(rows, axes=(1, 0)), shape=(2, 8))
+    wide = twin.broadcast_to(twin.reshape(flat, shape=(2, 1, 8)), shape=(2, 3, 8))
+    top = twin.max(twin.div(wide, twin.input(numbers(2, 2, 3, 8).abs() + 0.5)), axes=(2,))
+    twin.check("top", top)
+    twin.backward("once", top, numbers(3, 2, 3))
+    twin.backward("again", twin.sub(top, twin.log(twin.square(top))), numbers(4, 3, 2).mT)
+
+
+def repeated(twin: TwinSession) -> None:
+    """Run one backward pass twice: nothing that it read was overwritten."""
+    x = twin.use(twin.param(numbers(1, 5, 7), "x"))
+    y = twin.softmax(twin.tanh(x))
+    z = twin.relu(twin.sub(twin.exp(y), twin.sqrt(y)))
+    seed = numbers(2, 5, 7)
+    twin.backward("first", z, seed)
+    twin.check("y", y)
+    twin.backward("second", z, seed)
+
+
+def lived(twin: TwinSession) -> None:
+    """Set, freeze and leave out parameters between steps; mirrors never go stale."""
+    w = twin.param(numbers(1, 8), "w")
+    frozen = twin.param(numbers(2, 8), "frozen", requires_grad=False)
+    idle = twin.param(numbers(3, 8), "idle")
+    for step in range(3):
+        twin.reset_tape()
+        twin.use(idle)
+        loss = _distance(twin, w, frozen)
+        twin.check(f"loss {step}", loss)
+        grads = twin.backward(f"step {step}", loss)
+        twin.adamw_step(f"update {step}", grads, lr=0.1, weight_decay=0.1)
+        twin.set(w if step == 0 else frozen, numbers(40 + step, 8))
+
+
+def _distance(twin: TwinSession, w: TwinParam, target: TwinParam) -> TwinRef:
+    return twin.sum(twin.square(twin.sub(twin.use(w), twin.use(target))))
+
+
+def outdated(twin: TwinSession) -> None:
+    """Update a parameter under a live tape: backward over what was saved before is refused."""
+    from fast.errors import Stale
+
+    w = twin.param(numbers(1, 8), "w")
+    target = twin.param(numbers(2, 8), "target", requires_grad=False)
+    loss = _distance(twin, w, target)
+    twin.sgd_step("update", twin.backward("before", loss), 0.1)
+    try:
+        twin.fast.backward(loss.fast)
+    except Stale:
+        return
+    raise NotRefused("backward ran over a tape that saved a parameter's older version")
+
+
+PROGRAMS: tuple[Program, ...] = (
+    perceptron,
+    normalized,
+    reused,
+    moved,
+    repeated,
+    lived,
+    outdated,
+)
+"""Every program, in rising order of what can go wrong between ops."""

@@ -1,0 +1,129 @@
+"""What a run finds: rows, failures, statuses, exit codes and the JSON that carries them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = 1
+
+COUNTED = 8
+"""A case counts towards its row only with this many judged elements."""
+
+STATUSES = ("conformant", "nonconformant", "ambiguous", "vacuous", "unsupported", "error")
+
+CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS = 0, 1, 2, 3, 4
+"""Exit codes of a run."""
+
+MOST_UNCONSTRAINED = 0.05
+"""A row is ambiguous when its budgets leave more than this share of the elements open."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Row:
+    """One line of a report: an operation (or optimizer), a direction and a dtype."""
+
+    op: str
+    direction: str
+    dtype: str
+
+    def __str__(self) -> str:
+        """Show as ``softmax vjp bf16``."""
+        return f"{self.op} {self.direction} {self.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One thing that went wrong, in words, with the line that replays it where there is one."""
+
+    title: str
+    details: tuple[str, ...] = ()
+    replay: str | None = None
+    crash: bool = False
+
+    def lines(self) -> list[str]:
+        """Return the failure as text."""
+        replay = [f"  replay: {self.replay}"] if self.replay else []
+        return [self.title, *(f"  {line}" for line in self.details), *replay]
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What a run found about one row."""
+
+    row: Row
+    status: str
+    cases: int = 0
+    worst_fraction: float | None = None
+    contract: str = ""
+    inferred: str = ""
+    ring: str = ""
+    judged: int = 0
+    unconstrained: int = 0
+    failures: tuple[Failure, ...] = ()
+    declared: tuple[dict[str, str], ...] = ()
+    excused: bool = False
+    seconds: float = field(default=0.0, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as schema 1 has it."""
+        return {
+            "op": self.row.op,
+            "direction": self.row.direction,
+            "dtype": self.row.dtype,
+            "cases": self.cases,
+            "worst_fraction": plain_fraction(self.worst_fraction),
+            "contract": self.contract,
+            "ring": self.ring,
+            "status": self.status,
+        }
+
+
+def plain_fraction(fraction: float | None) -> float | str | None:
+    """Return a fraction as JSON carries it: null where nothing was judged, "inf" for infinity."""
+    return "inf" if fraction is not None and math.isinf(fraction) else fraction
+
+
+def document(
+    backend: str, environment: dict[str, Any], results: Sequence[RowResult]
+) -> dict[str, Any]:
+    """Return the whole run as schema 1 has it."""
+    return {
+        "schema": SCHEMA,
+        "backend": backend,
+        "environment": environment,
+        "rows": [result.to_dict() for result in results],
+    }
+
+
+def status_of(
+    *, failed: bool, crashed: bool, counted: int, wanted: int, judged: int, unconstrained: int
+) -> str:
+    """Decide a row's status; what is worse comes first."""
+    if crashed:
+        return "error"
+    if failed:
+        return "nonconformant"
+    if counted < wanted:
+        return "vacuous"
+    if unconstrained > MOST_UNCONSTRAINED * (judged + unconstrained):
+        return "ambiguous"
+    return "conformant"
+
+
+def exit_code(results: Sequence[RowResult]) -> int:
+    """Decide the exit code of a run: crashes first, then failures, then emptiness.
+
+    A row whose every failure is a declared finding does not fail the run.
+    """
+    statuses = [result.status for result in results if not result.excused]
+    if "error" in statuses:
+        return CRASH
+    if "nonconformant" in statuses or "ambiguous" in statuses:
+        return NONCONFORMANT
+    ran = [result for result in results if result.status != "unsupported"]
+    if "vacuous" in statuses or not ran:
+        return VACUOUS
+    return CONFORMANT
