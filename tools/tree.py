@@ -69,11 +69,16 @@ def imports(path: Path) -> list[Import]:
 
 def literal(path: Path, name: str) -> object:
     """The value of a module-level constant that is written out, or None where there is none."""
+    value = _assigned(path, name)
+    return None if value is None else ast.literal_eval(value)
+
+
+def _assigned(path: Path, name: str) -> ast.expr | None:
     for node in parse(path).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
-            return ast.literal_eval(value) if value is not None else None
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                return node.value
     return None
 
 
@@ -85,15 +90,12 @@ def table_order(path: Path, name: str) -> list[str]:
     """
     if not path.exists():
         return []
-    for node in parse(path).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            displays = (n for n in ast.walk(node) if isinstance(n, ast.Dict | ast.Tuple | ast.List))
-            display = next(
-                (d for d in displays if not isinstance(getattr(d, "ctx", None), ast.Store))
-            )
-            entries = display.keys if isinstance(display, ast.Dict) else display.elts
-            return [_page(entry) for entry in entries if entry is not None]
+    value = _assigned(path, name)
+    for display in ast.walk(value) if value else ():
+        if isinstance(display, ast.Dict):
+            return [_page(key) for key in display.keys if key is not None]
+        if isinstance(display, ast.Tuple | ast.List) and isinstance(display.ctx, ast.Load):
+            return [_page(entry) for entry in display.elts]
     return []
 
 

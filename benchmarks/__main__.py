@@ -1,0 +1,34 @@
+"""The command line of the benchmarks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks import cpu, gpu
+
+
+def main() -> int:
+    """Run one of the two measurements and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    on_cpu = commands.add_parser("cpu", help="one thread, interleaved pairs against torch, medians")
+    on_cpu.add_argument("--json", type=Path, help="write the rows to this file")
+    on_cpu.add_argument("--pairs", type=int, default=25, help="pairs per row (default: 25)")
+    on_gpu = commands.add_parser(
+        "gpu", help="replay recorded cases, then time kernels; saves often"
+    )
+    on_gpu.add_argument("--json", type=Path, help="the results file (default: benchmarks/results)")
+    on_gpu.add_argument("--cases", type=Path, default=Path("gpu-cases"), help="recorded cases")
+    on_gpu.add_argument("--seconds", type=float, default=520, help="time for everything")
+    on_gpu.add_argument("--commit", help="the commit measured, where git cannot tell")
+    on_gpu.add_argument("--dry-run", action="store_true", help="the same steps, tiny, on a CPU")
+    given = parser.parse_args()
+    if given.command == "cpu":
+        return cpu.main(given.json, given.pairs)
+    return gpu.main(given.json, given.cases, given.seconds, given.commit, given.dry_run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

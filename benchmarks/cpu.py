@@ -1,0 +1,197 @@
+"""The eager tape against torch on a CPU: one thread, interleaved pairs, medians.
+
+Three questions: what a whole training step costs, what recording and propagating a chain of small
+ops costs, and whether the ten-thousandth node of a tape costs what the hundredth did.
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from benchmarks.report import Row, environment, save, show
+from benchmarks.timing import paired
+from fast import Session
+from fast._counters import counters
+from fast._digits import digits_mlp, images, initial_parameters
+
+BATCH, HIDDEN, LR = 32, 128, 1e-3
+FLAT_TIME, FLAT_MEMORY = 1.25, 1.1
+"""How much more than at 100 nodes a node may cost at 1,000 or 10,000 (a list that grows is not
+free of charge, but it has no business being superlinear)."""
+
+
+def main(path: Path | None, pairs: int) -> int:
+    """Measure, print and, if asked, save every row; a missed target is a row, not an error."""
+    torch.set_num_threads(1)
+    results: dict[str, Any] = {"schema": 1, "environment": environment("cpu"), "rows": []}
+    for row in rows(pairs):
+        show(row)
+        results["rows"].append(row)
+        if path is not None:
+            save(path, results)
+    return 0
+
+
+def rows(pairs: int) -> Iterator[Row]:
+    """All rows, cheapest question last."""
+    yield versus(
+        "digits training step, eager tape / torch eager", 0.7, our_step(), their_step(), pairs
+    )
+    yield versus(
+        "chain of 20 ops, eager tape / torch autograd", 1.2, our_chain(), their_chain(), pairs
+    )
+    yield from per_node(pairs)
+
+
+def versus(
+    name: str, target: float, ours: Callable[[], object], theirs: Callable[[], object], pairs: int
+) -> Row:
+    """One row of two ways to do one thing."""
+    ratio, first, second = paired(ours, theirs, pairs)
+    return {
+        "name": name,
+        "ratio": ratio,
+        "target": target,
+        "ours_us": first * 1e6,
+        "theirs_us": second * 1e6,
+        "pairs": pairs,
+    }
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    """One batch of the handwritten digits."""
+    x, labels = images()
+    return torch.from_numpy(x[:BATCH]), torch.from_numpy(labels[:BATCH])
+
+
+def our_step() -> Callable[[], object]:
+    """A training step on the eager tape: forward, backward, AdamW, tape reset."""
+    session = Session(provider="aten")
+    params = [session.param(v, name=n) for n, v in initial_parameters(HIDDEN, 0).items()]
+    x, labels = batch()
+
+    def step() -> None:
+        w1, b1, w2, b2 = (session.use(p) for p in params)
+        loss = digits_mlp(session, w1, b1, w2, b2, session.input(x), labels)
+        session.adamw_step(LR, grads=session.backward(loss))
+        session.reset_tape()
+
+    return step
+
+
+def their_step() -> Callable[[], object]:
+    """The same step in torch eager, with its fused AdamW."""
+    arrays = initial_parameters(HIDDEN, 0).values()
+    params = [torch.from_numpy(array).requires_grad_() for array in arrays]
+    optimizer = torch.optim.AdamW(params, lr=LR, fused=True)
+    x, labels = batch()
+
+    def step() -> None:
+        w1, b1, w2, b2 = params
+        loss = digits_mlp(functional, w1, b1, w2, b2, x, labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def chain(ops: Any, x: Any, y: Any) -> Any:
+    """Twenty ops in a row: add, mul, tanh and relu, five times."""
+    for _ in range(5):
+        x = ops.relu(ops.tanh(ops.mul(ops.add(x, y), y)))
+    return x
+
+
+def our_chain() -> Callable[[], object]:
+    """The chain forward and backward on the eager tape."""
+    session = Session(provider="aten")
+    x, y, seed = (torch.rand(32, 128) for _ in range(3))
+
+    def run() -> None:
+        out = chain(session, session.input(x, requires_grad=True), session.input(y))
+        session.backward(out, seed).release()
+        session.reset_tape()
+
+    return run
+
+
+def their_chain() -> Callable[[], object]:
+    """The chain forward and backward through torch's autograd."""
+    x, y, seed = (torch.rand(32, 128) for _ in range(3))
+
+    def run() -> None:
+        chain(torch, x.detach().requires_grad_(), y).backward(seed)
+
+    return run
+
+
+def tape_of(nodes: int) -> Callable[[], object]:
+    """Record so many nodes, propagate through all of them, and reset."""
+    session = Session(provider="aten")
+    x, y, seed = (torch.rand(8) for _ in range(3))
+
+    def run() -> None:
+        out, other = session.input(x, requires_grad=True), session.input(y)
+        for _ in range(nodes):
+            out = session.add(out, other)
+        session.backward(out, seed).release()
+        session.reset_tape()
+
+    return run
+
+
+def per_node(pairs: int) -> Iterator[Row]:
+    """Time and memory of a node on long tapes, against a tape of 100 nodes."""
+    base = partial(repeat, tape_of(100))
+    for nodes in (1_000, 10_000):
+        ratio, ours, theirs = paired(tape_of(nodes), base(nodes // 100), max(5, pairs // 3))
+        yield {
+            "name": f"time per tape node, {nodes} nodes / 100 nodes",
+            "ratio": ratio,
+            "target": FLAT_TIME,
+            "ours_us": ours / nodes * 1e6,
+            "theirs_us": theirs / nodes * 1e6,
+        }
+    least = memory(100) / 100
+    for nodes in (1_000, 10_000):
+        most = memory(nodes) / nodes
+        yield {
+            "name": f"memory per tape node, {nodes} nodes / 100 nodes",
+            "ratio": most / least,
+            "target": FLAT_MEMORY,
+            "ours_bytes": most,
+            "theirs_bytes": least,
+        }
+
+
+def repeat(action: Callable[[], object], times: int) -> Callable[[], object]:
+    """Do an action so many times."""
+
+    def run() -> None:
+        for _ in range(times):
+            action()
+
+    return run
+
+
+def memory(nodes: int) -> float:
+    """The peak bytes of Python objects and of buffers while a tape of so many nodes lives."""
+    run = tape_of(nodes)
+    run()
+    gc.collect()  # or Python's lists of free objects would hide what a short tape needs
+    counters.reset_peak()
+    before = counters.snapshot().live_bytes
+    tracemalloc.start()
+    run()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak + counters.snapshot().peak_bytes - before

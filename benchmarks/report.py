@@ -1,0 +1,63 @@
+"""Rows, where they were measured, and a file that is whole at every moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+Row = dict[str, Any]
+
+
+def environment(device: str, commit: str | None = None) -> dict[str, Any]:
+    """What a reader of the numbers must know: device, versions, commit, date."""
+    return {
+        "device": device,
+        "host": platform.machine(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("torch", "triton", "numpy")},
+        "commit": commit or git("rev-parse", "HEAD") or "unknown",
+        "changed": bool(git("status", "--porcelain", "--untracked-files=no")),
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def version(distribution: str) -> str | None:
+    """The installed version of a distribution, or None."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def git(*arguments: str) -> str:
+    """What git says of this repository, or nothing where there is no git or no repository."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def save(path: Path, results: dict[str, Any]) -> None:
+    """Write the results so that a reader, or a crash, never finds half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_text(json.dumps(results, indent=1, default=str) + "\n", encoding="utf-8")
+    os.replace(unfinished, path)
+
+
+def show(row: Row) -> None:
+    """Print a row: its name, its ratio, and how the ratio stands to its target."""
+    target = row["target"]
+    if target is None:
+        verdict = ""
+    else:
+        verdict = f"target {target:4.2f}  {'met' if row['ratio'] <= target else 'MISSED'}"
+    print(f"{row['name']:<58} {row['ratio']:6.3f}  {verdict}", flush=True)

@@ -1,0 +1,20 @@
+"""What all tests share: two Hypothesis profiles.
+
+`ci`, the default, draws the same examples every time, so that a red run is red again.
+`pytest --hypothesis-profile hunt` draws new ones and remembers what failed.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("hunt", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile("ci")

@@ -1,0 +1,194 @@
+"""Who may import whom: the rule that keeps the truth, the speed and the judge apart.
+
+`fast` never imports `spec`: a helper they shared would be a bug they shared, and no comparison of
+the two could see it. `spec` is the standard library alone, read from the first chapter to the last.
+Sources are read, not imported, so a forbidden import cannot hide behind a missing library.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.tree import ROOT, Import, imports, literal, python_files, table_order
+
+STANDARD = sys.stdlib_module_names
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the files of one top-level folder may import besides the standard library."""
+
+    anywhere: frozenset[str]
+    inside_functions: frozenset[str] = frozenset()
+    in_tests: frozenset[str] = frozenset()
+    why: str = ""
+
+
+RULES = {
+    "spec": Rule(
+        frozenset({"spec"}),
+        why="spec is the reference: it must stay readable and must run on Python alone",
+    ),
+    "fast": Rule(
+        frozenset({"fast", "torch", "triton", "numpy", "safetensors"}),
+        inside_functions=frozenset({"sklearn", "matplotlib", "tqdm"}),
+        why="a helper shared with spec is a shared bug that no comparison sees; what only the "
+        "training commands need (extra [data]) is imported inside their functions",
+    ),
+    "equivalence": Rule(
+        frozenset({"equivalence", "spec", "fast", "hypothesis", "numpy", "torch"})
+        | frozenset({"flint", "sympy", "rich", "safetensors"}),
+        why="the judge knows both sides and the libraries of the extra [check]",
+    ),
+    "proofs_notes": Rule(
+        frozenset({"spec", "sympy", "equivalence.worlds", "proofs_notes"}),
+        in_tests=frozenset({"pytest", "hypothesis"}),
+        why="a note proves what the reference says, with symbols and with nothing of the kernels",
+    ),
+}
+
+
+def allowed(name: str, names: frozenset[str]) -> bool:
+    """Whether a dotted name is one of the names, or something inside one."""
+    return any(name == n or name.startswith(n + ".") for n in names)
+
+
+def forbidden_imports(root: Path) -> Iterator[str]:
+    """Say, for each import that a folder's rule forbids, what the rule is and why."""
+    for folder, rule in RULES.items():
+        for path in python_files(root, folder):
+            names = rule.anywhere
+            if path.name.startswith(("test_", "conftest")):
+                names |= rule.in_tests
+            for found in imports(path):
+                place = f"{path.relative_to(root)}:{found.line}"
+                if found.name.startswith("."):
+                    yield f"{place} imports relatively; write the full name"
+                elif not permitted(found, names, rule):
+                    accepted = ", ".join(sorted(names))
+                    yield (
+                        f"{place} imports {found.name}; files in {folder}/ import the standard "
+                        f"library and {accepted}: {rule.why}"
+                    )
+
+
+def permitted(found: Import, names: frozenset[str], rule: Rule) -> bool:
+    """Whether this import, at this place, is within the rule."""
+    standard = found.name.partition(".")[0] in STANDARD
+    lazily = found.inside_function and allowed(found.name, rule.inside_functions)
+    return standard or allowed(found.name, names) or lazily
+
+
+def chapter_of(name: str, chapters: list[str]) -> str | None:
+    """The chapter a dotted name such as spec.ops.add.op belongs to, most specific first."""
+    inside = name.removeprefix("spec.")
+    matches = [c for c in chapters if inside == c or inside.startswith(c + ".")]
+    return max(matches, key=len, default=None)
+
+
+def forward_references(root: Path) -> Iterator[str]:
+    """Say, for each import of a later chapter of `spec`, which chapters are meant."""
+    listed = literal(root / "spec" / "__init__.py", "CHAPTERS")
+    chapters = [str(c) for c in listed] if isinstance(listed, list | tuple) else []
+    pages = [f"ops.{name}" for name in table_order(root / "spec" / "ops" / "__init__.py", "OPS")]
+    if "ops" in chapters:
+        at = chapters.index("ops")
+        chapters[at:at] = pages
+    for path in python_files(root, "spec"):
+        where = path.relative_to(root)
+        module = ".".join(where.with_suffix("").parts).removesuffix(".__init__")
+        if module == "spec":
+            continue
+        here = chapter_of(module, chapters)
+        if here is None:
+            yield f"{where} is no chapter; add it to CHAPTERS in spec/__init__.py, in reading order"
+            continue
+        yield from later_chapters(where, path, here, chapters)
+
+
+def later_chapters(where: Path, path: Path, here: str, chapters: list[str]) -> Iterator[str]:
+    """The forward references of one file."""
+    for found in imports(path):
+        if not allowed(found.name, frozenset({"spec"})):
+            continue
+        there = chapter_of(found.name, chapters)
+        if there is None:
+            yield f"{where}:{found.line} imports {found.name}; name the chapter it comes from"
+        elif chapters.index(there) > chapters.index(here):
+            yield (
+                f"{where}:{found.line} (chapter {here}) refers forward to {found.name}; "
+                "a chapter imports only what a reader has met before (CHAPTERS in spec/__init__.py)"
+            )
+
+
+def test_every_package_keeps_the_dependency_rule() -> None:
+    found = list(forbidden_imports(ROOT))
+    assert not found, "\n".join(found)
+
+
+def test_chapters_of_spec_refer_only_backwards() -> None:
+    found = list(forward_references(ROOT))
+    assert not found, "\n".join(found)
+
+
+def test_planted_imports_are_found(tmp_path: Path, plant: Callable[[str, str], None]) -> None:
+    plant("spec/scalar.py", "import numpy\n")
+    plant("fast/tape.py", "def f():\n    from spec.ops import add\n")
+    plant("fast/train.py", "import matplotlib\n")
+    plant("fast/plot.py", "def f():\n    import matplotlib.pyplot\n")
+    plant("equivalence/run.py", "import fast.ops, jax\n")
+    plant("proofs_notes/calculus.py", "import equivalence.worlds.symbols\nimport pytest\n")
+    plant("proofs_notes/test_softmax.py", "import pytest\nfrom equivalence import judge\n")
+    plant("spec/tensor.py", "from . import scalar\n")
+    found = [line.split(";")[0] for line in forbidden_imports(tmp_path)]
+    assert found == [
+        "spec/scalar.py:1 imports numpy",
+        "spec/tensor.py:1 imports relatively",
+        "fast/tape.py:2 imports spec.ops.add",
+        "fast/train.py:1 imports matplotlib",
+        "equivalence/run.py:1 imports jax",
+        "proofs_notes/calculus.py:2 imports pytest",
+        "proofs_notes/test_softmax.py:2 imports equivalence.judge",
+    ]
+
+
+def test_planted_forward_references_are_found(
+    tmp_path: Path, plant: Callable[[str, str], None]
+) -> None:
+    plant("spec/__init__.py", "CHAPTERS = ('scalar', 'op', 'ops', 'tape')\n")
+    plant("spec/scalar.py", "from spec.tape import Tape\n")
+    plant("spec/tape.py", "from spec.ops import OPS\nfrom spec import Tensor\n")
+    plant("spec/ops/__init__.py", "OPS: dict = {op.name: op for op in (_add, _mul)}\n")
+    plant("spec/ops/add.py", "from spec.op import Op\nfrom spec.ops import mul\n")
+    plant("spec/ops/mul.py", "from spec.ops import add\n")
+    plant("spec/extra.py", "")
+    found = [line.split(";")[0] for line in forward_references(tmp_path)]
+    assert found == [
+        "spec/extra.py is no chapter",
+        "spec/scalar.py:1 (chapter scalar) refers forward to spec.tape.Tape",
+        "spec/tape.py:2 imports spec.Tensor",
+        "spec/ops/add.py:2 (chapter ops.add) refers forward to spec.ops.mul",
+    ]
+
+
+def test_fast_without_torch_names_the_extra() -> None:
+    program = "import sys; sys.modules['torch'] = None; import fast"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    closing = done.stderr.strip().splitlines()[-1]
+    assert done.returncode != 0
+    assert "ImportError" in closing and "twingrad[fast]" in closing, closing
+
+
+def test_spec_needs_nothing_but_python() -> None:
+    program = (
+        "import sys; import spec, spec.ops, spec.session, spec.train; "
+        "print(*sorted({m.partition('.')[0] for m in sys.modules} - sys.stdlib_module_names))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() in (["__main__", "spec"], ["spec"])

@@ -1,0 +1,152 @@
+"""One operation is one page in `spec` and one page in `fast`, under one name, with one signature.
+
+The signature is written twice, since `fast` never imports `spec`; here the two are compared.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tools.tree import ROOT, python_files
+
+NO_TWIN = {
+    "__main__.py": "the command line of training; spec is read and imported, not run",
+    "bridge.py": "the way between host data and device tensors; spec has no device",
+    "buffer.py": "device storage with one owner; spec has values, which nobody owns",
+    "errors.py": "refusals of the fast side; each chapter of spec defines its own",
+    "gradmap.py": "device gradients that are released; spec returns a plain dict",
+    "param.py": "a host copy, a device mirror and a version; spec's parameter is in session.py",
+    "ref.py": "handles on device values; spec's are in session.py",
+}
+"""Files of `fast` that have no twin in `spec` and are yet no private helpers, with the reason."""
+
+
+def page_names(root: Path, package: str, folder: str) -> set[str]:
+    """The stems of the pages in a folder: every module that is neither private nor the table."""
+    return {p.stem for p in python_files(root, f"{package}/{folder}") if p.stem[0] != "_"}
+
+
+def lonely_pages(root: Path) -> Iterator[str]:
+    """Say which page of `spec` lacks a twin or a note, and which file of `fast` lacks a twin."""
+    for folder in ("ops", "optim"):
+        for stem in sorted(page_names(root, "spec", folder) - page_names(root, "fast", folder)):
+            yield f"spec/{folder}/{stem}.py has no twin fast/{folder}/{stem}.py"
+    for stem in sorted(page_names(root, "spec", "ops") - noted(root)):
+        yield (
+            f"spec/ops/{stem}.py has no note: write proofs_notes/{stem}.md, or name "
+            f"spec.ops.{stem} in the shared note that proves it"
+        )
+    for path in python_files(root, "fast"):
+        where = path.relative_to(root / "fast")
+        private = any(part.startswith("_") for part in where.parts)
+        if not private and not (root / "spec" / where).exists() and where.as_posix() not in NO_TWIN:
+            yield (
+                f"fast/{where} has no twin spec/{where}: a helper's name starts with an "
+                "underscore; a file that is public on purpose is explained in NO_TWIN (this test)"
+            )
+
+
+def noted(root: Path) -> set[str]:
+    """The ops that a note is about: the note has the op's name, or names `spec.ops.<op>`."""
+    notes = list((root / "proofs_notes").glob("*.md"))
+    named = (re.findall(r"spec\.ops\.(\w+)", n.read_text(encoding="utf-8")) for n in notes)
+    return {n.stem for n in notes}.union(*named)
+
+
+def signature(op: Any) -> dict[str, object]:
+    """What a caller sees of an op: its inputs, which of them are indices, its attributes."""
+    return {
+        "inputs": tuple(op.inputs),
+        "index inputs": tuple(op.index_inputs),
+        "attributes": {n: plain(v) for n, v in op.attributes.items()},
+    }
+
+
+def plain(default: object) -> object:
+    """A default as both sides may write it; a required attribute has none."""
+    if default is inspect.Parameter.empty or repr(default) == "REQUIRED":
+        return "required"
+    return default
+
+
+def written(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """The parameters of a hand-written host, or None for one that an engine made."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return None
+    return tuple(p.name for p in parameters)
+
+
+def differing_twins(spec: Mapping[str, Any], fast: Mapping[str, Any]) -> Iterator[str]:
+    """Say where the two tables, or the two signatures of one op, differ."""
+    if list(spec) != list(fast):
+        yield f"spec.ops.OPS lists {list(spec)} and fast.ops.OPS lists {list(fast)}"
+    for name in spec.keys() & fast.keys():
+        ours, theirs = signature(spec[name]), signature(fast[name])
+        for part in ours:
+            if ours[part] != theirs[part]:
+                yield f"{name}: {part} are {ours[part]} in spec and {theirs[part]} in fast"
+        expected = (*spec[name].inputs, *spec[name].attributes)
+        for host in (fast[name].value, fast[name].aten_value):
+            if written(host) not in (None, expected):
+                yield f"{name}: fast's {host.__name__} takes {written(host)}, spec's {expected}"
+
+
+def test_every_page_has_its_twin_and_its_note() -> None:
+    found = list(lonely_pages(ROOT))
+    assert not found, "\n".join(found)
+
+
+def test_explained_files_exist() -> None:
+    found = [
+        f"NO_TWIN explains {name}, which is gone"
+        for name in NO_TWIN
+        if not (ROOT / "fast" / name).exists()
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_twins_have_one_signature() -> None:
+    from fast.ops import OPS as FAST
+    from spec.ops import OPS as SPEC
+
+    found = list(differing_twins(SPEC, FAST))
+    assert not found, "\n".join(found)
+
+
+def test_planted_lonely_pages_are_found(tmp_path: Path, plant: Callable[[str, str], None]) -> None:
+    for name in ("spec/ops/add.py", "spec/ops/mul.py", "spec/ops/exp.py", "spec/tape.py"):
+        plant(name, "")
+    for name in ("fast/ops/add.py", "fast/ops/exp.py", "fast/ops/_engine.py", "fast/tape.py"):
+        plant(name, "")
+    plant("fast/arena.py", "")
+    plant("proofs_notes/exp.md", "It also proves `spec.ops.mul`.")
+    assert [line.split(":")[0] for line in lonely_pages(tmp_path)] == [
+        "spec/ops/mul.py has no twin fast/ops/mul.py",
+        "spec/ops/add.py has no note",
+        "fast/arena.py has no twin spec/arena.py",
+    ]
+
+
+def test_planted_differences_are_found() -> None:
+    class Page:
+        def __init__(self, value: Callable[..., Any], **attributes: object) -> None:
+            self.inputs, self.index_inputs = ("x",), ()
+            self.attributes, self.value, self.aten_value = attributes, value, value
+
+    def right(x: object, *, axis: int = -1) -> None: ...
+    def wrong(x: object, *, dim: int = -1) -> None: ...
+    def engine(*inputs: object, **attributes: object) -> None: ...
+
+    spec = {"softmax": Page(right, axis=-1)}
+    assert not list(differing_twins(spec, {"softmax": Page(engine, axis=-1)}))
+    found = list(differing_twins(spec, {"softmax": Page(wrong, axis=0)}))
+    assert found[0] == "softmax: attributes are {'axis': -1} in spec and {'axis': 0} in fast"
+    assert found[1] == "softmax: fast's wrong takes ('x', 'dim'), spec's ('x', 'axis')"
+    assert list(differing_twins(spec, {})) == [
+        "spec.ops.OPS lists ['softmax'] and fast.ops.OPS lists []"
+    ]

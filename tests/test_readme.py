@@ -1,0 +1,37 @@
+"""The README's snippets run as they stand, and print what it says they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tools.tree import ROOT
+
+SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+
+
+def snippets() -> list[tuple[str, str]]:
+    """Each block of Python, with the block of text that follows it at once, if one does."""
+    return SNIPPET.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def test_each_reader_has_a_snippet() -> None:
+    assert len(snippets()) >= 3
+
+
+@pytest.mark.parametrize("number", range(len(snippets())))
+def test_snippet_runs_and_prints_what_the_readme_says(number: int) -> None:
+    code, text = snippets()[number]
+    done = subprocess.run(
+        [sys.executable, "-W", "error::SyntaxWarning", "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not text or done.stdout == text

@@ -1,0 +1,87 @@
+"""Writes docs/mutants.md: the seeded bugs and the reordered kernels, from their catalogues.
+
+python -m tools.generate_mutants            write the file
+python -m tools.generate_mutants --check    fail if the committed file is stale
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from difflib import unified_diff
+
+from tests.mutants.catalogue import MUTANTS
+from tests.mutants.patch import Patch
+from tests.mutants.reordered import REORDERED
+from tools.tree import ROOT
+
+DOCUMENT = ROOT / "docs" / "mutants.md"
+
+FRAME = """\
+# What the suite can see
+
+A suite that passes has said nothing until it is known what it would refuse. Each bug below is a
+patch on a copy of `fast`, run in a process of its own, and must be caught there by the row or the
+program named: over budget, or refused by name, and not by a crash. The same check passes on the
+unchanged copy. A row is judged on its fixed strata alone; nothing is drawn.
+
+`python -m pytest tests/mutants -rP` runs them all and prints by how much each is over its budget.
+This file is generated (`python -m tools.generate_mutants`).
+
+| bug | where | caught by |
+|---|---|---|
+{mutants}
+
+A budget must not refuse what is right either. Each family has a kernel whose operations come in
+another order, and the rows named must stay conformant.
+
+| kernel | where | stays conformant |
+|---|---|---|
+{reordered}
+
+## The bugs
+
+{bugs}
+
+## The reordered kernels
+
+{kernels}
+"""
+
+
+def generate() -> str:
+    """Return the text of the file."""
+    return FRAME.format(
+        mutants="\n".join(f"| {m.name} | `{m.file}` | {m.catcher} |" for m in MUTANTS),
+        reordered="\n".join(
+            f"| {k.name} | `{k.file}` | {', '.join(k.catchers)} |" for k in REORDERED
+        ),
+        bugs="\n\n".join("\n".join(_entry(m, m.why)) for m in MUTANTS),
+        kernels="\n\n".join("\n".join(_entry(k, k.why)) for k in REORDERED),
+    )
+
+
+def _entry(patch: Patch, why: str) -> Iterator[str]:
+    yield from (f"### {patch.name[0].upper()}{patch.name[1:]}", "", why, "")
+    yield from ("```diff", *patch.diff(), "```")
+
+
+def main() -> int:
+    """Write the file, or with --check compare it with what would be written."""
+    text = generate()
+    if "--check" not in sys.argv[1:]:
+        DOCUMENT.write_text(text, encoding="utf-8")
+        return 0
+    committed = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
+    if committed == text:
+        return 0
+    sys.stdout.writelines(
+        unified_diff(committed.splitlines(True), text.splitlines(True), DOCUMENT.name, "generated")
+    )
+    print(f"{DOCUMENT.name} is stale; write it anew with: python -m tools.generate_mutants",
+          file=sys.stderr)  # fmt: skip
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
