@@ -8,17 +8,20 @@ PYTHON ?= python3
 PROFILE ?= ci
 RUN ?= runs/demo
 CASES ?= gpu-cases
+WORKERS ?= 2
 
 VENV := .venv
 VPY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SINGLE := OMP_NUM_THREADS=1
+OLDEST := build/triton-3.6.0
 EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
-.PHONY: help demo test check lint types generated conformance kernels bench gpu-cases gpu clean
+.PHONY: help demo test check lint types generated conformance kernels kernels-oldest bench \
+	gpu-cases gpu clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The stamp is written last, so an interrupted set-up starts again from nothing.
 $(READY): pyproject.toml constraints.txt
@@ -35,9 +38,9 @@ demo: $(READY)  ## train on handwritten digits, then judge three of its steps
 	$(VPY) -m equivalence judge $(RUN)
 
 test: $(READY)  ## all tests
-	$(SINGLE) $(VPY) -m pytest -n 2 --dist worksteal
+	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal
 
-check: lint types generated conformance kernels  ## format, lint, types, regenerated files, conformance, kernels
+check: lint types generated conformance kernels kernels-oldest  ## format, lint, types, regenerated files, conformance, kernels
 
 lint: $(READY)
 	$(VPY) -m ruff format --check .
@@ -49,6 +52,7 @@ types: $(READY)
 
 generated: $(READY)
 	$(VPY) -m tools.generate_protocols --check
+	$(VPY) -m tools.generate_mutants --check
 	$(VPY) -m tools.generate_trust --check
 
 conformance: $(READY)  ## judge our backends and torch (PROFILE=quick, ci or thorough)
@@ -58,6 +62,15 @@ conformance: $(READY)  ## judge our backends and torch (PROFILE=quick, ci or tho
 
 kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
 	$(VPY) -m fast kernels --target sm_80,sm_90 --json build/kernels.json
+
+# The GPU's host may have an older triton; it lies beside the pinned one and is found first.
+$(OLDEST)/.ready: $(READY)
+	@rm -rf $(OLDEST)
+	@$(VPY) -m pip install -qq --disable-pip-version-check --no-deps --target $(OLDEST) triton==3.6.0
+	@touch $@
+
+kernels-oldest: $(OLDEST)/.ready  ## the same with triton 3.6.0
+	PYTHONPATH=$(OLDEST) $(VPY) -m fast kernels --target sm_80,sm_90 --json build/kernels-3.6.0.json
 
 bench: $(READY)  ## side by side with torch, on this CPU
 	$(SINGLE) $(VPY) -m benchmarks cpu --json build/cpu.json

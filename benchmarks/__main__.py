@@ -15,7 +15,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     on_cpu = commands.add_parser("cpu", help="one thread, interleaved pairs against torch, medians")
     on_cpu.add_argument("--json", type=Path, help="write the rows to this file")
-    on_cpu.add_argument("--pairs", type=int, default=25, help="pairs per row (default: 25)")
+    on_cpu.add_argument("--pairs", type=int, default=45, help="pairs per row (default: 45)")
     on_gpu = commands.add_parser(
         "gpu", help="replay recorded cases, then time kernels; saves often"
     )

@@ -6,8 +6,8 @@ interpreter that often kills the process, later and elsewhere; on a device it ma
 While `fenced` runs, fresh tensors are views inside larger allocations, whose bands are compared
 when it ends.
 
-It works by a dispatch mode, under which torch.compile runs eagerly; so it belongs to the adapters
-of backends that are known not to compile, and never to the suite's calls of any backend.
+It sees the allocations that Python asks torch for, as our hosts do. Other backends may trace or
+compile what they run, so it belongs to our adapters, and not to the suite's calls of any backend.
 """
 
 from __future__ import annotations
@@ -19,38 +19,37 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from equivalence.guard import Trespass
 
 BAND = 2048
 """Elements on each side: twice the longest block, so that a whole block may miss its mask."""
 
-_aten = torch.ops.aten
 FRESH = frozenset(
     {
-        _aten.empty.memory_format,
-        _aten.empty_like.default,
-        _aten.empty_strided.default,
-        _aten.new_empty.default,
-        _aten.zeros.default,
-        _aten.zeros_like.default,
-        _aten.new_zeros.default,
-        _aten.ones.default,
+        torch.empty,
+        torch.empty_like,
+        torch.empty_strided,
+        torch.zeros,
+        torch.zeros_like,
+        torch.ones,
+        Tensor.new_empty,
+        Tensor.new_zeros,
     }
 )
 """The calls by which our hosts allocate what their kernels write."""
 
 
-class Fence(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Fence(TorchFunctionMode):
     """Puts every fresh tensor between two bands, and remembers what they held."""
 
     def __init__(self) -> None:
         """Start with nothing fenced."""
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.bands: list[tuple[str, Tensor, Tensor]] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a call of torch, and fence its result where that is fresh memory."""
         result = func(*args, **(kwargs or {}))
         return self._fenced(result) if func in FRESH else result

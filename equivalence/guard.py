@@ -3,7 +3,7 @@
 The bands before and after a tensor, and the gaps between its elements where its layout leaves
 some, hold a quiet NaN (or a large integer), so that a read outside the tensor shows in the result;
 after the call the whole allocation is compared byte for byte with a snapshot, so that a write
-anywhere, the tensor itself included, is found and located.  `poisoned` does the same for what a
+anywhere, the tensor itself included, is found and located.  `controlled` does the same for what a
 backend allocates through torch: fresh memory holds NaN until it is written.
 """
 
@@ -154,20 +154,24 @@ def guard(
 
 
 @contextmanager
-def poisoned() -> Iterator[None]:
-    """Make torch fill fresh memory with NaN (integers: their maximum) while the block runs.
+def controlled() -> Iterator[None]:
+    """Let a backend run with poisoned memory, and on one thread so that a rerun gives the same.
 
-    torch offers this only together with its deterministic mode, so operations that have a
+    torch fills fresh memory with NaN (integers: their maximum) while the block runs.
+    It offers this only together with its deterministic mode, so operations that have a
     deterministic variant use it; operations without one still run (warn_only).  Memory that a
     backend obtains elsewhere is not poisoned.
     """
-    enabled = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    threads = torch.get_num_threads()
+    # The same switch as use_deterministic_algorithms, which takes a second to import a compiler.
+    mode = torch.get_deterministic_debug_mode()
+    torch.set_num_threads(1)
+    torch.set_deterministic_debug_mode("warn")
     torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*deterministic.*")
             yield
     finally:
-        torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
+        torch.set_deterministic_debug_mode(mode)
+        torch.set_num_threads(threads)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from equivalence.cases import DTYPES, Built, CaseSpec, Shape, build
-from equivalence.guard import Trespass, poisoned
+from equivalence.guard import Trespass, controlled
 from equivalence.outcome import Detail, Outcome, merged
 from equivalence.verdict import Verdict
 from spec.ops import OPS
@@ -48,7 +48,7 @@ def observe(backend: Any, built: Built) -> list[Tensor | None]:
     """Ask a backend for the results of a case, its fresh memory poisoned."""
     case = built.case
     attrs = case.attributes()
-    with poisoned():
+    with controlled():
         if case.direction == "value":
             return [backend.value(case.op, built.views(), attrs)]
         if built.cotangent is None:

@@ -95,6 +95,9 @@ def _execute(
     elif request.replay is not None:
         from equivalence.archive import replay_row
 
+        if not (request.replay / "manifest.json").is_file():
+            raise Unusable(f"{request.replay} is no archive: it has no manifest.json")
+
         run, options = replay_row, {"folder": request.replay, "findings": options["findings"]}
     seen = 0
 

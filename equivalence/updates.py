@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from equivalence.cases import Numbers
-from equivalence.guard import Trespass, poisoned
+from equivalence.guard import Trespass, controlled
 from equivalence.measure import Judge, compare, crash_text, judge_live
 from equivalence.outcome import Outcome, merged
 from equivalence.update_cases import UpdateSpec, build_gradients, build_parameters
@@ -203,13 +203,13 @@ def _parts(
     """Step the backend, and yield the verdict on each parameter after each step."""
     device = backend.capabilities().device
     params = [item.view for _, item in build_parameters(case, device, numbers)]
-    with poisoned():
+    with controlled():
         handle = backend.optimizer(case.optimizer, params, dict(case.hyper))
     counts = [case.start_step] * len(params)
     for number in range(case.steps):
         before = snapshot(handle)
         guarded = build_gradients(case, number, device, numbers)
-        with poisoned():
+        with controlled():
             handle.step([None if item is None else item.view for _, item in guarded])
         after = snapshot(handle)
         for k, (position, item) in enumerate(guarded):

@@ -31,7 +31,7 @@ class Bound(NamedTuple):
 
     check: Callable[..., None] | None
     value: Value
-    vjp: Vjp
+    vjp: Vjp | None
     plain: bool
     op: Op
 
@@ -45,7 +45,12 @@ def bind(name: str, options: Options, known: dict[str, Bound]) -> Bound:
     op = OPS.get(name)
     if op is None:
         raise Rejected(f"session: there is no op {name!r}; the ops are {', '.join(OPS)}")
+    value: Value
+    vjp: Vjp | None
     value, vjp = op.hosts(options.provider)
+    if name == "detach":
+        # A zero cotangent would mark the leaves behind it as reached; none at all does not.
+        vjp = None
     if options.precision == "tf32":
         value = _allowing_tf32(value)
     known[name] = Bound(_check_of(op), value, vjp, name in PLAIN, op)

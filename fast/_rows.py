@@ -22,7 +22,7 @@ from fast._op import Saved
 from fast.errors import Unavailable
 
 NARROW = {"ROWS": 4, "BLOCK": 256, "num_warps": 8}
-WIDE = {"ROWS": 4, "BLOCK": 1024, "num_warps": 8}
+WIDE = {"ROWS": 2, "BLOCK": 1024, "num_warps": 8}
 WORTHWHILE = 2**16
 """The number of elements from which the wide tile is used; below, a launch costs more."""
 

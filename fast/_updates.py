@@ -1,4 +1,4 @@
-"""Applies an optimizer to a session's parameters: every form of gradients, all or nothing.
+"""Updates a session's parameters: every form of gradients, all or nothing.
 
 Everything is validated first: the hyper-parameters of every group, and each gradient's presence,
 shape and owner. Then one update writes the parameters that are trainable and were reached.
@@ -7,144 +7,182 @@ shape and owner. Then one update writes the parameters that are trainable and we
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 from torch import Tensor
 
+from fast import _flags, bridge
 from fast._arena import Arena
-from fast.bridge import to_device
-from fast.buffer import Buffer
+from fast._gathering import gathered
+from fast._options import Options
 from fast.errors import Rejected, SessionError
-from fast.gradmap import DenseGrads, GradMap
+from fast.gradmap import GradMap
+from fast.optim import ADAMW, OPTIMIZERS, SGD
+from fast.optim._flat import FlatOptimizer
 from fast.optim._rule import Rule
 from fast.param import Param
-
-if TYPE_CHECKING:
-    from fast.session import Session
+from fast.tape import Tape
 
 Groups = Sequence[Mapping[str, Any]] | None
 
 
-def update(session: Session, rule: Rule, hyper: dict[str, Any], grads: Any, groups: Groups) -> None:
-    """Update once every trainable parameter that the gradients reach."""
-    group_of = None
-    if groups:
-        hypers, group_of = _grouped(session, rule, hyper, groups)
-    else:
-        hypers = session.optimizer_of(rule).read(hyper)
-    if isinstance(grads, GradMap):
-        _check_owner(session, rule, grads)
-        found = grads.totals()
-        if found is None:
-            _write(session, rule, grads.arena, grads.touched, hypers, group_of)
+class Updates:
+    """The optimizers of a session, whose state belongs to its parameters."""
+
+    options: Options
+    params: list[Param]
+    masters: Arena
+    optimizers: dict[str, FlatOptimizer]
+    _tape: Tape
+    _place: torch.device
+    _pool: list[Arena]
+
+    def sgd_step(
+        self,
+        lr: float,
+        grads: Any,
+        *,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        groups: Groups = None,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by SGD.
+
+        `groups` are mappings with 'params' and the hyper-parameters that differ for them.
+        """
+        hyper = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov,
+        }  # fmt: skip
+        self._update(SGD, hyper, grads, groups)
+
+    def adamw_step(
+        self,
+        lr: float = 1e-3,
+        weight_decay: float = 1e-2,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        *,
+        grads: Any,
+        groups: Groups = None,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by AdamW."""
+        hyper = {
+            "lr": lr, "weight_decay": weight_decay, "beta1": beta1, "beta2": beta2, "eps": eps,
+        }  # fmt: skip
+        self._update(ADAMW, hyper, grads, groups)
+
+    def optimizer_state(self, name: str, parameter: Param) -> dict[str, Any]:
+        """Download a parameter's state in one optimizer, under torch's names."""
+        _flags.raise_if_set(self._place)
+        state = self._optimizer(name).state(self._slot(parameter, name))
+        return {k: bridge.download(v) if isinstance(v, Tensor) else v for k, v in state.items()}
+
+    def load_optimizer_state(self, name: str, parameter: Param, state: Mapping[str, Any]) -> None:
+        """Replace a parameter's state in one optimizer by what `optimizer_state` returned."""
+        self._optimizer(name).load(self._slot(parameter, name), state)
+
+    def take_gradients(self) -> Arena:
+        """Take a gradient arena from the pool; its contents are left over and must be written."""
+        if not self._pool:
+            return Arena(self.masters.layout, self.options.master, self._place)
+        arena = self._pool.pop()
+        arena.fit()
+        return arena
+
+    def return_gradients(self, arena: Arena) -> None:
+        """Put a gradient arena back, so that the next backward pass allocates nothing."""
+        self._pool.append(arena)
+
+    def _update(self, rule: Rule, hyper: dict[str, Any], grads: Any, groups: Groups) -> None:
+        optimizer = self.optimizers.get(rule.name) or self._optimizer(rule.name)
+        group_of = None
+        if groups:
+            hypers, group_of = self._grouped(rule, hyper, groups)
+        else:
+            hypers = optimizer.read(hyper)
+        if type(grads) is GradMap and grads.session is self and grads.whole:
+            self._write(optimizer, grads.arena, grads.touched, hypers, group_of)
             return
-    else:
-        found = _collected(session, rule, grads)
-    arena = session.take_gradients()
-    try:
-        touched_slots = bytearray(len(session.params))
-        for parameter, tensor in found:
-            view = arena.views[parameter.slot]
-            if touched_slots[parameter.slot]:
-                view.add_(tensor)
-            else:
-                view.copy_(tensor)
-                touched_slots[parameter.slot] = 1
-        _write(session, rule, arena, touched_slots, hypers, group_of)
-    finally:
-        session.return_gradients(arena)
+        found = gathered(rule.name, self, self._tape, grads, self._place)
+        arena = self.take_gradients()
+        try:
+            touched = bytearray(len(self.params))
+            for parameter, tensor in found:
+                view = arena.views[parameter.slot]
+                if touched[parameter.slot]:
+                    view.add_(tensor)
+                else:
+                    view.copy_(tensor)
+                    touched[parameter.slot] = 1
+            self._write(optimizer, arena, touched, hypers, group_of)
+        finally:
+            self.return_gradients(arena)
 
-
-def _write(
-    session: Session,
-    rule: Rule,
-    arena: Arena,
-    touched: bytearray,
-    hypers: tuple[Any, ...],
-    group_of: tuple[int, ...] | None,
-) -> None:
-    params = session.params
-    updated = []
-    for parameter, reached in zip(params, touched, strict=False):
-        if reached and parameter.requires_grad:
-            updated.append(parameter)
-            if not parameter.mirror_current:
-                parameter.device_view()
-    if not updated:
-        return
-    if len(updated) == len(params):
-        active = b"\1" * len(params)
-    else:
-        chosen = bytearray(len(params))
+    def _write(
+        self,
+        optimizer: FlatOptimizer,
+        arena: Arena,
+        touched: bytearray,
+        hypers: tuple[Any, ...],
+        group_of: tuple[int, ...] | None,
+    ) -> None:
+        params = self.params
+        updated = []
+        for parameter, reached in zip(params, touched, strict=False):
+            if reached and parameter.requires_grad:
+                updated.append(parameter)
+                if not parameter.mirror_current:
+                    parameter.device_view()
+        if not updated:
+            return
+        if len(updated) == len(params):
+            active = b"\1" * len(params)
+        else:
+            chosen = bytearray(len(params))
+            for parameter in updated:
+                chosen[parameter.slot] = 1
+            active = bytes(chosen)
+        optimizer.step(arena, active, hypers, group_of)
         for parameter in updated:
-            chosen[parameter.slot] = 1
-        active = bytes(chosen)
-    session.optimizer_of(rule).step(arena, active, hypers, group_of)
-    for parameter in updated:
-        parameter.host_current = False
-        parameter.version += 1
+            parameter.host_current = False
+            parameter.version += 1
 
+    def _grouped(
+        self, rule: Rule, hyper: dict[str, Any], groups: Sequence[Mapping[str, Any]]
+    ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        hypers = [rule.read(hyper)]
+        group_of = [0] * len(self.params)
+        for number, group in enumerate(groups, 1):
+            if "params" not in group:
+                raise Rejected(f"{rule.name}: group {number} names no 'params'")
+            overrides = {name: value for name, value in group.items() if name != "params"}
+            hypers.append(rule.read({**hyper, **overrides}))
+            for parameter in group["params"]:
+                slot = self._slot(parameter, f"{rule.name}: group {number}")
+                if group_of[slot]:
+                    raise Rejected(
+                        f"{rule.name}: the parameter {parameter.name!r} is in groups "
+                        f"{group_of[slot]} and {number}; groups must not overlap"
+                    )
+                group_of[slot] = number
+        return tuple(hypers), tuple(group_of)
 
-def _grouped(
-    session: Session, rule: Rule, hyper: dict[str, Any], groups: Sequence[Mapping[str, Any]]
-) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    hypers = [rule.read(hyper)]
-    group_of = [0] * len(session.params)
-    for number, group in enumerate(groups, 1):
-        if "params" not in group:
-            raise Rejected(f"{rule.name}: group {number} names no 'params'")
-        overrides = {name: value for name, value in group.items() if name != "params"}
-        hypers.append(rule.read({**hyper, **overrides}))
-        for parameter in group["params"]:
-            if not isinstance(parameter, Param) or parameter.session is not session:
-                raise Rejected(f"{rule.name}: group {number} holds {parameter!r}, which is not a "
-                               "parameter of this session")  # fmt: skip
-            if group_of[parameter.slot]:
-                raise Rejected(
-                    f"{rule.name}: the parameter {parameter.name!r} is in groups "
-                    f"{group_of[parameter.slot]} and {number}; groups must not overlap"
-                )
-            group_of[parameter.slot] = number
-    return tuple(hypers), tuple(group_of)
+    def _optimizer(self, name: str) -> FlatOptimizer:
+        if name not in OPTIMIZERS:
+            raise Rejected(f"session: unknown optimizer {name!r}; there are {list(OPTIMIZERS)}")
+        known = self.optimizers.get(name)
+        if known is None:
+            flag = _flags.word(self._place)
+            known = FlatOptimizer(OPTIMIZERS[name], self.masters, self.options.provider, flag)
+            self.optimizers[name] = known
+        return known
 
-
-def _check_owner(session: Session, rule: Rule, grads: GradMap | DenseGrads) -> None:
-    grads.check()
-    if grads.session is not session:
-        raise SessionError(f"{rule.name}: these gradients are of another session")
-
-
-def _collected(session: Session, rule: Rule, grads: Any) -> list[tuple[Param, Tensor]]:
-    """Pair the parameters with their gradients, dense or from the host, after checking all."""
-    if isinstance(grads, DenseGrads):
-        _check_owner(session, rule, grads)
-        pairs = list(grads.parameters())
-        return [(owner, grads[leaf].tensor) for leaf, owner in pairs if grads.reached(leaf)]
-    if not isinstance(grads, (Mapping, Sequence)) or isinstance(grads, str):
-        raise Rejected(
-            f"{rule.name}: grads must be what backward() or backward_dense() returned, or host "
-            f"gradients by leaf id (a mapping or a sequence); got {type(grads).__name__}"
-        )
-    found = []
-    for leaf, owner in session.trainable_leaves():
-        given = _entry(rule, grads, leaf, owner)
-        if given is not None:
-            tensor = to_device(given, owner.dtype, session.options.device)
-            if tuple(tensor.shape) != owner.shape:
-                raise Rejected(
-                    f"{rule.name}: the gradient of {owner.name!r} must have the shape "
-                    f"{owner.shape}, got {tuple(tensor.shape)}"
-                )
-            found.append((owner, tensor))
-    return found
-
-
-def _entry(rule: Rule, grads: Any, leaf: int, owner: Param) -> Any:
-    present = leaf in grads if isinstance(grads, Mapping) else leaf < len(grads)
-    if not present:
-        raise Rejected(
-            f"{rule.name}: the gradient of {owner.name!r}, leaf {leaf}, is missing; None stands "
-            "for a parameter that the loss did not reach"
-        )
-    given = grads[leaf]
-    return given.tensor if isinstance(given, Buffer) else given
+    def _slot(self, parameter: Param, what: str) -> int:
+        if not isinstance(parameter, Param) or parameter.session is not self:
+            raise SessionError(f"{what}: {parameter!r} is not a parameter of this session")
+        return parameter.slot

@@ -113,11 +113,9 @@ def to_indices(data: Any, device: torch.device) -> Tensor:
         data = _of_numpy(data)
     elif not isinstance(data, Tensor):
         shape, numbers = _flatten(data)
-        if not all(isinstance(n, Integral) and not isinstance(n, bool) for n in numbers):
-            raise Rejected(
-                "indices: every entry must be an int; got "
-                + _name_world(next(n for n in numbers if not isinstance(n, Integral)))
-            )
+        bad = [n for n in numbers if not isinstance(n, Integral) or isinstance(n, bool)]
+        if bad:
+            raise Rejected(f"indices: every entry must be an int; got {_name_world(bad[0])}")
         data = torch.tensor([int(n) for n in numbers], dtype=torch.int64).reshape(shape)
     if data.dtype not in _INTEGERS:
         raise Rejected(f"indices: integers are needed, such as int64; got {data.dtype}")

@@ -140,14 +140,16 @@ class GradMap(_Gradients):
         self._loose.clear()
         self._buffers.clear()
 
-    def totals(self) -> list[tuple[Param, Tensor]] | None:
-        """Return every gradient with its parameter; None where the arena holds them all."""
-        again = self._again()
-        if not again:
-            return None
+    @property
+    def whole(self) -> bool:
+        """Whether the arena alone holds every parameter's gradient, and holds it still."""
+        return not self._released and not self._loose
+
+    def totals(self) -> list[tuple[Param, Tensor]]:
+        """Return the gradients of all parameters' leaves that were reached."""
         params = self.session.params
         slots = [slot for slot, reached in enumerate(self.touched) if reached]
-        return [(params[slot], self.arena.views[slot]) for slot in slots] + again
+        return [(params[slot], self.arena.views[slot]) for slot in slots] + self._again()
 
     def reached(self, key: Ref | Param | int) -> bool:
         """Say whether the loss reached a leaf; where it did not, the gradient is zero."""
@@ -243,9 +245,13 @@ class DenseGrads(_Gradients):
         """Say whether the seed reached an entry; where it did not, the gradient is zero."""
         return self._identity(key) in self._table
 
-    def parameters(self) -> Iterator[tuple[int, Param]]:
-        """Iterate over the trainable parameter leaves, by id."""
-        return iter(self._owners)
+    def totals(self) -> list[tuple[Param, Tensor]]:
+        """Return the gradients of all parameters' leaves that were reached."""
+        return [
+            (owner, self._buffers[leaf].tensor)
+            for leaf, owner in self._owners
+            if leaf in self._table
+        ]
 
     def __getitem__(self, key: Ref | int) -> Buffer:
         """Return the cotangent of an entry; zeros, made when first asked for, if unreached."""

@@ -6,6 +6,7 @@ Written by tools/generate_protocols.py from the pages in fast/ops; do not edit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 R = TypeVar("R")
@@ -64,15 +65,15 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.sum."""
         return self.apply("sum", (x,), {"axes": axes, "keepdims": keepdims})
 
-    def broadcast_to(self, x: R, *, shape: collections.abc.Sequence[int]) -> R:
+    def broadcast_to(self, x: R, *, shape: Sequence[int]) -> R:
         """Twin of spec.ops.broadcast_to."""
         return self.apply("broadcast_to", (x,), {"shape": shape})
 
-    def reshape(self, x: R, *, shape: collections.abc.Sequence[int]) -> R:
+    def reshape(self, x: R, *, shape: Sequence[int]) -> R:
         """Twin of spec.ops.reshape."""
         return self.apply("reshape", (x,), {"shape": shape})
 
-    def permute(self, x: R, *, axes: collections.abc.Sequence[int]) -> R:
+    def permute(self, x: R, *, axes: Sequence[int]) -> R:
         """Twin of spec.ops.permute."""
         return self.apply("permute", (x,), {"axes": axes})
 

@@ -186,18 +186,6 @@ class Session(Naturals, Updates, Ops[Ref]):
         if self.options.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def take_gradients(self) -> Arena:
-        """Take a gradient arena from the pool; its contents are left over and must be written."""
-        if not self._pool:
-            return Arena(self.masters.layout, self.options.master, self.options.device)
-        arena = self._pool.pop()
-        arena.fit()
-        return arena
-
-    def return_gradients(self, arena: Arena) -> None:
-        """Put a gradient arena back, so that the next backward pass allocates nothing."""
-        self._pool.append(arena)
-
     def _own(self, ref: Ref, what: str) -> int:
         if isinstance(ref, Ref) and ref.tape is self._tape:
             return ref.id
@@ -272,7 +260,7 @@ class Session(Naturals, Updates, Ops[Ref]):
             tape.bytes += result.nbytes
         else:
             tape.weigh(result, tensors, saved if needs else ())
-        rules.append((vjp, saved, parents, needs) if needs else None)
+        rules.append((vjp, saved, parents, needs) if needs and vjp is not None else None)
         values.append(result)
         return Ref(tape, len(values) - 1)
 

@@ -14,6 +14,7 @@ A backward pass walks the ids downwards and keeps one cotangent per reached node
 from __future__ import annotations
 
 from collections.abc import Sequence
+from traceback import clear_frames
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -255,10 +256,11 @@ def _sweep(tape: Tape, out: int, seed: Tensor, sink: Sink | None) -> list[Tensor
                 table[identity] = None
                 live -= cotangent.nbytes
         return table
-    except BaseException:
-        # A traceback keeps this frame; it must not keep the cotangents.
+    except BaseException as error:
+        # The traceback keeps this frame and the rules' frames, but must not keep cotangents.
         table.clear()
         cotangent = contribution = contributions = before = None
+        clear_frames(error.__traceback__)
         raise
     finally:
         counters.passed(tape.untold + peak, made)

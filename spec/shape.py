@@ -110,8 +110,7 @@ def is_extent(n: Extent) -> bool:
 
 def broadcasts_to(source: Shape, target: Shape) -> bool:
     """Tell whether target is a shape in which source, aligned right, fits or repeats from 1."""
-    fits = broadcast(source, target) == target and len(source) <= len(target)
-    return fits and all(is_extent(n) for n in target)
+    return broadcast(source, target) == target and all(is_extent(n) for n in target)
 
 
 def windows(extent: int, kernel: int, stride: int, padding: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from difflib import unified_diff
+from textwrap import fill
 
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.patch import Patch
@@ -62,7 +63,7 @@ def generate() -> str:
 
 
 def _entry(patch: Patch, why: str) -> Iterator[str]:
-    yield from (f"### {patch.name[0].upper()}{patch.name[1:]}", "", why, "")
+    yield from (f"### {patch.name[0].upper()}{patch.name[1:]}", "", fill(why, 100), "")
     yield from ("```diff", *patch.diff(), "```")
 
 

@@ -48,7 +48,9 @@ class Ops(ABC, Generic[R]):
 def written_type(hint: Any) -> str:
     """Spell a type as source; an extent, a symbol in a note, is an int in a session."""
     text = hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
-    return text.replace("typing.Any", "int").replace("typing.", "").replace("NoneType", "None")
+    for name, short in (("typing.Any", "int"), ("NoneType", "None"), ("typing.", "")):
+        text = text.replace(name, short)
+    return text.replace("collections.abc.", "")
 
 
 def described(value: Callable[..., Any], fallback: str) -> str:
@@ -92,12 +94,18 @@ def render(package: str) -> str:
         method(name, source_of(op), tuple(op.inputs), described(source_of(op), name))
         for name, op in ops.items()
     )
-    return formatted(HEADER.format(package=package) + "".join(pages))
+    body = "".join(pages)
+    header = HEADER.format(package=package)
+    if "Sequence[" in body:
+        header = header.replace(
+            "from typing import", "from collections.abc import Sequence\nfrom typing import", 1
+        )
+    return formatted(header + body)
 
 
 def formatted(source: str) -> str:
     """Lay source out as the house does."""
-    command = ["ruff", "format", "--stdin-filename", "protocol.py", "-"]
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "protocol.py", "-"]
     run = subprocess.run(
         command, input=source, capture_output=True, text=True, check=True, cwd=ROOT
     )

@@ -14,7 +14,9 @@ last after it was formed in double; then every product and sum is rounded once, 
 A storage of 16 bits is widened on loading and rounded once on storing; p uses the unrounded b.
 
 The ATen twin is torch._fused_sgd_: the same constants and order, but each line's last product is
-contracted into its sum, in either order where a line has two products.
+contracted into its sum, in either order where a line has two products. That kernel leaves bf16
+parameters on a CPU as they are (torch 2.13), so for them the lines above are torch's own adds, in
+fp32, contracted in the same way.
 """
 
 from __future__ import annotations
@@ -106,12 +108,30 @@ def update(flat: Flat, data: Launch) -> None:
 
 def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
     """Update one batch of slices by torch's fused kernel; `stop` is 1 where it must not."""
+    if batch.params[0].is_cpu and batch.params[0].dtype is torch.bfloat16:
+        _widened_update(batch, hyper)
+        return
     torch._fused_sgd_(
         batch.params, batch.grads, batch.states[0] if hyper.momentum else [],
         weight_decay=hyper.weight_decay, momentum=hyper.momentum, lr=hyper.lr,
         dampening=hyper.dampening, nesterov=hyper.nesterov, maximize=False,
         is_first_step=batch.first, found_inf=stop,
     )  # fmt: skip
+
+
+def _widened_update(batch: Batch, hyper: Hyper) -> None:
+    for k, (param, grad) in enumerate(zip(batch.params, batch.grads, strict=True)):
+        x, direction = param.float(), grad.float()
+        if hyper.weight_decay:
+            direction.add_(x, alpha=hyper.weight_decay)
+        if hyper.momentum:
+            total = direction.clone()
+            if not batch.first:
+                total = batch.states[0][k].float().mul_(hyper.momentum)
+                total.add_(direction, alpha=1.0 - hyper.dampening)
+            batch.states[0][k].copy_(total)
+            direction = direction.add_(total, alpha=hyper.momentum) if hyper.nesterov else total
+        param.copy_(x.add_(direction, alpha=-hyper.lr))
 
 
 def stateful(hyper: Hyper) -> bool:

@@ -64,8 +64,18 @@ def missing_targets(root: Path) -> Iterator[str]:
                 yield f"{path.relative_to(root)} promises `make {target}`, and there is none"
 
 
+def unlisted_documents(root: Path) -> Iterator[str]:
+    """Say which documents the table of contents does not list."""
+    listed = LINK.findall((root / "docs" / "index.md").read_text(encoding="utf-8"))
+    for path in files(root / "docs", ".md"):
+        name = path.relative_to(root / "docs").as_posix()
+        if name != "index.md" and name not in listed:
+            yield f"docs/{name} is not listed in docs/index.md, so nobody will find it"
+
+
 def test_links_lead_somewhere() -> None:
     found = [*broken_links(ROOT), *missing_documents(ROOT), *missing_targets(ROOT)]
+    found += unlisted_documents(ROOT)
     assert not found, "\n".join(found)
 
 
@@ -82,5 +92,9 @@ def test_planted_dead_ends_are_found(tmp_path: Path, plant: Callable[[str, str],
     assert [m.split(",")[0] for m in missing_documents(tmp_path)] == [
         "docs/index.md names other.md",
         "spec/op.py names PLAN.md",
+    ]
+    plant("docs/hidden.md", "")
+    assert [u.split(",")[0] for u in unlisted_documents(tmp_path)] == [
+        "docs/hidden.md is not listed in docs/index.md"
     ]
     assert list(missing_targets(tmp_path)) == ["README.md promises `make gold`, and there is none"]

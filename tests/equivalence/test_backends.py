@@ -1,0 +1,97 @@
+"""The built-in backends: all of them load, and each computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from equivalence.backends import BUILT_IN, UnknownBackend, load
+from equivalence.backends.protocol import Backend, HasJvp, HasOptimizers
+from equivalence.kinds import Updates
+from equivalence.results import Row
+from equivalence.runner import run_row
+from equivalence.update_cases import OPTIMIZERS
+from spec.ops import OPS
+from tests.equivalence import fakes
+
+CPU = ("torch", "fast-aten", "fast-triton-interpreted")
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_a_built_in_backend_follows_the_protocol(name: str) -> None:
+    backend = load(name)
+    assert isinstance(backend, Backend) and isinstance(backend, HasOptimizers)
+    assert not isinstance(backend, HasJvp)
+    assert backend.name == name
+    capabilities = backend.capabilities()
+    assert set(capabilities.ops) == set(OPS)
+    assert set(capabilities.optimizers) == set(OPTIMIZERS)
+    assert all({"fp32", "bf16"} <= set(dtypes) for dtypes in capabilities.ops.values())
+    assert capabilities.ring in ("host", "interpreted", "device")
+    assert capabilities.contract("softmax", "fp32").name
+
+
+@pytest.mark.parametrize("name", CPU)
+def test_a_built_in_backend_computes(name: str) -> None:
+    backend = load(name)
+    x, g = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 5.0]])
+    assert backend.value("relu", [x], {}).tolist() == [[1.0, 0.0]]
+    gradients = backend.vjp("take", [x, torch.tensor([1, 1])], {"axis": 1}, [g])
+    assert gradients[1] is None
+    assert gradients[0] is not None and gradients[0].tolist() == [[0.0, 8.0]]
+
+
+@pytest.mark.parametrize("name", CPU)
+def test_a_row_of_each_kind_is_conformant(name: str) -> None:
+    backend = load(name)
+    for row in (Row("softmax", "vjp", "fp32"), Row("max", "value", "bf16")):
+        result = run_row(backend, row, counted=3, seed=0, findings=())
+        assert (result.status, result.failures) == ("conformant", ())
+
+
+@pytest.mark.parametrize("name", CPU)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_an_optimizer_row_is_conformant(name: str, optimizer: str) -> None:
+    row = Row(optimizer, "update", "fp32")
+    result = run_row(load(name), row, counted=4, seed=0, findings=())
+    assert (result.status, result.failures) == ("conformant", ())
+
+
+class _Stale:
+    """An optimizer that forgets to update its second parameter's moments."""
+
+    def __init__(self, handle: object) -> None:
+        self.handle = handle
+        self.kept: dict[str, object] = {}
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.handle, name)
+
+    def state(self) -> dict[str, list[object]]:
+        rows = {k: list(v) for k, v in self.handle.state().items()}  # type: ignore[attr-defined]
+        if rows["exp_avg"][-1] is not None:
+            rows["exp_avg"][-1] = rows["exp_avg"][-1] * 0.5
+        return rows
+
+
+class _WrongUpdates(fakes.Right):
+    """Torch's AdamW with one moment reported wrongly."""
+
+    def optimizer(self, name: str, params: object, hyper: object) -> object:
+        return _Stale(load("torch").optimizer(name, params, hyper))  # type: ignore[attr-defined]
+
+
+def test_a_wrong_moment_is_caught() -> None:
+    row = Row("adamw", "update", "fp32")
+    contract = load("torch").capabilities().contract("adamw", "fp32")
+    kind = Updates(row)
+    outcome = kind.measure(_WrongUpdates(), kind.fixed()[0], contract)
+    assert outcome.failed and outcome.detail is not None
+    assert "exp_avg of parameter 0" in outcome.detail.result
+
+
+def test_unknown_names_are_refused_with_those_that_exist() -> None:
+    with pytest.raises(UnknownBackend, match="there are fast-triton"):
+        load("fast-tritan")
+    with pytest.raises(UnknownBackend, match="it has no name, capabilities, value, vjp"):
+        load("math:pi")

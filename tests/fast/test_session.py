@@ -1,0 +1,317 @@
+"""A session's life: leaves, ops, operators, naturals, readback, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fast import Rejected, Session, SessionError, Unavailable
+from fast._binding import PLAIN
+from fast._counters import counters
+from fast.ops import OPS
+from fast.session import Ref
+
+PROVIDERS = ["aten", "triton"]
+
+
+def session(provider: str = "aten", precision: str = "fp32") -> Session:
+    return Session(provider=provider, precision=precision, device="cpu")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_program_runs_on_every_provider(provider: str) -> None:
+    s = session(provider)
+    w, b = s.param([[1.0, 2.0], [0.0, -1.0]]), s.param([1.0, -4.0])
+    x = s.input([[1.0, 2.0], [3.0, 4.0]], name="x", requires_grad=True)
+    weights, biases = s.use(w), s.use(b)
+    hidden = s.relu(s.linear(x, weights, biases))
+    loss = s.sum(s.mul(hidden, hidden))
+    assert s.value(hidden).tolist() == [[6.0, 0.0], [12.0, 0.0]]
+    assert s.value(loss).item() == 180.0
+    with s.backward(loss) as grads:
+        assert s.grad(grads, weights).tolist() == [[84.0, 120.0], [0.0, 0.0]]
+        assert s.grad(grads, biases).tolist() == [36.0, 0.0]
+        assert s.grad(grads, x).tolist() == [[12.0, 24.0], [24.0, 48.0]]
+        s.sgd_step(0.25, grads)
+    assert w.value().tolist() == [[-20.0, -28.0], [0.0, -1.0]]
+    assert b.value().tolist() == [-8.0, -4.0]
+    assert s.providers() == dict.fromkeys(["linear", "relu", "mul", "sum"], provider)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (2, 2.0),
+        ([[1, 2.5], [Fraction(1, 2), -0.0]], [[1.0, 2.5], [0.5, -0.0]]),
+        (np.arange(4, dtype=np.int32).reshape(2, 2).T, [[0.0, 2.0], [1.0, 3.0]]),
+        (np.array([1.0, 2.0], dtype=">f8"), [1.0, 2.0]),
+        (torch.arange(3), [0.0, 1.0, 2.0]),
+        (torch.ones(2, requires_grad=True), [1.0, 1.0]),
+        ([], []),
+    ],
+)
+def test_data_of_every_kind_comes_in(data: Any, expected: Any) -> None:
+    s = session()
+    assert s.value(s.input(data)).tolist() == expected
+    assert s.value(s.const(data)).tolist() == expected
+
+
+def test_what_comes_in_is_a_copy() -> None:
+    s = session()
+    host, buffer = torch.ones(2), s.upload([3.0])
+    x, y = s.input(host), s.input(buffer)
+    host.zero_()
+    buffer.tensor.zero_()
+    s.value(x).zero_()
+    assert s.value(x).tolist() == [1.0, 1.0]
+    assert s.value(y).tolist() == [3.0]
+
+
+def test_numbers_are_rounded_once() -> None:
+    # By way of a double, this would be a tie, and round to 1.
+    hard = 1 + Fraction(1, 2**24) + Fraction(1, 2**60)
+    s = session()
+    assert s.value(s.const(hard)).item() == 1 + 2.0**-23
+    s = session(precision="bf16")
+    half = 1 + 2.0**-8
+    assert s.value(s.input([half, half + 2.0**-40])).tolist() == [1.0, 1 + 2.0**-7]
+    assert s.value(s.input(torch.tensor([half + 2.0**-40], dtype=torch.float64))) == 1 + 2.0**-7
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (lambda x, y: x + y, [[11.0, 12.0], [13.0, 14.0]]),
+        (lambda x, y: x - y, [[-9.0, -8.0], [-7.0, -6.0]]),
+        (lambda x, y: y * x, [[10.0, 20.0], [30.0, 40.0]]),
+        (lambda x, y: 12 / x, [[12.0, 6.0], [4.0, 3.0]]),
+        (lambda x, y: x / 2, [[0.5, 1.0], [1.5, 2.0]]),
+        (lambda x, y: 1 - x, [[0.0, -1.0], [-2.0, -3.0]]),
+        (lambda x, y: Fraction(1, 2) + x, [[1.5, 2.5], [3.5, 4.5]]),
+        (lambda x, y: x @ x, [[7.0, 10.0], [15.0, 22.0]]),
+        (lambda x, y: -x, [[-1.0, -2.0], [-3.0, -4.0]]),
+    ],
+)
+def test_operators_broadcast(run: Callable[[Ref, Ref], Ref], expected: list[list[float]]) -> None:
+    s = session()
+    x, y = s.input([[1.0, 2.0], [3.0, 4.0]]), s.input([10.0, 10.0])
+    assert s.value(run(x, y)).tolist() == expected
+
+
+def test_broadcast_gradients_have_the_operands_shapes() -> None:
+    s = session()
+    x, y = s.input([[1.0], [2.0]], requires_grad=True), s.input([3.0, 4.0, 5.0], requires_grad=True)
+    grads = s.backward(s.sum(x * y))
+    assert s.grad(grads, x).tolist() == [[12.0], [12.0]]
+    assert s.grad(grads, y).tolist() == [3.0, 3.0, 3.0]
+
+
+def test_negation_turns_the_sign_of_zero() -> None:
+    s = session()
+    assert torch.signbit(s.value(-s.const([0.0, -0.0]))).tolist() == [True, False]
+
+
+def test_operators_refuse_what_numpy_would() -> None:
+    s = session()
+    x, y = s.input([1.0, 2.0]), s.input([1.0, 2.0, 3.0])
+    with pytest.raises(Rejected, match=r"add: the shapes \(2,\) and \(3,\) do not broadcast"):
+        x + y
+    with pytest.raises(TypeError):
+        x + "1"  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        x @ 2  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_refused_op_leaves_the_tape_as_it_was(provider: str) -> None:
+    s = session(provider)
+    x, y = s.input([1.0, 2.0], requires_grad=True), s.input([1.0, 2.0, 3.0])
+    for label, run in (
+        ("add C1", lambda: s.add(x, y)),
+        ("matmul C1", lambda: s.matmul(x, y)),
+        ("reshape C1", lambda: s.reshape(x, shape=(3,))),
+        ("take C3", lambda: s.take(x, [0, 2], axis=0)),
+    ):
+        with pytest.raises(Rejected, match=label):
+            run()
+    assert s.value(s.add(x, x)).tolist() == [2.0, 4.0]
+    assert s.add(x, x).id == 3
+
+
+def test_refs_belong_to_one_session_and_one_tape() -> None:
+    s, other = session(), session()
+    x = s.input([1.0])
+    y = other.input([1.0])
+    with pytest.raises(SessionError, match="belongs to another session"):
+        s.add(x, y)
+    with pytest.raises(SessionError, match="belongs to another session"):
+        x + y
+    with pytest.raises(SessionError, match="another session"):
+        s.value(y)
+    with pytest.raises(Rejected, match=r"add: y takes a ref of this session, got float"):
+        s.add(x, 1.0)  # type: ignore[arg-type]
+    s.reset_tape()
+    for use in (lambda: s.value(x), lambda: s.add(x, x), lambda: -x, lambda: x.shape):
+        with pytest.raises(SessionError, match="before reset_tape"):
+            use()
+    assert repr(x) == "Ref(0, dead)"
+
+
+def test_a_parameter_used_twice_is_updated_once_by_both_gradients() -> None:
+    s = session()
+    w = s.param([1.0, 2.0])
+    first, second = s.use(w), s.use(w)
+    loss = s.sum(s.add(s.mul(first, first), s.mul(second, s.const([3.0, 3.0]))))
+    for grads in (s.backward(loss), s.backward_dense(loss)):
+        assert s.grad(grads, first).tolist() == [2.0, 4.0]
+        assert s.grad(grads, second).tolist() == [3.0, 3.0]
+    s.sgd_step(1.0, s.backward(loss))
+    assert w.value().tolist() == [-4.0, -5.0]
+    assert w.version == 1
+
+
+def test_naturals_are_read_when_an_op_runs() -> None:
+    s = session()
+    x = s.input([10.0, 20.0, 30.0])
+    rows, at = s.nat_vec(torch.tensor([2, 0])), s.nat(1)
+    taken, one = s.take(x, rows, axis=0), s.take(x, at, axis=0)
+    s.set_nat_vec(rows, [1, 1])
+    s.set_nat(at, 2)
+    assert s.value(taken).tolist() == [30.0, 10.0]
+    assert s.value(one).item() == 20.0
+    assert (s.get_nat_vec(rows), s.get_nat_vec(rows, 1), s.get_nat(at)) == ([1, 1], [1], 2)
+    assert s.value(s.take(x, s.indices(rows), axis=0)).tolist() == [20.0, 20.0]
+    s.reset_tape()
+    with pytest.raises(SessionError, match="before reset_tape"):
+        s.get_nat(at)
+
+
+@pytest.mark.parametrize("bad", [-1, True, 1.0])
+def test_what_is_no_natural_is_refused(bad: Any) -> None:
+    s = session()
+    with pytest.raises(Rejected, match="natural"):
+        s.nat(bad)
+    with pytest.raises(Rejected):
+        s.nat_vec([0, bad])
+    with pytest.raises(Rejected, match="2 entries, got 1"):
+        s.set_nat_vec(s.nat_vec([1, 2]), [1])
+
+
+def test_detach_stops_gradients_and_leaves_no_mark() -> None:
+    s = session()
+    w = s.param([1.0, 2.0])
+    x = s.use(w)
+    grads = s.backward(s.sum(s.detach(x)))
+    assert not grads.reached(x)
+    assert s.grad(grads, x).tolist() == [0.0, 0.0]
+    s.adamw_step(grads=grads)
+    assert w.version == 0
+
+
+def test_a_training_step_moves_the_batch_in_and_nothing_else() -> None:
+    s = session()
+    params = [s.param([[1.0, 2.0]]), s.param([0.0])]
+
+    def step() -> None:
+        w, b = map(s.use, params)
+        loss = s.cross_entropy(s.linear(s.input([[1.0, 2.0]]), w, b), s.nat_vec([0]))
+        with s.backward(loss) as grads:
+            s.adamw_step(grads=grads)
+        s.reset_tape()
+
+    step()
+    before = counters.snapshot()
+    step()
+    after = counters.snapshot()
+    # The input, and the labels.
+    assert after.host_transfers - before.host_transfers == 2
+    assert after.live_bytes == before.live_bytes
+    assert after.live_buffers == before.live_buffers
+
+
+def test_a_reset_frees_values_and_keeps_parameters() -> None:
+    s = session()
+    w = s.param([1.0, 2.0, 3.0])
+    s.use(w)
+    s.reset_tape()
+    before = counters.snapshot()
+    x = s.use(w)
+    for aliasing in (s.reshape(x, shape=(3, 1)), s.detach(x), s.reshape(x, shape=(3,))):
+        s.add(aliasing, aliasing)
+    assert counters.live_bytes > before.live_bytes
+    s.reset_tape()
+    assert counters.live_bytes == before.live_bytes
+    assert s.value(s.use(w)).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_ops_that_need_no_weighing_save_only_inputs_and_result() -> None:
+    samples: dict[int, list[torch.Tensor]] = {
+        1: [torch.ones(2, 2)],
+        2: [torch.ones(2, 2), torch.ones(2, 2)],
+        3: [torch.ones(2, 2), torch.ones(2, 2), torch.ones(2)],
+    }
+    for name in PLAIN:
+        for provider in PROVIDERS:
+            inputs = samples[len(OPS[name].inputs)]
+            result, saved = OPS[name].hosts(provider)[0](*inputs)
+            known = [id(tensor) for tensor in (result, *inputs)]
+            kept = [item for item in saved if isinstance(item, torch.Tensor)]
+            assert all(id(item) in known for item in kept), (name, provider)
+            pointers = [tensor.data_ptr() for tensor in inputs]
+            assert result.data_ptr() not in pointers, (name, provider)
+
+
+def test_bf16_computes_on_rounded_parameters_and_updates_the_masters() -> None:
+    s = session(precision="bf16")
+    w = s.param([1 + 2.0**-10, 2.0])
+    x = s.use(w)
+    assert s.value(x).tolist() == [1.0, 2.0]
+    assert s.value(x).dtype is torch.bfloat16
+    s.sgd_step(2.0**-10, s.backward(s.sum(x)))
+    assert w.value().tolist() == [1.0, 2 - 2.0**-10]
+    s.reset_tape()
+    assert s.value(s.use(w)).tolist() == [1.0, 2.0]
+
+
+def test_fp64_is_exact_where_fp32_is_not() -> None:
+    s = session(precision="fp64")
+    w = s.param([1 + 2.0**-40])
+    x = s.use(w)
+    s.sgd_step(2.0**-41, s.backward(s.sum(s.mul(x, s.const([2.0])))))
+    assert w.value().tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"provider": "cuda"}, Rejected, "unknown provider 'cuda'; there are aten, triton"),
+        ({"precision": "fp8"}, Rejected, "unknown precision 'fp8'"),
+        ({"device": "moon"}, Rejected, "names no device"),
+        ({"device": "meta"}, Unavailable, "not supported"),
+        ({"provider": "triton", "precision": "fp64"}, Unavailable, "'aten' only"),
+        ({"deterministic": 1}, Rejected, "True or False"),
+        ({"provider": "aten", "precision": "tf32", "device": "cpu"}, Unavailable, "TF32"),
+    ],
+)
+def test_what_cannot_run_is_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        Session(**options)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
+def test_a_missing_device_is_refused() -> None:
+    with pytest.raises(Unavailable, match="no CUDA device is present; device 'cpu' runs here"):
+        Session(device="cuda")
+
+
+def test_an_unknown_op_is_refused_by_name() -> None:
+    s = session()
+    with pytest.raises(Rejected, match="there is no op 'conv'; the ops are add"):
+        s.apply("conv", (s.input([1.0]),), {})

@@ -1,0 +1,101 @@
+"""Runs the catchers it is given, and prints what each found as one line of JSON.
+
+    python -m tests.mutants.catch "softmax vjp fp32" "program reused on aten"
+
+A catcher is a row, judged on its fixed strata (nothing is drawn or shrunk), or a program on one
+provider. The kernels run interpreted. The exit codes are those of the suite: 0 conformant, 1 not,
+3 a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from equivalence.backends import load
+from equivalence.kinds import kind_of
+from equivalence.outcome import Outcome
+from equivalence.results import CONFORMANT, CRASH, NONCONFORMANT, Row, plain_fraction
+
+BACKEND = "fast-triton-interpreted"
+
+ENOUGH = 3
+"""How many failing cases of a row are enough to stop."""
+
+Found = dict[str, Any]
+"""What a catcher found: its name, the status, the worst fraction of a budget, and what it says."""
+
+
+def main(catchers: Sequence[str]) -> int:
+    """Run the catchers, print a line of JSON, and return the exit code."""
+    import fast
+
+    found = [catch(name) for name in catchers]
+    print(json.dumps({"fast": fast.__file__, "found": found}))
+    statuses = [one["status"] for one in found]
+    if "error" in statuses:
+        return CRASH
+    return NONCONFORMANT if "nonconformant" in statuses else CONFORMANT
+
+
+def catch(name: str) -> Found:
+    """Run one catcher."""
+    kind, *rest = name.split()
+    if kind == "program":
+        program, _, provider = rest
+        return {"catcher": name, **life(program, provider)}
+    return {"catcher": name, **row(Row(kind, *rest))}
+
+
+def row(which: Row) -> Found:
+    """Judge the fixed strata of a row, until enough of them fail."""
+    backend, kind = load(BACKEND), kind_of(which)
+    contract = backend.capabilities().contract(which.op, which.dtype)
+    worst, failures, crashed = 0.0, list[str](), False
+    for case in kind.fixed():
+        outcome = kind.measure(backend, case, contract)
+        worst = max(worst, outcome.fraction or 0.0)
+        crashed = crashed or outcome.crash is not None
+        if outcome.failed:
+            failures.append(f"{kind.describe(case)}: {_words(outcome)}")
+        if len(failures) == ENOUGH:
+            break
+    return _found(crashed, worst, failures)
+
+
+def life(program: str, provider: str) -> Found:
+    """Judge one life of a session."""
+    import fast
+    from equivalence.programs import PROGRAMS, NotRefused
+    from equivalence.twins import TwinSession
+
+    run = next(p for p in PROGRAMS if p.__name__ == program)
+    twin = TwinSession(fast.Session(provider=provider, device="cpu"))
+    failures, crashed = [], False
+    try:
+        run(twin)
+    except NotRefused as error:
+        failures.append(f"NotRefused: {error}")
+    except Exception as error:
+        failures.append(f"{type(error).__name__}: {error}")
+        crashed = True
+    for label, verdict in twin.verdicts.items():
+        if verdict.status != "conformant":
+            failures.append(f"{label}: {verdict.worst_fraction} of its budget {verdict.reason}")
+    return _found(crashed, twin.summary().worst_fraction, failures)
+
+
+def _words(outcome: Outcome) -> str:
+    detail = outcome.detail and outcome.detail.line()
+    return outcome.crash or outcome.problem or str(detail)
+
+
+def _found(crashed: bool, worst: float | None, failures: list[str]) -> Found:
+    status = "error" if crashed else "nonconformant" if failures else "conformant"
+    return {"status": status, "fraction": plain_fraction(worst), "says": failures}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

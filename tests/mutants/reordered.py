@@ -1,0 +1,80 @@
+"""Correct kernels in another order, one of each family: the budgets must not punish them.
+
+A budget that only our own order of operations met would be a tolerance in disguise. Each patch
+keeps the mathematics and the declared contract, and changes in which order numbers meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.mutants.patch import Patch
+
+
+@dataclass(frozen=True)
+class Reordered(Patch):
+    """One legal change, the rows that must stay conformant, and why it is legal."""
+
+    catchers: tuple[str, ...]
+    why: str
+
+
+REORDERED = (
+    Reordered(
+        name="pointwise: factored",
+        file="fast/ops/tanh.py",
+        before="return (1.0 - t * t) * g",
+        after="return (1.0 - t) * ((1.0 + t) * g)",
+        catchers=("tanh vjp fp32",),
+        why="1 - t^2 is (1 - t)(1 + t), and a product may be associated either way.",
+    ),
+    Reordered(
+        name="reduction: other tiles",
+        file="fast/_reduce.py",
+        before="ROW_TILE, COLUMN_TILE = (8, 256), (64, 32)",
+        after="ROW_TILE, COLUMN_TILE = (2, 16), (4, 4)",
+        catchers=("sum value fp32", "sum value bf16"),
+        why="More additions in sequence, fewer in a tree: any order of a sum is legal.",
+    ),
+    Reordered(
+        name="matmul: other tiles",
+        file="fast/_product.py",
+        before='_SMALL = {"ieee": (64, 64, 16, 4)',
+        after='_SMALL = {"ieee": (16, 32, 64, 4)',
+        catchers=("matmul value fp32", "matmul vjp fp32"),
+        why="The inner extent is cut elsewhere, so partial sums meet in another order.",
+    ),
+    Reordered(
+        name="softmax: short blocks",
+        file="fast/_rows.py",
+        before='NARROW = {"ROWS": 4, "BLOCK": 256, "num_warps": 8}',
+        after='NARROW = {"ROWS": 2, "BLOCK": 32, "num_warps": 8}',
+        catchers=("softmax value fp32", "softmax vjp fp32"),
+        why="Rows of more than 32 are walked in blocks, and a block that raises the maximum scales "
+        "the sum so far.",
+    ),
+    Reordered(
+        name="layer_norm: one program",
+        file="fast/ops/layer_norm.py",
+        before="PROGRAMS = 512",
+        after="PROGRAMS = 1",
+        catchers=("layer_norm vjp fp32", "layer_norm vjp bf16"),
+        why="One program adds dgamma and dbeta up tile by tile, where many leave partial sums.",
+    ),
+    Reordered(
+        name="cross_entropy: by the reciprocal",
+        file="fast/ops/cross_entropy.py",
+        before="over = tl.div_rn(to_label + to_every * n, tl.load(sums + row))[:, None]",
+        after="over = ((to_label + to_every * n) * tl.div_rn(1.0, tl.load(sums + row)))[:, None]",
+        catchers=("cross_entropy vjp fp32",),
+        why="A row's share is multiplied by the reciprocal of its sum, where it was divided by it.",
+    ),
+    Reordered(
+        name="adamw: products exchanged",
+        file="fast/optim/adamw.py",
+        before="second = second * b2 + (c2 * grad) * grad",
+        after="second = (grad * grad) * c2 + b2 * second",
+        catchers=("adamw update fp32", "adamw update bf16"),
+        why="A product of three may be associated either way, and a sum of two exchanged.",
+    ),
+)

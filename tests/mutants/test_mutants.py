@@ -1,0 +1,100 @@
+"""The suite has power: it catches every seeded bug, and no correct kernel in another order.
+
+Each patch is applied to a copy of `fast` that a subprocess imports in place of the tree's own.
+What catches a mutant must pass on the unchanged copy, and must say what is wrong: a mutant that
+only crashes has not been caught.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from equivalence.results import CONFORMANT, NONCONFORMANT
+from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants.patch import Patch, StalePatch, copy_of_fast
+from tests.mutants.reordered import REORDERED, Reordered
+from tools.generate_mutants import DOCUMENT, generate
+from tools.tree import ROOT
+
+Found = dict[str, Any]
+
+
+def run_catchers(folder: Path, catchers: Sequence[str]) -> tuple[int, list[Found]]:
+    """Run catchers on the `fast` in a folder; return the exit code, and what each found."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("TRITON", "TWINGRAD"))}
+    environment |= {
+        "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))),
+        "TRITON_INTERPRET": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    # -P: the folder that python is started in must not come before the copy.
+    command = [sys.executable, "-P", "-m", "tests.mutants.catch", *catchers]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode >= 0, f"signal {-done.returncode} ended the process\n{done.stderr}"
+    assert done.stdout, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert Path(said["fast"]).parent == folder / "fast", "the copy was not the one imported"
+    return done.returncode, said["found"]
+
+
+@pytest.fixture(scope="session")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Found]:
+    """Return what each catcher finds in an unchanged copy; all of them run once, together."""
+    catchers = sorted({m.catcher for m in MUTANTS})
+    found: dict[str, Found] = {}
+
+    def look_up(catcher: str) -> Found:
+        if not found:
+            folder = copy_of_fast(tmp_path_factory.mktemp("unchanged"))
+            _, results = run_catchers(folder, catchers)
+            found.update({result["catcher"]: result for result in results})
+        return found[catcher]
+
+    return look_up
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+def test_the_suite_catches(mutant: Mutant, control: Callable[[str], Found], tmp_path: Path) -> None:
+    code, (found,) = run_catchers(copy_of_fast(tmp_path, mutant), [mutant.catcher])
+    print(
+        f"{mutant.name}: {found['fraction']} of budget, {mutant.catcher}", *found["says"], sep="\n"
+    )
+    assert (code, found["status"]) == (NONCONFORMANT, "nonconformant"), found["says"]
+    assert any(mutant.shows in line for line in found["says"]), found["says"]
+    unchanged = control(mutant.catcher)
+    assert unchanged["status"] == "conformant", unchanged["says"]
+
+
+@pytest.mark.parametrize("kernel", REORDERED, ids=lambda k: k.name)
+def test_the_suite_accepts(kernel: Reordered, tmp_path: Path) -> None:
+    code, found = run_catchers(copy_of_fast(tmp_path, kernel), kernel.catchers)
+    print(kernel.name, *(f"{one['catcher']}: {one['fraction']} of budget" for one in found))
+    assert code == CONFORMANT, [line for one in found for line in one["says"]]
+
+
+@pytest.mark.parametrize("patch", [*MUTANTS, *REORDERED], ids=lambda p: p.name)
+def test_a_patch_knows_its_place(patch: Patch) -> None:
+    source = (ROOT / patch.file).read_text(encoding="utf-8")
+    assert patch.patched(source) != source
+
+
+def test_a_patch_without_a_place_is_refused() -> None:
+    patch = Patch("planted", "fast/x.py", "a = 1", "a = 2")
+    assert patch.patched("a = 1\n") == "a = 2\n"
+    for source, times in (("", 0), ("a = 1\na = 1\n", 2)):
+        with pytest.raises(StalePatch, match=f"'planted' .* occurs {times} times"):
+            patch.patched(source)
+
+
+def test_the_document_is_current() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == generate()

@@ -1,0 +1,62 @@
+"""The benchmarks time in pairs, save whole files, end what is late, and refuse what cannot run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import cpu, gpu
+from benchmarks.report import environment, save
+from benchmarks.timing import paired
+from tools.tree import ROOT
+
+
+def test_pairs_are_timed_in_turn() -> None:
+    calls: list[str] = []
+    paired(lambda: calls.append("a"), lambda: calls.append("b"), pairs=4)
+    turns = [c for k, c in enumerate(calls) if k == 0 or c != calls[k - 1]]
+    assert "".join(turns).endswith("ababa"), "ours theirs, theirs ours, ours theirs, theirs ours"
+
+
+def test_saved_results_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "results.json"
+    save(path, {"environment": environment("a device", commit="abc")})
+    saved = json.loads(path.read_text())["environment"]
+    assert (saved["device"], saved["commit"]) == ("a device", "abc")
+    assert [p.name for p in path.parent.iterdir()] == ["results.json"]
+
+
+def test_rows_carry_name_ratio_and_target() -> None:
+    row = cpu.versus("a chain", 1.2, cpu.our_chain(), cpu.their_chain(), pairs=1)
+    assert row["name"] == "a chain" and row["ratio"] > 0 and row["target"] == 1.2
+
+
+def test_what_is_too_late_is_ended_with_its_children() -> None:
+    child = "import time; print('started', flush=True); time.sleep(60)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    code, end = gpu.attempt([sys.executable, "-c", parent], limit=2)
+    assert code is None and "started" in end
+
+
+def test_replay_reports_the_suite_s_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(command: list[str], limit: float) -> tuple[int | None, str]:
+        report = command[command.index("--json") + 1]
+        Path(report).write_text('{"rows": [{"op": "add", "status": "nonconformant"}]}')
+        return 1, "the end"
+
+    monkeypatch.setattr(gpu, "attempt", answer)
+    part = gpu.Suite("fast-triton", Path("cases")).replay(["add"], 1.0)
+    assert part["status"] == "nonconformant" and part["end"] == "the end"
+    assert not gpu.in_order({"replay": [part], "memory_check": {"status": "clean"}})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_it_says_so() -> None:
+    command = [sys.executable, "-m", "benchmarks", "gpu"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and "no CUDA device" in done.stderr
