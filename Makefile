@@ -34,7 +34,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 demo: $(READY)  ## train on handwritten digits, then judge three of its steps
-	$(VPY) -m fast train digits --keep-steps 3 --out $(RUN)
+	$(VPY) -m fast train digits --keep-steps 3 --overwrite --out $(RUN)
 	$(VPY) -m equivalence judge $(RUN)
 
 test: $(READY)  ## all tests

@@ -28,7 +28,7 @@ from equivalence.kinds import Case, kind_of, read_case
 from equivalence.measure import attempt, compare, result_names
 from equivalence.outcome import Outcome
 from equivalence.recorded import Recorded, judge_recorded
-from equivalence.results import Failure, Row, RowResult
+from equivalence.results import COUNTED, Failure, Row, RowResult
 from equivalence.update_cases import UpdateSpec
 from equivalence.updates import MOMENTS, Expected, Step, judge_step, measure_steps
 
@@ -60,6 +60,11 @@ class Archive:
     row: Row
     contract: str
     entries: tuple[Entry, ...]
+
+
+def constrained(entry: Entry) -> int:
+    """Count the elements of a case that have a budget."""
+    return sum(int(np.isfinite(recorded.budget).sum()) for recorded in entry.allowed.values())
 
 
 def path_of(folder: Path, row: Row) -> Path:
@@ -212,7 +217,7 @@ def replay_row(backend: Any, row: Row, *, folder: Path, findings: Sequence[Findi
             row, "error", ring=capabilities.ring, failures=(Failure(title, crash=True),)
         )
     kind = Replayed(archive)
-    counted = len(kind.fixed())
+    counted = sum(entry.counted and constrained(entry) >= COUNTED for entry in archive.entries)
     return RowRunner(
         backend, row, counted=counted, seed=0, findings=findings, kind=kind, oracle=False
     ).run()

@@ -103,6 +103,8 @@ def _command_run(chosen: argparse.Namespace) -> int:
     from equivalence.run import Request, Unusable, perform
 
     _load(chosen.backend)
+    if chosen.ring is not None and chosen.record is None:
+        raise UsageError("--ring says for which ring to record; it needs --record DIR")
     request = Request(
         backend=chosen.backend,
         ops=chosen.ops,
@@ -132,6 +134,8 @@ def _finish(
         chosen.json.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
     print_report(results)
     print(f"\n{chosen.backend}: {summary(results)} (seed {environment['seed']})")
+    if chosen.ring is not None:
+        print(f"recorded in {chosen.record} for the ring {chosen.ring}; nothing was judged")
     return exit_code(results)
 
 
@@ -188,7 +192,7 @@ def _command_judge(chosen: argparse.Namespace) -> int:
         judged = judge_run(chosen.run, jobs=chosen.jobs)
     except NoRecord as error:
         raise UsageError(str(error)) from error
-    return report_steps(judged, chosen.json)
+    return report_steps(judged, chosen.run, chosen.json)
 
 
 _COMMANDS = {

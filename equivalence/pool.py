@@ -8,6 +8,7 @@ that were lost are run again, each in a process of its own, and the one that die
 from __future__ import annotations
 
 import multiprocessing
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -36,7 +37,17 @@ def _start(backend: str) -> None:
 
 def _run(run: RunRow, row: Row, options: Mapping[str, Any]) -> RowResult:
     """Run one row in a worker."""
-    return run(_loaded["backend"], row, **options)
+    return attempt_row(run, _loaded["backend"], row, options)
+
+
+def attempt_row(run: RunRow, backend: Any, row: Row, options: Mapping[str, Any]) -> RowResult:
+    """Run one row; an exception of the suite itself makes an error of it."""
+    try:
+        return run(backend, row, **options)
+    except Exception as error:
+        place = traceback.format_exc().strip().splitlines()[-6:]
+        failure = Failure(f"{type(error).__name__}: {error}", tuple(place), crash=True)
+        return RowResult(row, "error", failures=(failure,))
 
 
 def _priority(row: Row) -> tuple[int, Row]:

@@ -83,6 +83,16 @@ def program(name: str) -> Callable[..., Any]:
     return found
 
 
+def accuracy_of(run: Path) -> float | None:
+    """Return the accuracy that a run reported at its end, None where it reported none."""
+    path = run / "metrics.jsonl"
+    if not path.exists():
+        return None
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found = [row["accuracy"] for row in rows if row.get("event") == "result"]
+    return float(found[-1]) if found else None
+
+
 def load_step(run: Path, step: int) -> dict[str, Tensor]:
     """Load the tensors of one recorded step."""
     from safetensors.torch import load_file

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equivalence.archive import Archive, Entry, replay_row, result_name, save_archive
+from equivalence.archive import Archive, Entry, constrained, replay_row, result_name, save_archive
 from equivalence.cases import build
 from equivalence.judge import record
 from equivalence.kinds import Case, kind_of
@@ -61,7 +61,7 @@ def recorded_row(row: Row, contract: Contract, counted: int, seed: int) -> Archi
         if number >= counted:
             break
         entry = _entry(case, contract, True)
-        number += _constrained(entry) >= COUNTED
+        number += constrained(entry) >= COUNTED
         entries.append(entry)
     return Archive(row, contract.name, tuple(entries))
 
@@ -72,11 +72,6 @@ def _candidates(row: Row, counted: int, seed: int) -> Iterator[Case]:
     fixed = kind.fixed()
     yield from fixed
     yield from drawn_cases(kind, fixed, counted, row_seed(seed, row))
-
-
-def _constrained(entry: Entry) -> int:
-    """Count the elements that will be judged."""
-    return sum(int((r.budget < float("inf")).sum()) for r in entry.allowed.values())
 
 
 def _entry(case: Case, contract: Contract, counted: bool) -> Entry:

@@ -13,7 +13,7 @@ from typing import Any
 
 from equivalence.backends import load
 from equivalence.findings import Finding, shipped
-from equivalence.pool import run_parallel
+from equivalence.pool import attempt_row, run_parallel
 from equivalence.results import Row, RowResult
 from equivalence.rows import UnknownOperation, rows_of
 from equivalence.runner import PROFILES, run_row
@@ -111,7 +111,7 @@ def _execute(
         return run_parallel(run, request.backend, rows, options, jobs, note)
     results: list[RowResult] = []
     for row in rows:
-        results.append(run(backend, row, **options))
+        results.append(attempt_row(run, backend, row, options))
         note(results[-1])
     return results
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -319,13 +318,8 @@ def supported(capabilities: Capabilities, row: Row) -> bool:
 
 
 def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
-    """Run a row; what the backend does not support is said so, and a crash of ours is an error."""
+    """Run a row; what the backend does not support is said so."""
     capabilities = backend.capabilities()
     if not supported(capabilities, row):
         return RowResult(row, "unsupported", ring=capabilities.ring)
-    try:
-        return RowRunner(backend, row, **options).run()
-    except Exception as error:
-        place = traceback.format_exc().strip().splitlines()[-6:]
-        failure = Failure(f"{type(error).__name__}: {error}", tuple(place), crash=True)
-        return RowResult(row, "error", ring=capabilities.ring, failures=(failure,))
+    return RowRunner(backend, row, **options).run()

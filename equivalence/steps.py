@@ -25,6 +25,7 @@ from equivalence.recorded_steps import (
     Manifest,
     NoRecord,
     Taken,
+    accuracy_of,
     load_step,
     program,
     read_manifest,
@@ -189,8 +190,11 @@ def judge_run(run: Path, jobs: int = 1) -> Judged:
     return Judged(judged, time.perf_counter() - start)
 
 
-def report_steps(judged: Judged, json_file: Path | None = None) -> int:
-    """Print one line per step and provider, then what is over budget; return the exit code."""
+def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> int:
+    """Print one line per step and provider, then what is over budget; return the exit code.
+
+    The last line joins the accuracy that the run reported, if it did, to the verdict on its steps.
+    """
     print("step    provider            " + "".join(f"{part:>12}" for part in PARTS))
     for step in judged.steps:
         cells = "".join(f"{show_fraction(step.parts[part].fraction):>12}" for part in PARTS)
@@ -205,6 +209,10 @@ def report_steps(judged: Judged, json_file: Path | None = None) -> int:
         f"{len(judged.steps)} steps, {elements} elements judged in {judged.seconds:.1f} s; "
         f"worst fraction of budget {show_fraction(judged.worst)}"
     )
+    accuracy = accuracy_of(run)
+    if accuracy is not None and judged.worst is not None:
+        summary = f"accuracy {accuracy:.4f}, worst fraction of budget {judged.worst:.2f}"
+        print(f"{run.resolve().name}: {summary}")
     if json_file is not None:
         json_file.write_text(json.dumps(steps_document(judged), indent=1) + "\n", encoding="utf-8")
     sys.stdout.flush()

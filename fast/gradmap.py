@@ -116,12 +116,12 @@ class GradMap(_Gradients):
         """Copy the first contribution into the leaf's own memory; add later ones there."""
         owner = self._leaves[leaf]
         if type(owner) is Param:
-            slot = owner.slot
-            if self.touched[slot]:
+            slot, touched = owner.slot, self.touched
+            if touched[slot]:
                 self.arena.views[slot].add_(cotangent)
             else:
                 self.arena.views[slot].copy_(cotangent)
-                self.touched[slot] = 1
+                touched[slot] = 1
         elif leaf in self._loose:
             self._loose[leaf].tensor.add_(cotangent)
         else:

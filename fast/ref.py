@@ -85,7 +85,7 @@ class Ref:
 
     def __matmul__(self, other: Ref) -> Ref:
         if not isinstance(other, Ref):
-            return NotImplemented
+            raise _no_operand("matmul", other)
         return self.session.matmul(self, other)
 
     def __neg__(self) -> Ref:
@@ -103,23 +103,30 @@ class Ref:
         return self.tape.values[self.id]
 
 
-def _binary(name: str, left: Any, right: Any) -> Any:
+def _binary(name: str, left: Any, right: Any) -> Ref:
     known = left if isinstance(left, Ref) else right
     session = known.session
     if not isinstance(left, Ref):
         if not _is_number(left):
-            return NotImplemented
+            raise _no_operand(name, left)
         left = session.const(left)
     elif not isinstance(right, Ref):
         if not _is_number(right):
-            return NotImplemented
+            raise _no_operand(name, right)
         right = session.const(right)
     a, b = session.shape_of(left), session.shape_of(right)
     if a != b:
         shape = broadcast_shape(name, a, b)
         left = left if a == shape else session.broadcast_to(left, shape=shape)
         right = right if b == shape else session.broadcast_to(right, shape=shape)
-    return getattr(session, name)(left, right)
+    return session.apply(name, (left, right), {})
+
+
+def _no_operand(name: str, came: object) -> TypeError:
+    return TypeError(
+        f"{name}: a ref is combined with a ref of its session or a number, "
+        f"got {type(came).__name__}; input() makes a ref of data"
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -219,6 +219,9 @@ class Session(Naturals, Updates, Ops[Ref]):
         check, value, vjp, plain, _ = bound
         tape = self._tape
         values, rules = tape.values, tape.rules
+        tensors: tuple[Tensor, ...]
+        parents: tuple[int, ...]
+        needs: tuple[bool, ...]
         count = len(inputs)
         x = inputs[0]
         own = type(x) is Ref and x.tape is tape
@@ -227,7 +230,8 @@ class Session(Naturals, Updates, Ops[Ref]):
             tensors = (values[x.id],)
             needs = NEEDED if rules[x.id] is not None else ()
         elif count == 2 and own and type(y := inputs[1]) is Ref and y.tape is tape:
-            i, j = parents = (x.id, y.id)
+            i, j = x.id, y.id
+            parents = (i, j)
             tensors = (values[i], values[j])
             needs = NEEDED_OF_TWO[rules[i] is not None][rules[j] is not None]
         else:

@@ -9,6 +9,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, cast
 
+# Importing fast fixes how triton will run, before a backend imports what imports triton
+# (torch.optim does).
+import fast  # noqa: F401
+
 if TYPE_CHECKING:
     from equivalence.backends.protocol import Backend
 

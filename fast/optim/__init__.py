@@ -8,7 +8,7 @@ from fast.optim.adamw import AdamW
 from fast.optim.sgd import RULE as SGD
 from fast.optim.sgd import Sgd
 
-__all__ = ["OPTIMIZERS", "AdamW", "Rule", "Sgd"]
+__all__ = ["ADAMW", "OPTIMIZERS", "SGD", "AdamW", "Rule", "Sgd"]
 
 OPTIMIZERS: dict[str, Rule] = {rule.name: rule for rule in (SGD, ADAMW)}
 """The optimizers by name."""

@@ -106,6 +106,16 @@ def test_a_wrong_tensor_is_found_in_its_part(
     assert "worst fraction of budget" in shown.splitlines()[-1]
 
 
+def test_the_last_line_joins_accuracy_and_verdict(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ['{"event": "step", "step": 1, "loss": 2.0}', '{"event": "result", "accuracy": 0.9725}']
+    (run / "metrics.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    assert main(["judge", str(run), "--jobs", "1"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"{run.name}: accuracy 0.9725, worst fraction of budget 0.")
+
+
 def test_the_verdict_is_written_as_json(run: Path, tmp_path: Path) -> None:
     path = tmp_path / "verdict.json"
     assert main(["judge", str(run), "--jobs", "1", "--json", str(path)]) == 0

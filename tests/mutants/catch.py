@@ -25,7 +25,7 @@ ENOUGH = 3
 """How many failing cases of a row are enough to stop."""
 
 Found = dict[str, Any]
-"""What a catcher found: its name, the status, the worst fraction of a budget, and what it says."""
+"""What a catcher found: its name, the status, fractions of budgets, and what it says."""
 
 
 def main(catchers: Sequence[str]) -> int:
@@ -53,16 +53,16 @@ def row(which: Row) -> Found:
     """Judge the fixed strata of a row, until enough of them fail."""
     backend, kind = load(BACKEND), kind_of(which)
     contract = backend.capabilities().contract(which.op, which.dtype)
-    worst, failures, crashed = 0.0, list[str](), False
+    fractions, failures, crashed = list[float](), list[str](), False
     for case in kind.fixed():
         outcome = kind.measure(backend, case, contract)
-        worst = max(worst, outcome.fraction or 0.0)
+        fractions.append(outcome.fraction or 0.0)
         crashed = crashed or outcome.crash is not None
         if outcome.failed:
             failures.append(f"{kind.describe(case)}: {_words(outcome)}")
         if len(failures) == ENOUGH:
             break
-    return _found(crashed, worst, failures)
+    return _found(crashed, fractions, failures)
 
 
 def life(program: str, provider: str) -> Found:
@@ -84,7 +84,8 @@ def life(program: str, provider: str) -> Found:
     for label, verdict in twin.verdicts.items():
         if verdict.status != "conformant":
             failures.append(f"{label}: {verdict.worst_fraction} of its budget {verdict.reason}")
-    return _found(crashed, twin.summary().worst_fraction, failures)
+    fractions = [verdict.worst_fraction or 0.0 for verdict in twin.verdicts.values()]
+    return _found(crashed, fractions, failures)
 
 
 def _words(outcome: Outcome) -> str:
@@ -92,9 +93,10 @@ def _words(outcome: Outcome) -> str:
     return outcome.crash or outcome.problem or str(detail)
 
 
-def _found(crashed: bool, worst: float | None, failures: list[str]) -> Found:
+def _found(crashed: bool, fractions: list[float], failures: list[str]) -> Found:
     status = "error" if crashed else "nonconformant" if failures else "conformant"
-    return {"status": status, "fraction": plain_fraction(worst), "says": failures}
+    plain = [plain_fraction(fraction) for fraction in (max(fractions), *fractions)]
+    return {"status": status, "worst": plain[0], "fractions": plain[1:], "says": failures}
 
 
 if __name__ == "__main__":

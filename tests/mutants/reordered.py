@@ -1,7 +1,8 @@
 """Correct kernels in another order, one of each family: the budgets must not punish them.
 
 A budget that only our own order of operations met would be a tolerance in disguise. Each patch
-keeps the mathematics and the declared contract, and changes in which order numbers meet.
+keeps the mathematics and the declared contract, and changes in which order numbers meet; a test
+makes sure that it changes some result at all.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ REORDERED = (
         file="fast/_reduce.py",
         before="ROW_TILE, COLUMN_TILE = (8, 256), (64, 32)",
         after="ROW_TILE, COLUMN_TILE = (2, 16), (4, 4)",
-        catchers=("sum value fp32", "sum value bf16"),
+        catchers=("sum value fp32",),
         why="More additions in sequence, fewer in a tree: any order of a sum is legal.",
     ),
     Reordered(
@@ -41,7 +42,7 @@ REORDERED = (
         file="fast/_product.py",
         before='_SMALL = {"ieee": (64, 64, 16, 4)',
         after='_SMALL = {"ieee": (16, 32, 64, 4)',
-        catchers=("matmul value fp32", "matmul vjp fp32"),
+        catchers=("matmul value fp32",),
         why="The inner extent is cut elsewhere, so partial sums meet in another order.",
     ),
     Reordered(
@@ -54,12 +55,18 @@ REORDERED = (
         "the sum so far.",
     ),
     Reordered(
-        name="layer_norm: one program",
+        name="layer_norm: sums of sums",
         file="fast/ops/layer_norm.py",
-        before="PROGRAMS = 512",
-        after="PROGRAMS = 1",
-        catchers=("layer_norm vjp fp32", "layer_norm vjp bf16"),
-        why="One program adds dgamma and dbeta up tile by tile, where many leave partial sums.",
+        before="""\
+        total = tl.sum(scaled, 1)
+        along = tl.sum(scaled * normal, 1)
+""",
+        after="""\
+        total = tl.sum(tl.sum(tl.reshape(scaled, (ROWS, BLOCK // 4, 4)), 2), 1)
+        along = tl.sum(tl.sum(tl.reshape(scaled * normal, (ROWS, BLOCK // 4, 4)), 2), 1)
+""",
+        catchers=("layer_norm vjp fp32",),
+        why="Four neighbours are added up first, then the sums of four: another tree.",
     ),
     Reordered(
         name="cross_entropy: by the reciprocal",
@@ -74,7 +81,7 @@ REORDERED = (
         file="fast/optim/adamw.py",
         before="second = second * b2 + (c2 * grad) * grad",
         after="second = (grad * grad) * c2 + b2 * second",
-        catchers=("adamw update fp32", "adamw update bf16"),
+        catchers=("adamw update fp32",),
         why="A product of three may be associated either way, and a sum of two exchanged.",
     ),
 )
