@@ -91,7 +91,8 @@ class Updates:
         if not self._pool:
             return Arena(self.masters.layout, self.options.master, self._place)
         arena = self._pool.pop()
-        arena.fit()
+        if len(arena.views) != len(self.params):
+            arena.fit()
         return arena
 
     def return_gradients(self, arena: Arena) -> None:

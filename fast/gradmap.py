@@ -91,6 +91,7 @@ class _Gradients:
         self.release()
 
     def __del__(self) -> None:
+        # An interrupted constructor leaves nothing to release.
         if not getattr(self, "_released", True):
             self.release()
 
@@ -105,7 +106,11 @@ class GradMap(_Gradients):
     __slots__ = ("_leaves", "_loose", "arena", "touched")
 
     def __init__(self, session: Any, tape: Tape, arena: Arena) -> None:
-        super().__init__(session, tape)
+        # One of these is made in every training step.
+        self.session = session
+        self._tape = tape
+        self._buffers = {}
+        self._released = False
         self.arena = arena
         self.touched = bytearray(len(arena.views))
         # The tape drops this table when it is cleared, so that the map outlives it.

@@ -6,6 +6,7 @@ The operators insert `broadcast_to` where NumPy would broadcast; a number stands
 from __future__ import annotations
 
 from fractions import Fraction
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from fast.errors import Rejected, SessionError
@@ -130,7 +131,7 @@ def _no_operand(name: str, came: object) -> TypeError:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Number) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def broadcast_shape(name: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:

@@ -148,15 +148,16 @@ class Session(Naturals, Updates, Ops[Ref]):
 
         `into` adds to the gradients of an earlier pass, which are lost if this one fails.
         """
+        tape = self._tape
         identity = self._own(loss, "backward")
-        self._tape.check_versions(identity)
+        tape.check_versions(identity)
         start = self._seed(identity, seed)
         if into is None:
-            into = GradMap(self, self._tape, self.take_gradients())
+            into = GradMap(self, tape, self.take_gradients())
         else:
-            into.move_to(self._tape)
+            into.move_to(tape)
         try:
-            backward_sparse(self._tape, identity, start, into)
+            backward_sparse(tape, identity, start, into)
         except BaseException:
             into.release()
             raise

@@ -176,11 +176,9 @@ class Tape:
         self.tell()
         counters.free(self._told_bytes, self._told_buffers)
         self.session = None
-        self.values.clear()
-        self.rules.clear()
-        self.names.clear()
-        self.uses.clear()
-        self.leaves = {}
+        # Whoever looks at the old lists, such as a gradient map at the leaves, keeps them.
+        self.values, self.rules, self.uses = [], [], []
+        self.names, self.leaves = {}, {}
         self.bytes = self.extra = self._told_bytes = self._told_buffers = 0
 
     def __del__(self) -> None:
@@ -245,6 +243,7 @@ def _sweep(tape: Tape, out: int, seed: Tensor, sink: Sink | None) -> list[Tensor
                 if contribution.shape != values[parent].shape:
                     raise _wrong_shape(identity, parent, contribution, values[parent])
                 if before is None:
+                    assert sink is not None
                     sink.accumulate(parent, contribution)
                 elif parent in owned:
                     before.add_(contribution)

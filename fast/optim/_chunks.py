@@ -51,7 +51,7 @@ class ChunkTable(NamedTuple):
     slots: Tensor
 
     @property
-    def count(self) -> int:
+    def chunks(self) -> int:
         """The number of chunks."""
         return self.offsets.numel()
 

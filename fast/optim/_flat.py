@@ -35,7 +35,7 @@ class _Plan:
 
     def __init__(self, advancing: Sequence[int] = ()) -> None:
         self.advancing = advancing
-        self.bump: Tensor | None = None
+        self.bump = torch.zeros(0)
         self.renews = False
         self.updates = 0
         self.parts: list[_Part] = []
@@ -199,7 +199,7 @@ class FlatOptimizer:
         # A rule without state is given the parameters in its place, and reads none of it.
         arenas = self._states or (self.masters,) * len(self.rule.states)
         flat = Flat(self.masters.flat, gradients.flat, tuple(arena.flat for arena in arenas))
-        assert self._plan.table is not None and self._plan.bump is not None
+        assert self._plan.table is not None
         counts = (self._plan.bump, self._steps, self._spare)
         self.rule.triton(flat, Launch(self._plan.table, *counts, self._hyper_table, self.flag))
         self._steps, self._spare = self._spare, self._steps

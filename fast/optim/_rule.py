@@ -53,7 +53,7 @@ class Rule:
     """
 
     name: str
-    hyper: Callable[..., Any]
+    hyper: type[Any]
     check: Callable[[Any], None]
     states: tuple[str, ...]
     counted: bool

@@ -106,9 +106,9 @@ def update(flat: Flat, data: Launch) -> None:
     """Start the one launch that updates every chunk and counts the steps."""
     table = data.table
     launch(
-        _adamw_kernel, (table.count + 1,),
+        _adamw_kernel, (table.chunks + 1,),
         flat.params, flat.grads, *flat.states, *table, data.bump, data.steps, data.next_steps,
-        data.hyper, data.flag, table.count, data.steps.numel(),
+        data.hyper, data.flag, table.chunks, data.steps.numel(),
         COLUMNS=len(Hyper._fields), BLOCK=CHUNK, num_warps=4,
     )  # fmt: skip
 

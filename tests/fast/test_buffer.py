@@ -16,6 +16,7 @@ from fast.buffer import Buffer
 CPU = torch.device("cpu")
 
 
+@pytest.mark.usefixtures("settled")
 def test_release_is_idempotent_and_counted() -> None:
     before = counters.snapshot()
     buffer = upload([[1.0, 2.0], [3.0, 4.0]])
@@ -31,6 +32,7 @@ def test_release_is_idempotent_and_counted() -> None:
     assert tuple(buffer.shape) == (2, 2)
 
 
+@pytest.mark.usefixtures("settled")
 def test_a_dropped_buffer_is_counted_out() -> None:
     before = counters.live_bytes
     upload([1.0, 2.0])
@@ -56,6 +58,7 @@ def test_an_owned_copy_is_independent_and_checks_the_shape() -> None:
         copy.owned_copy((3,))
 
 
+@pytest.mark.usefixtures("settled")
 def test_peak_is_what_lived_at_once() -> None:
     counters.reset_peak()
     start = counters.live_bytes
@@ -78,6 +81,7 @@ def test_segments_are_aligned_and_padded_with_zeros() -> None:
     assert all(segment.offset % ALIGNMENT == 0 for segment in layout.segments)
 
 
+@pytest.mark.usefixtures("settled")
 def test_a_slice_of_an_arena_keeps_the_memory() -> None:
     arena = Arena(Layout([(4,)]), torch.float32, CPU)
     before = counters.snapshot()
@@ -88,6 +92,7 @@ def test_a_slice_of_an_arena_keeps_the_memory() -> None:
     assert arena.views[0].tolist() == [0.0] * 4
 
 
+@pytest.mark.usefixtures("settled")
 def test_an_arena_grows_and_keeps_its_contents() -> None:
     layout = Layout([(2,)])
     arena = Arena(layout, torch.float32, CPU)

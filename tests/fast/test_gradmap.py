@@ -19,6 +19,7 @@ def forms(s: Session, loss: Any) -> list[Any]:
     return [s.backward(loss), s.backward_dense(loss)]
 
 
+@pytest.mark.usefixtures("settled")
 def test_release_is_idempotent_and_ends_every_use() -> None:
     s = session()
     x = s.use(s.param([1.0, 2.0]))
@@ -56,6 +57,7 @@ def test_with_releases_on_any_exit() -> None:
         assert grads.released
 
 
+@pytest.mark.usefixtures("settled")
 def test_repeated_passes_allocate_no_gradients_again() -> None:
     s = session()
     loss = s.sum(s.use(s.param([1.0] * 100)))
@@ -172,6 +174,7 @@ def test_gradients_of_split_batches_add_up() -> None:
     assert grads[w].tensor.tolist() == [7.0, 9.0]
 
 
+@pytest.mark.usefixtures("settled")
 def test_an_error_in_a_pass_returns_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     s = session()
     w = s.param([1.0, 2.0])

@@ -238,4 +238,4 @@ def test_runs_and_chunks_cover_what_is_active() -> None:
     assert table.offsets.tolist() == [0, 128, 128 + CHUNK]
     assert table.lengths.tolist() == [10, CHUNK, 6]
     assert (table.groups.tolist(), table.slots.tolist()) == ([0, 2, 2], [0, 3, 3])
-    assert chunk_table(layout, b"\0" * 5, [0] * 5, torch.device("cpu")).count == 0
+    assert chunk_table(layout, b"\0" * 5, [0] * 5, torch.device("cpu")).chunks == 0

@@ -15,6 +15,7 @@ def session() -> Session:
     return Session(provider="aten", device="cpu")
 
 
+@pytest.mark.usefixtures("settled")
 def test_the_mirror_is_made_at_first_use_and_survives_a_reset() -> None:
     s = session()
     before = counters.snapshot()
@@ -30,6 +31,7 @@ def test_the_mirror_is_made_at_first_use_and_survives_a_reset() -> None:
     assert counters.downloads == before.downloads
 
 
+@pytest.mark.usefixtures("settled")
 def test_readback_synchronizes_once() -> None:
     s = session()
     w = s.param([1.0, 2.0])
@@ -67,6 +69,7 @@ def test_a_value_is_a_copy() -> None:
     assert w.value().tolist() == [1.0, 2.0]
 
 
+@pytest.mark.usefixtures("settled")
 def test_a_mirror_is_a_slice_of_the_arena() -> None:
     s = session()
     w = s.param([1.0, 2.0])

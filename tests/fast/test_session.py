@@ -213,6 +213,7 @@ def test_detach_stops_gradients_and_leaves_no_mark() -> None:
     assert w.version == 0
 
 
+@pytest.mark.usefixtures("settled")
 def test_a_training_step_moves_the_batch_in_and_nothing_else() -> None:
     s = session()
     params = [s.param([[1.0, 2.0]]), s.param([0.0])]
@@ -234,6 +235,7 @@ def test_a_training_step_moves_the_batch_in_and_nothing_else() -> None:
     assert after.live_buffers == before.live_buffers
 
 
+@pytest.mark.usefixtures("settled")
 def test_a_reset_frees_values_and_keeps_parameters() -> None:
     s = session()
     w = s.param([1.0, 2.0, 3.0])

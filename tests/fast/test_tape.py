@@ -117,6 +117,7 @@ def test_a_cotangent_is_dropped_as_soon_as_it_was_propagated() -> None:
     assert all(ref() is None for ref in seen)
 
 
+@pytest.mark.usefixtures("settled")
 def test_an_error_in_the_middle_releases_what_was_made() -> None:
     seen: list[weakref.ref[Tensor]] = []
 
@@ -144,6 +145,7 @@ def test_an_error_in_the_middle_releases_what_was_made() -> None:
     assert (after.live_bytes, after.live_buffers) == (before.live_bytes, before.live_buffers)
 
 
+@pytest.mark.usefixtures("settled")
 def test_nothing_is_allocated_for_untouched_nodes() -> None:
     tape = Tape()
     x = tape.leaf(torch.ones(4), trainable=True)
@@ -181,6 +183,7 @@ def test_a_cotangent_of_the_wrong_shape_is_refused(twice: bool) -> None:
         sparse(tape, z, torch.ones(2))
 
 
+@pytest.mark.usefixtures("settled")
 def test_views_weigh_nothing_and_clearing_returns_everything() -> None:
     before = counters.snapshot()
     tape = Tape()

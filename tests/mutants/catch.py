@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 from equivalence.backends import load
@@ -25,7 +26,8 @@ ENOUGH = 3
 """How many failing cases of a row are enough to stop."""
 
 Found = dict[str, Any]
-"""What a catcher found: its name, the status, fractions of budgets, and what it says."""
+"""What a catcher found: its name and status, the worst fraction of a budget, what it says, and a
+digest by which to tell whether two runs had the same results."""
 
 
 def main(catchers: Sequence[str]) -> int:
@@ -49,9 +51,33 @@ def catch(name: str) -> Found:
     return {"catcher": name, **row(Row(kind, *rest))}
 
 
+class Watched:
+    """A backend, and a digest of the results that it has given."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+        self.digest = sha256()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def value(self, *call: Any) -> Any:
+        """Compute an operation."""
+        return self._seen([self._backend.value(*call)])[0]
+
+    def vjp(self, *call: Any) -> Any:
+        """Compute the gradients of one."""
+        return self._seen(self._backend.vjp(*call))
+
+    def _seen(self, results: Any) -> Any:
+        for result in results:
+            self.digest.update(repr(None if result is None else result.tolist()).encode())
+        return results
+
+
 def row(which: Row) -> Found:
     """Judge the fixed strata of a row, until enough of them fail."""
-    backend, kind = load(BACKEND), kind_of(which)
+    backend, kind = Watched(load(BACKEND)), kind_of(which)
     contract = backend.capabilities().contract(which.op, which.dtype)
     fractions, failures, crashed = list[float](), list[str](), False
     for case in kind.fixed():
@@ -62,7 +88,8 @@ def row(which: Row) -> Found:
             failures.append(f"{kind.describe(case)}: {_words(outcome)}")
         if len(failures) == ENOUGH:
             break
-    return _found(crashed, fractions, failures)
+    backend.digest.update(repr(fractions).encode())
+    return _found(crashed, max(fractions), failures) | {"digest": backend.digest.hexdigest()}
 
 
 def life(program: str, provider: str) -> Found:
@@ -71,21 +98,20 @@ def life(program: str, provider: str) -> Found:
     from equivalence.programs import PROGRAMS, NotRefused
     from equivalence.twins import TwinSession
 
-    run = next(p for p in PROGRAMS if p.__name__ == program)
+    (run,) = [p for p in PROGRAMS if p.__name__ == program]
     twin = TwinSession(fast.Session(provider=provider, device="cpu"))
     failures, crashed = [], False
     try:
         run(twin)
     except NotRefused as error:
-        failures.append(f"NotRefused: {error}")
+        return _found(False, None, [f"NotRefused: {error}"])
     except Exception as error:
         failures.append(f"{type(error).__name__}: {error}")
         crashed = True
     for label, verdict in twin.verdicts.items():
         if verdict.status != "conformant":
             failures.append(f"{label}: {verdict.worst_fraction} of its budget {verdict.reason}")
-    fractions = [verdict.worst_fraction or 0.0 for verdict in twin.verdicts.values()]
-    return _found(crashed, fractions, failures)
+    return _found(crashed, twin.summary().worst_fraction, failures)
 
 
 def _words(outcome: Outcome) -> str:
@@ -93,10 +119,9 @@ def _words(outcome: Outcome) -> str:
     return outcome.crash or outcome.problem or str(detail)
 
 
-def _found(crashed: bool, fractions: list[float], failures: list[str]) -> Found:
+def _found(crashed: bool, worst: float | None, failures: list[str]) -> Found:
     status = "error" if crashed else "nonconformant" if failures else "conformant"
-    plain = [plain_fraction(fraction) for fraction in (max(fractions), *fractions)]
-    return {"status": status, "worst": plain[0], "fractions": plain[1:], "says": failures}
+    return {"status": status, "worst": plain_fraction(worst), "says": failures}
 
 
 if __name__ == "__main__":

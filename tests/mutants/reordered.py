@@ -22,12 +22,12 @@ class Reordered(Patch):
 
 REORDERED = (
     Reordered(
-        name="pointwise: factored",
-        file="fast/ops/tanh.py",
-        before="return (1.0 - t * t) * g",
-        after="return (1.0 - t) * ((1.0 + t) * g)",
-        catchers=("tanh vjp fp32",),
-        why="1 - t^2 is (1 - t)(1 + t), and a product may be associated either way.",
+        name="pointwise: not by Horner",
+        file="fast/_functions.py",
+        before="q = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * q))",
+        after="q = (1 / 2 + r * (1 / 6)) + (r * r) * (1 / 24 + r * q)",
+        catchers=("tanh value fp32",),
+        why="The polynomial inside tanh is added up in pairs, within the same declared error.",
     ),
     Reordered(
         name="reduction: other tiles",
