@@ -100,7 +100,11 @@ def base(
 
 
 def _aten(op: str, dtype: str) -> Contract:
-    return base("aten", op, dtype, TORCH)
+    contract = base("aten", op, dtype, TORCH)
+    if op == "cross_entropy":
+        exp = FunctionError(4.0, 0.0, 2.0, False, SAVED_LOGARITHM_WHY)  # saved in fp32, or in fp64
+        contract = replace(contract, functions={**TORCH, "exp": exp})
+    return contract
 
 
 def _torch(op: str, dtype: str) -> Contract:

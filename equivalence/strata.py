@@ -187,8 +187,8 @@ NORMS: tuple[Signature, ...] = (
 
 LOSSES: tuple[Signature, ...] = (
     (((9, 33), (9,)), {"reduction": "none"}),
-    (((8, 10), (8,)), {"reduction": "none"}),
-    (((33, 3), (33,)), {"reduction": "none", "ignore_index": 0}),
+    (((8, 10), (8,)), {"ignore_index": -1}),
+    (((33, 3), (33,)), {"ignore_index": 0}),
     (((9, 65), (9,)), {"reduction": "none"}),
     (((17, 5), (17,)), {"reduction": "none", "ignore_index": -1}),
     (((8, 1), (8,)), {"reduction": "none"}),

@@ -63,12 +63,23 @@ def axes(op: str, rank: int, given: Sequence[int] | None) -> tuple[int, ...]:
     return normal
 
 
+_FEW = 256
+"""Up to here, Python's own extremes of a list are quicker than a reduction of a tensor."""
+
+
+def _within(given: Tensor, extent: int) -> bool:
+    if given.numel() <= _FEW:
+        numbers = given.reshape(-1).tolist()
+        return bool(min(numbers) >= 0 and max(numbers) < extent)
+    low, high = torch.aminmax(given)
+    return bool(low >= 0 and high < extent)
+
+
 def indices(label: str, given: Tensor, extent: int, ignored: int | None = None) -> None:
     """Refuse an index outside [0, extent), if the host can see it; kernels flag the others."""
     if given.device.type != "cpu" or given.numel() == 0:
         return
-    low, high = torch.aminmax(given)
-    if low >= 0 and high < extent:
+    if _within(given, extent):
         return
     bad = (given < 0) | (given >= extent)
     if ignored is not None:

@@ -5,7 +5,7 @@ One pass over a row of logits leaves its maximum, its sum of exponentials and it
 takes a second pass. Saved: the logits, the labels, those two numbers per row, and the number of
 rows counted; the VJP recomputes the exponentials and divides by their sum once per row.
 
-The ATen twin keeps the exponentials of few classes instead of computing them again.
+The ATen twin saves the log-probabilities and exponentiates them again, as torch does.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from fast._op import Gradients, Op, Saved
 from fast.errors import Rejected
 
 _CODE = CODES["cross_entropy"]
-_VECTOR = 16
-"""Below so many columns, torch's fused softmax on a CPU falls back to one number at a time."""
 
 _SIZES = ["rows", "n", "ignored", "xr", "xn", "ls", "kept", "spread"]
 _POINTERS = ["x", "maxima", "sums", "labels", "word"]
@@ -151,42 +149,30 @@ def aten_value(
     label_smoothing: float = 0.0,
     reduction: str = "mean",
 ) -> tuple[Tensor, Saved]:
-    """Score logits against labels; saved are the exponentials and their sums, or the logits."""
-    x, n = logits, logits.shape[1]
-    labels = _losses.aten_labels("cross_entropy", labels, n, ignore_index)
-    wide = x.float() if x.dtype is torch.bfloat16 else x
-    if 0 < n < _VECTOR and not x.is_cuda:
-        shifted = wide - wide.amax(1, keepdim=True)
-        powers = shifted.exp()
-        sums: Tensor | None = powers.sum(1, keepdim=True)
-        log_probabilities = shifted.sub_(sums.log())
-    else:
-        powers, sums, log_probabilities = x, None, torch.log_softmax(wide, 1)
+    """Score logits against labels; the log-probabilities are saved, in fp32 for bf16."""
+    labels = _losses.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
+    wide = logits.float() if logits.dtype is torch.bfloat16 else logits
+    log_probabilities = torch.log_softmax(wide, 1)
     read = (log_probabilities, labels, ignore_index)
     if label_smoothing:
         z, count = _smoothed(*read, label_smoothing, reduction)
     else:
         z, count = _losses.aten_losses(*read, reduction)
-    saved = (powers, sums, labels, count, ignore_index, label_smoothing, reduction)
-    return z if wide is x else z.to(x.dtype), saved
+    saved = (log_probabilities, labels, count, ignore_index, label_smoothing, reduction)
+    return z if wide is logits else z.to(logits.dtype), saved
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return (softmax(x) - target) g / count."""
     if not needs[0]:
         return None, None
-    powers, sums, labels, count, ignored, smoothing, reduction = saved
+    log_probabilities, labels, count, ignored, smoothing, reduction = saved
     g = cotangent.float() if cotangent.dtype is torch.bfloat16 else cotangent
-    if sums is None:
-        powers = torch.softmax(powers, 1, dtype=g.dtype)
     if smoothing:
-        dz = _smoothed_cotangents(g, powers, labels, count, ignored, smoothing)
+        dz = _smoothed_cotangents(g, log_probabilities, labels, count, ignored, smoothing)
     else:
-        dz = _losses.aten_cotangents(g, powers, labels, ignored, reduction, count)
-    total = dz.sum(1, keepdim=True)
-    if sums is not None:
-        total = total.div_(sums)
-    dx = torch.addcmul(dz, powers, total, value=-1)
+        dz = _losses.aten_cotangents(g, log_probabilities, labels, ignored, reduction, count)
+    dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
     return dx if g is cotangent else dx.to(cotangent.dtype), None
 
 
@@ -205,13 +191,13 @@ def _smoothed(
 
 
 def _smoothed_cotangents(
-    cotangent: Tensor, powers: Tensor, labels: Tensor, count: Tensor, ignored: int, smoothing: float
+    cotangent: Tensor, shaped: Tensor, labels: Tensor, count: Tensor, ignored: int, smoothing: float
 ) -> Tensor:
     """Return the cotangent of the log-probabilities under the smoothed loss."""
     share = (cotangent / count).expand(labels.shape).masked_fill(labels == ignored, 0)
     to_label = share * (1 - smoothing)
-    dz = _losses.aten_cotangents(to_label, powers, labels, ignored, "none", count)
-    return dz.sub_(share[:, None] * (smoothing / powers.shape[1]))
+    dz = _losses.aten_cotangents(to_label, shaped, labels, ignored, "none", count)
+    return dz.sub_(share[:, None] * (smoothing / shaped.shape[1]))
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
