@@ -123,6 +123,17 @@ def _distance(twin: TwinSession, w: TwinParam, target: TwinParam) -> TwinRef:
     return twin.sum(twin.square(twin.sub(twin.use(w), twin.use(target))))
 
 
+def detached(twin: TwinSession) -> None:
+    """Reach one parameter only through detach: it is used, not reached, and no step moves it."""
+    w = twin.param(numbers(1, 8), "w")
+    target = twin.param(numbers(2, 8), "target")
+    for step in range(2):
+        twin.reset_tape()
+        distance = twin.sub(twin.use(w), twin.detach(twin.square(twin.use(target))))
+        grads = twin.backward(f"step {step}", twin.sum(twin.square(distance)))
+        twin.adamw_step(f"update {step}", grads, lr=0.1, weight_decay=0.5)
+
+
 def outdated(twin: TwinSession) -> None:
     """Update a parameter under a live tape: backward over what was saved before is refused."""
     from fast.errors import Stale
@@ -145,6 +156,7 @@ PROGRAMS: tuple[Program, ...] = (
     moved,
     repeated,
     lived,
+    detached,
     outdated,
 )
 """Every program, in rising order of what can go wrong between ops."""

@@ -8,6 +8,8 @@ Shapes are small enough that the pure-Python oracle needs a fraction of a second
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 from equivalence.cases import CaseSpec, Recipe, Shape, attribute_pairs
@@ -187,12 +189,12 @@ NORMS: tuple[Signature, ...] = (
 
 LOSSES: tuple[Signature, ...] = (
     (((9, 33), (9,)), {"reduction": "none"}),
-    (((8, 10), (8,)), {"ignore_index": -1}),
+    (((8, 10), (8,)), {"reduction": "none"}),
     (((33, 3), (33,)), {"ignore_index": 0}),
     (((9, 65), (9,)), {"reduction": "none"}),
     (((17, 5), (17,)), {"reduction": "none", "ignore_index": -1}),
     (((8, 1), (8,)), {"reduction": "none"}),
-    (((8, 129), (8,)), {"reduction": "none"}),
+    (((8, 129), (8,)), {"ignore_index": -1}),
     (((31, 4), (31,)), {"reduction": "none"}),
     (((9, 10), (9,)), {}),
     (((16, 32), (16,)), {"reduction": "none"}),
@@ -282,17 +284,15 @@ def _case(op: str, direction: str, dtype: str, signature: Signature, number: int
         )
         for k, among in enumerate(suited)
     )
-    seed = Recipe(regime, number, cotangent_layout)
-    return CaseSpec(
-        op,
-        direction,
-        dtype,
-        shapes,
-        recipes,
-        attribute_pairs(attrs),
-        cotangent=seed if direction == "vjp" else None,
-        tangent=seed if direction == "jvp" else None,
-    )
+    case = CaseSpec(op, direction, dtype, shapes, recipes, attribute_pairs(attrs))
+    if direction == "vjp":
+        # A lone cotangent must not be one of a regime's zeros: every gradient would be 0.
+        lone = math.prod(case.output_shape()) == 1
+        seed = Recipe("normal" if lone else regime, number, cotangent_layout)
+        return replace(case, cotangent=seed)
+    if direction == "jvp":
+        return replace(case, tangent=Recipe(regime, number, cotangent_layout))
+    return case
 
 
 def _other(number: int, k: int) -> str:

@@ -186,8 +186,8 @@ def update_strata(optimizer: str, dtype: str) -> list[UpdateSpec]:
 
 def permitted_pairs(optimizer: str, hyper: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Make settings acceptable: Nesterov's form needs momentum and no dampening."""
-    if optimizer == "sgd" and hyper["nesterov"] and (hyper["momentum"] == 0 or hyper["dampening"]):
-        return attribute_pairs({**hyper, "nesterov": False})
+    if optimizer == "sgd" and hyper["nesterov"]:
+        return attribute_pairs({**hyper, "momentum": hyper["momentum"] or 0.9, "dampening": 0.0})
     return attribute_pairs(hyper)
 
 

@@ -131,7 +131,17 @@ def irregular(
     jvp: Jvp,
     vjp: Vjp,
     *,
+    stops_gradients: bool = False,
     edges: tuple[Edge, ...] = (),
 ) -> Op:
     """Make an op that states both maps itself, by a convention that its page names."""
-    return Op(name, "irregular", type_rule, value, jvp, vjp, edges=edges)
+    return Op(
+        name,
+        "irregular",
+        type_rule,
+        value,
+        jvp,
+        vjp,
+        edges=edges,
+        stops_gradients=stops_gradients,
+    )

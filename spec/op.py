@@ -95,6 +95,7 @@ class Op:
     jvp(inputs, tangents, **attributes) returns the tangent of the result;
     vjp(inputs, cotangent, **attributes) returns one cotangent per input.
     refuse_indices(*inputs, **attributes) raises Rejected where an index is out of its range.
+    stops_gradients says that no cotangent ever passes, so that a tape need not look behind.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Op:
     edges: tuple[Edge, ...] = ()
     program: Callable[..., Any] | None = None
     refuse_indices: Callable[..., None] | None = None
+    stops_gradients: bool = False
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -118,7 +118,8 @@ class Tape:
         """Append an op applied to earlier nodes; nothing is appended if it is refused."""
         nodes = [self.node(id) for id in parents]
         value = op(*(node.value for node in nodes), **attributes)
-        wants = any(n.requires_grad for k, n in enumerate(nodes) if k not in op.index_inputs)
+        fed = any(n.requires_grad for k, n in enumerate(nodes) if k not in op.index_inputs)
+        wants = fed and not op.stops_gradients
         return self._append(Node(value, op, parents, attributes, wants, None))
 
     def backward_dense(self, out: int, seed: AnyTensor | None = None) -> Dense:

@@ -3,6 +3,7 @@
     z[i] = x[i],    tangent and cotangent are 0 by decision
 
 The two maps are stated, not derived: this op is where a program says "constant from here on".
+A tape stops here: what lies behind counts as not reached, so that an optimizer leaves it alone.
 It never shares ownership of a buffer with its input.
 
 Reference: PyTorch's detach; JAX's stop_gradient.
@@ -53,4 +54,4 @@ EDGES = (
     Edge(([1.0],), (([0.0],),), "CHOICE", "not even an infinity passes", cotangent=[math.inf]),
 )
 
-op = irregular("detach", type_rule, value, jvp, vjp, edges=EDGES)
+op = irregular("detach", type_rule, value, jvp, vjp, stops_gradients=True, edges=EDGES)
