@@ -135,18 +135,34 @@ def detached(twin: TwinSession) -> None:
 
 
 def outdated(twin: TwinSession) -> None:
-    """Update a parameter under a live tape: backward over what was saved before is refused."""
-    from fast.errors import Stale
-
+    """Change a parameter under a live tape: backward over what was saved before is refused."""
     w = twin.param(numbers(1, 8), "w")
     target = twin.param(numbers(2, 8), "target", requires_grad=False)
-    loss = _distance(twin, w, target)
-    twin.sgd_step("update", twin.backward("before", loss), 0.1)
+
+    def update(loss: TwinRef) -> None:
+        twin.sgd_step("update", twin.backward("before", loss), 0.1)
+
+    def write(loss: TwinRef) -> None:
+        twin.set(w, numbers(3, 8))
+
+    def write_on_device(loss: TwinRef) -> None:
+        w.fast.set_device(twin.fast.upload(numbers(4, 8)))
+
+    for change in (update, write, write_on_device):
+        twin.reset_tape()
+        loss = _distance(twin, w, target)
+        change(loss)
+        _expect_stale(twin, loss, change.__name__)
+
+
+def _expect_stale(twin: TwinSession, loss: TwinRef, change: str) -> None:
+    from fast.errors import Stale
+
     try:
         twin.fast.backward(loss.fast)
     except Stale:
         return
-    raise NotRefused("backward ran over a tape that saved a parameter's older version")
+    raise NotRefused(f"backward ran over a tape that saved a parameter from before the {change}")
 
 
 PROGRAMS: tuple[Program, ...] = (
