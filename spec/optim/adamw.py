@@ -1,7 +1,7 @@
 """Adam with decoupled weight decay.
 
     p = p - lr * weight_decay * p
-    m = beta1 * m + (1 - beta1) * g
+    m = m + (1 - beta1) * (g - m)
     v = beta2 * v + (1 - beta2) * g^2
     p = p - (lr / (1 - beta1^t)) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 
@@ -80,7 +80,7 @@ def update(
     correction = 1 - _power(beta2, step)
 
     def first(m: Any, g: Any) -> Any:
-        return lift(m, beta1) * m + lift(g, 1 - beta1) * g
+        return m + lift(g, 1 - beta1) * (g - m)
 
     def second(v: Any, g: Any) -> Any:
         return lift(v, beta2) * v + lift(g, 1 - beta2) * square(g)
