@@ -102,15 +102,16 @@ def base(
 def _aten(op: str, dtype: str) -> Contract:
     contract = base("aten", op, dtype, TORCH)
     if op == "cross_entropy":
-        exp = FunctionError(4.0, 0.0, 2.0, False, SAVED_LOGARITHM_WHY)  # saved in fp32, or in fp64
-        contract = replace(contract, functions={**TORCH, "exp": exp})
+        # It is saved in the format of computation, whatever the dtype of the row.
+        contract = replace(contract, functions={**TORCH, "exp": _of_saved_logarithm(1.0)})
     return contract
 
 
 def _torch(op: str, dtype: str) -> Contract:
     contract = base("torch", op, dtype, TORCH)
     if op in SAVES_LOGARITHMS:
-        contract = replace(contract, functions={**TORCH, "exp": _of_saved_logarithm(contract)})
+        coarser = contract.store.unit / contract.compute.unit
+        contract = replace(contract, functions={**TORCH, "exp": _of_saved_logarithm(coarser)})
     if dtype != "bf16":
         return contract
     if op == "layer_norm":
@@ -118,9 +119,11 @@ def _torch(op: str, dtype: str) -> Contract:
     return replace(contract, steps="storage", sources=(*contract.sources, STORAGE_WHY))
 
 
-def _of_saved_logarithm(contract: Contract) -> FunctionError:
-    """Return the error of exp where its argument was rounded to storage; exp(0) is not safe."""
-    coarser = contract.store.unit / contract.compute.unit
+def _of_saved_logarithm(coarser: float) -> FunctionError:
+    """Return the error of exp where its argument was saved with a unit so many times u.
+
+    exp(0) is not safe.
+    """
     return FunctionError(4.0 * coarser, 0.0, 2.0 * coarser, False, SAVED_LOGARITHM_WHY)
 
 

@@ -37,3 +37,9 @@ def reduction(dtype: torch.dtype) -> Iterator[Example]:
     yield (x[:, 1:],), {"axes": (1,)}
     yield (x,), {"axes": (0,)}
     yield (torch.ones(1, 16384, dtype=dtype),), {"axes": (1,)}
+
+
+def along_axis(dtype: torch.dtype) -> Iterator[Example]:
+    """Yield rows for the narrow tile, and rows for the wide one."""
+    yield (torch.ones(3, 7, dtype=dtype),), {"axis": 0}
+    yield (torch.ones(64, 1024, dtype=dtype),), {"axis": -1}

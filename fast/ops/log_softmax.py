@@ -7,14 +7,14 @@ and that sum; the VJP recomputes the exponentials and divides by the sum once pe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from fast import _checks, _rows
 from fast._device import tl, triton
-from fast._examples import Example
+from fast._examples import along_axis
 from fast._op import Gradients, Op, Saved
 
 _SIZES = ["rows", "n", "inner"]
@@ -104,12 +104,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return (torch.addcmul(cotangent.to(wide), share, total, value=-1).to(x.dtype),)
 
 
-def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
-    """Yield rows for the narrow tile, and rows for the wide one."""
-    yield (torch.ones(3, 7, dtype=dtype),), {"axis": 0}
-    yield (torch.ones(64, 1024, dtype=dtype),), {"axis": -1}
-
-
+EXAMPLES = along_axis
 op = Op(
     "log_softmax", check, value, vjp, aten_value, aten_vjp, inputs=("x",), attributes={"axis": -1}
 )

@@ -7,14 +7,14 @@ and that sum, from which the VJP recomputes the result before it was rounded to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from fast import _checks, _rows
 from fast._device import tl, triton
-from fast._examples import Example
+from fast._examples import along_axis
 from fast._op import Gradients, Op, Saved
 
 _SIZES = ["rows", "n", "inner"]
@@ -109,10 +109,5 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return (share.mul_(cotangent - total).to(x.dtype),)
 
 
-def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
-    """Yield rows for the narrow tile, and rows for the wide one."""
-    yield (torch.ones(3, 7, dtype=dtype),), {"axis": 0}
-    yield (torch.ones(64, 1024, dtype=dtype),), {"axis": -1}
-
-
+EXAMPLES = along_axis
 op = Op("softmax", check, value, vjp, aten_value, aten_vjp, inputs=("x",), attributes={"axis": -1})

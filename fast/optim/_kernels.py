@@ -1,8 +1,13 @@
-"""Device functions that the optimizers' kernels share."""
+"""What the optimizers' kernels share: device functions, and how they are launched."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fast._device import tl, triton
+from fast._launch import launch
+from fast.optim._chunks import CHUNK
+from fast.optim._rule import Flat, Launch
 
 
 @triton.jit
@@ -25,3 +30,14 @@ def renew_steps(steps, next_steps, bump, parameters, clear, BLOCK: tl.constexpr)
         count = tl.load(steps + place, mask=inside, other=0.0)
         more = tl.load(bump + place, mask=inside, other=0.0)
         tl.store(next_steps + place, tl.where(clear, count + more, count), mask=inside)
+
+
+def start(kernel: Any, columns: int, flat: Flat, data: Launch) -> None:
+    """Launch a program per chunk, and one more that counts the steps."""
+    table = data.table
+    launch(
+        kernel, (table.chunks + 1,),
+        flat.params, flat.grads, *flat.states, *table, data.bump, data.steps, data.next_steps,
+        data.hyper, data.flag, table.chunks, data.steps.numel(),
+        COLUMNS=columns, BLOCK=CHUNK, num_warps=4,
+    )  # fmt: skip

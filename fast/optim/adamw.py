@@ -30,10 +30,8 @@ import torch
 from torch import Tensor
 
 from fast._device import tl, triton
-from fast._launch import launch
-from fast.optim._chunks import CHUNK
 from fast.optim._functional import Functional
-from fast.optim._kernels import power, renew_steps
+from fast.optim._kernels import power, renew_steps, start
 from fast.optim._rule import Batch, Flat, Launch, Rule, finite_and_not_negative, need
 
 
@@ -104,13 +102,7 @@ def _adamw_kernel(
 
 def update(flat: Flat, data: Launch) -> None:
     """Start the one launch that updates every chunk and counts the steps."""
-    table = data.table
-    launch(
-        _adamw_kernel, (table.chunks + 1,),
-        flat.params, flat.grads, *flat.states, *table, data.bump, data.steps, data.next_steps,
-        data.hyper, data.flag, table.chunks, data.steps.numel(),
-        COLUMNS=len(Hyper._fields), BLOCK=CHUNK, num_warps=4,
-    )  # fmt: skip
+    start(_adamw_kernel, len(Hyper._fields), flat, data)
 
 
 def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
