@@ -14,6 +14,7 @@ from fast.errors import Rejected, SessionError
 from fast.naturals import NatRef
 from fast.ops import OPS
 from fast.ref import Ref
+from fast.tape import WRITERS
 
 if TYPE_CHECKING:
     from fast.session import Session
@@ -53,6 +54,8 @@ def bind(name: str, options: Options, known: dict[str, Bound]) -> Bound:
         vjp = None
     if options.precision == "tf32":
         value = _allowing_tf32(value)
+    if op.aten_writes and options.provider == "aten":
+        WRITERS.add(op.aten_vjp)
     known[name] = Bound(_check_of(op), value, vjp, name in PLAIN, op)
     return known[name]
 

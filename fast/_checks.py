@@ -69,7 +69,7 @@ _FEW = 256
 
 def _within(given: Tensor, extent: int) -> bool:
     if given.numel() <= _FEW:
-        numbers = given.reshape(-1).tolist()
+        numbers = (given if given.dim() == 1 else given.reshape(-1)).tolist()
         return bool(min(numbers) >= 0 and max(numbers) < extent)
     low, high = torch.aminmax(given)
     return bool(low >= 0 and high < extent)
@@ -77,9 +77,7 @@ def _within(given: Tensor, extent: int) -> bool:
 
 def indices(label: str, given: Tensor, extent: int, ignored: int | None = None) -> None:
     """Refuse an index outside [0, extent), if the host can see it; kernels flag the others."""
-    if given.device.type != "cpu" or given.numel() == 0:
-        return
-    if _within(given, extent):
+    if not given.is_cpu or given.numel() == 0 or _within(given, extent):
         return
     bad = (given < 0) | (given >= extent)
     if ignored is not None:

@@ -66,17 +66,18 @@ def total(losses: Tensor, labels: Tensor, ignored: int, reduction: str) -> tuple
 
 def check(op: str, x: Tensor, labels: Tensor, ignored: int, reduction: str) -> None:
     """Refuse all but a matrix (C1), a label per row (C2) in range (C3), and a reduction (C4)."""
-    if x.dim() != 2:
-        raise Rejected(f"{op} C1: the first input is a matrix [N, C], got shape {tuple(x.shape)}")
-    if labels.dtype not in _checks.INTEGERS or labels.shape != x.shape[:1]:
+    shape = x.shape
+    if len(shape) != 2:
+        raise Rejected(f"{op} C1: the first input is a matrix [N, C], got shape {tuple(shape)}")
+    if labels.dtype not in _checks.INTEGERS or labels.shape != shape[:1]:
         raise Rejected(
-            f"{op} C2: the labels are integers of shape ({x.shape[0]},), "
+            f"{op} C2: the labels are integers of shape ({shape[0]},), "
             f"got {labels.dtype} of shape {tuple(labels.shape)}"
         )
     if reduction not in REDUCTIONS:
         raise Rejected(f"{op} C4: the reduction is 'mean', 'sum' or 'none', got {reduction!r}")
     _checks.floats(op, x)
-    _checks.indices(f"{op} C3", labels, x.shape[1], ignored)
+    _checks.indices(f"{op} C3", labels, shape[1], ignored)
 
 
 def aten_labels(op: str, labels: Tensor, classes: int, ignored: int) -> Tensor:

@@ -14,7 +14,10 @@ from fast.errors import Rejected
 Saved = tuple[Any, ...]
 Gradients = tuple[Tensor | None, ...]
 Value = Callable[..., tuple[Tensor, Saved]]
-Vjp = Callable[[Saved, Tensor, Sequence[bool]], Gradients]
+Vjp = Callable[..., Gradients]
+"""Takes what was saved, the cotangent and, per parent, whether it is needed."""
+Places = Sequence[Tensor | None]
+"""Per parent, the memory where a leaf's gradient is kept and nothing is yet."""
 
 
 class _Required:
@@ -32,6 +35,7 @@ class Op:
     """One operation: its checks, its kernels' hosts, and their ATen twins.
 
     `value` and `vjp` of either provider trust `check`, which a caller runs first.
+    Where `aten_writes` is set, `aten_vjp` takes `places` as well, and returns what it wrote there.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Op:
     aten_vjp: Vjp
     inputs: tuple[str, ...]
     index_inputs: tuple[int, ...] = ()
+    aten_writes: bool = False
     attributes: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
     def hosts(self, provider: str) -> tuple[Value, Vjp]:

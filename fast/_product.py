@@ -132,18 +132,24 @@ def _fills(x: Tensor, y: Tensor) -> bool:
     return not (m % unit or n % unit or k % unit or x.data_ptr() % 16 or y.data_ptr() % 16)
 
 
-def aten_product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None) -> Tensor:
+def aten_product(
+    x: Tensor,
+    y: Tensor,
+    tf32: bool = False,
+    bias: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """Return x @ y, plus a bias per column, by torch's own product with sums in fp32 or wider.
 
     The bias is added last: `addmm` may start its sums from it, which costs as many roundings of a
-    large bias as there are terms.
+    large bias as there are terms. On a CPU, a product in fp32 or fp64 is written to `out`.
     """
     if x.is_cuda:
         z = _cuda_product(x, y, tf32)
     elif x.dtype is torch.bfloat16:
         z = torch.mm(x.float(), y.float())
     else:
-        z = torch.mm(x, y)
+        z = torch.mm(x, y, out=out)
     if bias is not None:
         z += bias
     return z if z.dtype is x.dtype else z.to(x.dtype)

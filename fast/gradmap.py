@@ -122,16 +122,30 @@ class GradMap(_Gradients):
         owner = self._leaves[leaf]
         if type(owner) is Param:
             slot, touched = owner.slot, self.touched
+            view = self.arena.views[slot]
             if touched[slot]:
-                self.arena.views[slot].add_(cotangent)
+                view.add_(cotangent)
             else:
-                self.arena.views[slot].copy_(cotangent)
+                if cotangent is not view:
+                    view.copy_(cotangent)
                 touched[slot] = 1
         elif leaf in self._loose:
             self._loose[leaf].tensor.add_(cotangent)
         else:
             copy = cotangent.clone(memory_format=torch.contiguous_format)
             self._loose[leaf] = Buffer(copy, "the gradient map")
+
+    def places(self, parents: tuple[int, ...], dtype: torch.dtype) -> list[Tensor | None]:
+        """Return the memory of those parents that are parameters' leaves not yet reached."""
+        found: list[Tensor | None] = [None] * len(parents)
+        if self.arena.flat.dtype is dtype:
+            for position, leaf in enumerate(parents):
+                owner = self._leaves.get(leaf)
+                # A leaf that is twice a parent of one op adds its second contribution to its first.
+                twice = leaf in parents[:position]
+                if type(owner) is Param and not self.touched[owner.slot] and not twice:
+                    found[position] = self.arena.views[owner.slot]
+        return found
 
     def move_to(self, tape: Tape) -> None:
         """Let another tape add to the parameters' gradients; those of inputs are dropped."""

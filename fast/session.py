@@ -239,9 +239,10 @@ class Session(Naturals, Updates, Ops[Ref]):
             held, found, wanted = [], [], []
             for position, x in enumerate(inputs):
                 if type(x) is Ref and x.tape is tape:
-                    held.append(values[x.id])
-                    found.append(x.id)
-                    wanted.append(rules[x.id] is not None)
+                    i = x.id
+                    held.append(values[i])
+                    found.append(i)
+                    wanted.append(rules[i] is not None)
                 else:
                     held.append(self._indices(bound, position, x))
                     found.append(NO_PARENT)
@@ -252,11 +253,6 @@ class Session(Naturals, Updates, Ops[Ref]):
             if check is not None:
                 check(*tensors, **attributes)
             result, saved = value(*tensors, **attributes)
-        elif count == 2:
-            first, second = tensors
-            if check is not None:
-                check(first, second)
-            result, saved = value(first, second)
         else:
             if check is not None:
                 check(*tensors)

@@ -5,7 +5,8 @@ and a node that no trainable leaf feeds has no rule, so that nothing is saved fo
 
 A backward pass walks the ids downwards and keeps one cotangent per reached node, at most:
 * the first contribution to a leaf is copied into the leaf's own gradient, and later ones are added
-  there, so a rule may hand back the cotangent itself, or a view of it;
+  there, so a rule may hand back the cotangent itself, or a view of it; a rule that is one of the
+  `WRITERS` is told where that is, and may write its contribution there itself;
 * the first contribution to another node is borrowed, never written; the second makes a fresh sum,
   which later ones are added to;
 * a node's cotangent is dropped as soon as its rule has run; an unreached node's rule never runs.
@@ -34,6 +35,13 @@ NEEDED_OF_TWO = (((), (False, True)), ((True, False), (True, True)))
 """What a rule with one or two parents is told of them; nothing where none is needed."""
 
 
+WRITERS: set[Any] = set()
+"""The VJPs that can write a leaf's first contribution where the leaf's gradient is kept.
+
+They take, beside the others, what `Sink.places` returned, and return what they wrote there.
+"""
+
+
 class Input(NamedTuple):
     """What is known of a trainable leaf that is no parameter."""
 
@@ -50,7 +58,10 @@ class Sink(Protocol):
     """What takes the cotangents of trainable leaves."""
 
     def accumulate(self, leaf: int, cotangent: Tensor) -> None:
-        """Copy a leaf's first contribution, or add a later one."""
+        """Copy a leaf's first contribution, or add a later one; see `places`."""
+
+    def places(self, parents: tuple[int, ...], dtype: torch.dtype) -> Sequence[Tensor | None]:
+        """Offer, per parent, memory for a first contribution; `accumulate` is handed it back."""
 
 
 class Tape:
@@ -227,7 +238,11 @@ def _sweep(tape: Tape, out: int, seed: Tensor, sink: Sink | None) -> list[Tensor
             if rule is None or rule is LEAF:
                 continue
             vjp, saved, parents, needs = rule
-            contributions = vjp(saved, cotangent, needs)
+            if vjp in WRITERS and sink is not None:
+                places = sink.places(parents, cotangent.dtype)
+                contributions = vjp(saved, cotangent, needs, places)
+            else:
+                contributions = vjp(saved, cotangent, needs)
             for parent, contribution in zip(parents, contributions, strict=True):
                 if contribution is None:
                     continue

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from fast import _checks
 from fast._examples import Example
-from fast._op import Gradients, Op, Saved
+from fast._op import Gradients, Op, Places, Saved
 from fast._product import TF32, aten_product, product
 from fast._reduce import SUM, reduce
 from fast.errors import Rejected
@@ -22,18 +23,19 @@ from fast.errors import Rejected
 
 def check(x: Tensor, w: Tensor, b: Tensor) -> None:
     """Refuse anything but x [..., in], w [out, in] and b [out]."""
-    if w.dim() != 2 or b.dim() != 1 or x.dim() < 1:
+    rows, matrix, bias = x.shape, w.shape, b.shape
+    if len(matrix) != 2 or len(bias) != 1 or not rows:
         raise Rejected(
             "linear C1: takes x [..., in], w [out, in] and b [out], got shapes "
-            f"{tuple(x.shape)}, {tuple(w.shape)} and {tuple(b.shape)}"
+            f"{tuple(rows)}, {tuple(matrix)} and {tuple(bias)}"
         )
-    if x.shape[-1] != w.shape[1]:
+    if rows[-1] != matrix[1]:
         raise Rejected(
-            f"linear C2: the last extent of x, {x.shape[-1]}, is the second of w, {w.shape[1]}"
+            f"linear C2: the last extent of x, {rows[-1]}, is the second of w, {matrix[1]}"
         )
-    if b.shape[0] != w.shape[0]:
+    if bias[0] != matrix[0]:
         raise Rejected(
-            f"linear C3: b has one element per row of w, got {b.shape[0]} for {w.shape[0]} rows"
+            f"linear C3: b has one element per row of w, got {bias[0]} for {matrix[0]} rows"
         )
     _checks.floats("linear", x, w, b)
 
@@ -59,12 +61,18 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 def aten_value(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Saved]:
     """Multiply by w transposed and add the bias to every row."""
     tf32 = TF32.get()
+    if x.is_cpu and x.dim() == 2 and x.dtype is not torch.bfloat16:
+        z = functional.linear(x, w)
+        z += b
+        return z, (x, w, tf32)
     z = aten_product(_matrix(x), w.t(), tf32, bias=b)
     return z if x.dim() == 2 else z.view(*x.shape[:-1], w.shape[0]), (x, w, tf32)
 
 
-def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
-    """Return g @ w, g^T @ x, and the sum of the rows of g."""
+def aten_vjp(
+    saved: Saved, cotangent: Tensor, needs: Sequence[bool], places: Places = (None, None, None)
+) -> Gradients:
+    """Return g @ w, g^T @ x, and the sum of the rows of g, the last two where a place is given."""
     x, w, tf32 = saved
     g = _matrix(cotangent)
     dx = dw = db = None
@@ -72,9 +80,12 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
         dx = aten_product(g, w, tf32)
         dx = dx if x.dim() == 2 else dx.view(x.shape)
     if needs[1]:
-        dw = aten_product(g.t(), _matrix(x), tf32)
+        dw = aten_product(g.t(), _matrix(x), tf32, out=places[1])
     if needs[2]:
-        db = g.sum(0, dtype=torch.float32).to(g.dtype) if g.dtype is torch.bfloat16 else g.sum(0)
+        if g.dtype is torch.bfloat16:
+            db = g.sum(0, dtype=torch.float32).to(g.dtype)
+        else:
+            db = torch.sum(g, 0, out=places[2])
     return dx, dw, db
 
 
@@ -97,4 +108,4 @@ def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
         yield (square, square, torch.ones(size, dtype=dtype)), {}
 
 
-op = Op("linear", check, value, vjp, aten_value, aten_vjp, inputs=("x", "w", "b"))
+op = Op("linear", check, value, vjp, aten_value, aten_vjp, inputs=("x", "w", "b"), aten_writes=True)

@@ -61,6 +61,8 @@ class FlatOptimizer:
         self._given: dict[str, Any] | None = None
         self._checked_hyper: tuple[Any, ...] = ()
         self._hypers: tuple[Any, ...] = ()
+        self._planned_hypers: tuple[Any, ...] | None = None
+        self._stateful: tuple[bool, ...] = ()
         self._hyper_table = self._steps
 
     def read(self, given: dict[str, Any]) -> tuple[Any, ...]:
@@ -80,12 +82,15 @@ class FlatOptimizer:
     ) -> None:
         """Update the active slots; `groups` gives each slot's index in `hypers`, 0 if absent."""
         self._fit()
-        stateful = tuple([self.rule.stateful(hyper) for hyper in hypers])
-        if self._states is None and True in stateful:
-            self._states = tuple(self._new_arena() for _ in self.rule.states)
-        key = (active, groups, stateful)
+        if hypers is not self._planned_hypers:
+            # `read` hands the same object out as long as a training loop changes nothing.
+            self._stateful = tuple([self.rule.stateful(hyper) for hyper in hypers])
+            self._planned_hypers = hypers
+        key = (active, groups, self._stateful)
         if key != self._key:
-            self._replan(active, groups or (0,) * len(active), stateful)
+            if self._states is None and True in self._stateful:
+                self._states = tuple(self._new_arena() for _ in self.rule.states)
+            self._replan(active, groups or (0,) * len(active), self._stateful)
             self._key = key
         if self.provider == "triton":
             self._launch(gradients, hypers)

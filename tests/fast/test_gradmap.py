@@ -193,3 +193,22 @@ def test_an_error_in_a_pass_returns_its_memory(monkeypatch: pytest.MonkeyPatch) 
     after = counters.snapshot()
     assert (after.live_bytes, after.live_buffers) == (before.live_bytes, before.live_buffers)
     assert len(s._pool) == 1
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_a_rule_that_writes_gradients_in_place_agrees_with_dense_gradients(turns: int) -> None:
+    """Linear's VJP writes to the arena: once for a matrix that is also its input, then to add."""
+    s = session()
+    w, b = s.param([[1.0, 2.0], [3.0, 4.0]]), s.param([5.0, 6.0])
+    with s.backward(s.sum(s.linear(s.use(w), s.input([[7.0, 7.0]] * 2), s.use(b)))):
+        pass  # What it leaves in the arena must not be taken for a contribution.
+    s.reset_tape()
+    x, bias = s.use(w), s.use(b)
+    out = x
+    for _ in range(turns):
+        out = s.linear(out, x, bias)
+    loss = s.sum(s.mul(out, s.input([[1.0, 2.0], [3.0, 5.0]])))
+    sparse, dense = s.backward(loss), s.backward_dense(loss)
+    for leaf in (x, bias):
+        assert sparse.reached(leaf)
+        assert s.grad(sparse, leaf).equal(s.grad(dense, leaf))
