@@ -23,9 +23,9 @@ from equivalence.worlds.arithmetic import Arithmetic
 from spec.op import AnyTensor
 from spec.optim import adamw, sgd
 from spec.protocol import Ops
-from spec.session import Param as SpecParam
 from spec.session import Ref as SpecRef
 from spec.session import Session as SpecSession
+from spec.updates import Param as SpecParam
 
 if TYPE_CHECKING:
     from fast.gradmap import GradMap

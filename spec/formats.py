@@ -1,4 +1,4 @@
-"""Chapter 12. Formats: which numbers a machine can hold, and how a number is rounded to one.
+"""Chapter 13. Formats: which numbers a machine can hold, and how a number is rounded to one.
 
 >>> BINARY32.round(Fraction(1, 3)), BF16.unit_roundoff
 (Fraction(11184811, 33554432), Fraction(1, 256))

@@ -1,4 +1,4 @@
-"""Chapter 19. The session: programs, parameters and steps on one tape.
+"""Chapter 21. The session: programs, parameters and steps on one tape.
 
 A program takes its operations from the session it runs in, so that one text serves every
 interpreter::
@@ -7,7 +7,7 @@ interpreter::
         return ops.cross_entropy(ops.linear(x, w, b), labels)
 
 Here the interpreter is the eager tape: every call computes at once and appends a node.
-`Param` holds what outlives the tape; `use` puts its current value on the tape as a leaf.
+A parameter outlives the tape; `use` puts its current value on the tape as a leaf.
 
 >>> from spec.tensor import tensor
 >>> s = Session()
@@ -21,45 +21,16 @@ Tensor([0.5, -1.0])
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 from spec.naturals import Naturals
-from spec.op import AnyTensor, plus, refuse, zeros_like
+from spec.op import AnyTensor, refuse, zeros_like
 from spec.ops import OPS
-from spec.optim import adamw, sgd
 from spec.protocol import Ops
 from spec.shape import Shape, broadcast
 from spec.tape import Dense, Observer, Tape
 from spec.tensor import is_tensor
-
-Gradients = Mapping[int, AnyTensor] | Sequence[AnyTensor]
-"""Sparse, by leaf id, as `backward` gives them; or dense, one per node."""
-
-
-class Param:
-    """A tensor that outlives the tape; optimizers update it unless requires_grad is False."""
-
-    def __init__(self, value: AnyTensor, name: str | None, requires_grad: bool) -> None:
-        """Hold a first value."""
-        self.name = name
-        self.requires_grad = requires_grad
-        self.version = 0
-        self._value = value
-
-    @property
-    def value(self) -> AnyTensor:
-        """The current value."""
-        return self._value
-
-    def set(self, value: AnyTensor) -> None:
-        """Overwrite the value by one of the same shape."""
-        if value.shape != self._value.shape:
-            rule = f"a value of {self.name or 'the parameter'} has the shape {self._value.shape}"
-            raise refuse("param", rule, value.shape)
-        self._value = value
-        self.version += 1
+from spec.updates import Gradients, Param, Updates, look_up
 
 
 class Ref:
@@ -117,19 +88,19 @@ def _aligned(x: Ref, y: object) -> tuple[Ref, Ref]:
     return first, second
 
 
-class Session(Naturals, Ops[Ref]):
+class Session(Naturals, Updates, Ops[Ref]):
     """An eager session: a tape, the parameters in use on it, and integers that take no gradient."""
 
     def __init__(self, observer: Observer | None = None) -> None:
         """Start with an empty tape; the observer sees the events of backward passes."""
+        Updates.__init__(self)
         self._observer = observer
-        self._states: dict[Param, Any] = {}
         self.reset_tape()
 
     def reset_tape(self) -> None:
         """Forget every node and integer; parameters and optimizer states remain."""
         self.tape = Tape(self._observer)
-        self.params_by_leaf: dict[int, Param] = {}
+        self.params_by_leaf = {}
         self.forget_nats()
 
     def param(self, value: AnyTensor, name: str | None = None, requires_grad: bool = True) -> Param:
@@ -188,56 +159,5 @@ class Session(Naturals, Ops[Ref]):
     def grad(self, grads: Gradients, ref: Ref) -> AnyTensor:
         """Look up the gradient of a ref; a leaf that the loss did not reach has gradient zero."""
         value = self.value(ref)
-        found = _lookup(grads, ref.id)
-        if found is None:
-            return zeros_like(value)
-        if found.shape != value.shape:
-            rule = f"the gradient of node {ref.id} has its shape {value.shape}"
-            raise refuse("grad", rule, found.shape)
-        return found
-
-    def sgd_step(self, lr: float, grads: Gradients, **hyper: Any) -> None:
-        """Update every parameter in use by stochastic gradient descent; see spec.optim.sgd."""
-        self._step(grads, sgd, sgd.Sgd(lr, **hyper))
-
-    def adamw_step(self, lr: float = 1e-3, *, grads: Gradients, **hyper: Any) -> None:
-        """Update every parameter in use by AdamW; see spec.optim.adamw."""
-        self._step(grads, adamw, adamw.AdamW(lr, **hyper))
-
-    def state(self, param: Param) -> Any:
-        """Return the optimizer state of a parameter, None before its first step."""
-        return self._states.get(param)
-
-    def load_state(self, param: Param, state: Any) -> None:
-        """Replace the optimizer state of a parameter by what `state` returned."""
-        self._states[param] = state
-
-    def _step(self, grads: Gradients, page: ModuleType, hyper: Any) -> None:
-        """Update all parameters in use by an optimizer's page, or none if one is refused."""
-        done: list[tuple[Param, AnyTensor, Any]] = []
-        for param, gradient in self._totals(grads).items():
-            state = self._states.get(param) or page.init(param.value)
-            if not isinstance(state, page.State):
-                rule = "a parameter keeps to one optimizer; its state is of another"
-                raise refuse(page.__name__.rpartition(".")[2], rule, type(state).__module__)
-            done.append((param, *page.update(param.value, gradient, state, hyper)))
-        for param, value, state in done:
-            param.set(value)
-            self._states[param] = state
-
-    def _totals(self, grads: Gradients) -> dict[Param, AnyTensor]:
-        """Add up each trainable parameter's gradients over its leaves; leave out the unreached."""
-        totals: dict[Param, AnyTensor] = {}
-        for leaf, param in self.params_by_leaf.items():
-            if param.requires_grad and _lookup(grads, leaf) is not None:
-                gradient = self.grad(grads, Ref(self, leaf))
-                totals[param] = plus(totals.get(param), gradient) or gradient
-        return totals
-
-
-def _lookup(grads: Gradients, id: int) -> AnyTensor | None:
-    if isinstance(grads, Mapping):
-        return grads.get(id)
-    if not 0 <= id < len(grads):
-        raise refuse("grad", f"ids lie in [0, {len(grads)})", id)
-    return None if isinstance(grads, Dense) and id not in grads.reached else grads[id]
+        found = look_up(grads, ref.id, value.shape)
+        return zeros_like(value) if found is None else found

@@ -1,4 +1,4 @@
-"""Chapter 21. Showing: a tape as text, as a ledger, and as a drawing.
+"""Chapter 24. Showing: a tape as text, as a ledger, and as a drawing.
 
 Everything here is a pure function from a tape to a string.
 

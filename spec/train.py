@@ -1,4 +1,4 @@
-"""Chapter 20. Training: parameters as a list, a loss as a function, a step as a method.
+"""Chapter 23. Training: parameters as a list, a loss as a function, a step as a method.
 
 >>> from spec.tensor import tensor
 >>> def loss(ops, w, x):
@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 from spec.op import AnyTensor, Rejected, refuse
 from spec.scalar import lift
-from spec.session import Param, Ref, Session
+from spec.session import Ref, Session
 from spec.tensor import Tensor
+from spec.updates import Param
 
 B = TypeVar("B")
 Loss = Callable[..., Ref]

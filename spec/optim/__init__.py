@@ -1,1 +1,1 @@
-"""Chapter 16. The optimizers, one page each: pure functions of parameter, gradient and state."""
+"""Chapter 18. The optimizers, one page each: pure functions of parameter, gradient and state."""

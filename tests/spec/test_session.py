@@ -11,8 +11,9 @@ import pytest
 from spec.op import AnyTensor, Rejected
 from spec.ops import OPS
 from spec.optim import adamw, sgd
-from spec.session import Param, Ref, Session
+from spec.session import Ref, Session
 from spec.tensor import tensor
+from spec.updates import Param
 
 Backward = Callable[[Session, Ref], Any]
 FORMS: dict[str, Backward] = {
