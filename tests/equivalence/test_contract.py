@@ -120,3 +120,10 @@ def test_every_declared_number_names_its_source(family: str) -> None:
 def test_an_unknown_family_is_refused() -> None:
     with pytest.raises(ValueError, match="triton-device"):
         declared("numpy")
+
+
+@pytest.mark.parametrize("family", ["torch-device", "aten-device"])
+def test_a_gradient_from_a_saved_logarithm_is_promised_no_more_on_a_device(family: str) -> None:
+    saved = declared(family)("cross_entropy", "fp32").functions["exp"]
+    assert saved.slope > 0 and not saved.exact_values
+    assert declared(family)("softmax", "fp32").functions["exp"].slope == 0
