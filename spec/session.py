@@ -21,143 +21,92 @@ Tensor([0.5, -1.0])
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
 
 from spec.naturals import Naturals
-from spec.op import AnyTensor, refuse, zeros_like
-from spec.ops import OPS
-from spec.protocol import Ops
-from spec.shape import Shape, broadcast
+from spec.op import AnyTensor, zeros_like
+from spec.ref import Interpreter, T
+from spec.ref import Ref as Ref
 from spec.tape import Dense, Observer, Tape
-from spec.tensor import is_tensor
 from spec.updates import Gradients, Param, Updates, look_up
 
 
-class Ref:
-    """A handle on a node of a session's tape, with the operators of a tensor."""
+class Sessions(Naturals, Updates, Interpreter[T]):
+    """What sessions of every kind share: a record, parameters in use on it, and integers."""
 
-    __slots__ = ("id", "session", "tape")
-
-    def __init__(self, session: Session, id: int) -> None:
-        """Point at a node of the session's present tape."""
-        self.session = session
-        self.tape = session.tape
-        self.id = id
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the node's value."""
-        return tuple(self.tape.value(self.id).shape)
-
-    def __add__(self, other: Ref) -> Ref:
-        """Add, broadcasting as NumPy would."""
-        return self.session.add(*_aligned(self, other))
-
-    def __sub__(self, other: Ref) -> Ref:
-        """Subtract, broadcasting as NumPy would."""
-        return self.session.sub(*_aligned(self, other))
-
-    def __mul__(self, other: Ref) -> Ref:
-        """Multiply entry by entry, broadcasting as NumPy would."""
-        return self.session.mul(*_aligned(self, other))
-
-    def __truediv__(self, other: Ref) -> Ref:
-        """Divide entry by entry, broadcasting as NumPy would."""
-        return self.session.div(*_aligned(self, other))
-
-    def __matmul__(self, other: Ref) -> Ref:
-        """Multiply matrices."""
-        return self.session.matmul(self, other)
-
-    def __neg__(self) -> Ref:
-        """Subtract from zero."""
-        zero = self.session.const(zeros_like(self.session.value(self)))
-        return self.session.sub(zero, self)
-
-
-def _aligned(x: Ref, y: object) -> tuple[Ref, Ref]:
-    """Insert the broadcasts that an operator implies."""
-    y = x.session.own("operator", y)
-    if x.shape == y.shape:
-        return x, y
-    shape = broadcast(x.shape, y.shape)
-    if shape is None:
-        raise refuse("operator", "the shapes broadcast to a common one", f"{x.shape}, {y.shape}")
-    both = (r if r.shape == shape else r.session.broadcast_to(r, shape=shape) for r in (x, y))
-    first, second = both
-    return first, second
-
-
-class Session(Naturals, Updates, Ops[Ref]):
-    """An eager session: a tape, the parameters in use on it, and integers that take no gradient."""
-
-    def __init__(self, observer: Observer | None = None) -> None:
-        """Start with an empty tape; the observer sees the events of backward passes."""
+    def __init__(self) -> None:
+        """Start with an empty record, without integers and without optimizer states."""
         Updates.__init__(self)
-        self._observer = observer
         self.reset_tape()
 
+    @abstractmethod
+    def _fresh(self) -> T:
+        """Make an empty record."""
+
     def reset_tape(self) -> None:
-        """Forget every node and integer; parameters and optimizer states remain."""
-        self.tape = Tape(self._observer)
+        """Forget every entry and integer; parameters, optimizer states and random_counter remain.
+
+        Refs from before are Rejected from then on.
+        """
+        self.tape = self._fresh()
         self.params_by_leaf = {}
         self.forget_nats()
 
     def param(self, value: AnyTensor, name: str | None = None, requires_grad: bool = True) -> Param:
-        """Make a parameter; it is not on the tape until it is used."""
+        """Make a parameter of the value's shape and world; it is not recorded until it is used.
+
+        It belongs to who holds it, outlives the tape, and may be used in other sessions too.
+        """
         return Param(value, name, requires_grad)
 
     def use(self, param: Param) -> Ref:
-        """Put the current value of a parameter on the tape; using it twice makes two leaves."""
+        """Record the current value of a parameter as a leaf; using it twice makes two leaves.
+
+        Both gradients add up in the one update. The leaf keeps its value if the parameter changes.
+        """
         ref = Ref(self, self.tape.leaf(param.value, param.requires_grad, param.name))
         self.params_by_leaf[ref.id] = param
         return ref
 
     def input(self, value: AnyTensor, name: str | None = None, requires_grad: bool = False) -> Ref:
-        """Put an outside tensor on the tape as a leaf."""
+        """Record an outside tensor as a leaf, which takes a gradient if it requires one.
+
+        Its entries are numbers of any one world; updates do not write it.
+        """
         return Ref(self, self.tape.leaf(value, requires_grad, name))
 
-    def const(self, value: AnyTensor) -> Ref:
-        """Put a tensor that takes no gradient on the tape."""
-        return Ref(self, self.tape.const(value))
-
-    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
-        """Apply an op to refs of this session; index inputs may also be tensors of ints."""
-        op = OPS.get(name)
-        if op is None:
-            raise refuse("session", f"an op is one of {', '.join(OPS)}", repr(name))
-        given = [
-            x if k in op.index_inputs and is_tensor(x) else self.own(name, x)
-            for k, x in enumerate(inputs)
-        ]
-        # Checked before integers become nodes: a refused op leaves the tape as it was.
-        op.check(*(self.value(x) if isinstance(x, Ref) else x for x in given), **attributes)
-        ids = [x.id if isinstance(x, Ref) else self.tape.const(x) for x in given]
-        return Ref(self, self.tape.apply(op, *ids, **attributes))
-
-    def own(self, who: str, ref: object) -> Ref:
-        """Return a ref unchanged, or refuse what is none, or none of this session's tape."""
-        rule = "arguments are refs of this session, made since its last reset"
-        if not isinstance(ref, Ref):
-            raise refuse(who, rule, type(ref).__name__)
-        if ref.tape is not self.tape:
-            raise refuse(who, rule, f"node {ref.id} of another tape")
-        return ref
-
-    def value(self, ref: Ref) -> AnyTensor:
-        """Return the value of a node."""
-        return self.tape.value(self.own("value", ref).id)
-
     def backward_dense(self, out: Ref, seed: AnyTensor | None = None) -> Dense:
-        """Return a cotangent for every node, zero where the seed does not reach."""
+        """Return a cotangent for every entry, of its shape, zero where the seed does not reach.
+
+        The seed has the shape of out; a scalar's is 1 unless given. What does not fit is Rejected.
+        """
         return self.tape.backward_dense(self.own("backward", out).id, seed)
 
     def backward(self, loss: Ref, seed: AnyTensor | None = None) -> dict[int, AnyTensor]:
-        """Return the cotangents of the trainable leaves that the loss reaches, by leaf id."""
+        """Return the cotangents of the trainable leaves that the loss reaches, by leaf id.
+
+        Each has its leaf's shape; what is absent is zero, and updates skip it. The seed has the
+        shape of the loss; a scalar's is 1 unless given. What does not fit is Rejected.
+        """
         return self.tape.backward(self.own("backward", loss).id, seed)
 
     def grad(self, grads: Gradients, ref: Ref) -> AnyTensor:
-        """Look up the gradient of a ref; a leaf that the loss did not reach has gradient zero."""
+        """Look up the gradient of a ref, of its shape; what was not reached has gradient zero.
+
+        An id that dense gradients lack, and a gradient of another shape, are Rejected, naming both.
+        """
         value = self.value(ref)
         found = look_up(grads, ref.id, value.shape)
         return zeros_like(value) if found is None else found
+
+
+class Session(Sessions[Tape]):
+    """An eager session: a tape, the parameters in use on it, and integers that take no gradient."""
+
+    def __init__(self, observer: Observer | None = None) -> None:
+        """Start with an empty tape; the observer sees the events of backward passes."""
+        self._observer = observer
+        super().__init__()
+
+    def _fresh(self) -> Tape:
+        return Tape(self._observer)

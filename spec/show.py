@@ -15,33 +15,33 @@ x2: real[] = sum x1 axes=(0,)
 
 from __future__ import annotations
 
-from spec.op import AnyTensor, Type, type_of
+from dataclasses import replace
+
+from spec.graph import assignment
+from spec.op import AnyTensor, Type
 from spec.tape import Accumulate, Event, Node, Pull, Seed, Tape
 
 
 def program(tape: Tape) -> str:
     """Write the tape as one assignment per node, types included."""
-    return "\n".join(_line(id, tape.node(id), kind) for id, kind in enumerate(_types(tape)))
+    nodes = ((id, tape.node(id), kind) for id, kind in enumerate(_types(tape)))
+    return "\n".join(assignment(id, kind, _rule(node), node) for id, node, kind in nodes)
 
 
 def _types(tape: Tape) -> list[Type]:
-    """Return every node's type; a node is an index where an op reads it as one."""
+    """Return every node's type; a node is an index or a mask where an op reads it as one."""
     nodes = [tape.node(id) for id in range(len(tape))]
-    read = {n.parents[k] for n in nodes if n.op is not None for k in n.op.index_inputs}
-    return [type_of(node.value, index=id in read) for id, node in enumerate(nodes)]
+    read = {n.parents[k]: n.op.type_at(k, ()) for n in nodes if n.op for k in n.op.index_inputs}
+    plain = Type(())
+    return [
+        replace(read.get(id, plain), shape=tuple(node.value.shape)) for id, node in enumerate(nodes)
+    ]
 
 
 def _rule(node: Node) -> str:
     if node.op is not None:
         return node.op.name
     return "leaf" if node.requires_grad else "const"
-
-
-def _line(id: int, node: Node, kind: Type) -> str:
-    parents = "".join(f" x{parent}" for parent in node.parents)
-    attributes = "".join(f" {name}={value!r}" for name, value in node.attributes.items())
-    name = f" {node.name}" if node.name else ""
-    return f"x{id}: {kind} = {_rule(node)}{name}{parents}{attributes}"
 
 
 def ledger(tape: Tape, out: int, seed: AnyTensor | None = None) -> str:

@@ -67,6 +67,9 @@ class Accumulate:
     total: AnyTensor
 
 
+Seeds = Mapping[int, AnyTensor | None]
+"""Where backward starts, by id, and with what; None stands for 1, at a scalar."""
+
 Event = Seed | Pull | Accumulate
 Observer = Callable[[Event], None]
 
@@ -107,33 +110,43 @@ class Tape:
         return self._append(Node(value, None, (), {}, requires_grad, name))
 
     def param(self, value: AnyTensor, name: str | None = None) -> int:
-        """Append a trainable leaf."""
+        """Append a trainable leaf of any shape, and return its id."""
         return self.leaf(value, True, name)
 
     def const(self, value: AnyTensor, name: str | None = None) -> int:
-        """Append a leaf that takes no gradient: data, labels, masks, frozen tensors."""
+        """Append a leaf that takes no gradient, and return its id.
+
+        That is data, labels, masks, frozen tensors; backward has no entry for it, dense has zero.
+        """
         return self.leaf(value, False, name)
 
-    def apply(self, op: Op, *parents: int, **attributes: Any) -> int:
-        """Append an op applied to earlier nodes; nothing is appended if it is refused."""
-        nodes = [self.node(id) for id in parents]
-        value = op(*(node.value for node in nodes), **attributes)
-        fed = any(n.requires_grad for k, n in enumerate(nodes) if k not in op.index_inputs)
-        wants = fed and not op.stops_gradients
-        return self._append(Node(value, op, parents, attributes, wants, None))
+    def apply(self, op: Op, *parents: int | AnyTensor, **attributes: Any) -> int:
+        """Append an op applied to earlier nodes; nothing is appended if it is refused.
+
+        A tensor in the place of a parent, such as labels, becomes a constant in front of the op.
+        """
+        values = [self.value(p) if isinstance(p, int) else p for p in parents]
+        value = op(*values, **attributes)
+        ids = tuple(p if isinstance(p, int) else self.const(p) for p in parents)
+        wants = op.wants_cotangent(*(self._nodes[id].requires_grad for id in ids))
+        return self._append(Node(value, op, ids, attributes, wants, None))
 
     def backward_dense(self, out: int, seed: AnyTensor | None = None) -> Dense:
         """Return a cotangent for every node, zero where the seed does not reach.
 
         The seed must have the shape of the node out; a scalar's seed is 1 unless given.
         """
-        found = self._sweep(out, seed)
+        return self.backward_from({out: seed})
+
+    def backward_from(self, seeds: Seeds) -> Dense:
+        """Return a cotangent for every node, starting at several nodes at once."""
+        found = self._sweep(seeds)
         every = (found.get(id) or zeros_like(node.value) for id, node in enumerate(self._nodes))
         return Dense(every, found)
 
     def backward(self, out: int, seed: AnyTensor | None = None) -> dict[int, AnyTensor]:
         """Return the cotangents of the trainable leaves that the seed reaches, by leaf id."""
-        found = self._sweep(out, seed)
+        found = self._sweep({out: seed})
         return {
             id: cotangent
             for id, cotangent in sorted(found.items())
@@ -144,11 +157,13 @@ class Tape:
         self._nodes.append(node)
         return len(self._nodes) - 1
 
-    def _sweep(self, out: int, seed: AnyTensor | None) -> dict[int, AnyTensor]:
-        """Hand cotangents from the node out towards the leaves; the heart of the chapter."""
-        found = {out: self._seed(out, seed)}
-        self._tell(Seed(out, found[out]))
-        for id in range(out, -1, -1):
+    def _sweep(self, seeds: Seeds) -> dict[int, AnyTensor]:
+        """Hand cotangents from the seeded nodes towards the leaves; the heart of the chapter."""
+        found: dict[int, AnyTensor] = {}
+        for id, seed in seeds.items():
+            found[id] = first_cotangent("tape", id, self.value(id), seed)
+            self._tell(Seed(id, found[id]))
+        for id in range(max(found, default=-1), -1, -1):
             node = self._nodes[id]
             if id not in found or node.op is None or not node.requires_grad:
                 continue
@@ -167,18 +182,18 @@ class Tape:
         found[parent] = total
         self._tell(Accumulate(id, parent, contribution, total))
 
-    def _seed(self, out: int, seed: AnyTensor | None) -> AnyTensor:
-        value = self.node(out).value
-        if seed is None:
-            if value.shape != ():
-                rule = "without a seed, backward starts at a scalar"
-                raise refuse("tape", rule, f"node {out} of shape {value.shape}")
-            return value.map(lambda x: zero_like(x) + 1)
-        if seed.shape != value.shape:
-            rule = f"the seed has the shape {value.shape} of node {out}"
-            raise refuse("tape", rule, seed.shape)
-        return seed
-
     def _tell(self, event: Event) -> None:
         if self._observer is not None:
             self._observer(event)
+
+
+def first_cotangent(who: str, id: int, value: AnyTensor, seed: AnyTensor | None) -> AnyTensor:
+    """Return the seed of a node, which must have its shape; a scalar's is 1 unless given."""
+    if seed is None:
+        if value.shape != ():
+            rule = "without a seed, backward starts at a scalar"
+            raise refuse(who, rule, f"node {id} of shape {value.shape}")
+        return value.map(lambda x: zero_like(x) + 1)
+    if seed.shape != value.shape:
+        raise refuse(who, f"the seed has the shape {value.shape} of node {id}", seed.shape)
+    return seed

@@ -1,6 +1,7 @@
-"""What all tests share: two Hypothesis profiles.
+"""What all tests share: three Hypothesis profiles.
 
 `ci`, the default, draws the same examples every time, so that a red run is red again.
+`pytest --hypothesis-profile thorough` draws many more of the same in tests that state no number.
 `pytest --hypothesis-profile hunt` draws new ones and remembers what failed.
 """
 
@@ -16,5 +17,6 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("thorough", parent=settings.get_profile("ci"), max_examples=5000)
 settings.register_profile("hunt", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("ci")

@@ -16,57 +16,12 @@ from spec import scalar
 from spec.dual import Dual
 from spec.op import AnyTensor, plus
 from spec.ops import OPS
+from spec.ref import Interpreter, Ref
 from spec.tape import Tape
 from spec.tensor import Tensor, tensor, zip_map
 from tests.spec.laws import inner, parts
-from tests.spec.strategies import NUMBERS, calls, filled, like
-
-SQUARE = (2, 2)
-"""The shape of every node of a random program, so that any op fits any parents."""
-
-Apply = Callable[..., Any]
-"""apply(name, *parents, **attributes): append to a tape, or compute at once."""
-
-STEPS: dict[str, Callable[[Apply, Any, Any], Any]] = {
-    "add": lambda apply, x, y: apply("add", x, y),
-    "sub": lambda apply, x, y: apply("sub", x, y),
-    "mul": lambda apply, x, y: apply("mul", x, y),
-    "div": lambda apply, x, y: apply("div", x, apply("exp", y)),
-    "matmul": lambda apply, x, y: apply("matmul", x, y),
-    "square": lambda apply, x, _: apply("square", x),
-    "sqrt": lambda apply, x, _: apply("sqrt", apply("exp", x)),
-    "log": lambda apply, x, _: apply("log", apply("exp", x)),
-    "tanh": lambda apply, x, _: apply("tanh", x),
-    "relu": lambda apply, x, _: apply("relu", x),
-    "permute": lambda apply, x, _: apply("permute", x, axes=(1, 0)),
-    "sum": lambda apply, x, _: _spread(apply, apply("sum", x, axes=(0,))),
-    "max": lambda apply, x, _: _spread(apply, apply("max", x, axes=(-1,), keepdims=True)),
-    "take": lambda apply, x, _: apply("take", x, tensor([1, 1]), axis=1),
-    "softmax": lambda apply, x, _: apply("softmax", x, axis=0),
-    "log_softmax": lambda apply, x, _: apply("log_softmax", x),
-    "linear": lambda apply, x, y: apply("linear", x, y, apply("sum", x, axes=(1,))),
-    "layer_norm": lambda apply, x, y: _normalized(apply, x, y),
-    "cross_entropy": lambda apply, x, _: _spread(apply, apply("cross_entropy", x, tensor([1, 0]))),
-}
-
-
-def _spread(apply: Apply, x: Any) -> Any:
-    return apply("broadcast_to", x, shape=SQUARE)
-
-
-def _normalized(apply: Apply, x: Any, y: Any) -> Any:
-    gamma = apply("reshape", apply("take", y, tensor([0]), axis=0), shape=(2,))
-    return apply("layer_norm", x, gamma, apply("sum", y, axes=(0,)), eps=1)
-
-
-Step = tuple[str, int, int]
-"""A name in `STEPS`, and how far back (modulo what is there) its two parents lie."""
-
-PROGRAMS = st.lists(
-    st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 3), st.integers(0, 3)),
-    min_size=1,
-    max_size=5,
-)
+from tests.spec.programs import PROGRAMS, SQUARE, SQUARES, AtOnce, Step, run
+from tests.spec.strategies import calls, like
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -74,34 +29,6 @@ def exact_world() -> Iterator[None]:
     """Let exp, log, tanh and roots be opaque while this module runs."""
     with opaque():
         yield
-
-
-def run(program: Sequence[Step], apply: Apply, leaves: Sequence[Any]) -> Any:
-    """Run a program over any interpreter and return its last node."""
-    nodes = list(leaves)
-    for name, first, second in program:
-        x, y = nodes[-1 - first % len(nodes)], nodes[-1 - second % len(nodes)]
-        nodes.append(STEPS[name](apply, x, y))
-    return nodes[-1]
-
-
-def on_tape(tape: Tape) -> Apply:
-    """Apply ops to ids of a tape; index inputs are tensors."""
-
-    def apply(name: str, *parents: Any, **attributes: Any) -> int:
-        ids = [p if isinstance(p, int) else tape.const(p) for p in parents]
-        return tape.apply(OPS[name], *ids, **attributes)
-
-    return apply
-
-
-def at_once(name: str, *inputs: AnyTensor, **attributes: Any) -> AnyTensor:
-    """Apply an op to tensors."""
-    result: AnyTensor = OPS[name].value(*inputs, **attributes)
-    return result
-
-
-SQUARES = filled(SQUARE, NUMBERS)
 
 
 def composes(
@@ -112,11 +39,13 @@ def composes(
     seed: AnyTensor,
 ) -> bool:
     """Whether the tape pulls the seed back to the transpose of what duals push forward."""
+    ops = Interpreter(tape)
+    ops.like = Fraction(0)
     ids = [tape.leaf(x) for x in leaves]
-    out = run(program, on_tape(tape), ids)
+    out = run(program, ops, [Ref(ops, id) for id in ids]).id
     gradients = tape.backward_dense(out, seed)
     duals = [zip_map(Dual, x, t) for x, t in zip(leaves, directions, strict=True)]
-    value, tangent = parts(run(program, at_once, duals))
+    value, tangent = parts(run(program, AtOnce(), duals))
     assert tape.value(out) == value
     pulled = sum(inner(gradients[id], t) for id, t in zip(ids, directions, strict=True))
     return bool(pulled == inner(seed, tangent))

@@ -1,0 +1,250 @@
+"""Chapter 17. Derivatives of programs.
+
+A program ``f(ops, *refs)`` returns a ref. Here are its derivatives, as functions of tensors.
+
+Reverse mode runs the program on a tape and pulls cotangents back. Forward mode runs it on dual
+numbers. Second derivatives are forward over reverse: the tape itself runs on dual numbers, so that
+each VJP rule is differentiated by its arithmetic and nothing is traced twice.
+All of it happens in whichever world the given tensors are.
+A Jacobian has the shape of the value, followed by that of the input.
+A random op counts its calls from 0 in every pass, so that all passes over a program draw alike.
+
+>>> from spec.tensor import tensor
+>>> def f(ops, x):  # the sum of x^3
+...     return ops.sum(ops.mul(x, ops.square(x)))
+>>> x, t = tensor([1.0, 2.0]), tensor([1.0, 10.0])
+>>> value_and_grad(f)(x), jvp(f, [x], [t])
+((Tensor(9.0), Tensor([3.0, 12.0])), (Tensor(9.0), Tensor(123.0)))
+>>> hvp(f, [x], [t]), hessian(f)(x)
+((Tensor([6.0, 120.0]),), Tensor([[6.0, 0.0], [0.0, 12.0]]))
+>>> jacfwd(grad(f))(x) == hessian(f)(x)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from spec.dual import Dual
+from spec.op import AnyTensor, holds, refuse
+from spec.ref import Interpreter, Ref
+from spec.scalar import CONSTANTS, zero_like
+from spec.tape import Tape
+from spec.tensor import Tensor, zip_map
+
+Program = Callable[..., Ref]
+"""f(ops, *refs), which asks ops for its operations and returns a ref."""
+
+Tensors = Sequence[AnyTensor]
+Tangents = Sequence[AnyTensor | None]
+Result = Any
+"""A tensor, or a tuple of results."""
+
+Argnums = int | tuple[int, ...]
+"""Which inputs to differentiate by: one, for one result, or several, for a tuple of results."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of tensors made from a program; forward mode takes it as it takes programs."""
+
+    run: Callable[[Tensors, int], Tensors]
+    """What it computes of tensors, on which forward mode has put so many levels of duals."""
+    pack: Callable[[Sequence[Result]], Result]
+    """How that is handed out, in the form that a caller expects."""
+
+    def __call__(self, *tensors: AnyTensor) -> Result:
+        """Compute the result."""
+        return self.pack(self.run(tensors, 0))
+
+
+def value_and_grad(f: Program, argnums: Argnums = 0) -> Function:
+    """Return the function that computes a scalar program's value and its gradient, as grad does."""
+
+    def run(tensors: Tensors, levels: int) -> Tensors:
+        chosen = _positions("grad", argnums, tensors)
+        done = _Run("grad", f, tensors, chosen, levels)
+        if done.result.shape != ():
+            rule = "the program returns a scalar (jacrev and jacfwd take any shape)"
+            raise refuse("grad", rule, f"shape {done.result.shape}")
+        gradients = done.tape.backward_dense(done.out)
+        return [done.result, *(gradients[k] for k in chosen)]
+
+    return Function(run, lambda found: (found[0], _asked(argnums)(found[1:])))
+
+
+def grad(f: Program, argnums: Argnums = 0) -> Function:
+    """Return the function that computes a scalar program's gradient, of its input's shape."""
+    both = value_and_grad(f, argnums)
+    return Function(lambda x, levels: both.run(x, levels)[1:], _asked(argnums))
+
+
+def vjp(f: Program, *inputs: AnyTensor) -> tuple[AnyTensor, Callable[..., Any]]:
+    """Return a program's value, and the map from its cotangents to those of its inputs, a tuple."""
+    numbers = [k for k, x in enumerate(inputs) if not _holds_integers(x)]
+    done = _Run("vjp", f, inputs, numbers, 0)
+
+    def pull(cotangent: AnyTensor | None = None) -> tuple[AnyTensor | None, ...]:
+        """Pull a cotangent (a scalar's is 1) back to every input, None where it holds integers."""
+        found = done.tape.backward_dense(done.out, cotangent)
+        return tuple(found[k] if k in numbers else None for k in range(len(inputs)))
+
+    return done.result, pull
+
+
+def jvp(f: Program | Function, inputs: Tensors, tangents: Tangents) -> tuple[Result, Result]:
+    """Return a program's value, and its tangent along those of its inputs (None: zero)."""
+    if len(tangents) != len(inputs):
+        raise refuse("jvp", f"one tangent for each of the {len(inputs)} inputs", len(tangents))
+    for k, (x, t) in enumerate(zip(inputs, tangents, strict=True)):
+        if t is not None and t.shape != x.shape:
+            raise refuse("jvp", f"tangent {k} has the shape {x.shape} of its input", t.shape)
+    function = _function(f)
+    values, moved = _pushed(function, inputs, tangents, 0)
+    return function.pack(values), function.pack(moved)
+
+
+def jacrev(f: Program, argnums: Argnums = 0) -> Function:
+    """Return the function that computes a Jacobian by rows, one pull per entry of the value."""
+
+    def run(tensors: Tensors, levels: int) -> Tensors:
+        chosen = _positions("jacrev", argnums, tensors)
+        done = _Run("jacrev", f, tensors, chosen, levels)
+        rows = [done.tape.backward_dense(done.out, e) for e in _basis(done.result)]
+        shapes = ((k, (*done.result.shape, *tensors[k].shape)) for k in chosen)
+        return [Tensor(shape, [a for row in rows for a in row[k].data]) for k, shape in shapes]
+
+    return Function(run, _asked(argnums))
+
+
+def jacfwd(f: Program | Function, argnums: Argnums = 0) -> Function:
+    """Return the function that computes a Jacobian by columns, one push per entry of the input.
+
+    Where the function has several results, each is replaced by its Jacobian, or its Jacobians.
+    """
+    function = _function(f)
+
+    def run(tensors: Tensors, levels: int) -> Tensors:
+        def columns(k: int) -> list[Tensors]:
+            along = ([e if j == k else None for j in every] for e in _basis(tensors[k]))
+            return [_pushed(function, tensors, tangents, levels)[1] for tangents in along]
+
+        every = range(len(tensors))
+        blocks = [(tensors[k].shape, columns(k)) for k in _positions("jacfwd", argnums, tensors)]
+        return [
+            Tensor((*v.shape, *shape), [c[n].data[i] for i in range(len(v.data)) for c in block])
+            for n, v in enumerate(function.run(tensors, levels))
+            for shape, block in blocks
+        ]
+
+    def pack(found: Sequence[Result]) -> Result:
+        count = 1 if isinstance(argnums, int) else len(argnums)
+        groups = (found[k : k + count] for k in range(0, len(found), count))
+        return function.pack([_asked(argnums)(group) for group in groups])
+
+    return Function(run, pack)
+
+
+def hvp(f: Program, inputs: Tensors, vectors: Tangents) -> tuple[AnyTensor | None, ...]:
+    """Return a scalar program's Hessian times a vector: its gradient's tangent, by every input.
+
+    A vector of None is zero. Integers without a vector, such as labels, have None for a result.
+    """
+    pairs = enumerate(zip(inputs, vectors, strict=False))
+    numbers = tuple(k for k, (x, v) in pairs if v is not None or not _holds_integers(x))
+    found = dict(zip(numbers, jvp(grad(f, numbers), inputs, vectors)[1], strict=True))
+    return tuple(found.get(k) for k in range(len(inputs)))
+
+
+def hessian(f: Program, argnums: Argnums = 0) -> Function:
+    """Return the function that computes a scalar program's Hessian: its gradient's Jacobian."""
+    return jacfwd(grad(f, argnums), argnums)
+
+
+class _Run(Interpreter[Tape]):
+    """A program that has run on a tape, whose first nodes are its inputs, in their world."""
+
+    def __init__(self, who: str, f: Any, x: Tensors, chosen: Sequence[int], levels: int) -> None:
+        if isinstance(f, Function):
+            rule = "a program is asked for; derivatives are differentiated again by jvp or jacfwd"
+            raise refuse(who, rule, "a derivative")
+        super().__init__(Tape())
+        self.like = _world(x)
+        self._levels = levels
+        refs = [Ref(self, self.tape.leaf(value, k in chosen)) for k, value in enumerate(x)]
+        self.out = self.own(who, f(self, *refs)).id
+        self.result = self.tape.value(self.out)
+
+    def const(self, value: AnyTensor) -> Ref:
+        depth = _depth(self.like)
+        return super().const(_still(value, max(depth - self._levels, 0), depth))
+
+
+def _function(f: Program | Function) -> Function:
+    """Return a program as the function that computes its value."""
+    if isinstance(f, Function):
+        return f
+    return Function(lambda x, levels: [_Run("jvp", f, x, (), levels).result], _asked(0))
+
+
+def _pushed(
+    function: Function, inputs: Tensors, tangents: Tangents, levels: int
+) -> tuple[Tensors, Tensors]:
+    """Run a function on dual numbers; return the values and the tangents of what it computes."""
+    pairs, depth = zip(inputs, tangents, strict=True), _depth(_world(inputs))
+    moving = [_still(x, depth, depth + 1) if t is None else zip_map(Dual, x, t) for x, t in pairs]
+    found = function.run(moving, levels + 1)
+    values = [x.map(lambda a: a.value if isinstance(a, Dual) else a) for x in found]
+    moved = [x.map(lambda a: a.tangent if isinstance(a, Dual) else zero_like(a)) for x in found]
+    return values, moved
+
+
+def _world(tensors: Tensors) -> Any:
+    """Return a number of the world that tensors are in: one whose duals are nested deepest."""
+    entries = (a for x in tensors for a in x.data if type(a) not in CONSTANTS)
+    return max(entries, key=_depth, default=Fraction(0))
+
+
+def _depth(a: Any) -> int:
+    return 1 + _depth(a.value) if isinstance(a, Dual) else 0
+
+
+def _still(x: AnyTensor, kept: int, depth: int) -> AnyTensor:
+    """Take a tensor into a world of duals nested so deep; beyond some levels, it does not move."""
+
+    def entered(a: Any) -> Any:
+        while _depth(a) > kept:
+            a = a.value
+        while type(a) not in CONSTANTS and _depth(a) < depth:
+            a = Dual(a, zero_like(a))
+        return a
+
+    return x.map(entered)
+
+
+def _basis(x: AnyTensor) -> list[AnyTensor]:
+    """List the tensors of x's shape and world with a single 1 and otherwise 0, row by row."""
+    zero = [zero_like(a) for a in x.data]
+    return [Tensor(x.shape, [*zero[:k], z + 1, *zero[k + 1 :]]) for k, z in enumerate(zero)]
+
+
+def _asked(argnums: Argnums) -> Callable[[Sequence[Result]], Result]:
+    """Return how to hand out what was found: one result, or a tuple."""
+    return (lambda found: found[0]) if isinstance(argnums, int) else tuple
+
+
+def _positions(who: str, argnums: Argnums, tensors: Tensors) -> tuple[int, ...]:
+    """Return the chosen inputs, counted from the front, or refuse."""
+    chosen, count = (argnums,) if isinstance(argnums, int) else argnums, len(tensors)
+    normal = tuple(k % count for k in chosen if -count <= k < count)
+    if not chosen or len(set(normal)) != len(chosen):
+        raise refuse(who, f"argnums names distinct inputs in [{-count}, {count})", argnums)
+    return normal
+
+
+def _holds_integers(x: AnyTensor) -> bool:
+    """Tell labels and masks from numbers."""
+    return len(x.data) > 0 and (holds(x, int) or holds(x, bool))

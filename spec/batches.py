@@ -1,0 +1,77 @@
+"""Batches: the examples of a step, whole or in pieces.
+
+Where a batch is too large for one pass, its pieces are run one after the other and their gradients
+add up before the one update. That is the same step, if each piece has the right weight.
+
+>>> from spec.tensor import tensor
+>>> pieces_of(split([tensor([1.0, 2.0, 3.0])], 2))
+[([Tensor([1.0])], Fraction(1, 3)), ([Tensor([2.0, 3.0])], Fraction(2, 3))]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from spec.op import AnyTensor, refuse
+from spec.tensor import tabulate
+
+Weight = float | Fraction
+
+
+@dataclass(frozen=True)
+class MicroBatches:
+    """A batch in pieces: several passes through the program, one update.
+
+    The loss of the whole is the sum of the pieces' losses by their weights, 1/N each unless given;
+    gradients add up likewise.
+    """
+
+    pieces: Sequence[Sequence[AnyTensor]]
+    weights: Sequence[Weight] | None = None
+
+
+Batch = Sequence[AnyTensor] | MicroBatches
+"""One tensor per input of the loss; or a batch in pieces."""
+
+
+def split(inputs: Sequence[AnyTensor], count: int, reduction: str = "mean") -> MicroBatches:
+    """Cut a batch into pieces along the first axis of every input; sizes differ by one at most.
+
+    Of a loss that is a mean over the rows a piece weighs its share of them; of a sum it weighs 1.
+    """
+    extents = [x.shape[0] if x.shape else None for x in inputs]
+    n = extents[0] if extents else None
+    if len(set(extents)) > 1 or n is None or not 1 <= count <= n:
+        rule = "the inputs have one extent along their first axis, cut into 1 to that many pieces"
+        raise refuse("split", rule, f"the extents {extents} and {count} pieces")
+    if reduction not in ("mean", "sum"):
+        raise refuse("split", "the reduction is 'mean' or 'sum'", repr(reduction))
+    spans = list(pairwise(n * k // count for k in range(count + 1)))
+    pieces = [[_rows(x, start, end) for x in inputs] for start, end in spans]
+    mean = reduction == "mean"
+    return MicroBatches(pieces, [Fraction(e - s, n) if mean else Fraction(1) for s, e in spans])
+
+
+def pieces_of(inputs: Batch) -> list[tuple[Sequence[AnyTensor], Weight]]:
+    """List the pieces of a batch with their weights; a batch may be one piece."""
+    if not isinstance(inputs, MicroBatches):
+        return [(inputs, Fraction(1))]
+    count = len(inputs.pieces)
+    weights = inputs.weights
+    if weights is None:
+        weights = [Fraction(1, count)] * count if count else []
+    if not count or len(weights) != count:
+        rule = "at least one micro-batch, and a weight for each"
+        raise refuse("trainer", rule, f"{count} and {len(weights)} weights")
+    return list(zip(inputs.pieces, weights, strict=True))
+
+
+def _rows(x: AnyTensor, start: int, end: int) -> AnyTensor:
+    def entry(i: int, *rest: int) -> Any:
+        return x[(start + i, *rest)]
+
+    return tabulate((end - start, *x.shape[1:]), entry)

@@ -1,0 +1,154 @@
+"""What a program holds in its hands: refs, handles on entries, with the operators of a tensor.
+
+A program is run by an interpreter, which records what it does: on a tape, or in a graph.
+A refused op leaves no trace there.
+
+>>> from spec.tape import Tape
+>>> from spec.tensor import tensor
+>>> ops = Interpreter(Tape())
+>>> x, y = ops.const(tensor([[6.0], [8.0]])), ops.const(tensor([2.0, 1.0]))
+>>> ops.value(ops.sum(x * y, axes=(0,)))
+Tensor([28.0, 14.0])
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Protocol, TypeVar
+
+from spec.op import AnyTensor, Op, refuse, zeros_like
+from spec.ops import OPS
+from spec.protocol import Ops
+from spec.rng import Draws
+from spec.shape import Shape, broadcast
+from spec.tape import Dense
+from spec.tensor import is_tensor
+
+
+class Record(Protocol):
+    """What an interpreter writes on: entries, counted from 0, each with its value."""
+
+    def value(self, id: int) -> AnyTensor:
+        """Return the value of an entry."""
+        ...
+
+    def leaf(self, value: AnyTensor, requires_grad: bool = True, name: str | None = None) -> int:
+        """Append a leaf: an input or a parameter."""
+        ...
+
+    def const(self, value: AnyTensor) -> int:
+        """Append a tensor that takes no gradient."""
+        ...
+
+    def apply(self, op: Op, *parents: int | AnyTensor, **attributes: Any) -> int:
+        """Append an op applied to earlier entries, or to constants; nothing if it is refused."""
+        ...
+
+    def backward_dense(self, out: int, seed: AnyTensor | None = None) -> Dense:
+        """Return a cotangent for every entry, zero where the seed does not reach."""
+        ...
+
+    def backward(self, out: int, seed: AnyTensor | None = None) -> dict[int, AnyTensor]:
+        """Return the cotangents of the trainable leaves that the seed reaches, by leaf id."""
+        ...
+
+
+T = TypeVar("T", bound=Record)
+
+
+class Ref:
+    """A handle on an entry of an interpreter's record, with the operators of a tensor."""
+
+    __slots__ = ("id", "session", "tape")
+
+    def __init__(self, session: Interpreter[Any], id: int) -> None:
+        """Point at an entry of what the interpreter records on at present."""
+        self.session = session
+        self.tape: Record = session.tape
+        self.id = id
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the entry's value."""
+        return tuple(self.tape.value(self.id).shape)
+
+    def __add__(self, other: Ref) -> Ref:
+        """Add, broadcasting as NumPy would."""
+        return self.session.add(*_aligned(self, other))
+
+    def __sub__(self, other: Ref) -> Ref:
+        """Subtract, broadcasting as NumPy would."""
+        return self.session.sub(*_aligned(self, other))
+
+    def __mul__(self, other: Ref) -> Ref:
+        """Multiply entry by entry, broadcasting as NumPy would."""
+        return self.session.mul(*_aligned(self, other))
+
+    def __truediv__(self, other: Ref) -> Ref:
+        """Divide entry by entry, broadcasting as NumPy would."""
+        return self.session.div(*_aligned(self, other))
+
+    def __matmul__(self, other: Ref) -> Ref:
+        """Multiply matrices."""
+        return self.session.matmul(self, other)
+
+    def __neg__(self) -> Ref:
+        """Subtract from zero."""
+        zero = self.session.const(zeros_like(self.session.value(self)))
+        return self.session.sub(zero, self)
+
+
+def _aligned(x: Ref, y: object) -> tuple[Ref, Ref]:
+    """Insert the broadcasts that an operator implies."""
+    y = x.session.own("operator", y)
+    if x.shape == y.shape:
+        return x, y
+    shape = broadcast(x.shape, y.shape)
+    if shape is None:
+        raise refuse("operator", "the shapes broadcast to a common one", f"{x.shape}, {y.shape}")
+    both = (r if r.shape == shape else r.session.broadcast_to(r, shape=shape) for r in (x, y))
+    first, second = both
+    return first, second
+
+
+class Interpreter(Draws, Ops[Ref], Generic[T]):
+    """Whatever runs a program: it records each op that the program asks for."""
+
+    def __init__(self, tape: T) -> None:
+        """Record on what is given: a tape, or what stands in its place."""
+        self.tape = tape
+
+    def const(self, value: AnyTensor) -> Ref:
+        """Record a tensor of any shape that takes no gradient; at any time."""
+        return Ref(self, self.tape.const(value))
+
+    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
+        """Apply an op to refs of this interpreter; index inputs may also be tensors of ints.
+
+        An op that is Rejected, or fails as it computes, leaves the record as it was.
+        """
+        op = OPS.get(name)
+        if op is None:
+            raise refuse("session", f"an op is one of {', '.join(OPS)}", repr(name))
+        given = [
+            x if k in op.index_inputs and is_tensor(x) else self.own(name, x).id
+            for k, x in enumerate(inputs)
+        ]
+        id = self.tape.apply(op, *given, **self.with_counter(op, attributes))
+        self.count_call(op)
+        return Ref(self, id)
+
+    def own(self, who: str, ref: object) -> Ref:
+        """Return a ref unchanged, or refuse what is none, or none of the present record."""
+        rule = "arguments are refs of this session, made since its last reset"
+        if not isinstance(ref, Ref):
+            raise refuse(who, rule, type(ref).__name__)
+        if ref.tape is not self.tape:
+            raise refuse(who, rule, f"node {ref.id} of another tape")
+        return ref
+
+    def value(self, ref: Ref) -> AnyTensor:
+        """Return the value of an entry, a tensor that nobody can change.
+
+        A ref of another session, or from before a reset, is Rejected.
+        """
+        return self.tape.value(self.own("value", ref).id)
