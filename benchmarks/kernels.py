@@ -36,6 +36,11 @@ WORKLOADS = (
     Workload("broadcast_to", ((4096,),), {"shape": BIG}),
     Workload("permute", (BIG,), {"axes": (1, 0)}),
     Workload("take", ((50304, 768), (16384,)), {"axis": 0}, index=1, classes=50304),
+    Workload(
+        "scatter_add", ((50304, 768), (16384,), (16384, 768)), {"axis": 0}, index=1, classes=50304
+    ),
+    Workload("slice", (BIG,), {"axis": 1, "start": 1024, "length": 2048}),
+    Workload("concat", (BIG, BIG), {"axis": 1}),
     Workload("matmul", ((4096, 4096), (4096, 4096))),
     Workload("linear", ((16384, 768), (3072, 768), (3072,))),
     Workload("softmax", (BIG,)),
@@ -66,6 +71,8 @@ def compare(workload: Workload, dry_run: bool) -> Iterator[Row]:
     op = OPS[workload.op]
     device, shrink = ("cpu", 512) if dry_run else ("cuda", 1)
     attributes: dict[str, Any] = dict(op.attributes) | workload.attributes
+    for name in ("start", "length") if dry_run and workload.op == "slice" else ():
+        attributes[name] //= shrink
     if dry_run and "shape" in attributes:
         attributes["shape"] = tuple(max(1, extent // shrink) for extent in attributes["shape"])
     for dtype in (torch.float32, torch.bfloat16):

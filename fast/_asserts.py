@@ -16,7 +16,7 @@ _WIDE_LOAD = re.compile(r"ld\.global\S*\.v(4\.\w?32|2\.\w?64|8\.\w?16)\b|cp\.asy
 _WIDE_STORE = re.compile(r"st\.global\S*\.v(4\.\w?32|2\.\w?64|8\.\w?16)\b")
 _LOAD = re.compile(r"\bld\.global\b")
 _TENSOR_CORE = re.compile(r"\bw?g?mma\.\w+")
-_NAN_AWARE = re.compile(r"\bmax\.NaN|\bsetp\.(nan|num|neu|equ|gtu|ltu|leu|geu)\.")
+_NAN_AWARE = re.compile(r"\bm(ax|in)\.NaN|\bsetp\.(nan|num|neu|equ|gtu|ltu|leu|geu)\.")
 
 
 def violations(
@@ -36,15 +36,23 @@ def violations(
         yield "rounds fp32 inputs for the tensor cores, though its launch asks for ieee"
     if (precision == "tf32" or (precision and half)) and not _TENSOR_CORE.search(ptx):
         yield "multiplies tf32 or 16-bit tiles without the tensor cores"
-    if meta.get("KIND") == "max" and not _NAN_AWARE.search(ptx):
+    if name in ("_fill_kernel", "_drop_kernel") and "mul.hi.u64" in ptx:
+        yield "draws from 64-bit words, which are those of another generator"
+    if _takes_extremes(meta) and not _NAN_AWARE.search(ptx):
         yield "takes a maximum that loses NaN"
+
+
+def _takes_extremes(meta: Mapping[str, Any]) -> bool:
+    """Say whether the kernel's result is the largest or the smallest of what it reads."""
+    chosen = getattr(meta.get("FN"), "__name__", None)
+    return meta.get("KIND") == "max" or chosen in ("_maximum", "_minimum")
 
 
 def _streams(name: str, meta: Mapping[str, Any]) -> bool:
     """Say whether the host promised aligned, contiguous operands; a product is no stream."""
     if "PRECISION" in meta:
         return False
-    return name == "_flat_kernel" or bool(meta.get("ALIGNED")) or meta.get("UNIT", 1) > 1
+    return name.startswith("_flat") or bool(meta.get("ALIGNED")) or meta.get("UNIT", 1) > 1
 
 
 def _narrow(ptx: str, unit: int) -> bool:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 
 UNARY = frozenset(("square", "exp", "log", "sqrt", "tanh", "relu"))
-BINARY = frozenset(("add", "sub", "mul", "div"))
+BINARY = frozenset(("add", "sub", "mul", "div", "maximum", "minimum"))
 
-PLAIN = UNARY | BINARY | {"matmul", "linear"}
-"""Ops whose result is fresh and which save nothing but inputs and result: they need no weighing."""
+RANDOM = frozenset(("rand_uniform", "rand_normal", "bernoulli_mask", "dropout"))
+
+PLAIN = UNARY | BINARY | RANDOM | {"matmul", "linear"}
+"""Ops with a fresh result that save no tensor but inputs and result: they need no weighing."""
 
 
 class Bound(NamedTuple):
@@ -38,10 +40,16 @@ class Bound(NamedTuple):
 
     def describe(self, position: int) -> str:
         """Name an input for a message."""
-        return f"{self.op.name}: {self.op.inputs[position]}"
+        return f"{self.op.name}: {self.op.named(position)}"
 
 
-def bind(name: str, options: Options, known: dict[str, Bound]) -> Bound:
+class Bindings(dict[str, Bound]):
+    """The ops that a session has bound, and the counter that its next random call takes."""
+
+    next_call = 0
+
+
+def bind(name: str, options: Options, known: Bindings) -> Bound:
     """Look an op up, pick its functions, and remember them in `known`."""
     op = OPS.get(name)
     if op is None:
@@ -56,8 +64,32 @@ def bind(name: str, options: Options, known: dict[str, Bound]) -> Bound:
         value = _allowing_tf32(value)
     if op.aten_writes and options.provider == "aten":
         WRITERS.add(op.aten_vjp)
-    known[name] = Bound(_check_of(op), value, vjp, name in PLAIN, op)
+    check = _check_of(op)
+    if op.random:
+        check, value = _drawing(op, value, options, known)
+    known[name] = Bound(check, value, vjp, name in PLAIN, op)
     return known[name]
+
+
+def _drawing(
+    op: Op, value: Value, options: Options, calls: Bindings
+) -> tuple[Callable[..., None], Value]:
+    """Return check and value with what the session supplies; a value that is made takes a call."""
+    place = {"dtype": options.compute, "device": options.device} if op.source else {}
+
+    def check(*inputs: Tensor, **attributes: Any) -> None:
+        supplied = {"counter": calls.next_call, **place}
+        for name in supplied:
+            if name in attributes:
+                raise Rejected(f"{op.name}: the session supplies {name!r}; leave it out")
+        op.check(*inputs, **attributes, **supplied)
+
+    def draw(*inputs: Tensor, **attributes: Any) -> Any:
+        drawn = value(*inputs, **attributes, counter=calls.next_call, **place)
+        calls.next_call += 1
+        return drawn
+
+    return check, draw
 
 
 def _check_of(op: Op) -> Callable[..., None] | None:
@@ -98,7 +130,10 @@ def foreign(what: str, came: Any, session: Session) -> Exception:
                 f"{what}: this ref belongs to another session; value() and input() carry its data "
                 "over"
             )
-        return Rejected(f"{what} takes integers: naturals of this session, or integer data")
+        return Rejected(
+            f"{what} takes data that no gradient reaches, and no ref: naturals of this session or "
+            "integers for indices, booleans for a mask"
+        )
     if isinstance(came, NatRef):
         return Rejected(f"{what} takes a ref of this session; a natural is only an index")
     return Rejected(

@@ -76,8 +76,13 @@ def _within(given: Tensor, extent: int) -> bool:
 
 
 def indices(label: str, given: Tensor, extent: int, ignored: int | None = None) -> None:
-    """Refuse an index outside [0, extent), if the host can see it; kernels flag the others."""
-    if not given.is_cpu or given.numel() == 0 or _within(given, extent):
+    """Refuse an index outside [0, extent), if the host can see it; kernels flag the others.
+
+    No index fits an empty axis, so there the host need not see it.
+    """
+    if given.numel() == 0:
+        return
+    if _within(given, extent) if given.is_cpu else extent > 0 or ignored is not None:
         return
     bad = (given < 0) | (given >= extent)
     if ignored is not None:

@@ -43,3 +43,14 @@ def along_axis(dtype: torch.dtype) -> Iterator[Example]:
     """Yield rows for the narrow tile, and rows for the wide one."""
     yield (torch.ones(3, 7, dtype=dtype),), {"axis": 0}
     yield (torch.ones(64, 1024, dtype=dtype),), {"axis": -1}
+
+
+def source(**attributes: Any) -> Examples:
+    """Return examples of an op without inputs: its call counter as a number, and in a cell."""
+
+    def examples(dtype: torch.dtype) -> Iterator[Example]:
+        place = {"dtype": dtype, "device": torch.device("cpu")}
+        for counter in (0, torch.zeros((), dtype=torch.int64)):
+            yield (), {"shape": (8, 256), "seed": 7, "counter": counter, **place, **attributes}
+
+    return examples

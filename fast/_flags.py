@@ -15,7 +15,7 @@ from torch import Tensor
 from fast._device import tl, triton
 from fast.errors import Rejected
 
-CODES = {"take": 1, "nll_loss": 2, "cross_entropy": 3}
+CODES = {"take": 1, "nll_loss": 2, "cross_entropy": 3, "scatter_add": 4}
 _SHIFT = 48
 _LOW = 2**_SHIFT - 1
 _SIGN = 2 ** (_SHIFT - 1)

@@ -107,5 +107,8 @@ def aten_cotangents(
     cotangent: Tensor, shaped: Tensor, labels: Tensor, ignored: int, reduction: str, count: Tensor
 ) -> Tensor:
     """Return the cotangent of what has `shaped`'s shape and `aten_losses` read off."""
+    if not shaped.numel():
+        # What torch runs on dual tensors looks for a label among no classes.
+        return torch.zeros_like(shaped)
     code = REDUCTIONS[reduction]
     return _backward(cotangent, shaped, labels, None, code, ignored, count)

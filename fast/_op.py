@@ -35,7 +35,11 @@ class Op:
     """One operation: its checks, its kernels' hosts, and their ATen twins.
 
     `value` and `vjp` of either provider trust `check`, which a caller runs first.
+    Those of the index inputs that `mask_inputs` names hold booleans, the others integers.
     Where `aten_writes` is set, `aten_vjp` takes `places` as well, and returns what it wrote there.
+    A `variadic` op takes any number of inputs, for which `inputs` has one name.
+    A `random` op has the attribute `counter`, which a session supplies; a `source` has no inputs,
+    and its check and values take `dtype` and `device` as well.
     """
 
     name: str
@@ -47,7 +51,11 @@ class Op:
     inputs: tuple[str, ...]
     index_inputs: tuple[int, ...] = ()
     aten_writes: bool = False
+    variadic: bool = False
     attributes: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    mask_inputs: tuple[int, ...] = ()
+    random: bool = False
+    source: bool = False
 
     def hosts(self, provider: str) -> tuple[Value, Vjp]:
         """Return the value and the VJP of a provider, `triton` or `aten`."""
@@ -63,17 +71,17 @@ class Op:
         """Sort a call into the inputs, in order, and every attribute, defaults filled in."""
         if not given and not self.attributes and len(args) == len(self.inputs):
             return tuple(args), {}
-        inputs = list(args)
-        for name in self.inputs[len(inputs) :]:
+        inputs, named = list(args), () if self.variadic else self.inputs
+        for name in named[len(inputs) :]:
             if name in given:
                 inputs.append(given[name])
         for name in given:
-            late = name in self.inputs and self.inputs.index(name) >= len(args)
+            late = name in named and named.index(name) >= len(args)
             if not late and name not in self.attributes:
                 raise Rejected(f"{self.name}: got an unexpected {name!r}; it takes {self.usage()}")
         attributes = {name: given.get(name, value) for name, value in self.attributes.items()}
         missing = [name for name, value in attributes.items() if value is REQUIRED]
-        if len(inputs) != len(self.inputs) or missing:
+        if missing or (len(inputs) != len(self.inputs) and not self.variadic):
             raise Rejected(
                 f"{self.name}: takes {self.usage()}, got {len(inputs)} inputs"
                 + (f" and no {', '.join(missing)}" if missing else "")
@@ -86,4 +94,10 @@ class Op:
             name if value is REQUIRED else f"{name}={value!r}"
             for name, value in self.attributes.items()
         ]
+        if self.variadic:
+            return f"(*{', '.join((*self.inputs, *attributes))})"
         return f"({', '.join((*self.inputs, *(('*', *attributes) if attributes else ())))})"
+
+    def named(self, position: int) -> str:
+        """Name one input of a call."""
+        return f"{self.inputs[0]}[{position}]" if self.variadic else self.inputs[position]

@@ -78,7 +78,11 @@ class Rows:
 
 
 def walk(x: Tensor, axes: tuple[int, ...]) -> Rows:
-    """Lay out the slices of x along `axes`, which are distinct and not negative."""
+    """Lay out the slices of x along `axes`, which are distinct and not negative.
+
+    The sizes and strides of what is kept and of what is reduced are merged; x is copied only where
+    they do not merge into what a kernel walks.
+    """
     kept = tuple(axis for axis in range(x.dim()) if axis not in axes)
     gone = tuple(sorted(axes, key=lambda axis: -x.stride(axis)))
     view = x.permute((*kept, *gone))
@@ -127,7 +131,7 @@ def maximum_along(total, AXIS: tl.constexpr):
 def _reduce_kernel(
     z, x, rows: tl.int64, n1: tl.int64, n2: tl.int64, s0: tl.int64, s1: tl.int64, s2: tl.int64,
     m0: tl.int64, m1: tl.int64, t0: tl.int64, t1: tl.int64, chunk0: tl.int64, chunk1: tl.int64,
-    KIND: tl.constexpr, AXIS: tl.constexpr, ALIGNED: tl.constexpr,
+    divisor: tl.float32, KIND: tl.constexpr, AXIS: tl.constexpr, ALIGNED: tl.constexpr,
     BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
 ):  # fmt: skip
     OTHER: tl.constexpr = float("-inf") if KIND == "max" else 0.0
@@ -169,7 +173,10 @@ def _reduce_kernel(
                 total += value
             at += BLOCK_R
         r0 += 1
-    result = maximum_along(total, AXIS) if KIND == "max" else tl.sum(total, AXIS)
+    if KIND == "max":
+        result = maximum_along(total, AXIS)
+    else:
+        result = tl.div_rn(tl.sum(total, AXIS), divisor)
     place = row * tl.num_programs(1) + tl.program_id(1)
     tl.store(z + place, result.to(z.dtype.element_ty), mask=row < rows)
 
@@ -180,9 +187,11 @@ def reduce(
     axes: tuple[int, ...],
     dtype: torch.dtype | None = None,
     wide: bool = True,
+    divisor: int = 1,
 ) -> Tensor:
     """Reduce the distinct non-negative `axes` of x away, into fresh contiguous storage.
 
+    A sum is divided by the divisor, once, before it is rounded to storage; by 1, that is exact.
     A page that needs few compiled kernels more than 128-bit loads says that it is not `wide`.
     """
     _checks.for_kernels(x)
@@ -200,8 +209,11 @@ def reduce(
         "BLOCK_K": block_k, "BLOCK_R": block_r, "num_warps": slices.warps,
     }  # fmt: skip
     grid = (-(-slices.rows // block_k), splits)
-    launch(_reduce_kernel, grid, z, slices.x, *slices.integers, *chunks, **meta)
-    return reduce(kind, z, (1,), final[1], wide).reshape(final[0]) if splits > 1 else z
+    once = float(divisor if splits == 1 else 1)
+    launch(_reduce_kernel, grid, z, slices.x, *slices.integers, *chunks, once, **meta)
+    if splits == 1:
+        return z
+    return reduce(kind, z, (1,), final[1], wide, divisor).reshape(final[0])
 
 
 def _chunks(slices: Rows) -> tuple[int, int]:

@@ -43,14 +43,21 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 def upload(
     data: Any, dtype: str = "fp32", device: torch.device | str | None = None, owner: str = "caller"
 ) -> Buffer:
-    """Copy host data into a new device buffer of the named dtype, each number rounded once."""
+    """Copy host data into a new device buffer of their shape and the named dtype, rounding once.
+
+    The caller owns the buffer. An unknown dtype, nested lists that are not rectangular, and numbers
+    of another world are Rejected; the message names what came and what is accepted.
+    """
     if dtype not in DTYPES:
         raise Rejected(f"upload: unknown dtype {dtype!r}; there are {', '.join(DTYPES)}")
     return Buffer(to_device(data, DTYPES[dtype], torch.device(device or "cpu")), owner)
 
 
 def download(source: Buffer | Tensor) -> Tensor:
-    """Copy a device buffer into a new host tensor of the same dtype."""
+    """Copy a device buffer into a new host tensor of the same shape and dtype.
+
+    The caller owns the tensor. A buffer that was released raises Released.
+    """
     tensor = source.tensor if isinstance(source, Buffer) else source
     counters.downloads += 1
     host = tensor.detach().to("cpu", copy=True)
@@ -58,7 +65,11 @@ def download(source: Buffer | Tensor) -> Tensor:
 
 
 def to_float(value: Any) -> float:
-    """Read one number as a Python float; a Fraction or a long int is rounded once, to nearest."""
+    """Read one number as a Python float; a Fraction or a long int is rounded once, to nearest.
+
+    Of a buffer, a tensor or an array there must be one entry, of any rank; else its shape is
+    Rejected. A buffer that was released raises Released.
+    """
     if isinstance(value, Buffer):
         value = value.tensor
     if isinstance(value, (Tensor, np.ndarray)):
@@ -69,7 +80,11 @@ def to_float(value: Any) -> float:
 
 
 def to_device(data: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a fresh device tensor with the data, each number rounded once to `dtype`."""
+    """Return a fresh device tensor with the data, each number rounded once to `dtype`.
+
+    Numbers of another world, such as duals or symbols, are Rejected by the name of their world:
+    programs in those worlds run in the reference, `spec`.
+    """
     if type(data) is Tensor and data.dtype is dtype and data.device == device:
         # What is on the device already has crossed before; on a CPU, this is the crossing.
         counters.uploads += data.is_cpu
@@ -122,6 +137,25 @@ def to_indices(data: Any, device: torch.device) -> Tensor:
     counters.uploads += 1
     kept = data.dtype if data.dtype is torch.int32 else torch.int64
     return data.to(device=device, dtype=kept, copy=True).contiguous()
+
+
+def to_mask(data: Any, device: torch.device) -> Tensor:
+    """Return booleans, such as the mask of `where`, as a fresh device tensor."""
+    if isinstance(data, Buffer):
+        data = data.tensor
+    elif isinstance(data, (np.ndarray, np.generic)):
+        data = torch.from_numpy(np.array(data, order="C")) if data.dtype == np.bool_ else data
+    elif not isinstance(data, Tensor):
+        shape, truths = _flatten(data)
+        bad = [t for t in truths if not isinstance(t, (bool, np.bool_))]
+        if bad:
+            raise Rejected(f"mask: every entry must be a bool; got {_name_world(bad[0])}")
+        data = torch.tensor([bool(t) for t in truths], dtype=torch.bool).reshape(shape)
+    if data.dtype is not torch.bool:
+        raise Rejected(f"mask: booleans are needed, such as torch.bool; got {data.dtype}")
+    counters.uploads += 1
+    fresh: Tensor = data.to(device=device, copy=True)
+    return fresh.contiguous()
 
 
 def round_number(value: Any, dtype: torch.dtype) -> float:

@@ -37,6 +37,14 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.div."""
         return self.apply("div", (x, y), {})
 
+    def maximum(self, x: R, y: R) -> R:
+        """Twin of spec.ops.maximum."""
+        return self.apply("maximum", (x, y), {})
+
+    def minimum(self, x: R, y: R) -> R:
+        """Twin of spec.ops.minimum."""
+        return self.apply("minimum", (x, y), {})
+
     def square(self, x: R) -> R:
         """Twin of spec.ops.square."""
         return self.apply("square", (x,), {})
@@ -61,9 +69,17 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.relu."""
         return self.apply("relu", (x,), {})
 
+    def where(self, mask: Any, x: R, y: R) -> R:
+        """Twin of spec.ops.where."""
+        return self.apply("where", (mask, x, y), {})
+
     def sum(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
         """Twin of spec.ops.sum."""
         return self.apply("sum", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def mean(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Twin of spec.ops.mean."""
+        return self.apply("mean", (x,), {"axes": axes, "keepdims": keepdims})
 
     def broadcast_to(self, x: R, *, shape: Sequence[int]) -> R:
         """Twin of spec.ops.broadcast_to."""
@@ -80,6 +96,18 @@ class Ops(ABC, Generic[R]):
     def take(self, x: R, indices: Any, *, axis: int) -> R:
         """Twin of spec.ops.take."""
         return self.apply("take", (x, indices), {"axis": axis})
+
+    def scatter_add(self, x: R, indices: Any, source: R, *, axis: int) -> R:
+        """Twin of spec.ops.scatter_add."""
+        return self.apply("scatter_add", (x, indices, source), {"axis": axis})
+
+    def slice(self, x: R, *, axis: int, start: int, length: int) -> R:
+        """Twin of spec.ops.slice."""
+        return self.apply("slice", (x,), {"axis": axis, "start": start, "length": length})
+
+    def concat(self, *xs: R, axis: int) -> R:
+        """Twin of spec.ops.concat."""
+        return self.apply("concat", xs, {"axis": axis})
 
     def detach(self, x: R) -> R:
         """Twin of spec.ops.detach."""
@@ -108,6 +136,10 @@ class Ops(ABC, Generic[R]):
     def layer_norm(self, x: R, gamma: R, beta: R, *, eps: float = 1e-05) -> R:
         """Twin of spec.ops.layer_norm."""
         return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})
+
+    def mse_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
+        """Twin of spec.ops.mse_loss."""
+        return self.apply("mse_loss", (x, y), {"reduction": reduction})
 
     def nll_loss(
         self,
@@ -143,3 +175,21 @@ class Ops(ABC, Generic[R]):
                 "reduction": reduction,
             },
         )
+
+    def rand_uniform(self, *, shape: Sequence[int], seed: int) -> R:
+        """Twin of spec.ops.rand_uniform."""
+        return self.apply("rand_uniform", (), {"shape": shape, "seed": seed})
+
+    def rand_normal(self, *, shape: Sequence[int], seed: int) -> R:
+        """Twin of spec.ops.rand_normal."""
+        return self.apply("rand_normal", (), {"shape": shape, "seed": seed})
+
+    def bernoulli_mask(self, *, shape: Sequence[int], keep_prob: float, seed: int) -> R:
+        """Twin of spec.ops.bernoulli_mask."""
+        return self.apply(
+            "bernoulli_mask", (), {"shape": shape, "keep_prob": keep_prob, "seed": seed}
+        )
+
+    def dropout(self, x: R, *, p: float, seed: int, training: bool = True) -> R:
+        """Twin of spec.ops.dropout."""
+        return self.apply("dropout", (x,), {"p": p, "seed": seed, "training": training})

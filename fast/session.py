@@ -14,8 +14,9 @@ from torch import Tensor
 
 from fast import _flags, bridge
 from fast._arena import Arena, Layout
-from fast._binding import Bound, bind, foreign
+from fast._binding import Bindings, Bound, bind, foreign
 from fast._options import choose
+from fast._random import is_word
 from fast._shadow import Shadow
 from fast._updates import Updates
 from fast.buffer import Buffer
@@ -32,7 +33,11 @@ __all__ = ["Buffer", "DenseGrads", "GradMap", "NatRef", "NatVecRef", "Param", "R
 
 
 class Session(Naturals, Updates, Ops[Ref]):
-    """An eager device tape, the parameters that outlive it, and their optimizer state."""
+    """An eager device tape, the parameters that outlive it, and their optimizer state.
+
+    It owns their memory, which is freed with it. Gradients and buffers that it hands out are their
+    holder's; refs are good until the tape is reset.
+    """
 
     def __init__(
         self,
@@ -45,6 +50,7 @@ class Session(Naturals, Updates, Ops[Ref]):
 
         provider is `aten` or `triton`; precision is `fp32`, `tf32`, `bf16` (with fp32 masters) or
         `fp64` (aten only). Every op of both providers is deterministic on a CPU.
+        An unknown name is Rejected; what this machine lacks raises Unavailable, naming what runs.
         """
         self.options = choose(provider, precision, device, deterministic)
         self.params: list[Param] = []
@@ -56,7 +62,7 @@ class Session(Naturals, Updates, Ops[Ref]):
             self._shadow = Shadow(self.masters, self.options.compute)
         self._one = torch.ones((), dtype=self.options.compute, device=self._place)
         self._names: set[str] = set()
-        self._bound: dict[str, Bound] = {}
+        self._bound = Bindings()
         self._pool: list[Arena] = []
         self._start()
 
@@ -65,7 +71,11 @@ class Session(Naturals, Updates, Ops[Ref]):
         self._nats: list[Tensor] = []
 
     def param(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Param:
-        """Make a parameter from host data; it is not on the tape until it is used."""
+        """Make a parameter of the data's shape from host data, copied and rounded once.
+
+        It belongs to the session and is not on the tape until it is used. A name that is taken is
+        Rejected, as are data that `fast.bridge` does not read.
+        """
         name = f"param{len(self.params)}" if name is None else name
         if name in self._names:
             raise Rejected(f"param: the name {name!r} is taken; names are unique in a session")
@@ -78,7 +88,11 @@ class Session(Naturals, Updates, Ops[Ref]):
         return parameter
 
     def use(self, parameter: Param) -> Ref:
-        """Record a parameter's value as a leaf; each use is a leaf, and an update adds them up."""
+        """Record a parameter's value as a leaf; each use is a leaf, and an update adds them up.
+
+        The leaf borrows the mirror, which is uploaded first if it is stale and which outlives the
+        tape. What is no parameter of this session raises SessionError.
+        """
         if type(parameter) is not Param or parameter.session is not self:
             raise SessionError(f"use: {parameter!r} is not a parameter of this session")
         tape = self._tape
@@ -92,8 +106,20 @@ class Session(Naturals, Updates, Ops[Ref]):
         parameter.used_on = tape
         return Ref(tape, tape.use(view, parameter, parameter.requires_grad, again))
 
+    @property
+    def params_by_leaf(self) -> dict[int, Param]:
+        """The parameters in use on the present tape, trainable or not, by the ids of their leaves.
+
+        With `optimizer_state`, this shows an optimizer's state by leaf id.
+        """
+        return {identity: parameter for identity, parameter, _ in self._tape.uses}
+
     def input(self, value: Any, name: str | None = None, requires_grad: bool = False) -> Ref:
-        """Record a copy of host data, or of a device buffer, as a leaf."""
+        """Record a copy of host data, or of a device buffer, as a leaf of the data's shape.
+
+        The tape owns the copy. With requires_grad backward passes keep its gradient; updates do not
+        write it.
+        """
         tensor = bridge.to_device(value, self.options.compute, self.options.device)
         identity = self._tape.leaf(tensor, requires_grad)
         if name is not None:
@@ -101,32 +127,34 @@ class Session(Naturals, Updates, Ops[Ref]):
         return Ref(self._tape, identity)
 
     def const(self, value: Any) -> Ref:
-        """Record data that takes no gradient."""
+        """Record a copy of data, of their shape, as a leaf that takes no gradient."""
         return self.input(value)
 
     def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
-        """Record one number, repeated to a shape."""
+        """Record one number, rounded once and repeated to a shape; no tensor crosses."""
         number = bridge.round_number(value, self.options.compute)
         options = self.options
         tensor = torch.full(shape, number, dtype=options.compute, device=options.device)
         return Ref(self._tape, self._tape.leaf(tensor, False))
 
     def value(self, ref: Ref) -> Tensor:
-        """Download the value of a ref as a new host tensor."""
+        """Download the value of a ref as a new host tensor of its shape, which the caller owns.
+
+        A ref of another session, or from before a reset, raises SessionError; the leaf of a
+        parameter that has changed since raises Stale; an index that a kernel has met out of
+        range is Rejected.
+        """
         identity = self._own(ref, "value")
         self.check_flag()
-        value = self._tape.values[identity]
-        memory = self.masters if self._shadow is None else self._shadow.arena
-        if value.untyped_storage()._cdata == memory.flat.untyped_storage()._cdata:
-            self._tape.check_versions(identity)
-        return bridge.download(value)
+        self._tape.check_borrowed(identity)
+        return bridge.download(self._tape.values[identity])
 
     def shape_of(self, ref: Ref) -> tuple[int, ...]:
         """Return the shape of a ref's value."""
         return tuple(self._tape.values[self._own(ref, "shape_of")].shape)
 
     def upload(self, value: Any) -> Buffer:
-        """Copy host data into a device buffer of the session's precision."""
+        """Copy host data into a device buffer of the session's precision; the caller owns it."""
         return Buffer(bridge.to_device(value, self.options.compute, self.options.device))
 
     def check_flag(self) -> None:
@@ -139,14 +167,29 @@ class Session(Naturals, Updates, Ops[Ref]):
         for optimizer in self.optimizers.values():
             optimizer.resync()
 
+    @property
+    def random_counter(self) -> int:
+        """The counter that the next random call takes; resetting the tape does not rewind it."""
+        return self._bound.next_call
+
+    @random_counter.setter
+    def random_counter(self, counter: int) -> None:
+        if not is_word(counter):
+            raise Rejected(f"random_counter: an integer in [0, 2^64), got {counter!r}")
+        self._bound.next_call = counter
+
     def providers(self) -> dict[str, str]:
         """Report which provider ran each op that this session has run."""
         return dict.fromkeys(self._bound, self.options.provider)
 
     def backward(self, loss: Ref, seed: Any = None, into: GradMap | None = None) -> GradMap:
-        """Return the gradients of the trainable leaves; a scalar's seed is 1.
+        """Return the gradients of the trainable leaves, by leaf; a scalar's seed is 1.
 
-        `into` adds to the gradients of an earlier pass, which are lost if this one fails.
+        The caller owns them, and releases them. The seed has the loss's shape, or is Rejected, and
+        stays the caller's. A leaf that the loss does not reach is marked: zero when asked for,
+        skipped by updates. A parameter that has changed since the tape used it raises Stale. A pass
+        that fails frees what it has made. `into` adds to the gradients of an earlier pass, which
+        are lost if this one fails.
         """
         tape = self._tape
         identity = self._own(loss, "backward")
@@ -164,23 +207,37 @@ class Session(Naturals, Updates, Ops[Ref]):
         return into
 
     def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
-        """Return the gradients of all tape entries; a scalar's seed is 1."""
+        """Return the gradients of all tape entries, which the caller owns; a scalar's seed is 1.
+
+        They stay on the device, zeros where the seed does not reach; refusals are `backward`'s.
+        """
         identity = self._own(ref, "backward_dense")
         self._tape.check_versions(identity)
         table = backward_dense(self._tape, identity, self._seed(identity, seed))
         return DenseGrads(self, self._tape, table)
 
     def grad(self, grads: GradMap | DenseGrads, ref: Ref) -> Tensor:
-        """Download the gradient of a ref: zeros where it was not reached."""
+        """Download the gradient of a ref, of the ref's shape: zeros where it was not reached.
+
+        The caller owns the tensor. An entry that the gradients do not know, and a ref of another
+        tape, are Rejected, naming what there is; gradients that were released raise Released.
+        """
         return bridge.download(grads[ref])
 
     def reset_tape(self) -> None:
-        """Forget every value, ref and natural; parameters, mirrors and optimizer state stay."""
+        """Forget every value, ref and natural; parameters, mirrors and optimizer state stay.
+
+        Forward values and what ops saved are freed, gradients that were handed out are not. The
+        random counter is not rewound.
+        """
         self._tape.clear()
         self._start()
 
     def collect(self) -> None:
-        """Give memory that nothing needs back to the allocator, and by it to the system."""
+        """Give memory that nothing needs back to the allocator, and by it to the system.
+
+        That is spare gradient memory and the plans of updates; the next step makes them anew.
+        """
         self._pool.clear()
         for optimizer in self.optimizers.values():
             optimizer.forget_plan()
@@ -224,13 +281,17 @@ class Session(Naturals, Updates, Ops[Ref]):
         parents: tuple[int, ...]
         needs: tuple[bool, ...]
         count = len(inputs)
-        x = inputs[0]
-        own = type(x) is Ref and x.tape is tape
-        if count == 1 and own:
+        if count == 1 and type(x := inputs[0]) is Ref and x.tape is tape:
             parents = (x.id,)
             tensors = (values[x.id],)
             needs = NEEDED if rules[x.id] is not None else ()
-        elif count == 2 and own and type(y := inputs[1]) is Ref and y.tape is tape:
+        elif (
+            count == 2
+            and type(x := inputs[0]) is Ref
+            and x.tape is tape
+            and type(y := inputs[1]) is Ref
+            and y.tape is tape
+        ):
             i, j = x.id, y.id
             parents = (i, j)
             tensors = (values[i], values[j])
@@ -270,4 +331,6 @@ class Session(Naturals, Updates, Ops[Ref]):
             raise foreign(bound.describe(position), arg, self)
         if isinstance(arg, NatRef):
             return self._held(arg)
+        if position in bound.op.mask_inputs:
+            return bridge.to_mask(arg, self._place)
         return bridge.to_indices(arg, self._place)

@@ -76,14 +76,29 @@ def _floor(quotient: Expr) -> Expr:
     terms = sympy.Add.make_args(quotient.expand())
     whole = sympy.Add(*(term for term in terms if term.is_integer))
     rest = sympy.Add(*(term for term in terms if not term.is_integer))
-    known = ((k, extent_of(k)) for k in rest.atoms(sympy.Idx, AppliedUndef))
-    slopes = [(k, n - 1, rest.coeff(k)) for k, n in known if n is not None]
-    low = rest - sympy.Add(*(slope * k for k, _, slope in slopes))
-    if low.is_Rational and all(slope.is_positive for _, _, slope in slopes):
-        high = low + sympy.Add(*(slope * last for _, last, slope in slopes))
-        if (sympy.floor(low) + 1 - high).expand().is_positive:
-            return whole + sympy.floor(low)
+    low, high = _ends(rest)
+    if low.is_Rational and (sympy.floor(low) + 1 - high).expand().is_positive:
+        return whole + sympy.floor(low)
     return whole + sympy.floor(rest)
+
+
+def _ends(e: Expr) -> tuple[Expr, Expr]:
+    """Return the least and the largest value of a rising linear function of indices, or twice e."""
+    known = ((k, extent_of(k)) for k in e.atoms(sympy.Idx, AppliedUndef))
+    slopes = [(k, n - 1, e.coeff(k)) for k, n in known if n is not None]
+    low = e - sympy.Add(*(slope * k for k, _, slope in slopes))
+    if low.atoms(sympy.Idx, AppliedUndef) or not all(slope.is_positive for _, _, slope in slopes):
+        return e, e
+    return low, low + sympy.Add(*(slope * last for _, last, slope in slopes))
+
+
+def _lies_below(position: Expr, size: Expr) -> bool:
+    """Tell whether a position is known to be an index below a size."""
+    if extent_of(position) == size:
+        return True
+    low, high = _ends(position)
+    within = low.is_integer and low.is_nonnegative
+    return bool(within and (size - 1 - high).expand().is_nonnegative)
 
 
 def _expanded(e: Expr) -> Expr:
@@ -125,8 +140,7 @@ def _summed_product(term: Expr, bound: Bound) -> Expr:
             return _summed(_expanded(term / base * body), bound + inner)
         if isinstance(base, sympy.KroneckerDelta):
             for index, other in (base.args, base.args[::-1]):
-                fits = extent_of(other) == extent_of(index) and not other.has(index)
-                if index in bound and fits:
+                if index in bound and not other.has(index) and _lies_below(other, extent_of(index)):
                     rest = (term / factor).xreplace({index: other})
                     return _summed(reduced(rest), tuple(k for k in bound if k != index))
     result = sympy.Mul(*(extent_of(k) for k in bound if not term.has(k)))

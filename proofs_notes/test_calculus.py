@@ -65,6 +65,7 @@ TRUE = {
     - X[P],
     "a shift leaves the softmax": sum_over(N, lambda k: exp(X[k] - X[P]))
     - exp(-X[P]) * sum_over(N, lambda k: exp(X[k])),
+    "a shifted delta reads one entry": sum_over(N + M, lambda k: kronecker(k, N + Q) * k) - N - Q,
     "exponentials multiply": exp(X[P]) * exp(X[P]) * (1 / (1 + exp(X[P])))
     + exp(X[P]) * (1 / (1 + exp(X[P])))
     - exp(X[P]),
@@ -79,6 +80,8 @@ FALSE = {
     "n is not n - 1": sum_over(N, lambda k: X[k] - TOTAL / (N - Fraction(1, 2))),
     "a delta reads the right entry": sum_over(N, lambda k: kronecker(k, P) * X[k]) - TOTAL,
     "extents matter": sum_over(N, lambda k: kronecker(k, Q)) - 1,
+    "a shifted delta may miss": sum_over(N + M, lambda k: kronecker(k, N + Q + 1) * k) - N - Q - 1,
+    "a shifted delta may fall short": sum_over(N, lambda k: kronecker(k, P - 1) * k) - P + 1,
     "rows are not columns": sum_over(M, lambda k: Y[P, k]) - sum_over(N, lambda k: Y[k, Q]),
     "a root is no number": sqrt(SQUARES + 1) - SQUARES - 1,
     "signs": exp(X[P]) * exp(X[P]) - exp(-X[P]),

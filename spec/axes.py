@@ -1,9 +1,12 @@
-"""Chapter 8. Axes: what all reductions share.
+"""Chapter 8. Axes: what all reductions share, and all that move entries along an axis.
 
 A reduction splits the axes of its input into those it keeps and those it reduces.
+A move along an axis collects, at each place, what was sent there.
 
 >>> split_axes(3, (-1,))
 ((0, 1), (2,))
+>>> sum_at(7, (4,), lambda j: (5, 7, 6, 7)[j], lambda j: 10**j)
+1010
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
-from spec.scalar import Extent
-from spec.shape import Shape, normalize_axis, reduced
+from spec.scalar import Extent, kronecker, sum_over, sum_terms
+from spec.shape import Shape, indices, normalize_axis, reduced
 from spec.tensor import tabulate
 
 Axes = tuple[int, ...]
@@ -84,3 +87,24 @@ def reduction(
         return fold(extents, lambda *inner: x[below(*inner)])
 
     return tabulate(reduced(x.shape, gone, keepdims), entry)
+
+
+def sum_at(
+    place: Extent,
+    extents: Shape,
+    position: Callable[..., Extent],
+    term: Callable[..., Any],
+    onto: Any = None,
+) -> Any:
+    """Add term(*j) over all j whose position is the place, as one sum that starts with onto.
+
+    What is sent elsewhere is no part of the sum: neither its infinities nor its signs of zero.
+    Of symbols nobody can tell where they lie; there a delta stands before every term.
+    """
+    if all(isinstance(n, int) for n in extents):
+        sent = [(position(*j), j) for j in indices(extents)]
+        if all(isinstance(p, int) for p, _ in (*sent, (place, ()))):
+            terms = [term(*j) for p, j in sent if p == place]
+            return sum_terms(terms if onto is None else [onto, *terms])
+    total: Any = sum_over(extents, lambda *j: kronecker(position(*j), place) * term(*j))
+    return total if onto is None else onto + total

@@ -24,6 +24,7 @@ from typing import Any
 from spec.scalar import (
     CONSTANTS,
     absolute,
+    cos,
     divide,
     equal,
     exp,
@@ -34,9 +35,12 @@ from spec.scalar import (
     log,
     max_terms,
     maximum,
+    pi_like,
     select,
+    sin,
     sqrt,
     square,
+    stop,
     sum_terms,
     tanh,
     zero_like,
@@ -137,6 +141,16 @@ def _tanh(x: Dual) -> Dual:
     return _chain(value, 1 - square(value), x.tangent)
 
 
+@cos.register(Dual)
+def _cos(x: Dual) -> Dual:
+    return _chain(cos(x.value), -sin(x.value), x.tangent)
+
+
+@sin.register(Dual)
+def _sin(x: Dual) -> Dual:
+    return _chain(sin(x.value), cos(x.value), x.tangent)
+
+
 @square.register(Dual)
 def _square(x: Dual) -> Dual:
     return _chain(square(x.value), 2 * x.value, x.tangent)
@@ -162,8 +176,9 @@ def _divide(x: Any, y: Any) -> Dual:
 def _maximum(x: Any, y: Any) -> Dual:
     like = x if isinstance(x, Dual) else y
     (a, da), (b, db) = _parts(x, like), _parts(y, like)
-    tie = (da + db) * Fraction(1, 2)
-    return Dual(maximum(a, b), select(less(a, b), db, select(less(b, a), da, tie)))
+    # Sides that tie count half each; NaN, which ties with nothing, lets both tangents pass.
+    both = select(equal(a, b), Fraction(1, 2), 1) * (da + db)
+    return Dual(maximum(a, b), select(less(a, b), db, select(less(b, a), da, both)))
 
 
 @max_terms.register(Dual)
@@ -181,6 +196,16 @@ def _max_terms(terms: Sequence[Any]) -> Dual:
 @lift.register(Dual)
 def _lift(like: Dual, constant: Fraction) -> Dual:
     return Dual(lift(like.value, constant), zero_like(like.tangent))
+
+
+@pi_like.register(Dual)
+def _pi_like(x: Dual) -> Dual:
+    return Dual(pi_like(x.value), zero_like(x.tangent))
+
+
+@stop.register(Dual)
+def _stop(x: Dual) -> Dual:
+    return Dual(stop(x.value), zero_like(x.tangent))
 
 
 @zero_like.register(Dual)

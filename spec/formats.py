@@ -1,7 +1,11 @@
 """Chapter 13. Formats: which numbers a machine can hold, and how a number is rounded to one.
 
+Python's integers carry pi, cosine and sine to as many bits as a rounding needs.
+
 >>> BINARY32.round(Fraction(1, 3)), BF16.unit_roundoff
 (Fraction(11184811, 33554432), Fraction(1, 256))
+>>> float(BINARY32.round(turned(Fraction(1), 0))), float(BINARY32.round(pi(64)))
+(0.8414709568023682, 3.1415927410125732)
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 Number = Fraction | float
 """An exact number, or one of the floats inf, -inf, nan, -0.0."""
@@ -66,3 +71,35 @@ FP16 = Format("fp16", 11, 15)
 
 def _power(exponent: int) -> Fraction:
     return Fraction(2) ** exponent
+
+
+@lru_cache(maxsize=64)
+def pi(bits: int) -> Fraction:
+    """Return pi, less than 2^-bits away: 16 arctan(1/5) - 4 arctan(1/239) (Machin)."""
+    guarded = bits + 32
+
+    def arctan(n: int) -> int:
+        power = total = (1 << guarded) // n
+        k = 1
+        while power:
+            power, k = power // (-n * n), k + 2
+            total += power // k
+        return total
+
+    return Fraction(16 * arctan(5) - 4 * arctan(239), 2**guarded)
+
+
+def turned(x: Fraction, quarters: int) -> Fraction:
+    """Return sin(x + quarters pi / 2), less than 2^-280 away: sine for 0, cosine for 1."""
+    bits = 300
+    quarter = pi(bits + x.numerator.bit_length()) / 2
+    away = round(x / quarter)
+    rest, place = round((x - away * quarter) * 2**bits), (away + quarters) % 4
+    # The series of sine has the odd powers of the rest, that of cosine the even ones.
+    k = 1 - place % 2
+    term, total = rest if k else 2**bits, 0
+    while abs(term) > 1:
+        total += term
+        term = -term * rest * rest // ((k + 1) * (k + 2) * 4**bits)
+        k += 2
+    return Fraction(total if place < 2 else -total, 2**bits)

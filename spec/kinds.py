@@ -68,6 +68,50 @@ def pointwise(
     return Op(name, "pointwise", type_rule, value, jvp, vjp, edges=edges)
 
 
+def jointly_linear(
+    name: str,
+    type_rule: TypeRule,
+    value: Value,
+    transposes: Callable[..., tuple[AnyTensor | None, ...]],
+    *,
+    index_inputs: tuple[int, ...] = (),
+    mask_inputs: tuple[int, ...] = (),
+    refuse_indices: Callable[..., None] | None = None,
+    edges: tuple[Edge, ...] = (),
+) -> Op:
+    """Make an op that is linear in all its inputs at once, but for indices and masks.
+
+    transposes(cotangent, *inputs, **attributes) returns a cotangent per input, None at indices;
+    of the inputs it may read the shapes and the indices.
+    """
+
+    def jvp(inputs: Sequence[AnyTensor], tangents: Directions, **attributes: Any) -> AnyTensor:
+        moved = [
+            x if k in index_inputs else zeros_like(x) if t is None else t
+            for k, (x, t) in enumerate(zip(inputs, tangents, strict=True))
+        ]
+        result: AnyTensor = value(*moved, **attributes)
+        return result
+
+    def vjp(
+        inputs: Sequence[AnyTensor], cotangent: AnyTensor, **attributes: Any
+    ) -> tuple[AnyTensor | None, ...]:
+        return transposes(cotangent, *inputs, **attributes)
+
+    return Op(
+        name,
+        "linear",
+        type_rule,
+        value,
+        jvp,
+        vjp,
+        index_inputs,
+        edges,
+        refuse_indices=refuse_indices,
+        mask_inputs=mask_inputs,
+    )
+
+
 def linear(
     name: str,
     type_rule: TypeRule,
@@ -83,18 +127,21 @@ def linear(
     transpose(cotangent, shape, *indices, **attributes) returns a tensor of the input's shape.
     """
 
-    def jvp(inputs: Sequence[AnyTensor], tangents: Directions, **attributes: Any) -> AnyTensor:
-        tangent = zeros_like(inputs[0]) if tangents[0] is None else tangents[0]
-        result: AnyTensor = value(tangent, *inputs[1:], **attributes)
-        return result
-
-    def vjp(
-        inputs: Sequence[AnyTensor], cotangent: AnyTensor, **attributes: Any
+    def transposes(
+        cotangent: AnyTensor, x: AnyTensor, *indices: AnyTensor, **attributes: Any
     ) -> tuple[AnyTensor | None, ...]:
-        back = transpose(cotangent, inputs[0].shape, *inputs[1:], **attributes)
-        return (back, *(None for _ in inputs[1:]))
+        back = transpose(cotangent, x.shape, *indices, **attributes)
+        return (back, *(None for _ in indices))
 
-    return Op(name, "linear", type_rule, value, jvp, vjp, index_inputs, edges, None, refuse_indices)
+    return jointly_linear(
+        name,
+        type_rule,
+        value,
+        transposes,
+        index_inputs=index_inputs,
+        refuse_indices=refuse_indices,
+        edges=edges,
+    )
 
 
 def bilinear(
@@ -145,3 +192,20 @@ def irregular(
         edges=edges,
         stops_gradients=stops_gradients,
     )
+
+
+def source(name: str, type_rule: TypeRule, value: Value, *, edges: tuple[Edge, ...] = ()) -> Op:
+    """Make an op without inputs: nothing moves it, and it hands no cotangent on.
+
+    value takes, beside its attributes, `like`: a scalar of the world in which it answers.
+    """
+
+    def jvp(inputs: Sequence[AnyTensor], tangents: Directions, **attributes: Any) -> AnyTensor:
+        return zeros_like(value(**attributes))
+
+    def vjp(
+        inputs: Sequence[AnyTensor], cotangent: AnyTensor, **attributes: Any
+    ) -> tuple[AnyTensor | None, ...]:
+        return ()
+
+    return Op(name, "source", type_rule, value, jvp, vjp, edges=edges)

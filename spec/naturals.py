@@ -30,11 +30,14 @@ class Naturals:
         self._nats: list[int] = []
 
     def nat(self, value: int) -> int:
-        """Record an integer that takes no gradient; return its handle."""
+        """Record an integer that takes no gradient; return its handle, good until a reset.
+
+        What is no integer >= 0 is Rejected.
+        """
         return self.nat_vec([value])
 
     def get_nat(self, handle: int) -> int:
-        """Read a recorded integer."""
+        """Read a recorded integer; a handle beyond the last is Rejected."""
         return self.get_nat_vec(handle, 1)[0]
 
     def set_nat(self, handle: int, value: int) -> None:
@@ -42,18 +45,18 @@ class Naturals:
         self.set_nat_vec(handle, [value])
 
     def nat_vec(self, values: Sequence[int]) -> int:
-        """Record integers side by side; return the handle of the first."""
+        """Record integers >= 0 side by side, all or none; return the handle of the first."""
         checked = _naturals(values)
         self._nats.extend(checked)
         return len(self._nats) - len(checked)
 
     def get_nat_vec(self, handle: int, count: int) -> list[int]:
-        """Read recorded integers, from the handle on."""
+        """Read recorded integers, from the handle on; more than there are is Rejected."""
         self._check_block(handle, count)
         return self._nats[handle : handle + count]
 
     def set_nat_vec(self, handle: int, values: Sequence[int]) -> None:
-        """Overwrite recorded integers, from the handle on."""
+        """Overwrite recorded integers, from the handle on, all or none."""
         checked = _naturals(values)
         self._check_block(handle, len(checked))
         self._nats[handle : handle + len(checked)] = checked

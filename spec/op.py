@@ -12,10 +12,12 @@ linear      the map and its transpose       the map                   the transp
 bilinear    the map, a transpose per slot   f(x', y) + f(x, y')       two transposes
 composite   a program over earlier pages    through the program       through the program
 irregular   both maps, by a named choice    explicit                  explicit
+source      numbers, of no input            0                         none
 =========== =============================== ========================= ==========================
 
 A tangent is a direction of an input; a cotangent is a direction of the result.
-Index inputs (labels, positions) are integers: they have neither, and None stands in their place.
+Index inputs (labels, positions, masks) are integers or truth values: they have neither, and None
+stands in their place.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from spec.tensor import Nested, Tensor, zip_map
 AnyTensor = Tensor[Any, *tuple[Any, ...]]
 """A tensor whose shape is known only at run time."""
 
-Kind = Literal["pointwise", "linear", "bilinear", "composite", "irregular"]
+Kind = Literal["pointwise", "linear", "bilinear", "composite", "irregular", "source"]
 Jvp = Callable[..., AnyTensor]
 Vjp = Callable[..., "tuple[AnyTensor | None, ...]"]
 
@@ -48,26 +50,28 @@ class Impossible(RuntimeError):
 
 @dataclass(frozen=True)
 class Type:
-    """What the type rules know of a tensor: its shape, and whether its entries are indices."""
+    """What the type rules know of a tensor: its shape, and whether it holds indices or truths."""
 
     shape: Shape
     index: bool = False
+    mask: bool = False
 
     def __str__(self) -> str:
-        """Show as ``real[2,3]`` or ``index[4]``."""
-        return f"{'index' if self.index else 'real'}[{','.join(map(str, self.shape))}]"
+        """Show as ``real[2,3]``, ``index[4]`` or ``mask[4]``."""
+        entries = "index" if self.index else "mask" if self.mask else "real"
+        return f"{entries}[{','.join(map(str, self.shape))}]"
 
 
-def type_of(tensor: AnyTensor, index: bool = False) -> Type:
-    """Read the type off a tensor; index says that its entries are integers used as indices."""
-    return Type(tuple(tensor.shape), index)
+def type_of(tensor: AnyTensor, index: bool = False, mask: bool = False) -> Type:
+    """Read the type off a tensor; index and mask say how an op reads its entries."""
+    return Type(tuple(tensor.shape), index, mask)
 
 
-def holds_integers(tensor: AnyTensor) -> bool:
-    """Tell whether every entry is an int; those of a symbolic shape, which none can list, are."""
+def holds(tensor: AnyTensor, kind: type) -> bool:
+    """Tell whether every entry is of a type; a symbolic shape, which none can list, may be."""
     if not all(isinstance(extent, int) for extent in tensor.shape):
         return True
-    return all(type(entry) is int for entry in tensor.data)
+    return all(type(entry) is kind for entry in tensor.data)
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ class Op:
     jvp(inputs, tangents, **attributes) returns the tangent of the result;
     vjp(inputs, cotangent, **attributes) returns one cotangent per input.
     refuse_indices(*inputs, **attributes) raises Rejected where an index is out of its range.
+    mask_inputs are those of the index inputs that hold truth values.
     stops_gradients says that no cotangent ever passes, so that a tape need not look behind.
     """
 
@@ -109,12 +114,30 @@ class Op:
     program: Callable[..., Any] | None = None
     refuse_indices: Callable[..., None] | None = None
     stops_gradients: bool = False
+    mask_inputs: tuple[int, ...] = ()
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the tensor inputs, in order."""
         rule = inspect.signature(self.value)
         return tuple(n for n, p in rule.parameters.items() if p.kind is not p.KEYWORD_ONLY)
+
+    @property
+    def variadic(self) -> bool:
+        """Whether the op takes any number of inputs; its value's signature says so by a star."""
+        rule = inspect.signature(self.value)
+        return any(p.kind is p.VAR_POSITIONAL for p in rule.parameters.values())
+
+    def names(self, count: int) -> tuple[str, ...]:
+        """Name the inputs of a call; those of a variadic op are counted, as in ``xs[1]``."""
+        if not self.variadic:
+            return self.inputs
+        return tuple(f"{self.inputs[0]}[{k}]" for k in range(count))
+
+    @property
+    def random(self) -> bool:
+        """Whether the op draws: its value then takes the call counter, which a session supplies."""
+        return "counter" in self.attributes
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -124,15 +147,21 @@ class Op:
 
     def check(self, *inputs: AnyTensor, **attributes: Any) -> Type:
         """Return the type of the result, or raise Rejected with the label of the broken rule."""
-        self._check_call(len(inputs), attributes)
-        types = [
-            type_of(x, index=k in self.index_inputs and holds_integers(x))
-            for k, x in enumerate(inputs)
-        ]
-        result = self.type_rule(*types, **attributes)
+        types = [self._type_of(k, x) for k, x in enumerate(inputs)]
+        result = self.check_types(*types, **attributes)
         if self.refuse_indices is not None:
             self.refuse_indices(*inputs, **attributes)
         return result
+
+    def check_types(self, *types: Type, **attributes: Any) -> Type:
+        """Return the type of the result for inputs of these types; their entries are not asked."""
+        self._check_call(len(types), attributes)
+        return self.type_rule(*types, **attributes)
+
+    def wants_cotangent(self, *wanted: bool) -> bool:
+        """Whether its cotangent is of use: the op hands it on, and to an input that wants one."""
+        takes = (want for k, want in enumerate(wanted) if k not in self.index_inputs)
+        return not self.stops_gradients and any(takes)
 
     def __call__(self, *inputs: AnyTensor, **attributes: Any) -> AnyTensor:
         """Check types and indices, then compute the value."""
@@ -140,8 +169,20 @@ class Op:
         result: AnyTensor = self.value(*inputs, **attributes)
         return result
 
+    def type_at(self, k: int, shape: Shape) -> Type:
+        """Return the type that input k has to have, given its shape."""
+        mask = k in self.mask_inputs
+        return Type(shape, k in self.index_inputs and not mask, mask)
+
+    def _type_of(self, k: int, x: AnyTensor) -> Type:
+        """Read the type of input k off its entries."""
+        if k not in self.index_inputs:
+            return type_of(x)
+        mask = k in self.mask_inputs and holds(x, bool)
+        return type_of(x, not mask and holds(x, int), mask)
+
     def _check_call(self, count: int, attributes: Mapping[str, Any]) -> None:
-        if count != len(self.inputs):
+        if count != len(self.inputs) and not self.variadic:
             raise Rejected(
                 f"{self.name}: takes {len(self.inputs)} inputs "
                 f"({', '.join(self.inputs)}), got {count}"

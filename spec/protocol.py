@@ -36,6 +36,14 @@ class Ops(ABC, Generic[R]):
         """Divide two tensors entry by entry."""
         return self.apply("div", (x, y), {})
 
+    def maximum(self, x: R, y: R) -> R:
+        """Take the larger of two tensors, entry by entry."""
+        return self.apply("maximum", (x, y), {})
+
+    def minimum(self, x: R, y: R) -> R:
+        """Take the smaller of two tensors, entry by entry."""
+        return self.apply("minimum", (x, y), {})
+
     def square(self, x: R) -> R:
         """Square a tensor entry by entry."""
         return self.apply("square", (x,), {})
@@ -60,9 +68,17 @@ class Ops(ABC, Generic[R]):
         """Keep each positive entry and replace the others by zero."""
         return self.apply("relu", (x,), {})
 
+    def where(self, mask: Any, x: R, y: R) -> R:
+        """Choose between two tensors, entry by entry, by a mask."""
+        return self.apply("where", (mask, x, y), {})
+
     def sum(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
         """Add the entries of a tensor along some axes."""
         return self.apply("sum", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def mean(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Average the entries of a tensor along some axes."""
+        return self.apply("mean", (x,), {"axes": axes, "keepdims": keepdims})
 
     def broadcast_to(self, x: R, *, shape: tuple[int, ...]) -> R:
         """Repeat a tensor along axes of extent 1, and along new axes in front."""
@@ -79,6 +95,18 @@ class Ops(ABC, Generic[R]):
     def take(self, x: R, indices: Any, *, axis: int) -> R:
         """Select entries along one axis by their positions."""
         return self.apply("take", (x, indices), {"axis": axis})
+
+    def scatter_add(self, x: R, indices: Any, source: R, *, axis: int) -> R:
+        """Add entries into a tensor along one axis, at given positions."""
+        return self.apply("scatter_add", (x, indices, source), {"axis": axis})
+
+    def slice(self, x: R, *, axis: int, start: int, length: int) -> R:
+        """Cut an interval out of one axis."""
+        return self.apply("slice", (x,), {"axis": axis, "start": start, "length": length})
+
+    def concat(self, *xs: R, axis: int) -> R:
+        """Join tensors along one axis."""
+        return self.apply("concat", xs, {"axis": axis})
 
     def detach(self, x: R) -> R:
         """Pass a value on and let no derivative through."""
@@ -107,6 +135,10 @@ class Ops(ABC, Generic[R]):
     def layer_norm(self, x: R, gamma: R, beta: R, *, eps: float = 1e-05) -> R:
         """Normalize the last axis to mean 0 and variance 1, then scale and shift it."""
         return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})
+
+    def mse_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
+        """Score a prediction against a target: the mean of the squared differences."""
+        return self.apply("mse_loss", (x, y), {"reduction": reduction})
 
     def nll_loss(
         self,
@@ -142,3 +174,21 @@ class Ops(ABC, Generic[R]):
                 "reduction": reduction,
             },
         )
+
+    def rand_uniform(self, *, shape: tuple[int, ...], seed: int) -> R:
+        """Draw numbers uniformly from [0, 1)."""
+        return self.apply("rand_uniform", (), {"shape": shape, "seed": seed})
+
+    def rand_normal(self, *, shape: tuple[int, ...], seed: int) -> R:
+        """Draw numbers from the normal distribution of mean 0 and variance 1."""
+        return self.apply("rand_normal", (), {"shape": shape, "seed": seed})
+
+    def bernoulli_mask(self, *, shape: tuple[int, ...], keep_prob: float, seed: int) -> R:
+        """Draw 1 with a given probability, and 0 otherwise."""
+        return self.apply(
+            "bernoulli_mask", (), {"shape": shape, "keep_prob": keep_prob, "seed": seed}
+        )
+
+    def dropout(self, x: R, *, p: float, seed: int, training: bool = True) -> R:
+        """Drop each entry with probability p, and scale the others so that expectations stay."""
+        return self.apply("dropout", (x,), {"p": p, "seed": seed, "training": training})

@@ -3,7 +3,7 @@
 A `Rounded` is an exact number that its format can represent; every operation forms the exact result
 and rounds it once, to nearest, ties to even.
 Nothing here is emulated with wider floats: sums, products, quotients and roots are rounded from
-exact fractions, and exp, log and tanh from 40 decimal digits.
+exact fractions, and exp, log and tanh from 40 decimal digits, cos and sin from 80.
 So what this world computes is what the standard says, and a kernel can be laid beside it.
 
 >>> one_third = Rounded(BF16, Fraction(1, 3))
@@ -12,8 +12,8 @@ So what this world computes is what the standard says, and a kernel can be laid 
 >>> Rounded(FP16, 60000) + 60000
 Rounded(fp16, inf)
 
-Assumed: 40 digits decide the rounding of exp, log and tanh; a case that needs more would need a
-result within 1e-38 relative of a midpoint.
+Assumed: these digits decide every rounding; a case that needs more would need a result within 1e-38
+relative of a midpoint.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from spec.formats import BF16, BINARY32, FP16, Format, Number
+from spec.formats import BF16, BINARY32, FP16, Format, Number, pi, turned
 from spec.scalar import (
     Unary,
     absolute,
+    cos,
     divide,
     equal,
     exp,
@@ -37,6 +38,8 @@ from spec.scalar import (
     lift,
     log,
     maximum,
+    pi_like,
+    sin,
     sqrt,
     square,
     tanh,
@@ -139,16 +142,22 @@ def _maximum(x: Any, y: Any) -> Rounded:
     return _binary(x, y, maximum)
 
 
-def _unary(rule: Unary, in_decimal: Callable[[decimal.Decimal], decimal.Decimal]) -> None:
+def _unary(rule: Unary, exact: Callable[[Fraction], Fraction]) -> None:
     @rule.register(Rounded)
     def rounded(x: Rounded) -> Rounded:  # pyright: ignore[reportUnusedFunction]
         plain = rule(float(x.number))
         # An infinity at a finite argument is only binary64's overflow; zero is only its underflow.
         if isinstance(x.number, float) or x.number == 0 or math.isnan(plain):
             return Rounded(x.format, plain)
+        return Rounded(x.format, exact(Fraction(x.number)))
+
+
+def _decimal(rule: Callable[[decimal.Decimal], decimal.Decimal]) -> Callable[[Fraction], Fraction]:
+    def exact(x: Fraction) -> Fraction:
         with decimal.localcontext(DIGITS):
-            digits = decimal.Decimal(x.number.numerator) / x.number.denominator
-            return Rounded(x.format, _to_fraction(in_decimal(digits)))
+            return _to_fraction(rule(decimal.Decimal(x.numerator) / x.denominator))
+
+    return exact
 
 
 def _to_fraction(x: decimal.Decimal) -> Fraction:
@@ -174,9 +183,16 @@ def _within_reach(x: decimal.Decimal) -> decimal.Decimal:
     return max(-reach, min(x, reach))
 
 
-_unary(exp, lambda x: _within_reach(x).exp())
-_unary(log, lambda x: x.ln())
-_unary(tanh, _decimal_tanh)
+_unary(exp, _decimal(lambda x: _within_reach(x).exp()))
+_unary(log, _decimal(lambda x: x.ln()))
+_unary(tanh, _decimal(_decimal_tanh))
+_unary(sin, lambda x: turned(x, 0))
+_unary(cos, lambda x: turned(x, 1))
+
+
+@pi_like.register(Rounded)
+def _pi_like(x: Rounded) -> Rounded:
+    return Rounded(x.format, pi(80))
 
 
 @sqrt.register(Rounded)

@@ -147,6 +147,7 @@ class Lift(OpenFunction):
 
 
 exp, log, sqrt, tanh = Unary("exp"), Unary("log"), Unary("sqrt"), Unary("tanh")
+cos, sin, pi_like, stop = Unary("cos"), Unary("sin"), Unary("pi_like"), Unary("stop")
 square, absolute, zero_like = Unary("square"), Unary("absolute"), Unary("zero_like")
 divide, maximum, kronecker = Binary("divide"), Binary("maximum"), Binary("kronecker")
 less, equal = Question("less"), Question("equal")

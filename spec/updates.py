@@ -1,7 +1,8 @@
 """Chapter 20. Updates: parameters, and steps that replace their values, all or none.
 
 A parameter outlives every tape. A step adds up the gradients of the leaves by which a tape used it,
-computes every new value and state, and only then writes them.
+scales them all if their norm is to be clipped, computes every new value and state, and only then
+writes them.
 
 >>> from spec.tensor import tensor
 >>> w = Param(tensor([1.0, -2.0]), "w", requires_grad=True)
@@ -15,16 +16,20 @@ computes every new value and state, and only then writes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from types import ModuleType
 from typing import Any
 
-from spec.op import AnyTensor, plus, refuse
-from spec.optim import adamw, sgd
+from spec.op import AnyTensor, Rejected, plus, refuse
+from spec.optim import adam, adamw, clip, sgd
 from spec.shape import Shape
 from spec.tape import Dense
 
 Gradients = Mapping[int, AnyTensor] | Sequence[AnyTensor]
 """Sparse, by leaf id, as `backward` gives them; or dense, one per node."""
+
+Groups = Sequence[Mapping[str, Any]] | None
+"""Mappings with 'params' and the hyper-parameters that differ for them."""
 
 
 class Param:
@@ -43,7 +48,7 @@ class Param:
         return self._value
 
     def set(self, value: AnyTensor) -> None:
-        """Overwrite the value by one of the same shape."""
+        """Overwrite the value, and raise the version; another shape is Rejected, naming both."""
         if value.shape != self._value.shape:
             rule = f"a value of {self.name or 'the parameter'} has the shape {self._value.shape}"
             raise refuse("param", rule, value.shape)
@@ -65,47 +70,129 @@ def look_up(grads: Gradients, id: int, shape: Shape) -> AnyTensor | None:
 
 
 class Updates:
-    """The optimizers of a session, whose states belong to its parameters."""
+    """The optimizers of a session, whose states belong to its parameters.
+
+    Every step updates, once, the parameters in use that are trainable and that the gradients reach;
+    max_norm scales their gradients together (see spec.optim.clip).
+    """
 
     def __init__(self) -> None:
         """Start without parameters in use and without states."""
         self.params_by_leaf: dict[int, Param] = {}
         self._states: dict[Param, Any] = {}
 
-    def sgd_step(self, lr: float, grads: Gradients, **hyper: Any) -> None:
-        """Update every parameter in use by stochastic gradient descent; see spec.optim.sgd."""
-        self._step(grads, sgd, sgd.Sgd(lr, **hyper))
+    def sgd_step(
+        self,
+        lr: float,
+        grads: Gradients,
+        *,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        **hyper: Any,
+    ) -> None:
+        """Update by stochastic gradient descent; hyper-parameters are those of spec.optim.sgd.
 
-    def adamw_step(self, lr: float = 1e-3, *, grads: Gradients, **hyper: Any) -> None:
-        """Update every parameter in use by AdamW; see spec.optim.adamw."""
-        self._step(grads, adamw, adamw.AdamW(lr, **hyper))
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape. Values and states
+        are replaced, all or none: what does not fit is Rejected, and nothing has changed.
+        """
+        self._step(grads, sgd, sgd.Sgd(lr, **hyper), groups, max_norm)
+
+    def adam_step(
+        self,
+        lr: float = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        grads: Gradients,
+        groups: Groups = None,
+        max_norm: float | None = None,
+    ) -> None:
+        """Update by Adam, with spec.optim.adam; gradients and refusals are those of sgd_step."""
+        hyper = adam.Adam(lr, beta1, beta2, eps, weight_decay)
+        self._step(grads, adam, hyper, groups, max_norm)
+
+    def adamw_step(
+        self,
+        lr: float = 1e-3,
+        *,
+        grads: Gradients,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        **hyper: Any,
+    ) -> None:
+        """Update by AdamW, with spec.optim.adamw; gradients and refusals are those of sgd_step."""
+        self._step(grads, adamw, adamw.AdamW(lr, **hyper), groups, max_norm)
 
     def state(self, param: Param) -> Any:
-        """Return the optimizer state of a parameter, None before its first step."""
+        """Return the optimizer state of a parameter, None before its first step.
+
+        Its moments have the parameter's shape; it is the page's `State`, which nobody can change.
+        """
         return self._states.get(param)
 
     def load_state(self, param: Param, state: Any) -> None:
         """Replace the optimizer state of a parameter by what `state` returned."""
         self._states[param] = state
 
-    def _step(self, grads: Gradients, page: ModuleType, hyper: Any) -> None:
+    def _step(
+        self,
+        grads: Gradients,
+        page: ModuleType,
+        hyper: Any,
+        groups: Groups,
+        max_norm: float | None,
+    ) -> None:
         """Update all parameters in use by an optimizer's page, or none if one is refused."""
+        name = page.__name__.rpartition(".")[2]
+        hypers = _by_param(name, hyper, groups)
+        if max_norm is not None:
+            clip.check(max_norm)
         done: list[tuple[Param, AnyTensor, Any]] = []
-        for param, gradient in self._totals(grads).items():
+        for param, gradient in self._gradients(grads, max_norm).items():
             state = self._states.get(param) or page.init(param.value)
             if not isinstance(state, page.State):
                 rule = "a parameter keeps to one optimizer; its state is of another"
-                raise refuse(page.__name__.rpartition(".")[2], rule, type(state).__module__)
-            done.append((param, *page.update(param.value, gradient, state, hyper)))
+                raise refuse(name, rule, type(state).__module__)
+            own = hypers.get(param, hyper)
+            done.append((param, *page.update(param.value, gradient, state, own)))
         for param, value, state in done:
             param.set(value)
             self._states[param] = state
 
-    def _totals(self, grads: Gradients) -> dict[Param, AnyTensor]:
+    def _gradients(self, grads: Gradients, max_norm: float | None) -> dict[Param, AnyTensor]:
         """Add up each trainable parameter's gradients over its leaves; leave out the unreached."""
         totals: dict[Param, AnyTensor] = {}
         for leaf, param in self.params_by_leaf.items():
             gradient = look_up(grads, leaf, param.value.shape) if param.requires_grad else None
             if gradient is not None:
                 totals[param] = plus(totals.get(param), gradient) or gradient
-        return totals
+        if max_norm is None:
+            return totals
+        return dict(zip(totals, clip.clipped(list(totals.values()), max_norm), strict=True))
+
+
+def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:
+    """Return the hyper-parameters of every parameter that is in a group."""
+    found: dict[Param, Any] = {}
+    group_of: dict[Param, int] = {}
+    known = [field.name for field in fields(hyper)]
+    for number, group in enumerate(groups or (), 1):
+        if "params" not in group:
+            raise Rejected(f"{name}: group {number} names no 'params'")
+        own = {key: value for key, value in group.items() if key != "params"}
+        for key in own:
+            if key not in known:
+                raise Rejected(f"{name}: there is no {key!r}; the parameters are {known}")
+        changed = replace(hyper, **own)
+        for param in group["params"]:
+            if not isinstance(param, Param):
+                raise refuse(f"{name}: group {number}", "a parameter is a Param", repr(param))
+            if param in group_of:
+                raise Rejected(
+                    f"{name}: the parameter {param.name!r} is in groups "
+                    f"{group_of[param]} and {number}; groups must not overlap"
+                )
+            found[param], group_of[param] = changed, number
+    return found

@@ -19,6 +19,7 @@ from typing import Any
 
 from spec.scalar import (
     absolute,
+    cos,
     divide,
     equal,
     exp,
@@ -29,9 +30,12 @@ from spec.scalar import (
     lift,
     log,
     maximum,
+    pi_like,
     select,
+    sin,
     sqrt,
     square,
+    stop,
     tanh,
     zero_like,
 )
@@ -58,6 +62,21 @@ def _sqrt(x: float) -> float:
 
 
 tanh.register(float)(math.tanh)
+
+
+@cos.register(float)
+def _cos(x: float) -> float:
+    return math.cos(x) if math.isfinite(x) else math.nan
+
+
+@sin.register(float)
+def _sin(x: float) -> float:
+    return math.sin(x) if math.isfinite(x) else math.nan
+
+
+@pi_like.register(float)
+def _pi_like(x: float) -> float:
+    return math.pi
 
 
 @divide.register(float)
@@ -96,6 +115,16 @@ def _exact_only(name: str, argument: int, result: int) -> Callable[[Fraction], F
 exp.register(Fraction, int)(_exact_only("exp", 0, 1))
 log.register(Fraction, int)(_exact_only("log", 1, 0))
 tanh.register(Fraction, int)(_exact_only("tanh", 0, 0))
+cos.register(Fraction, int)(_exact_only("cos", 0, 1))
+sin.register(Fraction, int)(_exact_only("sin", 0, 0))
+
+
+@pi_like.register(Fraction, int)
+def _no_pi(x: Fraction) -> Fraction:
+    raise ArithmeticError(
+        "pi is no fraction, and the exact world accepts none for it. Choose another world, or "
+        "stand-ins such as equivalence.worlds.opaque."
+    )
 
 
 @sqrt.register(Fraction, int)
@@ -171,3 +200,9 @@ def _is_nan(x: float, _: object) -> bool:
 @select.register(bool)
 def _select(truth: bool, x: Any, y: Any) -> Any:
     return x if truth else y
+
+
+@stop.register(object)
+def _stop(x: Any) -> Any:
+    # A world whose numbers carry derivatives registers how to forget them.
+    return x

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from fast._op import Op
 from fast.ops.add import op as _add
+from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.broadcast_to import op as _broadcast_to
+from fast.ops.concat import op as _concat
 from fast.ops.cross_entropy import op as _cross_entropy
 from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
+from fast.ops.dropout import op as _dropout
 from fast.ops.exp import op as _exp
 from fast.ops.layer_norm import op as _layer_norm
 from fast.ops.linear import op as _linear
@@ -15,11 +18,19 @@ from fast.ops.log import op as _log
 from fast.ops.log_softmax import op as _log_softmax
 from fast.ops.matmul import op as _matmul
 from fast.ops.max import op as _max
+from fast.ops.maximum import op as _maximum
+from fast.ops.mean import op as _mean
+from fast.ops.minimum import op as _minimum
+from fast.ops.mse_loss import op as _mse_loss
 from fast.ops.mul import op as _mul
 from fast.ops.nll_loss import op as _nll_loss
 from fast.ops.permute import op as _permute
+from fast.ops.rand_normal import op as _rand_normal
+from fast.ops.rand_uniform import op as _rand_uniform
 from fast.ops.relu import op as _relu
 from fast.ops.reshape import op as _reshape
+from fast.ops.scatter_add import op as _scatter_add
+from fast.ops.slice import op as _slice
 from fast.ops.softmax import op as _softmax
 from fast.ops.sqrt import op as _sqrt
 from fast.ops.square import op as _square
@@ -27,6 +38,7 @@ from fast.ops.sub import op as _sub
 from fast.ops.sum import op as _sum
 from fast.ops.take import op as _take
 from fast.ops.tanh import op as _tanh
+from fast.ops.where import op as _where
 
 OPS: dict[str, Op] = {
     op.name: op
@@ -35,17 +47,24 @@ OPS: dict[str, Op] = {
         _sub,
         _mul,
         _div,
+        _maximum,
+        _minimum,
         _square,
         _sqrt,
         _exp,
         _log,
         _tanh,
         _relu,
+        _where,
         _sum,
+        _mean,
         _broadcast_to,
         _reshape,
         _permute,
         _take,
+        _scatter_add,
+        _slice,
+        _concat,
         _detach,
         _max,
         _matmul,
@@ -53,8 +72,13 @@ OPS: dict[str, Op] = {
         _log_softmax,
         _softmax,
         _layer_norm,
+        _mse_loss,
         _nll_loss,
         _cross_entropy,
+        _rand_uniform,
+        _rand_normal,
+        _bernoulli_mask,
+        _dropout,
     )
 }
 """Every op by its name."""

@@ -182,7 +182,7 @@ def _smoothed(
     """Return the smoothed loss, and what a row's cotangent is divided by."""
     losses, _ = _losses.aten_losses(log_probabilities, labels, ignored, "none")
     every = log_probabilities.sum(1).masked_fill_(labels == ignored, 0)
-    losses = losses * (1 - smoothing) - every * (smoothing / log_probabilities.shape[1])
+    losses = losses * (1 - smoothing) - every * (smoothing / max(log_probabilities.shape[1], 1))
     if reduction == "none":
         return losses, losses.new_ones(())
     z = losses.sum()
@@ -197,7 +197,7 @@ def _smoothed_cotangents(
     share = (cotangent / count).expand(labels.shape).masked_fill(labels == ignored, 0)
     to_label = share * (1 - smoothing)
     dz = _losses.aten_cotangents(to_label, shaped, labels, ignored, "none", count)
-    return dz.sub_(share[:, None] * (smoothing / shaped.shape[1]))
+    return dz.sub_(share[:, None] * (smoothing / max(shaped.shape[1], 1)))
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:

@@ -33,8 +33,8 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
-    """Copy x."""
-    return x.clone(memory_format=torch.contiguous_format), ()
+    """Copy x, without the tangent that it may carry."""
+    return x.detach().clone(memory_format=torch.contiguous_format), ()
 
 
 aten_vjp = vjp

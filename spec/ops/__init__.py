@@ -1,16 +1,20 @@
 """Chapter 11. The operations, one page each.
 
-`OPS` is the table, in reading order: pointwise, moving and adding, products, programs over these.
+`OPS` is the table, in reading order: pointwise, moving and adding, products, programs over these,
+random numbers.
 """
 
 from __future__ import annotations
 
 from spec.op import Op
 from spec.ops.add import op as _add
+from spec.ops.bernoulli_mask import op as _bernoulli_mask
 from spec.ops.broadcast_to import op as _broadcast_to
+from spec.ops.concat import op as _concat
 from spec.ops.cross_entropy import op as _cross_entropy
 from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
+from spec.ops.dropout import op as _dropout
 from spec.ops.exp import op as _exp
 from spec.ops.layer_norm import op as _layer_norm
 from spec.ops.linear import op as _linear
@@ -18,11 +22,19 @@ from spec.ops.log import op as _log
 from spec.ops.log_softmax import op as _log_softmax
 from spec.ops.matmul import op as _matmul
 from spec.ops.max import op as _max
+from spec.ops.maximum import op as _maximum
+from spec.ops.mean import op as _mean
+from spec.ops.minimum import op as _minimum
+from spec.ops.mse_loss import op as _mse_loss
 from spec.ops.mul import op as _mul
 from spec.ops.nll_loss import op as _nll_loss
 from spec.ops.permute import op as _permute
+from spec.ops.rand_normal import op as _rand_normal
+from spec.ops.rand_uniform import op as _rand_uniform
 from spec.ops.relu import op as _relu
 from spec.ops.reshape import op as _reshape
+from spec.ops.scatter_add import op as _scatter_add
+from spec.ops.slice import op as _slice
 from spec.ops.softmax import op as _softmax
 from spec.ops.sqrt import op as _sqrt
 from spec.ops.square import op as _square
@@ -30,6 +42,7 @@ from spec.ops.sub import op as _sub
 from spec.ops.sum import op as _sum
 from spec.ops.take import op as _take
 from spec.ops.tanh import op as _tanh
+from spec.ops.where import op as _where
 
 OPS: dict[str, Op] = {
     op.name: op
@@ -38,17 +51,24 @@ OPS: dict[str, Op] = {
         _sub,
         _mul,
         _div,
+        _maximum,
+        _minimum,
         _square,
         _sqrt,
         _exp,
         _log,
         _tanh,
         _relu,
+        _where,
         _sum,
+        _mean,
         _broadcast_to,
         _reshape,
         _permute,
         _take,
+        _scatter_add,
+        _slice,
+        _concat,
         _detach,
         _max,
         _matmul,
@@ -56,8 +76,13 @@ OPS: dict[str, Op] = {
         _log_softmax,
         _softmax,
         _layer_norm,
+        _mse_loss,
         _nll_loss,
         _cross_entropy,
+        _rand_uniform,
+        _rand_normal,
+        _bernoulli_mask,
+        _dropout,
     )
 }
 """Every operation of the book by its name, in reading order."""

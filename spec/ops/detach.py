@@ -21,6 +21,7 @@ from typing import TypeVar, TypeVarTuple
 
 from spec.kinds import irregular, same_shape
 from spec.op import AnyTensor, Edge, Type, zeros_like
+from spec.scalar import stop
 from spec.tensor import Tensor
 
 A = TypeVar("A")
@@ -33,8 +34,8 @@ def type_rule(x: Type) -> Type:
 
 
 def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
-    """Pass x on."""
-    return x
+    """Pass x on, without the tangents that its entries may carry."""
+    return x.map(stop)
 
 
 def jvp(inputs: Sequence[AnyTensor], tangents: Sequence[AnyTensor | None]) -> AnyTensor:

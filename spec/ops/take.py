@@ -19,12 +19,12 @@ Tensor([30, 10, 30])
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
-from spec.axes import check_axis
+from spec.axes import check_axis, sum_at
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type, refuse
-from spec.scalar import kronecker, sum_over
 from spec.shape import Shape
 from spec.tensor import Tensor, tabulate
 
@@ -66,9 +66,9 @@ def transpose(cotangent: AnyTensor, shape: Shape, indices: AnyTensor, *, axis: i
 
     def entry(*i: Any) -> Any:
         def share(*j: Any) -> Any:
-            return kronecker(indices[j], i[at]) * cotangent[(*i[:at], *j, *i[at + 1 :])]
+            return cotangent[(*i[:at], *j, *i[at + 1 :])]
 
-        return sum_over(tuple(indices.shape), share)
+        return sum_at(i[at], tuple(indices.shape), lambda *j: indices[j], share)
 
     return tabulate(shape, entry)
 
@@ -89,6 +89,14 @@ EDGES = (
         "CHOICE",
         "repeated indices accumulate",
         cotangent=[1.0, 2.0, 4.0],
+        attributes={"axis": 0},
+    ),
+    Edge(
+        ([1.0, 2.0, 3.0], [2, 0]),
+        (([5.0, 0.0, math.inf], None),),
+        "IEEE",
+        "an infinite cotangent stays with what was read",
+        cotangent=[math.inf, 5.0],
         attributes={"axis": 0},
     ),
 )

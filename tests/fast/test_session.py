@@ -253,14 +253,19 @@ def test_a_reset_frees_values_and_keeps_parameters() -> None:
 
 def test_ops_that_need_no_weighing_save_only_inputs_and_result() -> None:
     samples: dict[int, list[torch.Tensor]] = {
+        0: [],
         1: [torch.ones(2, 2)],
         2: [torch.ones(2, 2), torch.ones(2, 2)],
         3: [torch.ones(2, 2), torch.ones(2, 2), torch.ones(2)],
     }
+    calls = {"shape": (2, 2), "keep_prob": 0.5, "p": 0.5, "seed": 7, "counter": 0, "training": True}
     for name in PLAIN:
         for provider in PROVIDERS:
             inputs = samples[len(OPS[name].inputs)]
-            result, saved = OPS[name].hosts(provider)[0](*inputs)
+            call = {attribute: calls[attribute] for attribute in OPS[name].attributes}
+            if OPS[name].source:
+                call |= {"dtype": torch.float32, "device": torch.device("cpu")}
+            result, saved = OPS[name].hosts(provider)[0](*inputs, **call)
             known = [id(tensor) for tensor in (result, *inputs)]
             kept = [item for item in saved if isinstance(item, torch.Tensor)]
             assert all(id(item) in known for item in kept), (name, provider)
@@ -317,3 +322,15 @@ def test_an_unknown_op_is_refused_by_name() -> None:
     s = session()
     with pytest.raises(Rejected, match="there is no op 'conv'; the ops are add"):
         s.apply("conv", (s.input([1.0]),), {})
+
+
+def test_optimizer_state_is_found_by_leaf_id() -> None:
+    s = session()
+    w, frozen = s.param([1.0, 2.0], "w"), s.param([3.0, 4.0], "f", requires_grad=False)
+    x, y, again = s.use(w), s.use(frozen), s.use(w)
+    assert s.params_by_leaf == {x.id: w, y.id: frozen, again.id: w}
+    s.adamw_step(grads=s.backward(s.sum(s.mul(s.mul(x, y), again))))
+    for leaf, steps in ((x, 1), (y, 0), (again, 1)):
+        assert s.optimizer_state("adamw", s.params_by_leaf[leaf.id])["step"] == steps
+    s.reset_tape()
+    assert s.params_by_leaf == {}

@@ -27,12 +27,18 @@ NUMBERS = st.integers(-3, 3).map(Fraction)
 POSITIVE = st.sampled_from([Fraction(1), Fraction(2), Fraction(3), Fraction(4), Fraction(9, 4)])
 NONZERO = st.sampled_from([Fraction(1), Fraction(2), Fraction(3), Fraction(-1), Fraction(-2)])
 
+PROBABILITIES = st.sampled_from([0.5, Fraction(1, 3), 0.25, 1, 0])
+
 TYING = st.sampled_from([Fraction(0), Fraction(1)])
 
 DOMAINS = {
     ("log", 0): POSITIVE,
     ("sqrt", 0): POSITIVE,
     ("div", 1): NONZERO,
+    ("maximum", 0): TYING,
+    ("maximum", 1): TYING,
+    ("minimum", 0): TYING,
+    ("minimum", 1): TYING,
     ("max", 0): TYING,
     ("softmax", 0): TYING,
 }
@@ -136,6 +142,28 @@ def _take(draw: Draw) -> Signature:
     return [source, picked if source[axis] else (0,)], {"axis": axis}
 
 
+def _scatter_add(draw: Draw) -> Signature:
+    (source, picked), attributes = _take(draw)
+    at = attributes["axis"] % len(source)
+    return [source, picked, (*source[:at], *picked, *source[at + 1 :])], attributes
+
+
+def _slice(draw: Draw) -> Signature:
+    source = draw(SHAPES.filter(lambda shape: len(shape) > 0))
+    axis = _axis(draw, len(source))
+    start: int = draw(st.integers(0, source[axis]))
+    length: int = draw(st.integers(0, source[axis] - start))
+    return [source], {"axis": axis, "start": start, "length": length}
+
+
+def _concat(draw: Draw) -> Signature:
+    first = draw(SHAPES.filter(lambda shape: len(shape) > 0))
+    axis = _axis(draw, len(first))
+    at = axis % len(first)
+    others: list[int] = draw(st.lists(EXTENTS, max_size=2))
+    return [first, *((*first[:at], n, *first[at + 1 :]) for n in others)], {"axis": axis}
+
+
 def _matmul(draw: Draw) -> Signature:
     m, k, n = (draw(EXTENTS) for _ in range(3))
     return [(m, k), (k, n)], {}
@@ -158,6 +186,12 @@ def _layer_norm(draw: Draw) -> Signature:
     return [shape, shape[-1:], shape[-1:]], {"eps": eps}
 
 
+def _distance(draw: Draw) -> Signature:
+    reduction = draw(st.sampled_from(["mean", "sum", "none"]))
+    shape = draw(SHAPES.filter(lambda shape: size(shape) > 0 or reduction != "mean"))
+    return [shape, shape], {"reduction": reduction}
+
+
 def _loss(draw: Draw, smooth: bool) -> Signature:
     rows, classes = draw(EXTENTS), draw(EXTENTS)
     attributes: dict[str, Any] = {"ignore_index": draw(st.sampled_from([-100, -1, 1]))}
@@ -167,30 +201,62 @@ def _loss(draw: Draw, smooth: bool) -> Signature:
     return [(rows, classes), (rows,)], attributes
 
 
+def _call(draw: Draw) -> dict[str, Any]:
+    word = st.integers(0, 3) | st.integers(0, 2**64 - 1)
+    return {"seed": draw(word), "counter": draw(word)}
+
+
+def _draws(draw: Draw) -> Signature:
+    return [], {"shape": draw(SHAPES), **_call(draw), "like": Fraction(0)}
+
+
+def _masks(draw: Draw) -> Signature:
+    _, attributes = _draws(draw)
+    return [], {**attributes, "keep_prob": draw(PROBABILITIES)}
+
+
+def _dropout(draw: Draw) -> Signature:
+    attributes = {**_call(draw), "p": draw(PROBABILITIES), "training": draw(st.integers(0, 4)) < 4}
+    return [draw(SHAPES)], attributes
+
+
 FAMILIES: dict[str, Callable[[Draw], Signature]] = {
     **{name: lambda draw: _same(draw, 2) for name in ("add", "sub", "mul", "div")},
+    **{name: lambda draw: _same(draw, 2) for name in ("maximum", "minimum")},
+    "where": lambda draw: _same(draw, 3),
     **{name: lambda draw: _same(draw, 1) for name in ("square", "sqrt", "exp", "log", "tanh")},
     **{name: lambda draw: _same(draw, 1) for name in ("relu", "detach")},
     "sum": lambda draw: _reduction(draw, 0),
+    "mean": lambda draw: _reduction(draw, 1),
     "max": lambda draw: _reduction(draw, 1),
     "broadcast_to": _broadcast,
     "reshape": _reshape,
     "permute": _permute,
     "take": _take,
+    "scatter_add": _scatter_add,
+    "slice": _slice,
+    "concat": _concat,
     "matmul": _matmul,
     "linear": _linear,
     "softmax": _softmax,
     "log_softmax": _softmax,
     "layer_norm": _layer_norm,
+    "mse_loss": _distance,
     "nll_loss": lambda draw: _loss(draw, smooth=False),
     "cross_entropy": lambda draw: _loss(draw, smooth=True),
+    "rand_uniform": _draws,
+    "rand_normal": _draws,
+    "bernoulli_mask": _masks,
+    "dropout": _dropout,
 }
 """How the shapes and attributes of each op are drawn."""
 
 
 def _indices(name: str, shapes: list[Shape], attributes: dict[str, Any]) -> st.SearchStrategy[int]:
     """Draw what the index input of an op may hold."""
-    if name == "take":
+    if name == "where":
+        return st.booleans()
+    if name in ("take", "scatter_add"):
         return st.integers(0, max(shapes[0][attributes["axis"]] - 1, 0))
     ignored = st.just(attributes["ignore_index"])
     classes = shapes[0][1]

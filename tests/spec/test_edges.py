@@ -66,7 +66,8 @@ def results(op: Op, edge: Edge, enter: Enter) -> tuple[AnyTensor | None, ...]:
     ]
     op.check(*inputs, **edge.attributes)
     if edge.cotangent is None:
-        return (op.value(*inputs, **edge.attributes),)
+        world = {} if op.inputs else {"like": enter(0.0)}
+        return (op.value(*inputs, **edge.attributes, **world),)
     return op.vjp(inputs, tensor(edge.cotangent).map(enter), **edge.attributes)
 
 

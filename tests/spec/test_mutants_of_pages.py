@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -17,8 +18,8 @@ from equivalence.worlds.opaque import opaque
 from spec.axes import kept_index, split_axes
 from spec.kinds import linear, pointwise
 from spec.op import AnyTensor, Op, zeros_like
-from spec.ops import OPS
-from spec.scalar import divide, equal, exp, kronecker, select, square, tanh, zero_like
+from spec.ops import OPS, maximum
+from spec.scalar import divide, equal, exp, kronecker, less, select, square, tanh, zero_like
 from spec.shape import indices
 from spec.tensor import tabulate
 from tests.spec.laws import broken
@@ -91,6 +92,30 @@ def _last_of_repeated(cotangent: AnyTensor, shape: Any, picked: AnyTensor, *, ax
     return tabulate(shape, entry)
 
 
+def _padded_in_front(
+    cotangent: AnyTensor, shape: Any, *, axis: int, start: int, length: int
+) -> Any:
+    moved = min(start + 1, shape[axis] - length)
+    x = tabulate(shape, lambda *_: 0)
+    return OPS["slice"].vjp((x,), cotangent, axis=axis, start=moved, length=length)[0]
+
+
+def _parts_from_the_front(inputs: Any, cotangent: AnyTensor, *, axis: int) -> Any:
+    cut = OPS["slice"].value
+    return tuple(cut(cotangent, axis=axis, start=0, length=x.shape[axis]) for x in inputs)
+
+
+def _nothing_where_added(inputs: Any, cotangent: AnyTensor, *, axis: int) -> Any:
+    x, picked, _ = inputs
+    at = axis % x.rank
+
+    def kept(*i: Any) -> Any:
+        return 0 if i[at] in picked.data else cotangent[i]
+
+    _, _, source = OPS["scatter_add"].vjp(inputs, cotangent, axis=axis)
+    return tabulate(x.shape, kept), None, source
+
+
 def _undivided(cotangent: AnyTensor, shape: Any, labels: Any, **attributes: Any) -> AnyTensor:
     none = attributes["reduction"] == "none"
 
@@ -155,7 +180,30 @@ def _first_slot_only(inputs: Any, directions: Any) -> AnyTensor:
     return OPS["mul"].jvp(inputs, (directions[0], None))
 
 
+def _by_another_draw(inputs: Any, cotangent: AnyTensor, *, counter: int, **attributes: Any) -> Any:
+    return OPS["dropout"].vjp(inputs, cotangent, counter=counter ^ 1, **attributes)
+
+
+def _unscaled(inputs: Any, directions: Any, *, p: float, **attributes: Any) -> AnyTensor:
+    moved = OPS["dropout"].jvp(inputs, directions, p=p, **attributes)
+    return moved.map(lambda t: (1 - Fraction(p)) * t)
+
+
+def _whole_to_first(x: Any, y: Any) -> tuple[Any, Any]:
+    return select(less(x, y), 0, 1), select(less(x, y), 1, 0)
+
+
+def _to_both_sides(inputs: Any, cotangent: AnyTensor) -> Any:
+    return None, cotangent, cotangent
+
+
+def _same_sign(inputs: Any, cotangent: AnyTensor, **attributes: Any) -> Any:
+    dx, _ = OPS["mse_loss"].vjp(inputs, cotangent, **attributes)
+    return dx, dx
+
+
 BOTH = {"pushforward", "transpose"}
+COMPOSITE = {"transpose", "through_tape"}
 
 MUTANTS = [
     Mutant("doubled partial", _pointwise("square", lambda x: (4 * x,)), {"pushforward"}),
@@ -175,10 +223,26 @@ MUTANTS = [
     Mutant(
         "rate 1 at the kink", _pointwise("relu", lambda x: (select(x < 0, 0, 1),)), {"pushforward"}
     ),
+    Mutant("tie to one side", _pointwise("maximum", _whole_to_first), {"pushforward"}),
+    Mutant("rates of maximum", _pointwise("minimum", maximum.partials), {"pushforward"}),
+    Mutant("both sides receive", replace(OPS["where"], vjp=_to_both_sides), {"transpose"}),
+    Mutant("the mean of a sum", replace(OPS["mean"], vjp=OPS["sum"].vjp), COMPOSITE),
+    Mutant("target moves along", replace(OPS["mse_loss"], vjp=_same_sign), COMPOSITE),
     Mutant("a slot without tangent", replace(OPS["mul"], jvp=_first_slot_only), BOTH),
     Mutant("cotangent clipped", replace(OPS["mul"], vjp=_clipped), {"transpose", "linearity"}),
     Mutant("widened axes not summed", _linear("broadcast_to", _first_of_widened), {"transpose"}),
     Mutant("scatter overwrites", _linear("take", _last_of_repeated), {"transpose"}),
+    Mutant("interval moved by one", _linear("slice", _padded_in_front), {"transpose"}),
+    Mutant(
+        "parts cut from the front",
+        replace(OPS["concat"], vjp=_parts_from_the_front),
+        {"transpose"},
+    ),
+    Mutant(
+        "what was added to is overwritten",
+        replace(OPS["scatter_add"], vjp=_nothing_where_added),
+        {"transpose"},
+    ),
     Mutant("mean not divided", _linear("nll_loss", _undivided), {"transpose"}),
     Mutant("whole to each tie", replace(OPS["max"], vjp=_whole_to_each_tie), {"transpose"}),
     Mutant(
@@ -192,6 +256,8 @@ MUTANTS = [
         replace(OPS["softmax"], vjp=_softmax_without_the_row_term),
         {"transpose", "through_tape"},
     ),
+    Mutant("another draw", replace(OPS["dropout"], vjp=_by_another_draw), {"transpose"}),
+    Mutant("not scaled", replace(OPS["dropout"], jvp=_unscaled), BOTH),
     Mutant("keepdims forgotten", replace(OPS["sum"], type_rule=_without_keepdims), {"types"}),
 ]
 

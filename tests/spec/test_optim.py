@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from equivalence.worlds.opaque import opaque
 from spec import scalar
 from spec.op import AnyTensor
-from spec.optim import adamw, sgd
+from spec.optim import adam, adamw, clip, sgd
+from spec.optim.adam import Adam
 from spec.optim.adamw import AdamW
 from spec.optim.sgd import Sgd
 from spec.tensor import tensor
@@ -39,6 +40,16 @@ def adamw_run(parameter: Any, gradients: list[Any], hyper: AdamW) -> tuple[list[
     state, found = adamw.init(p), []
     for gradient in gradients:
         p, state = adamw.update(p, tensor(gradient), state, hyper)
+        found.append(p.nested())
+    return found, state
+
+
+def adam_run(parameter: Any, gradients: list[Any], hyper: Adam) -> tuple[list[Any], adam.State]:
+    """Take one step per gradient; return every parameter on the way and the last state."""
+    p = tensor(parameter)
+    state, found = adam.init(p), []
+    for gradient in gradients:
+        p, state = adam.update(p, tensor(gradient), state, hyper)
         found.append(p.nested())
     return found, state
 
@@ -142,6 +153,78 @@ def test_adamw_is_its_formula(p, gradients, beta1, beta2, decay) -> None:
         root = scalar.sqrt(v) / scalar.sqrt(1 - beta2 ** (k + 1)) + QUARTER
         p = p - HALF / (1 - beta1 ** (k + 1)) * m / root
         assert found[k] == p
+
+
+def test_one_step_of_adam_by_hand() -> None:
+    # decay joins: 4 + 0.5 * 8 = 8; m = 0.5 * 8 = 4; v = 0.25 * 64 = 16
+    # rate 0.5 / (1 - 0.5) = 1; root sqrt(16) / sqrt(1 - 0.75) + 8 = 16; 8 - 1 * 4 / 16 = 7.75
+    hyper = Adam(lr=0.5, beta1=0.5, beta2=0.75, eps=8.0, weight_decay=0.5)
+    found, state = adam_run([8.0], [[4.0]], hyper)
+    assert found == [[7.75]]
+    assert state == adam.State(tensor([4.0]), tensor([16.0]), 1)
+
+
+@pytest.mark.usefixtures("exact")
+@settings(max_examples=50)
+@given(
+    p=NUMBERS,
+    gradients=st.lists(NUMBERS, min_size=1, max_size=4),
+    beta1=st.sampled_from([Fraction(0), HALF, Fraction(2, 3)]),
+    beta2=st.sampled_from([Fraction(0), QUARTER, Fraction(3, 4)]),
+    decay=st.sampled_from([Fraction(0), HALF]),
+)
+def test_adam_is_its_formula(p, gradients, beta1, beta2, decay) -> None:
+    hyper = Adam(HALF, beta1, beta2, QUARTER, decay)  # type: ignore[arg-type]
+    found, _ = adam_run(p, gradients, hyper)
+    m = v = Fraction(0)
+    for k, gradient in enumerate(gradients):
+        g = gradient + decay * p
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g * g
+        root = scalar.sqrt(v) / scalar.sqrt(1 - beta2 ** (k + 1)) + QUARTER
+        p = p - HALF / (1 - beta1 ** (k + 1)) * m / root
+        assert found[k] == p
+
+
+def test_without_decay_adam_is_adamw() -> None:
+    gradients = [[3.0], [-2.0], [0.5]]
+    one, first = adam_run([1.0], gradients, Adam(lr=0.1))
+    other, second = adamw_run([1.0], gradients, AdamW(lr=0.1, weight_decay=0.0))
+    assert one == other
+    assert (first.exp_avg, first.exp_avg_sq) == (second.exp_avg, second.exp_avg_sq)
+    assert not isinstance(first, adamw.State), "a state says which optimizer made it"
+
+
+def guarded(norm: int) -> Fraction:
+    """Return the bound that scales gradients of this norm by exactly 1."""
+    return norm + clip.GUARD
+
+
+@given(st.integers(1, 8))
+def test_clipping_divides_every_gradient_by_the_norm_of_all(parts: int) -> None:
+    gradients = [tensor([Fraction(2)]), tensor([[Fraction(3)], [Fraction(6)]])]
+    scaled = clip.clipped(gradients, guarded(7) / parts)
+    assert [g.nested() for g in scaled] == [
+        [Fraction(2, parts)],
+        [[Fraction(3, parts)], [Fraction(6, parts)]],
+    ]
+
+
+def test_clipping_never_makes_a_gradient_larger() -> None:
+    gradients = [tensor([Fraction(3), Fraction(-4)])]
+    for bound in (guarded(5), guarded(6), 10**9):
+        assert clip.clipped(gradients, bound) == gradients
+    nothing = [tensor([Fraction(0)])]
+    assert clip.clipped(nothing, Fraction(1, 10**9)) == nothing
+    assert clip.clipped([tensor([])], 1.0) == [tensor([])]
+    assert clip.clipped([], 1.0) == []
+
+
+def test_a_norm_that_is_not_finite_is_torchs() -> None:
+    infinite = clip.clipped([tensor([float("inf"), 1.0]), tensor([-2.0])], 1.0)
+    assert [list(map(repr, g.data)) for g in infinite] == [["nan", "0.0"], ["-0.0"]]
+    undefined = clip.clipped([tensor([float("nan"), 1.0]), tensor([-2.0])], 1.0)
+    assert [list(map(repr, g.data)) for g in undefined] == [["nan", "nan"], ["nan"]]
 
 
 def test_corrections_are_exact_for_a_while() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from spec.op import Rejected
 from spec.ops import OPS
-from spec.optim import adamw, sgd
+from spec.optim import adam, adamw, clip, sgd
 from spec.tensor import Nested, tensor
 
 LABEL = re.compile(r"^(C\d+)  \S", re.MULTILINE)
@@ -78,12 +78,49 @@ _LOSS = [
     _refused("C4", MATRIX, [0, 1], reduction=None),
 ]
 
+
+def _words(*inputs: Nested, **attributes: Any) -> list[Refused]:
+    """Break what an op asks of its seed and its call counter."""
+    call = {"seed": 7, "counter": 0, **attributes}
+    return [
+        _refused(label, *inputs, **{**call, name: bad})
+        for label, name in (("C2", "seed"), ("C3", "counter"))
+        for bad in (-1, 2**64, 1.0, True, None)
+    ]
+
+
+def _source(**attributes: Any) -> list[Refused]:
+    """Break what an op without inputs asks of its shape, its seed and its call counter."""
+    call = {"seed": 7, "counter": 0, **attributes}
+    shapes = [(-1,), (2, -1), (2.0,), (True,)]
+    return [*[_refused("C1", shape=s, **call) for s in shapes], *_words(shape=(2,), **attributes)]
+
+
+NO_PROBABILITY = (-0.1, 1.1, math.nan, math.inf, True, "half")
+
 REFUSED: dict[str, list[Refused]] = {
     "add": _PAIR,
     "sub": _PAIR,
     "mul": _PAIR,
     "div": _PAIR,
+    "maximum": _PAIR,
+    "minimum": _PAIR,
+    "where": [
+        _refused("C1", [True, False], ROW, [1.0]),
+        _refused("C1", [True, False], [1.0], ROW),
+        _refused("C1", [True], ROW, ROW),
+        _refused("C1", True, ROW, ROW),
+        _refused("C1", [True, False], MATRIX, MATRIX),
+        _refused("C2", [1, 0], ROW, ROW),
+        _refused("C2", [1.0, 0.0], ROW, ROW),
+        _refused("C2", [True, 0], ROW, ROW),
+    ],
     "sum": _AXES,
+    "mean": [
+        *_AXES,
+        _refused("C3", []),
+        _refused("C3", [[], []], axes=(1,)),
+    ],
     "max": [
         *_AXES,
         _refused("C3", []),
@@ -122,6 +159,38 @@ REFUSED: dict[str, list[Refused]] = {
         _refused("C3", ROW, [-1], axis=0),
         _refused("C3", MATRIX, [[0], [2]], axis=-1),
     ],
+    "scatter_add": [
+        _refused("C1", ROW, [0], [1.0], axis=1),
+        _refused("C1", 1.0, [0], [1.0], axis=0),
+        _refused("C2", ROW, [0.0], [1.0], axis=0),
+        _refused("C2", ROW, [True], [1.0], axis=0),
+        _refused("C3", ROW, [2], [1.0], axis=0),
+        _refused("C3", MATRIX, [0, -1], MATRIX, axis=1),
+        _refused("C4", ROW, [0], ROW, axis=0),
+        _refused("C4", ROW, 0, [1.0], axis=0),
+        _refused("C4", MATRIX, [0], ROW, axis=0),
+    ],
+    "slice": [
+        _refused("C1", ROW, axis=1, start=0, length=1),
+        _refused("C1", ROW, axis=True, start=0, length=1),
+        _refused("C1", 1.0, axis=0, start=0, length=0),
+        _refused("C2", ROW, axis=0, start=-1, length=1),
+        _refused("C2", ROW, axis=0, start=1, length=-1),
+        _refused("C2", ROW, axis=0, start=1, length=2),
+        _refused("C2", ROW, axis=0, start=3, length=0),
+        _refused("C2", ROW, axis=0, start=0.0, length=1),
+        _refused("C2", ROW, axis=0, start=0, length=True),
+    ],
+    "concat": [
+        _refused("C1", axis=0),
+        _refused("C2", ROW, ROW, axis=1),
+        _refused("C2", ROW, ROW, axis=-2),
+        _refused("C2", 1.0, 1.0, axis=0),
+        _refused("C3", MATRIX, [ROW], axis=1),
+        _refused("C3", MATRIX, ROW, axis=0),
+        _refused("C3", MATRIX, ROW, axis=1),
+        _refused("C3", MATRIX, MATRIX, CUBE, axis=0),
+    ],
     "matmul": [
         _refused("C1", ROW, MATRIX),
         _refused("C1", MATRIX, ROW),
@@ -147,12 +216,29 @@ REFUSED: dict[str, list[Refused]] = {
         _refused("C3", MATRIX, ROW, ROW, eps=math.inf),
         _refused("C3", MATRIX, ROW, ROW, eps=math.nan),
     ],
+    "mse_loss": [
+        *_PAIR,
+        _refused("C2", ROW, ROW, reduction="average"),
+        _refused("C2", ROW, ROW, reduction=None),
+        _refused("C3", [], []),
+        _refused("C3", [[], []], [[], []], reduction="mean"),
+    ],
     "nll_loss": _LOSS,
     "cross_entropy": [
         *_LOSS,
         _refused("C5", MATRIX, [0, 1], label_smoothing=-0.1),
         _refused("C5", MATRIX, [0, 1], label_smoothing=1.1),
         _refused("C5", MATRIX, [0, 1], label_smoothing=math.nan),
+    ],
+    "rand_uniform": _source(),
+    "rand_normal": _source(),
+    "bernoulli_mask": [
+        *_source(keep_prob=0.5),
+        *[_refused("C4", shape=(2,), keep_prob=bad, seed=7, counter=0) for bad in NO_PROBABILITY],
+    ],
+    "dropout": [
+        *[_refused("C1", ROW, p=bad, seed=7, counter=0) for bad in NO_PROBABILITY],
+        *_words(ROW, p=0.5),
     ],
 }
 
@@ -185,9 +271,20 @@ def test_the_code_names_no_label_that_the_prose_does_not(name: str) -> None:
 @pytest.mark.parametrize("name", OPS)
 def test_a_wrong_number_of_inputs_is_refused(name: str) -> None:
     op = OPS[name]
-    for count in (0, len(op.inputs) - 1, len(op.inputs) + 1):
+    right = len(op.inputs)
+    for count in () if op.variadic else {0, max(right - 1, 0), right + 1} - {right}:
         with pytest.raises(Rejected, match=f"^{name}: takes {len(op.inputs)} inputs .*got {count}"):
             op(*[tensor(1.0)] * count)
+
+
+def test_a_variadic_op_takes_any_number_of_inputs_by_position() -> None:
+    assert [name for name, op in OPS.items() if op.variadic] == ["concat"]
+    op = OPS["concat"]
+    assert (op.inputs, op.names(2)) == (("xs",), ("xs[0]", "xs[1]"))
+    for count in (1, 2, 5):
+        assert op(*[tensor(ROW)] * count, axis=0) == tensor(ROW * count)
+    with pytest.raises(Rejected, match=r"^concat: no attribute 'xs'; accepted: axis$"):
+        op(tensor(ROW), xs=tensor(ROW), axis=0)
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -209,17 +306,29 @@ def test_an_unknown_attribute_is_refused(name: str) -> None:
 )
 def test_a_missing_attribute_is_refused(name: str, attribute: str) -> None:
     op = OPS[name]
+    others = dict.fromkeys(op.attributes.keys() - {attribute}, 0)
     with pytest.raises(Rejected, match=f"^{name}: the attribute '{attribute}' is required$"):
-        op(*[tensor(1.0)] * len(op.inputs))
+        op(*[tensor(1.0)] * len(op.inputs), **others)
 
 
-def test_required_attributes_are_those_of_the_moves() -> None:
+def test_required_attributes_are_those_of_the_moves_and_of_the_draws() -> None:
     required = {
         name
         for name, op in OPS.items()
-        if any(default is inspect.Parameter.empty for default in op.attributes.values())
+        if not op.random
+        and any(default is inspect.Parameter.empty for default in op.attributes.values())
     }
-    assert required == {"broadcast_to", "reshape", "permute", "take"}
+    assert required == {
+        "broadcast_to",
+        "reshape",
+        "permute",
+        "take",
+        "scatter_add",
+        "slice",
+        "concat",
+    }
+    draws = ["rand_uniform", "rand_normal", "bernoulli_mask", "dropout"]
+    assert [name for name, op in OPS.items() if op.random] == draws
 
 
 HYPERS: list[tuple[str, Any, dict[str, float]]] = [
@@ -229,12 +338,16 @@ HYPERS: list[tuple[str, Any, dict[str, float]]] = [
     *[("sgd C1", sgd.Sgd, {"lr": 1.0, "dampening": bad}) for bad in (math.nan, -math.inf)],
     ("sgd C2", sgd.Sgd, {"lr": 1.0, "nesterov": True}),
     ("sgd C2", sgd.Sgd, {"lr": 1.0, "nesterov": True, "momentum": 0.9, "dampening": 0.1}),
-    *[("adamw C1", adamw.AdamW, {"lr": bad}) for bad in (-0.1, math.nan, math.inf)],
-    *[("adamw C1", adamw.AdamW, {"weight_decay": bad}) for bad in (-0.1, math.nan, math.inf)],
-    *[("adamw C2", adamw.AdamW, {"beta1": bad}) for bad in (-0.1, 1.0, math.nan)],
-    *[("adamw C2", adamw.AdamW, {"beta2": bad}) for bad in (-0.1, 1.0, math.nan)],
-    *[("adamw C3", adamw.AdamW, {"eps": bad}) for bad in (0.0, -1e-8, math.nan, math.inf)],
+    *[("clip C1", clip.check, {"max_norm": bad}) for bad in (0.0, -1.0, math.nan, math.inf, True)],
 ]
+for _name, _made in (("adam", adam.Adam), ("adamw", adamw.AdamW)):
+    HYPERS += [
+        *[(f"{_name} C1", _made, {"lr": bad}) for bad in (-0.1, math.nan, math.inf)],
+        *[(f"{_name} C1", _made, {"weight_decay": bad}) for bad in (-0.1, math.nan, math.inf)],
+        *[(f"{_name} C2", _made, {"beta1": bad}) for bad in (-0.1, 1.0, math.nan)],
+        *[(f"{_name} C2", _made, {"beta2": bad}) for bad in (-0.1, 1.0, math.nan)],
+        *[(f"{_name} C3", _made, {"eps": bad}) for bad in (0.0, -1e-8, math.nan, math.inf)],
+    ]
 
 
 @pytest.mark.parametrize(("label", "make", "hyper"), HYPERS)
@@ -244,8 +357,8 @@ def test_a_bad_hyper_parameter_is_refused(label: str, make: Any, hyper: dict[str
     assert str(caught.value).startswith(f"{label}: ")
 
 
-@pytest.mark.parametrize("page", [sgd, adamw])
+@pytest.mark.parametrize("page", [sgd, adam, adamw, clip])
 def test_optimizers_name_the_labels_that_they_check(page: ModuleType) -> None:
     name = page.__name__.rpartition(".")[2]
-    checked = {label.split()[1] for label, _, _ in HYPERS if label.startswith(name)}
+    checked = {label.split()[1] for label, _, _ in HYPERS if label.split()[0] == name}
     assert labels_of(page) == checked

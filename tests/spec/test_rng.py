@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spec.op import Rejected
-from spec.rng import philox, random_word, uniform
+from spec.rng import is_kept, philox, random_word, uniform
 
 FULL = 0xFFFFFFFF
 
@@ -64,3 +64,13 @@ def test_a_uniform_keeps_the_leading_24_bits_and_is_never_1(seed, call, element)
     assert drawn == Fraction(random_word(seed, call, element) // 256, 2**24)
     assert 0 <= drawn < 1
     assert Fraction(float(drawn)) == drawn
+
+
+@settings(max_examples=100)
+@given(seed=WORDS, call=WORDS, element=WORDS, shift=st.integers(-2, 2))
+def test_an_element_is_kept_where_its_number_is_less(seed, call, element, shift) -> None:
+    drawn = uniform(seed, call, element)
+    for probability in (Fraction(1, 3), drawn, drawn + Fraction(shift, 2**60), Fraction(0.1)):
+        if 0 <= probability <= 1:
+            assert is_kept(probability, seed, call, element) == (drawn < probability)
+    assert is_kept(1, seed, call, element) and not is_kept(0, seed, call, element)

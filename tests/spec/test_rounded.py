@@ -1,7 +1,7 @@
 """The rounded formats, bit for bit: NaN equals NaN and the zeros differ by their sign.
 
 binary32 is laid beside this machine's own float32; binary16 and bfloat16 beside a table of all
-their numbers, in which the nearest is looked up; exp, log and tanh beside balls of 200 bits.
+their numbers, in which the nearest is looked up; the curves beside balls of 400 bits.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spec import scalar
+from spec.formats import pi
 from spec.rounded import BF16, BINARY32, FP16, Format, Rounded
 
 SINGLES = st.floats(width=32)
@@ -204,6 +205,8 @@ CURVES = {
     "exp": (scalar.exp, flint.arb.exp),
     "log": (scalar.log, flint.arb.log),
     "tanh": (scalar.tanh, flint.arb.tanh),
+    "cos": (scalar.cos, flint.arb.cos),
+    "sin": (scalar.sin, flint.arb.sin),
 }
 FAR = Fraction(2) ** 400
 
@@ -221,7 +224,7 @@ def _endpoint(ball: Any) -> Fraction:
 def through_a_ball(format: Format, name: str, x: float) -> float:
     """Round the exact result, by a ball so narrow that both ends round alike."""
     before = flint.ctx.prec
-    flint.ctx.prec = 200
+    flint.ctx.prec = 400
     try:
         ball = CURVES[name][1](flint.arb(x))
         ends = {float(format.round(_endpoint(end))) for end in (ball.lower(), ball.upper())}
@@ -253,6 +256,26 @@ def test_curves_are_correctly_rounded(format: Format, name: str, x: float) -> No
         assert bits(got) == bits(CURVES[name][0](inside))
         return
     assert float(got) == through_a_ball(format, name, inside)
+
+
+@pytest.mark.parametrize("format", [BINARY32, BF16, FP16], ids=lambda format: format.name)
+def test_pi_is_the_nearest_of_the_format(format: Format) -> None:
+    number = float(scalar.pi_like(Rounded(format, 2)))
+    assert Fraction(number) == format.round(_endpoint(flint.arb.pi().lower()))
+    assert Fraction(number) == format.round(_endpoint(flint.arb.pi().upper()))
+
+
+@settings(max_examples=100)
+@given(bits=st.integers(1, 1200))
+def test_pi_is_as_near_as_it_says(bits: int) -> None:
+    before = flint.ctx.prec
+    flint.ctx.prec = bits + 60
+    try:
+        found = pi(bits)
+        ball = flint.arb(flint.fmpq(found.numerator, found.denominator))
+        assert abs(ball - flint.arb.pi()) < flint.arb(2) ** -bits
+    finally:
+        flint.ctx.prec = before
 
 
 def test_constants_enter_a_format_before_they_meet_its_numbers() -> None:

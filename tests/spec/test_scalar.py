@@ -18,6 +18,7 @@ from spec.dual import Dual
 from spec.scalar import OpenFunction, Unary, dot_over, max_over, sum_over
 
 FLOATS = st.floats()
+STOOD_IN = (scalar.exp, scalar.log, scalar.tanh, scalar.sqrt, scalar.cos, scalar.sin)
 HALF = Fraction(1, 2)
 
 
@@ -70,11 +71,23 @@ def test_floats_at_poles_and_limits() -> None:
     )
     assert (scalar.exp(-math.inf), scalar.tanh(math.inf)) == (0.0, 1.0)
     assert math.isnan(scalar.log(-1.0)) and math.isnan(scalar.sqrt(-1.0))
+    assert (scalar.cos(0.0), scalar.sin(0.0), scalar.pi_like(2.0)) == (1.0, 0.0, math.pi)
+    for far in (math.inf, -math.inf, math.nan):
+        assert math.isnan(scalar.cos(far)) and math.isnan(scalar.sin(far))
 
 
 @pytest.mark.parametrize(
     ("function", "argument"),
-    [(scalar.exp, 1), (scalar.log, 2), (scalar.tanh, 1), (scalar.sqrt, 2), (scalar.sqrt, -1)],
+    [
+        (scalar.exp, 1),
+        (scalar.log, 2),
+        (scalar.tanh, 1),
+        (scalar.sqrt, 2),
+        (scalar.sqrt, -1),
+        (scalar.cos, 1),
+        (scalar.sin, 1),
+        (scalar.pi_like, 0),
+    ],
 )
 def test_the_exact_world_refuses_what_is_no_fraction(function: Any, argument: int) -> None:
     for x in (Fraction(argument), argument):
@@ -84,6 +97,7 @@ def test_the_exact_world_refuses_what_is_no_fraction(function: Any, argument: in
 
 def test_the_exact_world_knows_what_is_a_fraction() -> None:
     assert (scalar.exp(0), scalar.log(1), scalar.tanh(Fraction(0))) == (1, 0, 0)
+    assert (scalar.cos(0), scalar.sin(Fraction(0))) == (1, 0)
     assert scalar.sqrt(Fraction(9, 4)) == Fraction(3, 2)
     assert scalar.divide(1, 3) == Fraction(1, 3)
 
@@ -170,19 +184,28 @@ def test_duals_know_kinks_and_ties() -> None:
     assert scalar.maximum(Dual(1, 3), Dual(2, 5)) == Dual(2, 5)
     assert scalar.maximum(Dual(2, 3), 1) == Dual(2, 3)
     assert scalar.maximum(Dual(2, 3), Dual(2, 5)) == Dual(2, 4)
+    assert rate(scalar.maximum(Dual(math.nan, 3.0), Dual(2.0, 5.0))) == 8.0
     assert scalar.max_terms([Dual(2, 3), Dual(2, 6), Dual(2, 0), Dual(1, 9)]) == Dual(2, 3)
     assert rate(scalar.max_terms([Dual(1.0, 4.0), Dual(math.nan, 2.0)])) == 2.0
     assert 3 - Dual(1, 2) == Dual(2, -2)
 
 
+@settings(max_examples=50)
+@given(x=st.fractions(-5, 5, max_denominator=9), rate=st.integers(-3, 3))
+def test_duals_turn_cosine_and_sine_into_each_other(x: Fraction, rate: int) -> None:
+    with opaque():
+        number = Dual(x, Fraction(rate))
+        assert scalar.cos(number) == Dual(scalar.cos(x), -scalar.sin(x) * rate)
+        assert scalar.sin(number) == Dual(scalar.sin(x), scalar.cos(x) * rate)
+        assert scalar.pi_like(number) == Dual(scalar.pi_like(x), Fraction(0))
+
+
 def test_stand_ins_are_removed_on_leaving_even_by_an_error() -> None:
-    rules = [f.rule_for(Fraction) for f in (scalar.exp, scalar.log, scalar.tanh, scalar.sqrt)]
+    rules = [f.rule_for(Fraction) for f in STOOD_IN]
     with pytest.raises(KeyError), opaque():
         assert scalar.exp(Fraction(1)) > 0
         raise KeyError
-    assert rules == [
-        f.rule_for(Fraction) for f in (scalar.exp, scalar.log, scalar.tanh, scalar.sqrt)
-    ]
+    assert rules == [f.rule_for(Fraction) for f in STOOD_IN]
     with pytest.raises(ArithmeticError):
         scalar.exp(Fraction(1))
 
@@ -195,6 +218,8 @@ def test_stand_ins_keep_what_laws_may_use(x: Fraction) -> None:
         assert -1 < scalar.tanh(x) < 1
         assert scalar.sqrt(x * x) == abs(x)
         assert (scalar.exp(x - x), scalar.log(x - x + 1), scalar.tanh(x - x)) == (1, 0, 0)
+        assert (scalar.cos(x - x), scalar.sin(x - x)) == (1, 0)
+        assert -1 < scalar.sin(x) < 1 and -1 < scalar.cos(x) <= 1
         if x > 0:
             assert scalar.sqrt(x) > 0
             assert scalar.log(x) == scalar.log(x)
@@ -206,5 +231,5 @@ def test_stand_ins_keep_what_laws_may_use(x: Fraction) -> None:
 
 def test_stand_ins_take_many_values() -> None:
     with opaque():
-        for function in (scalar.exp, scalar.log, scalar.tanh, scalar.sqrt):
+        for function in STOOD_IN:
             assert len({function(Fraction(k, 7)) for k in range(1, 101)}) > 40

@@ -55,6 +55,15 @@ def test_a_program_is_readable() -> None:
     assert program(example()[0]) == PROGRAM
 
 
+def test_a_program_shows_what_is_read_as_a_mask() -> None:
+    tape = Tape()
+    x = tape.param(tensor([1.0, 2.0]), name="x")
+    mask = tape.const(tensor([True, False]), name="kept")
+    tape.apply(OPS["where"], mask, x, x)
+    lines = ("x0: real[2] = leaf x", "x1: mask[2] = const kept", "x2: real[2] = where x1 x0 x0")
+    assert program(tape) == "\n".join(lines)
+
+
 def test_a_ledger_shows_values_beside_cotangents() -> None:
     tape, out = example()
     assert ledger(tape, out) == LEDGER

@@ -20,6 +20,7 @@ from equivalence.worlds.opaque import opaque
 from spec import scalar
 from spec.op import AnyTensor
 from spec.ops import OPS
+from spec.rng import philox
 from tests.spec.strategies import calls
 
 Array = Any
@@ -34,8 +35,9 @@ def exact_world() -> Iterator[None]:
 
 
 def array(x: AnyTensor, index: bool) -> Array:
-    """Copy a tensor into an array, of ints if it holds indices."""
-    flat = np.empty(len(x.data), dtype=int if index else object)
+    """Copy a tensor into an array, of ints or truth values if it holds indices."""
+    plain = bool if bool in map(type, x.data) else int
+    flat = np.empty(len(x.data), dtype=plain if index else object)
     flat[:] = x.data
     return flat.reshape(x.shape)
 
@@ -56,6 +58,16 @@ def matmul(x: Array, y: Array) -> Array:
 
 def linear(x: Array, w: Array, b: Array) -> Array:
     return (x[..., None, :] * w).sum(axis=-1) + b
+
+
+def mean(x: Array, *, axes: Any = None, keepdims: bool = False) -> Array:
+    total = x.sum(axis=axes, keepdims=keepdims)
+    return total * Fraction(np.size(total), x.size) if x.size else total
+
+
+def mse_loss(x: Array, y: Array, *, reduction: str) -> Array:
+    losses = np.asarray((x - y) ** 2, dtype=object)
+    return losses if reduction == "none" else mean(losses) if reduction == "mean" else losses.sum()
 
 
 def shifted(x: Array, axis: int) -> Array:
@@ -105,6 +117,51 @@ def cross_entropy(
     return np.asarray(rows.sum() / max(kept, 1) if reduction == "mean" else rows.sum(), object)
 
 
+def scatter_add(x: Array, indices: Array, source: Array, *, axis: int) -> Array:
+    z, moved = x.copy(), np.moveaxis(source.reshape(_flat(x, indices, axis)), axis, 0)
+    np.add.at(np.moveaxis(z, axis, 0), indices.ravel(), moved)
+    return z
+
+
+def _flat(x: Array, indices: Array, axis: int) -> tuple[int, ...]:
+    return tuple(indices.size if k == axis % x.ndim else n for k, n in enumerate(x.shape))
+
+
+def slice_(x: Array, *, axis: int, start: int, length: int) -> Array:
+    return np.moveaxis(np.moveaxis(x, axis, 0)[start : start + length], 0, axis)
+
+
+def uniform(shape: Any, seed: int, counter: int, pairs: bool = False) -> Array:
+    """Draw block by block, all four words of each, as far as the shape reaches; or one pair on."""
+    low, high = 2**32 - 1, 32
+    count = int(np.prod(shape, dtype=int))
+    words: list[int] = []
+    while len(words) < count + pairs:
+        block = len(words) // 4
+        counters = (block & low, block >> high, counter & low, counter >> high)
+        words += philox(counters, (seed & low, seed >> high))
+    flat = np.empty(count + pairs, dtype=object)
+    flat[:] = [Fraction(word >> 8, 2**24) for word in words[: count + pairs]]
+    return flat if pairs else flat.reshape(shape)
+
+
+def rand_normal(*, shape: Any, seed: int, counter: int, like: Any) -> Array:
+    u = uniform(shape, seed, counter, pairs=True)
+    entries = np.empty(len(u) - 1, dtype=object)
+    for k in range(len(entries)):
+        first, second = u[k - k % 2], u[k - k % 2 + 1]
+        angle = 2 * scalar.pi_like(like) * second
+        wave = scalar.sin(angle) if k % 2 else scalar.cos(angle)
+        entries[k] = scalar.sqrt(-2 * scalar.log(1 - first)) * wave
+    return entries.reshape(shape)
+
+
+def dropout(x: Array, *, p: Any, seed: int, counter: int, training: bool) -> Array:
+    kept = 1 - Fraction(p)
+    chosen = uniform(x.shape, seed, counter) < kept
+    return np.where(chosen, x / kept if kept else x, 0) if training else x
+
+
 FORMULAS: dict[str, Callable[..., Array]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
@@ -116,11 +173,18 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "log": log,
     "tanh": tanh,
     "relu": each(lambda a: max(a, 0)),
+    "maximum": lambda x, y: np.where(x > y, x, y),
+    "minimum": lambda x, y: np.where(x < y, x, y),
+    "where": lambda mask, x, y: np.where(mask, x, y),
     "sum": lambda x, *, axes, keepdims: x.sum(axis=axes, keepdims=keepdims),
+    "mean": mean,
     "broadcast_to": lambda x, *, shape: np.broadcast_to(x, shape),
     "reshape": lambda x, *, shape: x.reshape(shape),
     "permute": lambda x, *, axes: x.transpose(axes),
     "take": lambda x, indices, *, axis: np.take(x, indices, axis=axis),
+    "scatter_add": scatter_add,
+    "slice": slice_,
+    "concat": lambda *xs, axis: np.concatenate(xs, axis=axis),
     "detach": lambda x: x,
     "max": lambda x, *, axes, keepdims: x.max(axis=axes, keepdims=keepdims),
     "matmul": matmul,
@@ -128,10 +192,17 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "log_softmax": log_softmax,
     "softmax": softmax,
     "layer_norm": layer_norm,
+    "mse_loss": mse_loss,
     "nll_loss": lambda *inputs, **attributes: cross_entropy(
         *inputs, **attributes, scores=lambda x, axis: x
     ),
     "cross_entropy": cross_entropy,
+    "rand_uniform": lambda *, like, **attributes: uniform(**attributes),
+    "rand_normal": rand_normal,
+    "bernoulli_mask": lambda *, keep_prob, like, **attributes: (
+        uniform(**attributes) < keep_prob
+    ).astype(int),
+    "dropout": dropout,
 }
 
 

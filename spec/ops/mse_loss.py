@@ -1,0 +1,82 @@
+"""Score a prediction against a target: the mean of the squared differences.
+
+    z = sum_i (x[i] - y[i])^2 / n        (reduction = "mean"; i runs over all n entries)
+
+C1  all shapes are equal: a primitive never broadcasts.
+C2  the reduction is "mean", "sum" or "none".
+C3  for "mean", there is at least one entry.
+
+"sum" does not divide, and "none" keeps one loss per entry; its cotangent is per entry.
+The target y is differentiable as well, as in PyTorch.
+
+Reference: PyTorch's mse_loss, without its broadcasting.
+
+>>> from spec.tensor import tensor
+>>> op(tensor([1.0, 5.0]), tensor([2.0, 2.0]))
+Tensor(5.0)
+>>> op.vjp((tensor([1.0, 5.0]), tensor([2.0, 2.0])), tensor(1.0))
+(Tensor([-1.0, 3.0]), Tensor([1.0, -3.0]))
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from spec.composite import composite
+from spec.kinds import same_shape
+from spec.labels import REDUCTIONS
+from spec.op import Edge, Type, refuse
+from spec.ops.mean import op as mean
+from spec.ops.square import op as square
+from spec.ops.sub import op as sub
+from spec.ops.sum import op as sum_
+from spec.shape import size
+
+
+def type_rule(x: Type, y: Type, *, reduction: str = "mean") -> Type:
+    """Accept two tensors of one shape (C1) and a reduction (C2) of something (C3)."""
+    same_shape("mse_loss", x, y)
+    if reduction not in REDUCTIONS:
+        raise refuse("mse_loss C2", f"the reduction is one of {REDUCTIONS}", repr(reduction))
+    if reduction == "mean" and size(x.shape) == 0:
+        raise refuse("mse_loss C3", 'for "mean", there is at least one entry', x)
+    return x if reduction == "none" else Type(())
+
+
+def program(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
+    """Subtract, square, and reduce."""
+    losses = ops.square(ops.sub(x, y))
+    if reduction == "none":
+        return losses
+    return ops.mean(losses) if reduction == "mean" else ops.sum(losses)
+
+
+_SUM, _NONE = {"reduction": "sum"}, {"reduction": "none"}
+
+EDGES = (
+    Edge(([], []), (0.0,), "IEEE", "an empty sum is 0", attributes=_SUM),
+    Edge(([], []), ([],), "IEEE", "an empty axis stays empty", attributes=_NONE),
+    Edge(([3.0], [1.0]), (4.0,), "IEEE", "one entry is its own mean"),
+    Edge(([math.inf, 1.0], [1.0, 1.0]), (math.inf,), "IEEE", "an infinite difference"),
+    Edge(([math.inf], [math.inf]), (math.nan,), "IEEE", "infinities have no difference"),
+    Edge(([math.nan, 1.0], [1.0, 1.0]), (math.nan,), "IEEE", "NaN propagates"),
+    Edge(
+        ([1.0, 2.0], [1.0, -2.0]),
+        (([0.0, 4.0], [0.0, -4.0]), ([0.0, 4.0], [-0.0, -4.0])),
+        "IEEE",
+        "no difference, nothing to learn",
+        cotangent=1.0,
+    ),
+    Edge(
+        ([[1.0, 2.0]], [[3.0, 4.0]]),
+        (([[-4.0, -40.0]], [[4.0, 40.0]]),),
+        "IEEE",
+        "a cotangent per entry",
+        cotangent=[[1.0, 10.0]],
+        attributes=_NONE,
+    ),
+)
+
+op = composite("mse_loss", type_rule, program, (sub, square, sum_, mean), edges=EDGES)
+value = op.value

@@ -1,0 +1,66 @@
+"""Clipping by global norm: one number scales all the gradients of an update.
+
+    norm = sqrt(sum of g^2)             over every entry of every gradient
+    g = g * min(1, max_norm / (norm + 1e-6))
+
+The gradients are those of the parameters that the update writes, in all groups together: trainable
+and reached. What is frozen or was not reached does not count.
+
+Where the norm is not finite the update goes on, as PyTorch's does unless told to raise. By an
+infinite norm finite entries become 0 and infinite ones NaN; by a NaN all become NaN.
+
+C1  max_norm is finite and > 0.
+
+Reference: PyTorch's torch.nn.utils.clip_grad_norm_, with error_if_nonfinite=False.
+
+>>> from spec.tensor import tensor
+>>> clipped([tensor([3.0]), tensor([4.0])], max_norm=5.5)
+[Tensor([3.0]), Tensor([4.0])]
+>>> clipped([tensor([Fraction(3)]), tensor([Fraction(4)])], max_norm=Fraction(5000001, 2000000))
+[Tensor([Fraction(3, 2)]), Tensor([Fraction(2, 1)])]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from spec.op import AnyTensor, refuse
+from spec.scalar import divide, lift, maximum, sqrt, square, sum_over
+
+GUARD = Fraction(1, 1_000_000)
+"""What is added to the norm, so that none divides by zero."""
+
+
+def check(max_norm: float | Fraction) -> None:
+    """Refuse what breaks C1."""
+    if isinstance(max_norm, bool) or not 0 < max_norm < math.inf:
+        raise refuse("clip C1", "max_norm is finite and > 0", max_norm)
+
+
+def coefficient(gradients: Sequence[AnyTensor], max_norm: float | Fraction) -> Any:
+    """Return the number that scales the gradients, of which some entry must exist."""
+    entries: list[Any] = [entry for gradient in gradients for entry in gradient.data]
+
+    def term(k: int) -> Any:
+        return square(entries[k])
+
+    norm = sqrt(sum_over(len(entries), term))
+    share = divide(lift(norm, Fraction(max_norm)), norm + lift(norm, GUARD))
+    # A minimum by way of `maximum`, through which NaN survives.
+    return -maximum(-share, lift(share, Fraction(-1)))
+
+
+def clipped(gradients: Sequence[AnyTensor], max_norm: float | Fraction) -> list[AnyTensor]:
+    """Return the gradients scaled so that their norm together is at most max_norm."""
+    check(max_norm)
+    if not any(gradient.data for gradient in gradients):
+        return list(gradients)
+    scale = coefficient(gradients, max_norm)
+
+    def entry(g: Any) -> Any:
+        return g * scale
+
+    return [gradient.map(entry) for gradient in gradients]
