@@ -177,16 +177,20 @@ def _op(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def _optimizer(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield updates with the default hyper-parameters, and with every one of them in use."""
+    """Yield updates with the default hyper-parameters, and with every one of them in use.
+
+    The latter clip the gradients too, and then do not.
+    """
     rule = importlib.import_module("fast.optim").OPTIMIZERS[name]
     functional = importlib.import_module("fast.optim._functional").Functional
     fields, defaults = rule.hyper._fields, rule.hyper._field_defaults
     needed = {field: 0.5 for field in fields if field not in defaults}
     used = {field: 0.5 for field in fields if not isinstance(defaults.get(field), bool)}
     for dtype in DTYPES:
-        for hyper in (needed, used):
+        for hyper, max_norm in ((needed, None), (used, 1.0), (used, None)):
             params: list[Tensor] = [torch.ones(4096, dtype=dtype)]
-            yield "step", lambda p=params, h=hyper: functional(rule, p, h, "triton").step(p)
+            made = functional(rule, params, hyper, "triton", max_norm=max_norm)
+            yield "step", lambda p=params, m=made: m.step(p)
 
 
 def _describe(

@@ -2,11 +2,15 @@
 
 Everything is validated first: the hyper-parameters of every group, and each gradient's presence,
 shape and owner. Then one update writes the parameters that are trainable and were reached.
+
+`groups` are mappings with 'params' and the hyper-parameters that differ for them. `max_norm` scales
+the gradients of everything that the update writes, in all groups together, by their global norm,
+which never leaves the device; the gradients themselves stay as they are (fast.optim.clip).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,13 +22,11 @@ from fast._gathering import gathered
 from fast._options import Options
 from fast.errors import Rejected, SessionError
 from fast.gradmap import GradMap
-from fast.optim import ADAMW, OPTIMIZERS, SGD
+from fast.optim import ADAM, ADAMW, OPTIMIZERS, SGD, clip
 from fast.optim._flat import FlatOptimizer
-from fast.optim._rule import Rule
+from fast.optim._rule import Groups, Rule, grouped
 from fast.param import Param
 from fast.tape import Tape
-
-Groups = Sequence[Mapping[str, Any]] | None
 
 
 class Updates:
@@ -48,16 +50,42 @@ class Updates:
         weight_decay: float = 0.0,
         nesterov: bool = False,
         groups: Groups = None,
+        max_norm: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by SGD.
 
-        `groups` are mappings with 'params' and the hyper-parameters that differ for them.
+        `grads` are what `backward` or `backward_dense` returned, or host data or buffers by leaf id
+        of the present tape, in a mapping or a sequence: each of its parameter's shape, or None
+        where the loss did not reach. They stay the caller's. What does not fit is Rejected, of
+        another session SessionError, released Released: then nothing at all is written.
         """
         hyper = {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov,
         }  # fmt: skip
-        self._update(SGD, hyper, grads, groups)
+        self._update(SGD, hyper, grads, groups, max_norm)
+
+    def adam_step(
+        self,
+        lr: float = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        grads: Any,
+        groups: Groups = None,
+        max_norm: float | None = None,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by Adam.
+
+        Gradients and refusals are `sgd_step`'s. The session owns two moments of the parameter's
+        shape and dtype, and its step count.
+        """
+        hyper = {
+            "lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay,
+        }  # fmt: skip
+        self._update(ADAM, hyper, grads, groups, max_norm)
 
     def adamw_step(
         self,
@@ -69,22 +97,49 @@ class Updates:
         *,
         grads: Any,
         groups: Groups = None,
+        max_norm: float | None = None,
     ) -> None:
-        """Update every trainable parameter that the gradients reach, once, by AdamW."""
+        """Update every trainable parameter that the gradients reach, once, by AdamW.
+
+        Gradients and refusals are `sgd_step`'s; the state is as `adam_step`'s, and apart from it.
+        """
         hyper = {
             "lr": lr, "weight_decay": weight_decay, "beta1": beta1, "beta2": beta2, "eps": eps,
         }  # fmt: skip
-        self._update(ADAMW, hyper, grads, groups)
+        self._update(ADAMW, hyper, grads, groups, max_norm)
 
     def optimizer_state(self, name: str, parameter: Param) -> dict[str, Any]:
-        """Download a parameter's state in one optimizer, under torch's names."""
+        """Download a parameter's state in one optimizer, under torch's names.
+
+        The tensors, of the parameter's shape and dtype, are new and the caller's; before the first
+        update they are None or zeros. An unknown optimizer is Rejected, a parameter of another
+        session raises SessionError.
+        """
         _flags.raise_if_set(self._place)
         state = self._optimizer(name).state(self._slot(parameter, name))
         return {k: bridge.download(v) if isinstance(v, Tensor) else v for k, v in state.items()}
 
-    def load_optimizer_state(self, name: str, parameter: Param, state: Mapping[str, Any]) -> None:
-        """Replace a parameter's state in one optimizer by what `optimizer_state` returned."""
-        self._optimizer(name).load(self._slot(parameter, name), state)
+    def optimizer_hyper(self, name: str, parameter: Param) -> dict[str, Any] | None:
+        """Return the hyper-parameters that an optimizer last used for a parameter, if it did."""
+        hyper = self._optimizer(name).used(self._slot(parameter, name))
+        return None if hyper is None else hyper._asdict()
+
+    def load_optimizer_state(
+        self,
+        name: str,
+        parameter: Param,
+        state: Mapping[str, Any],
+        hyper: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Replace a parameter's state in one optimizer by what `optimizer_state` returned.
+
+        The tensors are copied, after every name, shape and step count has been checked and every
+        entry found finite; what does not fit is Rejected and nothing is changed.
+        `hyper` says what made it, as `optimizer_hyper` returned it; None where nobody knows.
+        """
+        optimizer = self._optimizer(name)
+        known = None if hyper is None else optimizer.rule.read(hyper)
+        optimizer.load(self._slot(parameter, name), state, known)
 
     def take_gradients(self) -> Arena:
         """Take a gradient arena from the pool; its contents are left over and must be written."""
@@ -99,15 +154,24 @@ class Updates:
         """Put a gradient arena back, so that the next backward pass allocates nothing."""
         self._pool.append(arena)
 
-    def _update(self, rule: Rule, hyper: dict[str, Any], grads: Any, groups: Groups) -> None:
+    def _update(
+        self,
+        rule: Rule,
+        hyper: dict[str, Any],
+        grads: Any,
+        groups: Groups,
+        max_norm: float | None,
+    ) -> None:
         optimizer = self.optimizers.get(rule.name) or self._optimizer(rule.name)
         group_of = None
         if groups:
-            hypers, group_of = self._grouped(rule, hyper, groups)
+            hypers, group_of = grouped(rule, hyper, groups, len(self.params), self._slot)
         else:
             hypers = optimizer.read(hyper)
+        if max_norm is not None:
+            max_norm = clip.check(max_norm)
         if type(grads) is GradMap and grads.session is self and grads.whole:
-            self._write(optimizer, grads.arena, grads.touched, hypers, group_of)
+            self._write(optimizer, grads.arena, grads.touched, hypers, group_of, max_norm)
             return
         found = gathered(rule.name, self, self._tape, grads, self._place)
         arena = self.take_gradients()
@@ -120,7 +184,7 @@ class Updates:
                 else:
                     view.copy_(tensor)
                     touched[parameter.slot] = 1
-            self._write(optimizer, arena, touched, hypers, group_of)
+            self._write(optimizer, arena, touched, hypers, group_of, max_norm)
         finally:
             self.return_gradients(arena)
 
@@ -131,6 +195,7 @@ class Updates:
         touched: bytearray,
         hypers: tuple[Any, ...],
         group_of: tuple[int, ...] | None,
+        max_norm: float | None,
     ) -> None:
         params = self.params
         updated = []
@@ -148,30 +213,14 @@ class Updates:
             for parameter in updated:
                 chosen[parameter.slot] = 1
             active = bytes(chosen)
-        optimizer.step(arena, active, hypers, group_of)
+        scale = None
+        if max_norm is not None:
+            sums = optimizer.squares(arena, active, hypers, group_of)
+            scale = clip.scale(self.options.provider, sums, max_norm)
+        optimizer.step(arena, active, hypers, group_of, scale)
         for parameter in updated:
             parameter.host_current = False
             parameter.version += 1
-
-    def _grouped(
-        self, rule: Rule, hyper: dict[str, Any], groups: Sequence[Mapping[str, Any]]
-    ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        hypers = [rule.read(hyper)]
-        group_of = [0] * len(self.params)
-        for number, group in enumerate(groups, 1):
-            if "params" not in group:
-                raise Rejected(f"{rule.name}: group {number} names no 'params'")
-            overrides = {name: value for name, value in group.items() if name != "params"}
-            hypers.append(rule.read({**hyper, **overrides}))
-            for parameter in group["params"]:
-                slot = self._slot(parameter, f"{rule.name}: group {number}")
-                if group_of[slot]:
-                    raise Rejected(
-                        f"{rule.name}: the parameter {parameter.name!r} is in groups "
-                        f"{group_of[slot]} and {number}; groups must not overlap"
-                    )
-                group_of[slot] = number
-        return tuple(hypers), tuple(group_of)
 
     def _optimizer(self, name: str) -> FlatOptimizer:
         if name not in OPTIMIZERS:

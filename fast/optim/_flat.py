@@ -16,8 +16,9 @@ from torch import Tensor
 from fast._arena import Arena
 from fast.bridge import to_float
 from fast.errors import Rejected
+from fast.optim import clip
 from fast.optim._chunks import ChunkTable, Run, chunk_table, runs
-from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows
+from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened, widened
 
 
 class _Part(NamedTuple):
@@ -31,16 +32,30 @@ class _Part(NamedTuple):
 class _Plan:
     """What one set of active slots needs; valid as long as the same set is updated."""
 
-    __slots__ = ("advancing", "bump", "gradients", "parts", "renews", "table", "updates")
+    __slots__ = (
+        "advancing",
+        "bump",
+        "gradients",
+        "groups",
+        "parts",
+        "renews",
+        "table",
+        "updates",
+        "whole",
+    )
 
-    def __init__(self, advancing: Sequence[int] = ()) -> None:
+    def __init__(
+        self, advancing: Sequence[int] = (), groups: Sequence[tuple[int, int]] = ()
+    ) -> None:
         self.advancing = advancing
+        self.groups = groups
         self.bump = torch.zeros(0)
         self.renews = False
         self.updates = 0
         self.parts: list[_Part] = []
-        self.gradients: Arena | None = None
+        self.gradients: Tensor | None = None
         self.table: ChunkTable | None = None
+        self.whole: list[Run] | None = None
 
 
 class FlatOptimizer:
@@ -53,6 +68,8 @@ class FlatOptimizer:
         self.provider = provider
         self.flag = flag
         self._ages: list[int] = []
+        self._used: list[Any] = []
+        self._applied: tuple[Any, ...] = ()
         self._states: tuple[Arena, ...] | None = None
         self._steps = masters.flat.new_zeros(0, dtype=torch.float32)
         self._spare = self._steps
@@ -79,8 +96,46 @@ class FlatOptimizer:
         active: bytes,
         hypers: tuple[Any, ...],
         groups: tuple[int, ...] | None = None,
+        scale: Tensor | None = None,
     ) -> None:
-        """Update the active slots; `groups` gives each slot's index in `hypers`, 0 if absent."""
+        """Update the active slots; `groups` gives each slot's index in `hypers`, 0 if absent.
+
+        Gradients are multiplied by `scale`, a number on the device, without being changed.
+        """
+        self._prepare(active, hypers, groups)
+        if self.provider == "triton":
+            self._launch(gradients, hypers, scale)
+        elif self.flag.is_cpu:
+            if self.flag.item():
+                return
+            self._call(gradients, hypers, None, scale)
+        else:
+            self._call(gradients, hypers, (self.flag != 0).to(torch.float32), scale)
+        self._count(hypers)
+
+    def squares(
+        self,
+        gradients: Arena,
+        active: bytes,
+        hypers: tuple[Any, ...],
+        groups: tuple[int, ...] | None = None,
+    ) -> Tensor:
+        """Add up the squares of the active slots' gradients, in parts, on the device."""
+        self._prepare(active, hypers, groups)
+        plan = self._plan
+        if self.provider == "triton":
+            assert plan.table is not None
+            return clip.squares(gradients.flat, plan.table)
+        if plan.whole is None:
+            alike = [0] * len(active)
+            plan.whole = runs(self.masters.layout, active, alike, alike)
+        if not plan.whole:
+            return widened(gradients.flat.new_zeros(1))
+        return clip.aten_squares(gradients.flat[run.start : run.end] for run in plan.whole)
+
+    def _prepare(
+        self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None
+    ) -> None:
         self._fit()
         if hypers is not self._planned_hypers:
             # `read` hands the same object out as long as a training loop changes nothing.
@@ -92,15 +147,6 @@ class FlatOptimizer:
                 self._states = tuple(self._new_arena() for _ in self.rule.states)
             self._replan(active, groups or (0,) * len(active), self._stateful)
             self._key = key
-        if self.provider == "triton":
-            self._launch(gradients, hypers)
-        elif self.flag.is_cpu:
-            if self.flag.item():
-                return
-            self._call(gradients, hypers, None)
-        else:
-            self._call(gradients, hypers, (self.flag != 0).to(torch.float32))
-        self._count()
 
     def state(self, slot: int) -> dict[str, Tensor | int | None]:
         """Return one parameter's state under torch's names: device views, and the step count."""
@@ -114,7 +160,13 @@ class FlatOptimizer:
             found["step"] = self._ages[slot]
         return found
 
-    def load(self, slot: int, state: Mapping[str, Any]) -> None:
+    def used(self, slot: int) -> Any:
+        """Return the hyper-parameters of a parameter's last update; None before the first."""
+        self._fit()
+        self._settle()
+        return self._used[slot]
+
+    def load(self, slot: int, state: Mapping[str, Any], hyper: Any = None) -> None:
         """Replace one parameter's state, as `state` returned it, after checking all of it."""
         self._fit()
         age, tensors = self._checked(slot, state)
@@ -124,7 +176,10 @@ class FlatOptimizer:
         for k, tensor in enumerate(tensors):
             assert self._states is not None
             self._states[k].views[slot].copy_(tensor)
+        for arena in () if tensors else self._states or ():
+            arena.views[slot].zero_()
         self._ages[slot] = age
+        self._used[slot] = hyper
         self._steps[slot] = float(age)
         self._key = None
 
@@ -135,6 +190,7 @@ class FlatOptimizer:
 
     def resync(self) -> None:
         """Read the step counts back from the device, after its flag stopped an update."""
+        self._settle()
         self._ages = [int(age) for age in self._steps.tolist()]
         self._key, self._plan = None, _Plan()
 
@@ -150,6 +206,7 @@ class FlatOptimizer:
         for arena in self._states or ():
             arena.fit()
         self._ages += [0] * (slots - len(self._ages))
+        self._used += [None] * (slots - len(self._used))
         grown = self._steps.new_zeros(slots)
         grown[: self._steps.numel()] = self._steps
         self._steps, self._spare = grown, grown.clone()
@@ -159,7 +216,7 @@ class FlatOptimizer:
         self._settle()
         layout, device = self.masters.layout, self.masters.flat.device
         advancing = [slot for slot, on in enumerate(active) if on and stateful[groups[slot]]]
-        plan = self._plan = _Plan(advancing)
+        plan = self._plan = _Plan(advancing, [(s, groups[s]) for s, on in enumerate(active) if on])
         plan.renews = any(self._ages[slot] == 0 for slot in advancing)
         plan.bump = torch.zeros(len(active), dtype=torch.float32)
         plan.bump[advancing] = 1.0
@@ -185,18 +242,37 @@ class FlatOptimizer:
             first,
         )
 
-    def _call(self, gradients: Arena, hypers: tuple[Any, ...], stop: Tensor | None) -> None:
+    def _call(
+        self,
+        gradients: Arena,
+        hypers: tuple[Any, ...],
+        stop: Tensor | None,
+        scale: Tensor | None,
+    ) -> None:
         plan = self._plan
-        if gradients is not plan.gradients:
+        # An arena that was taken from the pool may have moved since its slices were cut.
+        if gradients.flat is not plan.gradients:
             for part in plan.parts:
                 part.batch.grads[:] = [gradients.flat[run.start : run.end] for run in part.runs]
-            plan.gradients = gradients
+            plan.gradients = gradients.flat
         if plan.advancing:
             self._steps.add_(plan.bump if stop is None else plan.bump * (1.0 - stop))
+        if scale is not None:
+            self._call_scaled(hypers, stop, scale)
+            return
         for part in plan.parts:
             self.rule.aten(part.batch, hypers[part.group], stop)
 
-    def _launch(self, gradients: Arena, hypers: tuple[Any, ...]) -> None:
+    def _call_scaled(self, hypers: tuple[Any, ...], stop: Tensor | None, scale: Tensor) -> None:
+        narrow = self.masters.flat.dtype.itemsize == 2
+        for part in self._plan.parts:
+            batch = part.batch._replace(grads=[widened(grad) * scale for grad in part.batch.grads])
+            if narrow:
+                update_widened(self.rule.aten, batch, hypers[part.group], stop)
+            else:
+                self.rule.aten(batch, hypers[part.group], stop)
+
+    def _launch(self, gradients: Arena, hypers: tuple[Any, ...], scale: Tensor | None) -> None:
         if hypers != self._hypers:
             rows = torch.tensor(hyper_rows(hypers), dtype=torch.float64)
             self._hyper_table = rows.to(self._steps.device)
@@ -206,20 +282,25 @@ class FlatOptimizer:
         flat = Flat(self.masters.flat, gradients.flat, tuple(arena.flat for arena in arenas))
         assert self._plan.table is not None
         counts = (self._plan.bump, self._steps, self._spare)
-        self.rule.triton(flat, Launch(self._plan.table, *counts, self._hyper_table, self.flag))
+        data = Launch(self._plan.table, *counts, self._hyper_table, self.flag, scale)
+        self.rule.triton(flat, data)
         self._steps, self._spare = self._spare, self._steps
 
-    def _count(self) -> None:
+    def _count(self, hypers: tuple[Any, ...]) -> None:
         """Count an update; the ages themselves are brought up to date when they are read."""
         if self.provider == "triton" and self.flag.is_cpu and self.flag.item():
             return
         self._plan.updates += 1
+        self._applied = hypers
         if self._plan.renews:
             self._key = None
 
     def _settle(self) -> None:
         for slot in self._plan.advancing:
             self._ages[slot] += self._plan.updates
+        if self._plan.updates:
+            for slot, group in self._plan.groups:
+                self._used[slot] = self._applied[group]
         self._plan.updates = 0
 
     def _checked(self, slot: int, state: Mapping[str, Any]) -> tuple[int, list[Tensor]]:

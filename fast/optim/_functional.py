@@ -10,8 +10,9 @@ from torch import Tensor
 
 from fast._arena import Arena, Layout
 from fast.errors import Rejected, Unavailable
+from fast.optim import clip
 from fast.optim._flat import FlatOptimizer
-from fast.optim._rule import Rule
+from fast.optim._rule import Groups, Rule, grouped
 
 _DTYPES = {
     "aten": (torch.float32, torch.bfloat16, torch.float64),
@@ -23,26 +24,34 @@ class Functional:
     """One rule over a list of tensors, in one flat arena per dtype; the tensors are copied in."""
 
     def __init__(
-        self, rule: Rule, params: Sequence[Tensor], hyper: Mapping[str, Any], provider: str
+        self,
+        rule: Rule,
+        params: Sequence[Tensor],
+        hyper: Mapping[str, Any],
+        provider: str,
+        groups: Groups = None,
+        max_norm: float | None = None,
     ) -> None:
-        """Check everything, then copy the parameters in."""
+        """Check everything, then copy the parameters in; `groups` name them by their positions."""
         if provider not in _DTYPES:
             raise Rejected(
                 f"{rule.name}: unknown provider {provider!r}; there are {', '.join(_DTYPES)}"
             )
         self._rule = rule
-        self._hyper = rule.read(hyper)
+        self._provider = provider
+        self._groups = groups
+        self._max_norm = None if max_norm is None else clip.check(max_norm)
+        self._places: list[tuple[torch.dtype, int]] = []
+        layouts: dict[torch.dtype, Layout] = {}
         for k, param in enumerate(params):
             if param.dtype not in _DTYPES[provider]:
                 raise Unavailable(
                     f"{rule.name}: parameter {k} is {param.dtype}; provider {provider!r} "
                     f"takes {', '.join(map(str, _DTYPES[provider]))}"
                 )
-        self._places: list[tuple[torch.dtype, int]] = []
-        layouts: dict[torch.dtype, Layout] = {}
-        for param in params:
             layout = layouts.setdefault(param.dtype, Layout())
             self._places.append((param.dtype, layout.append(tuple(param.shape))))
+        self.set_hyper(hyper)
         self._gradients: dict[torch.dtype, Arena] = {}
         self._flat: dict[torch.dtype, FlatOptimizer] = {}
         device = params[0].device if params else torch.device("cpu")
@@ -56,18 +65,33 @@ class Functional:
 
     def set_hyper(self, hyper: Mapping[str, Any]) -> None:
         """Use other hyper-parameters from the next step on, after checking them."""
-        self._hyper = self._rule.read(hyper)
+        rule, places = self._rule, self._places
+        self._hypers, groups = grouped(rule, hyper, self._groups, len(places), self._position)
+        self._group_of = {
+            dtype: tuple(groups[k] for k, (own, _) in enumerate(places) if own is dtype)
+            for dtype, _ in places
+        }
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
         """Update every parameter that has a gradient; None leaves one and its state untouched."""
-        self._check(grads)
+        self.check(grads)
         active = {dtype: bytearray(len(a.views)) for dtype, a in self._gradients.items()}
         for (dtype, slot), grad in zip(self._places, grads, strict=True):
             if grad is not None:
                 self._gradients[dtype].views[slot].copy_(grad.detach())
                 active[dtype][slot] = 1
-        for dtype, flat in self._flat.items():
-            flat.step(self._gradients[dtype], bytes(active[dtype]), (self._hyper,))
+        updates = [
+            (flat, (self._gradients[dtype], bytes(active[dtype]), self._hypers, groups))
+            for (dtype, flat), groups in zip(
+                self._flat.items(), self._group_of.values(), strict=True
+            )
+        ]
+        scale = None
+        if self._max_norm is not None and updates:
+            sums = torch.cat([flat.squares(*update) for flat, update in updates])
+            scale = clip.scale(self._provider, sums, self._max_norm)
+        for flat, update in updates:
+            flat.step(*update, scale)
 
     def params(self) -> list[Tensor]:
         """Return the parameters, as views that later steps write."""
@@ -84,7 +108,16 @@ class Functional:
         for k, (dtype, slot) in enumerate(self._places):
             self._flat[dtype].load(slot, {name: column[k] for name, column in state.items()})
 
-    def _check(self, grads: Sequence[Tensor | None]) -> None:
+    def _position(self, parameter: Any, what: str) -> int:
+        if type(parameter) is not int or not 0 <= parameter < len(self._places):
+            raise Rejected(
+                f"{what}: a parameter is given by its position, from 0 to "
+                f"{len(self._places) - 1}; got {parameter!r}"
+            )
+        return parameter
+
+    def check(self, grads: Sequence[Tensor | None]) -> None:
+        """Refuse gradients that are not one per parameter, each of its shape, dtype and device."""
         if len(grads) != len(self._places):
             raise Rejected(
                 f"{self._rule.name}: {len(self._places)} gradients are needed, one per parameter, "

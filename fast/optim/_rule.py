@@ -33,7 +33,10 @@ class Batch(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """What the kernels need beside the arenas: tables, step counts in and out, and the flag."""
+    """What the kernels need beside the arenas: tables, step counts in and out, and the flag.
+
+    `scale` is what every gradient is multiplied by, None where the norm is not clipped.
+    """
 
     table: ChunkTable
     bump: Tensor
@@ -41,6 +44,31 @@ class Launch(NamedTuple):
     next_steps: Tensor
     hyper: Tensor
     flag: Tensor
+    scale: Tensor | None = None
+
+
+Update = Callable[[Batch, Any, Tensor | None], None]
+"""Updates a batch by hyper-parameters; the last argument is 1 where it must not."""
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """Return a tensor in the format of computation: 16 bits as fp32, all others as they are."""
+    return tensor.float() if tensor.dtype.itemsize == 2 else tensor
+
+
+def update_widened(update: Update, batch: Batch, hyper: Any, stop: Tensor | None) -> None:
+    """Update copies of 16-bit slices in fp32, and round them once when they are copied back."""
+    kept = (batch.params, *batch.states)
+    params, *states = ([widened(tensor) for tensor in column] for column in kept)
+    grads = [widened(grad) for grad in batch.grads]
+    update(batch._replace(params=params, grads=grads, states=tuple(states)), hyper, stop)
+    for column, results in zip(kept, (params, *states), strict=True):
+        for narrow, result in zip(column, results, strict=True):
+            narrow.copy_(result)
+
+
+Groups = Sequence[Mapping[str, Any]] | None
+"""Mappings with 'params' and the hyper-parameters that differ for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +86,7 @@ class Rule:
     states: tuple[str, ...]
     counted: bool
     stateful: Callable[[Any], bool]
-    aten: Callable[[Batch, Any, Tensor | None], None]
+    aten: Update
     triton: Callable[[Flat, Launch], None]
 
     def read(self, given: Mapping[str, Any]) -> Any:
@@ -75,6 +103,35 @@ class Rule:
         values = self.hyper(**{name: _number(self.name, name, v) for name, v in given.items()})
         self.check(values)
         return values
+
+
+def grouped(
+    rule: Rule,
+    hyper: Mapping[str, Any],
+    groups: Groups,
+    slots: int,
+    slot_of: Callable[[Any, str], int],
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Read the hyper-parameters of all groups, and the group of every slot; group 0 has the rest.
+
+    `slot_of` finds a parameter's slot, or raises in the name of the group that lists it.
+    """
+    hypers = [rule.read(hyper)]
+    group_of = [0] * slots
+    for number, group in enumerate(groups or (), 1):
+        if "params" not in group:
+            raise Rejected(f"{rule.name}: group {number} names no 'params'")
+        overrides = {name: value for name, value in group.items() if name != "params"}
+        hypers.append(rule.read({**hyper, **overrides}))
+        for parameter in group["params"]:
+            slot = slot_of(parameter, f"{rule.name}: group {number}")
+            if group_of[slot]:
+                raise Rejected(
+                    f"{rule.name}: the parameter {getattr(parameter, 'name', parameter)!r} is in "
+                    f"groups {group_of[slot]} and {number}; groups must not overlap"
+                )
+            group_of[slot] = number
+    return tuple(hypers), tuple(group_of)
 
 
 def _number(rule: str, name: str, value: Any) -> float | bool:

@@ -1,25 +1,7 @@
 """Twin of spec.optim.adamw.
 
-One launch over flat arenas: a program per chunk, and one more for the step counts.
-
-Arithmetic of the kernel, for one parameter at its step t. R rounds to fp32, and every product, sum,
-quotient and root below is rounded once; nothing is contracted. Formed in double and rounded once:
-
-    decay = R(1 - lr weight_decay)       c1 = R(1 - beta1)      rate = R(lr / (1 - beta1^t))
-    b2 = R(beta2), e = R(eps)            c2 = R(1 - beta2)      root = R(sqrt(1 - beta2^t))
-
-beta^t is a product of at most 2 log2(t) doubles by repeated squaring. Then
-
-    m = m + c1 * (g - m)                 if c1 < 1/2, else  m = g + (c1 - 1) * (g - m)
-    v = v * b2 + (c2 * g) * g
-    p = p * decay + (-rate * m) / (sqrt(v) / root + e)
-
-A storage of 16 bits is widened on loading and rounded once on storing; p uses the unrounded m, v.
-
-The ATen twin is torch._fused_adamw_: the same constants (beta^t by pow in double) and the same
-order, except that `c * (g - m)` is contracted into the sum that it feeds, and `(c2 * g) * g` too;
-where a processor has no fused multiply-add it rounds twice as above. Where weight_decay is 0 the
-product with decay is left out; it would be exact.
+One launch over flat arenas: a program per chunk, and one more for the step counts. Its arithmetic,
+and how the ATen twin torch._fused_adamw_ differs, are described in fast.optim._moments.
 """
 
 from __future__ import annotations
@@ -29,10 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fast._device import tl, triton
 from fast.optim._functional import Functional
-from fast.optim._kernels import power, renew_steps, start
-from fast.optim._rule import Batch, Flat, Launch, Rule, finite_and_not_negative, need
+from fast.optim._moments import moments_rule
 
 
 class Hyper(NamedTuple):
@@ -45,94 +25,13 @@ class Hyper(NamedTuple):
     weight_decay: float = 1e-2
 
 
-def check(hyper: Hyper) -> None:
-    """Refuse what breaks C1, C2 or C3 of spec.optim.adamw."""
-    for name in ("lr", "weight_decay"):
-        number = getattr(hyper, name)
-        need("adamw C1", finite_and_not_negative(number), f"{name} is finite and >= 0", number)
-    for name in ("beta1", "beta2"):
-        number = getattr(hyper, name)
-        need("adamw C2", 0.0 <= number < 1.0, f"{name} lies in [0, 1)", number)
-    positive = finite_and_not_negative(hyper.eps) and hyper.eps > 0.0
-    need("adamw C3", positive, "eps is finite and > 0", hyper.eps)
-
-
-@triton.jit(do_not_specialize=["chunks", "parameters"])
-def _adamw_kernel(
-    p, g, m, v, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag,
-    chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    program = tl.program_id(0)
-    clear = tl.load(flag) == 0
-    if program == chunks:
-        renew_steps(steps, next_steps, bump, parameters, clear, BLOCK)
-    elif clear:
-        row = hyper + tl.load(groups + program) * COLUMNS
-        lr = tl.load(row)
-        beta1 = tl.load(row + 1)
-        beta2 = tl.load(row + 2)
-        eps = tl.load(row + 3).to(tl.float32)
-        decay = (1.0 - lr * tl.load(row + 4)).to(tl.float32)
-        step = tl.load(steps + tl.load(slots + program)).to(tl.int32) + 1
-        rate = (lr / (1.0 - power(beta1, step))).to(tl.float32)
-        root = tl.sqrt(1.0 - power(beta2, step)).to(tl.float32)
-        c1 = (1.0 - beta1).to(tl.float32)
-        c2 = (1.0 - beta2).to(tl.float32)
-        b2 = beta2.to(tl.float32)
-
-        start = tl.multiple_of(tl.load(offsets + program), 64)
-        lane = tl.arange(0, BLOCK)
-        inside = lane < tl.load(lengths + program)
-        place = start + lane
-        x = tl.load(p + place, mask=inside, other=0.0).to(tl.float32)
-        grad = tl.load(g + place, mask=inside, other=0.0).to(tl.float32)
-        first = tl.load(m + place, mask=inside, other=0.0).to(tl.float32)
-        second = tl.load(v + place, mask=inside, other=0.0).to(tl.float32)
-
-        near = c1 < 0.5
-        base = tl.where(near, first, grad)
-        first = base + tl.where(near, c1, c1 - 1.0) * (grad - first)
-        second = second * b2 + (c2 * grad) * grad
-        bottom = tl.div_rn(tl.sqrt_rn(second), root) + eps
-        x = x * decay + tl.div_rn(-rate * first, bottom)
-        tl.store(p + place, x.to(p.dtype.element_ty), mask=inside)
-        tl.store(m + place, first.to(m.dtype.element_ty), mask=inside)
-        tl.store(v + place, second.to(v.dtype.element_ty), mask=inside)
-
-
-def update(flat: Flat, data: Launch) -> None:
-    """Start the one launch that updates every chunk and counts the steps."""
-    start(_adamw_kernel, len(Hyper._fields), flat, data)
-
-
-def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
-    """Update one batch of slices by torch's fused kernel; `stop` is 1 where it must not."""
-    torch._fused_adamw_(
-        batch.params, batch.grads, *batch.states, [], batch.steps,
-        lr=hyper.lr, beta1=hyper.beta1, beta2=hyper.beta2, weight_decay=hyper.weight_decay,
-        eps=hyper.eps, amsgrad=False, maximize=False, found_inf=stop,
-    )  # fmt: skip
-
-
-def stateful(hyper: Hyper) -> bool:
-    """Say that every update reads both moments."""
-    return True
-
-
-RULE = Rule(
-    name="adamw",
-    hyper=Hyper,
-    check=check,
-    states=("exp_avg", "exp_avg_sq"),
-    counted=True,
-    stateful=stateful,
-    aten=aten_update,
-    triton=update,
-)
+RULE = moments_rule("adamw", Hyper, torch._fused_adamw_, decoupled=True)
 
 
 class AdamW(Functional):
     """AdamW on a list of tensors, copied in: `step(grads)`, `params()`, `state()`."""
 
-    def __init__(self, params: list[Tensor], hyper: Any = None, provider: str = "aten") -> None:
-        super().__init__(RULE, params, hyper or {}, provider)
+    def __init__(
+        self, params: list[Tensor], hyper: Any = None, provider: str = "aten", **more: Any
+    ) -> None:
+        super().__init__(RULE, params, hyper or {}, provider, **more)

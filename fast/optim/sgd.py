@@ -15,8 +15,7 @@ A storage of 16 bits is widened on loading and rounded once on storing; p uses t
 
 The ATen twin is torch._fused_sgd_: the same constants and order, but each line's last product is
 contracted into its sum, in either order where a line has two products. That kernel leaves bf16
-parameters on a CPU as they are (torch 2.13), so for them the lines above are torch's own adds, in
-fp32, contracted in the same way.
+parameters on a CPU as they are (torch 2.13), so it is given copies of them in fp32.
 """
 
 from __future__ import annotations
@@ -31,7 +30,15 @@ from fast._device import tl, triton
 from fast.errors import Rejected
 from fast.optim._functional import Functional
 from fast.optim._kernels import renew_steps, start
-from fast.optim._rule import Batch, Flat, Launch, Rule, finite_and_not_negative, need
+from fast.optim._rule import (
+    Batch,
+    Flat,
+    Launch,
+    Rule,
+    finite_and_not_negative,
+    need,
+    update_widened,
+)
 
 
 class Hyper(NamedTuple):
@@ -60,7 +67,7 @@ def check(hyper: Hyper) -> None:
 
 @triton.jit(do_not_specialize=["chunks", "parameters"])
 def _sgd_kernel(
-    p, g, b, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag,
+    p, g, b, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag, scale,
     chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
@@ -82,6 +89,8 @@ def _sgd_kernel(
         place = start + lane
         x = tl.load(p + place, mask=inside, other=0.0).to(tl.float32)
         direction = tl.load(g + place, mask=inside, other=0.0).to(tl.float32)
+        if scale is not None:
+            direction *= tl.load(scale)
         if decay != 0.0:
             direction += decay * x
         if momentum != 0.0:
@@ -101,7 +110,7 @@ def update(flat: Flat, data: Launch) -> None:
 def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
     """Update one batch of slices by torch's fused kernel; `stop` is 1 where it must not."""
     if batch.params[0].is_cpu and batch.params[0].dtype is torch.bfloat16:
-        _widened_update(batch, hyper)
+        update_widened(aten_update, batch, hyper, stop)
         return
     torch._fused_sgd_(
         batch.params, batch.grads, batch.states[0] if hyper.momentum else [],
@@ -109,21 +118,6 @@ def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
         dampening=hyper.dampening, nesterov=hyper.nesterov, maximize=False,
         is_first_step=batch.first, found_inf=stop,
     )  # fmt: skip
-
-
-def _widened_update(batch: Batch, hyper: Hyper) -> None:
-    for k, (param, grad) in enumerate(zip(batch.params, batch.grads, strict=True)):
-        x, direction = param.float(), grad.float()
-        if hyper.weight_decay:
-            direction.add_(x, alpha=hyper.weight_decay)
-        if hyper.momentum:
-            total = direction.clone()
-            if not batch.first:
-                total = batch.states[0][k].float().mul_(hyper.momentum)
-                total.add_(direction, alpha=1.0 - hyper.dampening)
-            batch.states[0][k].copy_(total)
-            direction = direction.add_(total, alpha=hyper.momentum) if hyper.nesterov else total
-        param.copy_(x.add_(direction, alpha=-hyper.lr))
 
 
 def stateful(hyper: Hyper) -> bool:
@@ -146,5 +140,7 @@ RULE = Rule(
 class Sgd(Functional):
     """SGD on a list of tensors, copied in: `step(grads)`, `params()`, `state()`."""
 
-    def __init__(self, params: list[Tensor], hyper: Any, provider: str = "aten") -> None:
-        super().__init__(RULE, params, hyper, provider)
+    def __init__(
+        self, params: list[Tensor], hyper: Any, provider: str = "aten", **more: Any
+    ) -> None:
+        super().__init__(RULE, params, hyper, provider, **more)

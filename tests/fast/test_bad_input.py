@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from fast import Rejected, Released, Session, SessionError, Unavailable
-from fast.optim import AdamW, Sgd
+from fast import Rejected, Released, Session, SessionError, Unavailable, _flags
+from fast.optim import OPTIMIZERS, Adam, AdamW, Sgd
 from fast.session import Param, Ref
+from spec import dual, formats, rounded
+from spec.session import Session as Reference
+from spec.tensor import tensor
 
 PROVIDERS = ["aten", "triton"]
 NAN = float("nan")
@@ -27,6 +30,7 @@ class Machine:
         self.record()
         s.adamw_step(0.5, grads=s.backward(self.loss))
         s.sgd_step(0.5, s.backward_dense(self.fresh()), momentum=0.5)
+        s.adam_step(0.5, grads=s.backward(self.fresh()), max_norm=1.0)
         self.fresh()
         self.bytes()
 
@@ -45,9 +49,13 @@ class Machine:
         found: list[Any] = [self.session.masters.flat.view(torch.int32).tolist()]
         for parameter in (self.w, self.b):
             found += [parameter.version, parameter.current, parameter.value().tolist()]
-            for name in ("sgd", "adamw"):
+            for name in OPTIMIZERS:
                 state = self.session.optimizer_state(name, parameter)
                 found += [v.tolist() if isinstance(v, torch.Tensor) else v for v in state.values()]
+        for optimizer in self.session.optimizers.values():
+            # The step counts that the device keeps, and every byte of the states' arenas.
+            found.append(optimizer._steps.tolist())
+            found += [arena.flat.view(torch.int32).tolist() for arena in optimizer._states or ()]
         return found
 
 
@@ -91,25 +99,27 @@ def test_bad_gradients_change_nothing(
     given, before = grads(m), m.bytes()
     for step in (
         lambda: m.session.sgd_step(0.5, given, momentum=0.5),
+        lambda: m.session.adam_step(0.5, grads=given),
         lambda: m.session.adamw_step(0.5, grads=given),
+        lambda: m.session.adamw_step(0.5, grads=given, max_norm=1.0),
     ):
         with pytest.raises(error, match=message):
             step()
         assert m.bytes() == before
 
 
-ADAMW = [
-    ({"lr": NAN}, "adamw C1: lr is finite and >= 0; got nan"),
-    ({"lr": -1.0}, "adamw C1"),
-    ({"lr": INF}, "adamw C1"),
-    ({"weight_decay": NAN}, "adamw C1: weight_decay"),
-    ({"beta1": 1.0}, r"adamw C2: beta1 lies in \[0, 1\); got 1.0"),
-    ({"beta2": NAN}, "adamw C2"),
-    ({"beta2": -0.1}, "adamw C2"),
-    ({"eps": 0.0}, "adamw C3: eps is finite and > 0; got 0.0"),
-    ({"eps": NAN}, "adamw C3"),
-    ({"lr": "fast"}, "adamw: lr must be a number, got 'fast'"),
-    ({"lr": True}, "adamw: lr must be a number"),
+MOMENTS = [
+    ({"lr": NAN}, " C1: lr is finite and >= 0; got nan"),
+    ({"lr": -1.0}, " C1"),
+    ({"lr": INF}, " C1"),
+    ({"weight_decay": NAN}, " C1: weight_decay"),
+    ({"beta1": 1.0}, r" C2: beta1 lies in \[0, 1\); got 1.0"),
+    ({"beta2": NAN}, " C2"),
+    ({"beta2": -0.1}, " C2"),
+    ({"eps": 0.0}, " C3: eps is finite and > 0; got 0.0"),
+    ({"eps": NAN}, " C3"),
+    ({"lr": "fast"}, ": lr must be a number, got 'fast'"),
+    ({"lr": True}, ": lr must be a number"),
 ]
 SGD = [
     ({"lr": NAN}, "sgd C1: lr is finite and >= 0; got nan"),
@@ -122,16 +132,23 @@ SGD = [
 ]
 
 
-@pytest.mark.parametrize(("hyper", "message"), ADAMW)
-def test_bad_hyper_parameters_of_adamw_change_nothing(hyper: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize("kind", [Adam, AdamW])
+@pytest.mark.parametrize(("hyper", "message"), MOMENTS)
+def test_bad_hyper_parameters_of_adam_and_adamw_change_nothing(
+    kind: Any, hyper: dict[str, Any], message: str
+) -> None:
     m = Machine("aten")
     grads, before = m.session.backward(m.loss), m.bytes()
-    with pytest.raises(Rejected, match=message):
-        m.session.adamw_step(grads=grads, **hyper)
-    with pytest.raises(Rejected, match=message):
-        m.session.adamw_step(grads=grads, groups=[{"params": [m.b], **hyper}])
-    with pytest.raises(Rejected, match=message):
-        AdamW([torch.ones(1)], hyper)
+    name = kind.__name__.lower()
+    step = getattr(m.session, f"{name}_step")
+    with pytest.raises(Rejected, match=name + message):
+        step(grads=grads, **hyper)
+    with pytest.raises(Rejected, match=name + message):
+        step(grads=grads, groups=[{"params": [m.b], **hyper}])
+    with pytest.raises(Rejected, match=name + message):
+        kind([torch.ones(1)], hyper)
+    with pytest.raises(Rejected, match=name + message):
+        kind([torch.ones(1)], groups=[{"params": [0], **hyper}])
     assert m.bytes() == before
 
 
@@ -146,6 +163,59 @@ def test_bad_hyper_parameters_of_sgd_change_nothing(hyper: dict[str, Any], messa
     with pytest.raises(Rejected, match=message):
         Sgd([torch.ones(1)], {"lr": 0.5, **hyper})
     assert m.bytes() == before
+
+
+BOUNDS = [
+    (0.0, "clip C1: max_norm is finite and > 0; got 0.0"),
+    (-1.0, "clip C1"),
+    (NAN, "clip C1"),
+    (INF, "clip C1"),
+    ("1", "clip: max_norm must be a number, got '1'"),
+    (True, "clip: max_norm must be a number, got True"),
+]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(("max_norm", "message"), BOUNDS)
+def test_a_bad_bound_of_the_norm_changes_nothing(
+    provider: str, max_norm: Any, message: str
+) -> None:
+    m = Machine(provider)
+    s = m.session
+    grads, before = s.backward(m.loss), m.bytes()
+    for step in (s.sgd_step, s.adam_step, s.adamw_step):
+        with pytest.raises(Rejected, match=message):
+            step(0.5, grads=grads, max_norm=max_norm)
+    with pytest.raises(Rejected, match="there is no 'max_norm'"):
+        s.adam_step(grads=grads, groups=[{"params": [m.w], "max_norm": 1.0}])
+    with pytest.raises(Rejected, match=message):
+        Adam([torch.ones(1)], {}, provider, max_norm=max_norm)
+    assert m.bytes() == before
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("max_norm", [None, 1.0])
+def test_while_the_flag_is_set_no_step_writes_or_counts(
+    provider: str, max_norm: float | None
+) -> None:
+    m = Machine(provider)
+    s = m.session
+    before = m.bytes()
+    flag = _flags.word(s.options.device)
+    flag.fill_(1 << 48)
+    try:
+        for step in (s.sgd_step, s.adam_step, s.adamw_step):
+            step(0.5, grads=s.backward(m.fresh()), max_norm=max_norm)
+        m.fresh()
+    finally:
+        s.clear_flag()
+    written = [s.masters.flat.view(torch.int32).tolist()]
+    for optimizer in s.optimizers.values():
+        written.append(optimizer._steps.tolist())
+        written += [arena.flat.view(torch.int32).tolist() for arena in optimizer._states or ()]
+    assert all(entry in before for entry in written)
+    states = [s.optimizer_state(name, p).get("step") for p in (m.w, m.b) for name in OPTIMIZERS]
+    assert states == [None, 1, 1] * 2
 
 
 def test_a_learning_rate_is_checked_again_when_it_changes() -> None:
@@ -170,9 +240,13 @@ def test_bad_groups_change_nothing() -> None:
         ([{"lr": 1.0}], Rejected, "group 1 names no 'params'"),
         ([{"params": [stranger]}], SessionError, "not a parameter of this session"),
     ):
-        with pytest.raises(error, match=message):
-            m.session.sgd_step(0.5, grads, groups=groups)  # type: ignore[arg-type]
+        for step in (m.session.sgd_step, m.session.adam_step, m.session.adamw_step):
+            with pytest.raises(error, match=message):
+                step(0.5, grads=grads, groups=groups)  # type: ignore[operator]
     assert m.bytes() == before
+    for positions, message in (([0, 2], "position, from 0 to 1; got 2"), (["w"], "got 'w'")):
+        with pytest.raises(Rejected, match=f"adam: group 1: .*{message}"):
+            Adam([torch.ones(1), torch.ones(2)], groups=[{"params": positions}])
 
 
 def test_bad_state_changes_nothing() -> None:
@@ -198,7 +272,7 @@ def test_bad_state_changes_nothing() -> None:
     assert m.bytes() == before
 
 
-@pytest.mark.parametrize("kind", [AdamW, Sgd])
+@pytest.mark.parametrize("kind", [Adam, AdamW, Sgd])
 def test_the_functional_form_refuses_and_changes_nothing(kind: Any) -> None:
     optimizer = kind([torch.ones(2), torch.ones(1)], {"lr": 0.5})
     for grads, message in (
@@ -232,3 +306,31 @@ def test_other_worlds_are_named() -> None:
         s.take(s.input([1.0]), [0.5], axis=0)
     assert s.params == []
     assert len(s._tape) == 1
+
+
+WORLDS: dict[str, tuple[Callable[[float], Any], list[Any]]] = {
+    "spec.dual.Dual": (
+        lambda x: dual.Dual(x, 1.0),
+        [dual.Dual(1.0, 2.0), dual.Dual(4.0, 4.0)],
+    ),
+    "spec.rounded.Rounded": (
+        lambda x: rounded.Rounded(formats.BF16, x + 2.0**-20),
+        [rounded.Rounded(formats.BF16, n) for n in (1.0, 4.0)],
+    ),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_what_a_device_refuses_by_its_world_runs_in_the_reference(world: str) -> None:
+    number, squares = WORLDS[world]
+    data = [number(1.0), number(2.0)]
+    reference = Reference()
+    assert reference.value(reference.square(reference.input(tensor(data)))) == tensor(squares)
+    s = Session(provider="aten", device="cpu")
+    for refused in (data, data[0], [0.0, data[1]]):
+        for use in (s.input, s.const, s.param, s.upload):
+            with pytest.raises(
+                Rejected, match=f"the world {world} cannot go to a device; accepted are int, float"
+            ):
+                use(refused)
+    assert (s.params, len(s._tape)) == ([], 0)

@@ -9,7 +9,7 @@ import torch
 
 from fast import Session
 from fast._arena import Arena, Layout
-from fast.optim import ADAMW, SGD, AdamW, Sgd
+from fast.optim import ADAM, ADAMW, SGD, Adam, AdamW, Sgd
 from fast.optim._chunks import CHUNK, chunk_table, runs
 from fast.optim._flat import FlatOptimizer
 
@@ -59,13 +59,29 @@ def test_adamw_is_exact_on_dyadic_numbers(provider: str) -> None:
     assert state["step"] == [1]
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_adam_is_exact_on_dyadic_numbers(provider: str) -> None:
+    # The decay joins the gradient, 4 + 0.5 * 8 = 8; m = 4, v = 16, both corrected by 1/2 and
+    # sqrt(1/4): 2.5 * 4 / (4 / 0.5 + 2) = 1 is subtracted.
+    hyper = {"lr": 1.25, "beta1": 0.5, "beta2": 0.75, "eps": 2.0, "weight_decay": 0.5}
+    optimizer = one(Adam, 8.0, hyper, provider)
+    optimizer.step([torch.tensor([4.0])])
+    assert optimizer.params()[0].item() == 7.0
+    state = optimizer.state()
+    assert (state["exp_avg"][0].item(), state["exp_avg_sq"][0].item()) == (4.0, 16.0)
+    assert state["step"] == [1]
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "hyper", "renamed"),
     [
+        (Adam, torch.optim.Adam, {"lr": 1e-2, "weight_decay": 0.1}, {}),
+        (Adam, torch.optim.Adam, {"beta1": 0.3, "beta2": 0.5}, {"betas": (0.3, 0.5)}),
         (AdamW, torch.optim.AdamW, {"lr": 1e-2, "weight_decay": 0.1}, {}),
         (AdamW, torch.optim.AdamW, {"beta1": 0.3, "beta2": 0.5}, {"betas": (0.3, 0.5)}),
         (Sgd, torch.optim.SGD, {"lr": 0.1, "weight_decay": 0.1}, {}),
         (Sgd, torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True}, {}),
+        (Sgd, torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "dampening": 0.5}, {}),
     ],
 )
 def test_aten_is_torchs_fused_kernel_bit_for_bit(
@@ -98,7 +114,7 @@ def same(found: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("kind", [AdamW, Sgd])
+@pytest.mark.parametrize("kind", [Adam, AdamW, Sgd])
 def test_a_missing_gradient_leaves_value_state_and_step(provider: str, kind: Any) -> None:
     hyper = {"lr": 0.5, "weight_decay": 0.5} | ({"momentum": 0.5} if kind is Sgd else {})
     optimizer = kind([torch.tensor([1.0]), torch.tensor([2.0])], hyper, provider)
@@ -112,7 +128,7 @@ def test_a_missing_gradient_leaves_value_state_and_step(provider: str, kind: Any
         alone.step([torch.tensor([1.0])])
     # Its first step came later, and is a first step all the same.
     assert optimizer.params()[1].item() == alone.params()[0].item()
-    if kind is AdamW:
+    if kind is not Sgd:
         assert optimizer.state()["step"] == [1, 2]
 
 
@@ -135,7 +151,7 @@ def test_padding_and_neighbours_stay_as_they_are(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("rule", [ADAMW, SGD])
+@pytest.mark.parametrize("rule", [ADAM, ADAMW, SGD])
 def test_while_the_flag_is_set_nothing_is_written(provider: str, rule: Any) -> None:
     layout = Layout([(3,)])
     masters, gradients = (Arena(layout, torch.float32, torch.device("cpu")) for _ in range(2))
@@ -167,6 +183,49 @@ def test_groups_have_their_own_hyper_parameters(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_group_alone_may_have_state(provider: str) -> None:
+    optimizer = Sgd(
+        [torch.tensor([8.0]), torch.tensor([8.0])],
+        {"lr": 1.0},
+        provider,
+        groups=[{"params": [1], "momentum": 0.5}],
+    )
+    for _ in range(2):
+        optimizer.step([torch.tensor([2.0]), torch.tensor([2.0])])
+    assert [p.item() for p in optimizer.params()] == [4.0, 3.0]
+    buffers = optimizer.state()["momentum_buffer"]
+    assert buffers[1].item() == 3.0
+
+
+def test_groups_are_torchs() -> None:
+    torch.manual_seed(1)
+    start = [torch.randn(shape) for shape in ((128, 8), (128,), (64,))]
+    reference = [value.clone().requires_grad_() for value in start]
+    torch_optimizer = torch.optim.Adam(
+        [
+            {"params": [reference[0]]},
+            {"params": [reference[1]], "lr": 0.3},
+            {"params": [reference[2]], "betas": (0.5, 0.999), "weight_decay": 0.5},
+        ],
+        lr=0.1,
+        fused=True,
+    )
+    groups = [{"params": [1], "lr": 0.3}, {"params": [2], "beta1": 0.5, "weight_decay": 0.5}]
+    optimizer = Adam(start, {"lr": 0.1}, groups=groups)
+    for step in range(4):
+        gradients = [torch.randn_like(value) for value in start]
+        for value, gradient in zip(reference, gradients, strict=True):
+            value.grad = gradient
+        if step == 2:
+            # A schedule changes every group's rate but those that have their own.
+            torch_optimizer.param_groups[0]["lr"] = torch_optimizer.param_groups[2]["lr"] = 0.05
+            optimizer.set_hyper({"lr": 0.05})
+        torch_optimizer.step()
+        optimizer.step(gradients)
+    assert all(map(torch.equal, optimizer.params(), [value.detach() for value in reference]))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
 def test_state_is_visible_and_can_be_loaded(provider: str) -> None:
     def step(s: Session, w: Any) -> None:
         s.adamw_step(0.5, grads=s.backward(s.sum(s.square(s.use(w)))))
@@ -190,7 +249,9 @@ def test_state_is_visible_and_can_be_loaded(provider: str) -> None:
     assert second.optimizer_state("adamw", unrelated)["step"] == 0
 
 
-def test_every_form_of_gradients_gives_the_same_step() -> None:
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("max_norm", [None, 1.0])
+def test_every_form_of_gradients_gives_the_same_step(name: str, max_norm: float | None) -> None:
     results = []
     for form in ("sparse", "dense", "mapping", "sequence", "buffers"):
         s = Session(provider="aten", device="cpu")
@@ -205,10 +266,77 @@ def test_every_form_of_gradients_gives_the_same_step() -> None:
             "sequence": [torch.tensor([2.0, 4.0]), None],
             "buffers": {x.id: dense[x], y.id: None},
         }[form]
-        s.adamw_step(0.5, grads=grads)
+        getattr(s, f"{name}_step")(0.5, grads=grads, weight_decay=0.5, max_norm=max_norm)
+        state = s.optimizer_state(name, b)
+        assert not any(x is not None and torch.as_tensor(x).any() for x in state.values())
         results.append((w.value().tolist(), b.value().tolist(), b.version))
     assert results == [results[0]] * 5
+    assert results[0][0] != [1.0, 2.0]
     assert results[0][1:] == ([5.0], 0)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("form", ["sparse", "dense", "sequence"])
+@pytest.mark.parametrize("max_norm", [None, 1.0])
+def test_the_frozen_and_the_unreached_keep_everything(
+    provider: str, name: str, form: str, max_norm: float | None
+) -> None:
+    s = Session(provider=provider, device="cpu")
+    w, frozen, idle = (s.param([1.0, 2.0], name=n) for n in ("w", "frozen", "idle"))
+    momentum = {"momentum": 0.5} if name == "sgd" else {}
+
+    def step(largest: float) -> None:
+        s.reset_tape()
+        refs = [s.use(p) for p in (w, frozen, idle)]
+        loss = s.sum(s.mul(s.add(s.square(refs[0]), s.square(refs[1])), s.input([largest] * 2)))
+        if idle.version == 0:
+            loss = s.add(loss, s.sum(refs[2]))
+        sparse = s.backward(loss)
+        grads = {
+            "sparse": lambda: sparse,
+            "dense": lambda: s.backward_dense(loss),
+            "sequence": lambda: [s.grad(sparse, r) if sparse.reached(r) else None for r in refs],
+        }[form]()
+        frozen.requires_grad = frozen.version == 0
+        update = getattr(s, f"{name}_step")
+        update(0.5, grads=grads, weight_decay=0.5, max_norm=max_norm, **momentum)
+        frozen.requires_grad = True
+
+    def kept() -> list[object]:
+        found: list[object] = []
+        for p in (frozen, idle):
+            found += [p.version, p.value().tolist()]
+            state = s.optimizer_state(name, p)
+            found += [v.tolist() if isinstance(v, torch.Tensor) else v for v in state.values()]
+        return found
+
+    step(1.0)
+    before, start = kept(), w.value()
+    assert (frozen.version, idle.version) == (1, 1)
+    step(1e6)
+    assert kept() == before
+    assert w.version == 2 and not torch.equal(w.value(), start)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_a_batch_in_parts_is_the_whole_batch(provider: str, name: str) -> None:
+    x = torch.tensor([[1.0, 2.0], [-3.0, 1.0], [2.0, 0.0], [4.0, -1.0]])
+    found = []
+    for parts in (1, 2, 4):
+        s = Session(provider=provider, device="cpu")
+        w, b = s.param([[2.0, -1.0], [1.0, 3.0]]), s.param([1.0, -2.0])
+        grads = None
+        for rows in x.chunk(parts):
+            s.reset_tape()
+            y = s.linear(s.input(rows), s.use(w), s.use(b))
+            grads = s.backward(s.sum(s.square(y)), into=grads)
+        gradients = [grads[p].tensor.clone() for p in (w, b)]
+        getattr(s, f"{name}_step")(0.5, grads=grads, max_norm=1.0)
+        found.append([*gradients, w.value(), b.value()])
+    for other in found[1:]:
+        assert all(map(torch.equal, found[0], other))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

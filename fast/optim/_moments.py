@@ -1,0 +1,122 @@
+"""What adam and adamw share: the check, the kernel, and the call of torch's fused kernels.
+
+Arithmetic of the kernel, for one parameter at its step t. R rounds to fp32, and every product, sum,
+quotient and root below is rounded once; nothing is contracted. Formed in double and rounded once:
+
+    decay = R(1 - lr weight_decay)       c1 = R(1 - beta1)      rate = R(lr / (1 - beta1^t))
+    b2 = R(beta2), e = R(eps)            c2 = R(1 - beta2)      root = R(sqrt(1 - beta2^t))
+
+beta^t is a product of at most 2 log2(t) doubles by repeated squaring. In adam decay is 1, and
+first g = g + R(weight_decay) * p, where that is not 0. Then
+
+    m = m + c1 * (g - m)                 if c1 < 1/2, else  m = g + (c1 - 1) * (g - m)
+    v = v * b2 + (c2 * g) * g
+    p = p * decay + (-rate * m) / (sqrt(v) / root + e)
+
+A storage of 16 bits is widened on loading and rounded once on storing; p uses the unrounded m, v.
+
+torch's fused kernels have the same constants (beta^t by pow in double) and the same order, except
+that `c * (g - m)` is contracted into the sum that it feeds, and `(c2 * g) * g` and
+`weight_decay * p` too; where a processor has no fused multiply-add they round twice as above. Where
+weight_decay is 0 the product with decay is left out; it would be exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from fast._device import tl, triton
+from fast.optim._kernels import power, renew_steps, start
+from fast.optim._rule import Batch, Flat, Launch, Rule, finite_and_not_negative, need
+
+
+def check(rule: str, hyper: Any) -> None:
+    """Refuse what breaks C1, C2 or C3 of the rule's page in spec.optim."""
+    for name in ("lr", "weight_decay"):
+        number = getattr(hyper, name)
+        need(f"{rule} C1", finite_and_not_negative(number), f"{name} is finite and >= 0", number)
+    for name in ("beta1", "beta2"):
+        number = getattr(hyper, name)
+        need(f"{rule} C2", 0.0 <= number < 1.0, f"{name} lies in [0, 1)", number)
+    positive = finite_and_not_negative(hyper.eps) and hyper.eps > 0.0
+    need(f"{rule} C3", positive, "eps is finite and > 0", hyper.eps)
+
+
+@triton.jit(do_not_specialize=["chunks", "parameters"])
+def _moments_kernel(
+    p, g, m, v, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag, scale,
+    chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, DECOUPLED: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0)
+    clear = tl.load(flag) == 0
+    if program == chunks:
+        renew_steps(steps, next_steps, bump, parameters, clear, BLOCK)
+    elif clear:
+        row = hyper + tl.load(groups + program) * COLUMNS
+        lr = tl.load(row)
+        beta1 = tl.load(row + 1)
+        beta2 = tl.load(row + 2)
+        eps = tl.load(row + 3).to(tl.float32)
+        weight_decay = tl.load(row + 4)
+        step = tl.load(steps + tl.load(slots + program)).to(tl.int32) + 1
+        rate = (lr / (1.0 - power(beta1, step))).to(tl.float32)
+        root = tl.sqrt(1.0 - power(beta2, step)).to(tl.float32)
+        c1 = (1.0 - beta1).to(tl.float32)
+        c2 = (1.0 - beta2).to(tl.float32)
+        b2 = beta2.to(tl.float32)
+
+        start = tl.multiple_of(tl.load(offsets + program), 64)
+        lane = tl.arange(0, BLOCK)
+        inside = lane < tl.load(lengths + program)
+        place = start + lane
+        x = tl.load(p + place, mask=inside, other=0.0).to(tl.float32)
+        grad = tl.load(g + place, mask=inside, other=0.0).to(tl.float32)
+        first = tl.load(m + place, mask=inside, other=0.0).to(tl.float32)
+        second = tl.load(v + place, mask=inside, other=0.0).to(tl.float32)
+
+        if scale is not None:
+            grad *= tl.load(scale)
+        if DECOUPLED:
+            decay = (1.0 - lr * weight_decay).to(tl.float32)
+        else:
+            decay = 1.0
+            if weight_decay != 0.0:
+                grad += weight_decay.to(tl.float32) * x
+        near = c1 < 0.5
+        base = tl.where(near, first, grad)
+        first = base + tl.where(near, c1, c1 - 1.0) * (grad - first)
+        second = second * b2 + (c2 * grad) * grad
+        bottom = tl.div_rn(tl.sqrt_rn(second), root) + eps
+        x = x * decay + tl.div_rn(-rate * first, bottom)
+        tl.store(p + place, x.to(p.dtype.element_ty), mask=inside)
+        tl.store(m + place, first.to(m.dtype.element_ty), mask=inside)
+        tl.store(v + place, second.to(v.dtype.element_ty), mask=inside)
+
+
+def moments_rule(name: str, hyper: type[Any], fused: Callable[..., None], decoupled: bool) -> Rule:
+    """Return the rule of a page; `fused` is torch's kernel of the same name."""
+
+    def update(flat: Flat, data: Launch) -> None:
+        start(_moments_kernel, len(hyper._fields), flat, data, DECOUPLED=decoupled)
+
+    def aten_update(batch: Batch, values: Any, stop: Tensor | None) -> None:
+        fused(
+            batch.params, batch.grads, *batch.states, [], batch.steps,
+            lr=values.lr, beta1=values.beta1, beta2=values.beta2,
+            weight_decay=values.weight_decay, eps=values.eps, amsgrad=False, maximize=False,
+            found_inf=stop,
+        )  # fmt: skip
+
+    return Rule(
+        name=name,
+        hyper=hyper,
+        check=lambda values: check(name, values),
+        states=("exp_avg", "exp_avg_sq"),
+        counted=True,
+        stateful=lambda values: True,
+        aten=aten_update,
+        triton=update,
+    )

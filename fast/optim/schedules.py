@@ -1,0 +1,143 @@
+"""Twin of spec.optim.schedules.
+
+The rates are doubles, by the closed forms of torch.optim.lr_scheduler, operation for operation:
+
+    step, exponential   lr * gamma ** n
+    cosine              minimum + (lr - minimum) * (1 + cos(pi * t / total)) / 2
+    linear_warmup       lr * (start_factor + (1 - start_factor) * t / warmup)
+    one_cycle           last + (first - last) / 2 * (1 + cos(pi * along)) in both of its halves
+
+Each operation is rounded once; pow and cos are those of the C library. A schedule has no state: a
+step's rate is what the function returns for it, in whatever order steps are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from fast.optim._rule import need
+
+Schedule = Callable[[int], float]
+"""schedule(t): the learning rate at step t, which counts from 0."""
+
+
+def constant(lr: float) -> Schedule:
+    """Return the same rate at every step."""
+    _check_rates("constant", lr)
+    return _checked("constant", lambda t: float(lr))
+
+
+def step(lr: float, *, step_size: int, gamma: float = 0.1) -> Schedule:
+    """Return a rate that falls by a factor every so many steps."""
+    _check_rates("step", lr)
+    _check_counts("step", step_size=step_size)
+    _check_gamma("step", gamma)
+    return _checked("step", lambda t: lr * gamma ** (t // step_size))
+
+
+def exponential(lr: float, *, gamma: float) -> Schedule:
+    """Return a rate that falls by a factor at every step."""
+    _check_rates("exponential", lr)
+    _check_gamma("exponential", gamma)
+    return _checked("exponential", lambda t: lr * gamma**t)
+
+
+def cosine(lr: float, *, total: int, minimum: float = 0.0) -> Schedule:
+    """Return a rate that falls along half a cosine."""
+    _check_rates("cosine", lr, minimum)
+    _check_counts("cosine", total=total)
+
+    def rate(t: int) -> float:
+        turned = math.cos(math.pi * min(t, total) / total)
+        return minimum + (lr - minimum) * (1 + turned) / 2
+
+    return _checked("cosine", rate)
+
+
+def linear_warmup(lr: float, *, warmup: int, start_factor: float = 0.0) -> Schedule:
+    """Return a rate that rises in equal steps."""
+    _check_rates("linear_warmup", lr)
+    _check_counts("linear_warmup", warmup=warmup)
+    _check_shares("linear_warmup", start_factor=start_factor)
+
+    def rate(t: int) -> float:
+        return lr * (start_factor + (1.0 - start_factor) * min(warmup, t) / warmup)
+
+    return _checked("linear_warmup", rate)
+
+
+def warmup_cosine(
+    lr: float, *, warmup: int, total: int, start_factor: float = 0.0, minimum: float = 0.0
+) -> Schedule:
+    """Return a rate that rises in equal steps, and then falls along half a cosine."""
+    _check_rates("warmup_cosine", lr, minimum)
+    _check_counts("warmup_cosine", warmup=warmup, total=total)
+    need("warmup_cosine C2", warmup < total, "warmup < total", f"{warmup}, {total}")
+    _check_shares("warmup_cosine", start_factor=start_factor)
+    rise = linear_warmup(lr, warmup=warmup, start_factor=start_factor)
+    fall = cosine(lr, total=total - warmup, minimum=minimum)
+    return _checked("warmup_cosine", lambda t: rise(t) if t < warmup else fall(t - warmup))
+
+
+def one_cycle(
+    lr: float,
+    *,
+    total: int,
+    rise: float = 0.3,
+    div_factor: float = 25.0,
+    final_div_factor: float = 1e4,
+) -> Schedule:
+    """Return a rate that rises and then falls, further down than it started."""
+    _check_rates("one_cycle", lr)
+    _check_counts("one_cycle", total=total)
+    _check_shares("one_cycle", rise=rise)
+    for name, divisor in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
+        holds = 1.0 <= divisor < math.inf
+        need("one_cycle C3", holds, f"{name} is finite and >= 1", divisor)
+    peak = float(rise * total) - 1
+    start = lr / div_factor
+    end = start / final_div_factor
+
+    def rate(t: int) -> float:
+        t = min(t, total - 1)
+        if t <= peak:
+            # A peak at step 0 leaves no time to rise.
+            return _between(start, lr, t / peak if peak else 1.0)
+        return _between(lr, end, (t - peak) / (total - 1 - peak))
+
+    return _checked("one_cycle", rate)
+
+
+def _between(first: float, last: float, along: float) -> float:
+    return last + (first - last) / 2.0 * (math.cos(math.pi * along) + 1)
+
+
+def _checked(name: str, rate: Callable[[int], float]) -> Schedule:
+    def schedule(t: int) -> float:
+        need(f"{name} C4", type(t) is int and t >= 0, "a step is an int >= 0", repr(t))
+        return rate(t)
+
+    return schedule
+
+
+def _check_rates(name: str, lr: float, minimum: float = 0.0) -> None:
+    holds = 0.0 <= minimum <= lr < math.inf
+    rule = "lr and minimum are finite and 0 <= minimum <= lr"
+    need(f"{name} C1", holds, rule, f"lr {lr}, minimum {minimum}")
+
+
+def _check_counts(name: str, **counts: Any) -> None:
+    for what, count in counts.items():
+        holds = type(count) is int and count >= 1
+        need(f"{name} C2", holds, f"{what} is an int >= 1", repr(count))
+
+
+def _check_gamma(name: str, gamma: float) -> None:
+    need(f"{name} C3", 0.0 < gamma <= 1.0, "gamma lies in (0, 1]", gamma)
+
+
+def _check_shares(name: str, **shares: float) -> None:
+    for what, share in shares.items():
+        need(f"{name} C3", 0.0 <= share <= 1.0, f"{what} lies in [0, 1]", share)
