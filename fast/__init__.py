@@ -10,7 +10,8 @@ import importlib
 from typing import Any
 
 try:
-    import torch  # noqa: F401
+    # Not by an import statement, whose name would hide the package fast.torch.
+    importlib.import_module("torch")
 except ImportError as error:
     raise ImportError(
         "fast needs torch, which the extra [fast] installs: pip install 'twingrad[fast]'"
@@ -28,6 +29,7 @@ _LAZY = {
     "GradMap": "fast.session",
     "Buffer": "fast.session",
     "OPS": "fast.ops",
+    "counters": "fast._counters",
 }
 
 __all__ = ["Rejected", "Released", "SessionError", "Stale", "Unavailable", *_LAZY]

@@ -57,15 +57,28 @@ class Buffer:
         return self._tensor is None
 
     def release(self) -> None:
-        """End the buffer's use; a second call does nothing."""
+        """End the buffer's use; a second call does nothing.
+
+        Memory of its own goes back to torch's allocator; a slice of an arena stays the arena's.
+        Every later use raises Released.
+        """
         if self._tensor is None:
             return
         self._tensor = None
         if self._nbytes >= 0:
             counters.free(self._nbytes)
 
+    def moved(self, tensor: Tensor) -> None:
+        """Follow an arena that has grown; only a slice of one moves."""
+        if self._tensor is not None:
+            self._tensor = tensor
+
     def owned_copy(self, shape: tuple[int, ...] | None = None, owner: str = "caller") -> Buffer:
-        """Copy into memory of its own, after checking that the contents have the given shape."""
+        """Copy into memory of its own, after checking that the contents have the given shape.
+
+        The caller owns the copy, which outlives this buffer. Another shape is Rejected, naming
+        both; a buffer that was released raises Released.
+        """
         source = self.tensor
         if shape is not None and tuple(shape) != tuple(source.shape):
             raise Rejected(

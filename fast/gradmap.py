@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fast._arena import Arena
 from fast.buffer import Buffer
-from fast.errors import Rejected, Released
+from fast.errors import Rejected, Released, SessionError
 from fast.param import Param
 from fast.ref import Ref
 from fast.tape import Again, Tape
@@ -47,7 +47,10 @@ class _Gradients:
         return self._released
 
     def release(self) -> None:
-        """Give the memory back; a second call does nothing."""
+        """Give the memory back; a second call does nothing.
+
+        Every later use raises Released, also that of a buffer which was taken out before.
+        """
         if self._released:
             return
         self._released = True
@@ -63,6 +66,10 @@ class _Gradients:
                 f"{type(self).__name__}: it was released; call backward() again, or use the "
                 "gradients before release() or before the end of their with block"
             )
+
+    def move_to(self, tape: Tape) -> None:
+        """Refuse to be added to; a gradient map can be."""
+        raise Rejected(f"into: a map that backward() returned is needed, got {type(self).__name__}")
 
     def _identity(self, key: Ref | int) -> int:
         self.check()
@@ -88,6 +95,7 @@ class _Gradients:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Release on any exit."""
         self.release()
 
     def __del__(self) -> None:
@@ -97,10 +105,11 @@ class _Gradients:
 
 
 class GradMap(_Gradients):
-    """The device cotangents of the trainable leaves of one tape, keyed by leaf id.
+    """The device cotangents of the trainable leaves of one tape, each of its leaf's shape, by id.
 
     A parameter's first leaf has its slot of a gradient arena; its further leaves, and trainable
-    inputs, have buffers of their own.
+    inputs, have buffers of their own. The map owns them all until `release`, and lends what it
+    returns. A ref of another tape, or of what is no trainable leaf, is Rejected.
     """
 
     __slots__ = ("_leaves", "_loose", "arena", "touched")
@@ -148,9 +157,17 @@ class GradMap(_Gradients):
         return found
 
     def move_to(self, tape: Tape) -> None:
-        """Let another tape add to the parameters' gradients; those of inputs are dropped."""
+        """Let a pass over a tape add to the gradients; those of another tape's inputs are dropped.
+
+        Zeros that were lent for leaves without a gradient end here: the pass may give them one.
+        """
         self.check()
+        if tape.session is not self.session:
+            raise SessionError("into: these gradients are of another session")
+        self._fit()
         if tape is self._tape:
+            for leaf in [leaf for leaf in self._buffers if not self.reached(leaf)]:
+                self._buffers.pop(leaf).release()
             return
         self._fold()
         self._tape, self._leaves = tape, tape.leaves
@@ -174,12 +191,12 @@ class GradMap(_Gradients):
         """Say whether the loss reached a leaf; where it did not, the gradient is zero."""
         leaf = self._identity(key)
         owner = self._owner(leaf)
-        return bool(self.touched[owner.slot]) if isinstance(owner, Param) else leaf in self._loose
+        return self._touched(owner) if isinstance(owner, Param) else leaf in self._loose
 
     def __getitem__(self, key: Ref | Param | int) -> Buffer:
         """Return the cotangent of a leaf, of the leaf's shape; zeros where it was not reached.
 
-        A parameter stands for its first leaf.
+        A parameter stands for its first leaf. The buffer is lent: it ends with the map.
         """
         leaf = self._identity(key)
         owner = self._owner(leaf)
@@ -217,10 +234,29 @@ class GradMap(_Gradients):
         return self._leaves[leaf]
 
     def _buffer(self, owner: Any) -> Buffer:
-        if isinstance(owner, Param) and self.touched[owner.slot]:
-            return Buffer(self.arena.views[owner.slot], "the gradient map", in_arena=True)
+        flat, dtype = self.arena.flat, self.session.options.compute
+        if isinstance(owner, Param):
+            if self._touched(owner):
+                return Buffer(self.arena.views[owner.slot], "the gradient map", in_arena=True)
+            dtype = flat.dtype
         shape = owner.parameter.shape if isinstance(owner, Again) else owner.shape
-        return Buffer(self.arena.flat.new_zeros(shape), "the gradient map")
+        return Buffer(flat.new_zeros(shape, dtype=dtype), "the gradient map")
+
+    def _touched(self, owner: Param) -> bool:
+        # A parameter that came after the map has no place in it yet.
+        return owner.slot < len(self.touched) and bool(self.touched[owner.slot])
+
+    def _fit(self) -> None:
+        """Make room for parameters that came after the map; what was lent stays valid."""
+        missing = len(self.session.params) - len(self.touched)
+        if not missing:
+            return
+        self.arena.fit()
+        self.touched.extend(bytes(missing))
+        for leaf, buffer in self._buffers.items():
+            owner = self._leaves[leaf]
+            if isinstance(owner, Param) and self._touched(owner):
+                buffer.moved(self.arena.views[owner.slot])
 
     def _again(self) -> list[tuple[Param, Tensor]]:
         found = []
@@ -244,10 +280,15 @@ class GradMap(_Gradients):
             buffer.release()
         self._loose.clear()
         self.session.return_gradients(self.arena)
+        # Who holds a map that was released holds no memory.
+        del self.arena
 
 
 class DenseGrads(_Gradients):
-    """The device cotangents of every entry of one tape, zeros where the seed did not reach."""
+    """The device cotangents of every entry of one tape, zeros where the seed did not reach.
+
+    Each has its entry's shape and memory of its own, which the gradients own until `release`.
+    """
 
     __slots__ = ("_owners", "_shapes", "_table")
 

@@ -47,32 +47,42 @@ class Naturals:
     _place: torch.device
 
     def nat(self, value: int) -> NatRef:
-        """Record a natural: an int >= 0 that ops read and never differentiate."""
+        """Record a natural, an int >= 0 that ops read and never differentiate; others are Rejected.
+
+        The ref dies with the tape: a later use raises SessionError.
+        """
         self._nats.append(self._scalar(value))
         return NatRef(self._tape, len(self._nats) - 1)
 
     def get_nat(self, ref: NatRef) -> int:
-        """Read a natural back."""
+        """Read a natural back; a ref from before a reset raises SessionError."""
         return int(self._held(ref).item())
 
     def set_nat(self, ref: NatRef, value: int) -> None:
-        """Overwrite a natural; what an op has read stays as it was."""
+        """Overwrite a natural by an int >= 0, or it is Rejected; what an op has read stays."""
         self._held(ref)
         self._nats[ref.index] = self._scalar(value)
 
     def nat_vec(self, values: Any) -> NatVecRef:
-        """Record a vector of naturals, such as labels."""
+        """Record a vector of naturals, such as labels, from a list, an array or an integer tensor.
+
+        It is copied; another rank than 1, or an entry below 0, is Rejected. The ref dies with the
+        tape.
+        """
         vector = self._vector(values)
         self._nats.append(vector)
         return NatVecRef(self._tape, len(self._nats) - 1, vector.numel())
 
     def get_nat_vec(self, ref: NatVecRef, count: int | None = None) -> list[int]:
-        """Read a vector of naturals back, or its first entries."""
+        """Read a vector of naturals back, or its first entries; more than it has is Rejected."""
         found: list[int] = self.indices(ref, count).tolist()
         return found
 
     def set_nat_vec(self, ref: NatVecRef, values: Any) -> None:
-        """Overwrite a vector of naturals by one of the same length."""
+        """Overwrite a vector of naturals by one of the same length, or it is Rejected.
+
+        What an op has read stays as it was.
+        """
         self._held(ref)
         vector = self._vector(values)
         if vector.numel() != ref.length:
@@ -82,7 +92,10 @@ class Naturals:
         self._nats[ref.index] = vector
 
     def indices(self, ref: NatVecRef, count: int | None = None) -> Tensor:
-        """Return recorded naturals as an integer tensor that ops accept as indices."""
+        """Return recorded naturals as an integer tensor that ops accept as indices.
+
+        It is the session's own memory and must not be written.
+        """
         held = self._held(ref)
         if count is not None and not 0 <= count <= held.numel():
             raise Rejected(f"nat_vec: the vector has {held.numel()} entries, asked for {count}")

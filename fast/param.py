@@ -79,19 +79,32 @@ class Param:
         return "device"
 
     def sync(self) -> None:
-        """Bring the host copy up to date with the device; does nothing where it is."""
+        """Bring the host copy up to date with the device; does nothing where it is.
+
+        Every public readback does so first. Raises Rejected if a kernel has met an index out of
+        range, for then the last updates have written nothing.
+        """
         if not self.host_current:
             self.session.check_flag()
             self._host = bridge.download(self._view())
             self.host_current = True
 
-    def value(self) -> Tensor:
-        """Return the value as a new host tensor, after synchronizing."""
-        self.sync()
+    def value(self, sync: bool = True) -> Tensor:
+        """Return the value as a new host tensor, after synchronizing.
+
+        With sync=False nothing crosses: the host copy is returned as it is, which an update on the
+        device leaves stale; `host_current` says whether it is.
+        """
+        if sync:
+            self.sync()
         return self._host.clone()
 
     def set(self, value: Any) -> None:
-        """Overwrite the host copy; the mirror becomes invalid until the next use."""
+        """Overwrite the host copy by host data; the mirror becomes invalid until the next use.
+
+        The data are copied, rounded once, and the version rises. Data of another shape are
+        Rejected, naming both, and nothing is changed.
+        """
         host = bridge.to_host(value, self.dtype)
         self._check_shape(tuple(host.shape), "set")
         self._host = host
@@ -99,7 +112,11 @@ class Param:
         self.version += 1
 
     def set_device(self, value: Buffer | Tensor) -> None:
-        """Copy a device buffer into the mirror; the host copy becomes stale."""
+        """Copy a device buffer into the mirror; the host copy becomes stale, and the version rises.
+
+        The buffer stays the caller's. It has the parameter's shape and dtype, on its device, or it
+        is Rejected and nothing is changed; one that was released raises Released.
+        """
         source = value.tensor if isinstance(value, Buffer) else value
         if not isinstance(source, Tensor):
             raise Rejected(
@@ -117,7 +134,10 @@ class Param:
         self.updated()
 
     def mirror(self) -> Buffer:
-        """Return the device value, a slice of the arena, uploading it first if it is stale."""
+        """Return the device value, of the parameter's shape, uploading it first if it is stale.
+
+        The buffer is a slice of the session's arena, which keeps the memory when it is released.
+        """
         return Buffer(self.device_view(), f"the parameter {self.name!r}", in_arena=True)
 
     def device_view(self) -> Tensor:

@@ -1,0 +1,83 @@
+"""A tape beside a session's own: a program runs on it, and the session's own stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fast._checks import INTEGERS
+from fast.buffer import Buffer
+from fast.errors import Rejected
+from fast.session import Session
+from fast.tape import Tape
+
+
+def check_session(who: str, session: Session | None, options: dict[str, Any]) -> None:
+    """Refuse what is no session, and options beside one."""
+    if session is not None and not isinstance(session, Session):
+        raise Rejected(f"{who}: session is a fast.Session, got {type(session).__name__}")
+    if session is not None and options:
+        raise Rejected(
+            f"{who}: the options {', '.join(options)} are for a new session; the one that was "
+            "given has its own"
+        )
+
+
+def session_of(who: str, session: Session | None, options: dict[str, Any]) -> Session:
+    """Return the session given, or a new one with the options; not both are given."""
+    check_session(who, session, options)
+    return Session(**options) if session is None else session
+
+
+class Beside:
+    """A tape for one program in a session: the one given, or a new one made with the options."""
+
+    def __init__(self, who: str, session: Session | None, options: dict[str, Any]) -> None:
+        """Make the tape, and the session if none is given; `who` is named in refusals."""
+        self._made = session is None
+        self.session = session_of(who, session, options)
+        self.tape = Tape(self.session)
+        self._nats: list[Tensor] = []
+
+    @contextmanager
+    def entered(self) -> Iterator[Session]:
+        """Let the session record here; on any exit it goes back to its own tape."""
+        session = self.session
+        own, nats = session._tape, session._nats
+        users = [(parameter, parameter.used_on) for parameter in session.params]
+        session._tape, session._nats = self.tape, self._nats
+        try:
+            yield session
+        finally:
+            session._tape, session._nats = own, nats
+            # A parameter remembers the last tape that used it, to tell a second use from a first.
+            for parameter, tape in users:
+                parameter.used_on = tape
+
+    def release(self) -> None:
+        """Free what the program has recorded; a second call does nothing."""
+        self.tape.clear()
+        self._nats.clear()
+        if self._made:
+            # The tape and its session name each other, and would wait for a collector of cycles.
+            self.session._tape.clear()
+
+
+def is_integer(data: Any) -> bool:
+    """Say whether data are integers or booleans, such as labels, which ops read as they are.
+
+    Of tensors, arrays and buffers the dtype decides; of numbers and nested lists, the numbers.
+    """
+    if isinstance(data, (Tensor, Buffer)):
+        return data.dtype in INTEGERS or data.dtype is torch.bool
+    if isinstance(data, (np.ndarray, np.generic)):
+        return data.dtype.kind in "iub"
+    if isinstance(data, (list, tuple)):
+        return bool(data) and all(map(is_integer, data))
+    return isinstance(data, Integral)

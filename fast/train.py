@@ -1,0 +1,343 @@
+"""Twin of spec.train: parameters as a list, a loss as a function, a step as a method.
+
+The interpreter is a `fast.Session`. A call starts on an empty tape, records the parameters in
+order, then the inputs, and leaves the tape empty, also when it fails: between calls only the
+parameters, their optimizer state and the memory of their gradients are alive.
+
+A step moves the batch in and, if it is asked for, the loss out, and nothing else; parameters,
+gradients and optimizer state stay on the device until `values()`.
+
+Inputs of integers or booleans, such as labels and masks, reach the loss as they are; write 1.0, not
+1, for a number to compute with. A batch may come in pieces, see `MicroBatches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from fast import bridge
+from fast._beside import Beside, is_integer, session_of
+from fast.batches import Batch, MicroBatches, pieces_of, split
+from fast.buffer import Buffer
+from fast.errors import Rejected
+from fast.gradmap import GradMap
+from fast.param import Param
+from fast.ref import Ref
+from fast.session import Session
+
+__all__ = [
+    "MicroBatches",
+    "ParamList",
+    "ScalarTrainer",
+    "gradients_of",
+    "mean_scalar_over",
+    "scalar_trainer",
+    "split",
+    "use_inputs",
+    "use_params",
+]
+
+B = TypeVar("B")
+Loss = Callable[..., Ref]
+"""loss(ops, *params, *inputs), written once for every interpreter, returns a scalar."""
+Rate = float | Callable[[int], float]
+"""A learning rate, or a schedule: from the number of steps taken so far to a learning rate."""
+
+
+class ParamList:
+    """Parameters of one session in a fixed order, each trainable or frozen."""
+
+    def __init__(
+        self,
+        values: Sequence[Any],
+        requires_grad: Sequence[bool] | None = None,
+        *,
+        session: Session | None = None,
+        **options: Any,
+    ) -> None:
+        """Make one parameter per value; as many flags as values, or Rejected; True unless given.
+
+        Values are host data, copied and rounded once to the dtype of the session's parameters.
+        They belong to the session given, or to a new one with the options.
+        """
+        flags = [True] * len(values) if requires_grad is None else list(requires_grad)
+        if len(flags) != len(values) or not all(isinstance(flag, bool) for flag in flags):
+            raise Rejected(
+                f"params: one requires_grad flag, True or False, for each of the {len(values)} "
+                f"values; got {flags}"
+            )
+        self.session = session_of("params", session, options)
+        hosts = [bridge.to_host(value, self.session.options.master) for value in values]
+        self.params: list[Param] = [
+            self.session.param(host, requires_grad=flag)
+            for host, flag in zip(hosts, flags, strict=True)
+        ]
+
+    def __len__(self) -> int:
+        """Count the parameters."""
+        return len(self.params)
+
+    def values(self, sync: bool = True) -> list[Tensor]:
+        """Return the current values as new host tensors, in order, which the caller owns.
+
+        With sync=False nothing crosses, and what an update has changed since the last readback is
+        returned as it was then.
+        """
+        return [param.value(sync) for param in self.params]
+
+    def set_values(self, values: Sequence[Any]) -> None:
+        """Overwrite all values by host data, copied, or none: what does not fit is Rejected."""
+        hosts = [bridge.to_host(value, self.session.options.master) for value in values]
+        came, wanted = [tuple(h.shape) for h in hosts], [p.shape for p in self.params]
+        if came != wanted:
+            raise Rejected(f"params: values of the shapes {wanted}; got {came}")
+        for param, host in zip(self.params, hosts, strict=True):
+            param.set(host)
+
+    def sgd_step(self, lr: float, gradients: Sequence[Any], **hyper: Any) -> None:
+        """Take a step of SGD by one gradient per parameter, host data or buffers, all or none.
+
+        None stands for a parameter that the loss did not reach. The session's tape is left alone.
+        """
+        if len(gradients) != len(self):
+            raise Rejected(f"params: one gradient for each of {len(self)}; got {len(gradients)}")
+        beside = Beside("params", self.session, {})
+        try:
+            with beside.entered() as session:
+                leaves = use_params(session, self)
+                by_leaf = {ref.id: g for ref, g in zip(leaves, gradients, strict=True)}
+                session.sgd_step(lr, by_leaf, **hyper)
+        finally:
+            beside.release()
+
+
+def use_params(session: Session, params: ParamList) -> list[Ref]:
+    """Put every parameter on the tape, in order."""
+    return [session.use(param) for param in params.params]
+
+
+def use_inputs(session: Session, inputs: Sequence[Any]) -> list[Any]:
+    """Put outside data on the tape, in order, as leaves without gradient; integers stay as data."""
+    return [value if is_integer(value) else session.input(value) for value in inputs]
+
+
+def gradients_of(session: Session, loss: Ref, refs: Sequence[Ref]) -> list[Tensor]:
+    """Download the gradients of a scalar loss by each ref, zero where it does not reach.
+
+    They are new host tensors of the refs' shapes; a loss of another shape is Rejected.
+    """
+    with session.backward_dense(loss) as grads:
+        return [session.grad(grads, ref) for ref in refs]
+
+
+class _Total:
+    """A weighted sum of losses, which stays on the device until it is asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._sum: Buffer | None = None
+
+    def add(self, out: Ref, weight: float | Fraction) -> None:
+        session = self._session
+        if weight != 1:
+            out = session.mul(out, session.constant(weight))
+        if self._sum is not None:
+            out = session.add(session.input(self._sum), out)
+        # A copy: the loss may be a parameter itself, which the update overwrites.
+        total = Buffer(out.tape.values[out.id].clone(), "the trainer")
+        self.release()
+        self._sum = total
+
+    def download(self) -> Tensor:
+        assert self._sum is not None
+        self._session.check_flag()
+        return bridge.download(self._sum)
+
+    def release(self) -> None:
+        if self._sum is not None:
+            self._sum.release()
+
+
+@dataclass
+class ScalarTrainer:
+    """A scalar loss, its parameters, and steps that make it smaller.
+
+    `steps` counts the updates made; schedules read it, and who resumes a run sets it.
+    """
+
+    loss: Loss
+    params: ParamList
+    session: Session
+    steps: int = field(default=0, kw_only=True)
+
+    def forward(self, inputs: Batch) -> Tensor:
+        """Compute the loss and download it: a new host scalar. Another shape is Rejected.
+
+        Inputs are host data or device buffers, which stay the caller's, here and in every step.
+        """
+        with self._fresh() as loss:
+            for piece, weight in pieces_of(inputs):
+                loss.add(self._run(piece), weight)
+            return loss.download()
+
+    def backward(self, inputs: Batch) -> list[Tensor]:
+        """Compute and download the gradient by every parameter, in order; frozen ones have zero.
+
+        Each is a new host tensor of its parameter's shape.
+        """
+        with self._fresh(), self._gradients(inputs, None) as grads:
+            return self._by_parameter(grads)
+
+    def loss_and_backward(self, inputs: Batch) -> tuple[Tensor, list[Tensor]]:
+        """Compute and download the loss, and the gradient by every parameter, in order."""
+        with self._fresh() as loss, self._gradients(inputs, loss) as grads:
+            return loss.download(), self._by_parameter(grads)
+
+    def step(self, lr: Rate, inputs: Batch, **hyper: Any) -> None:
+        """Take one step of SGD; nothing is downloaded. Hyper-parameters are `sgd_step`'s.
+
+        What is refused, or fails, changes no parameter and no count, and leaves the tape empty.
+
+        `lr` may be a schedule, here and in `groups`, whose 'params' may be positions in the list.
+        """
+        self._update("sgd_step", inputs, {"lr": lr, **hyper}, False)
+
+    def step_with_loss(self, lr: Rate, inputs: Batch, **hyper: Any) -> Tensor:
+        """Take one step of SGD; return the loss before it."""
+        return _asked(self._update("sgd_step", inputs, {"lr": lr, **hyper}, True))
+
+    def adam_step(self, inputs: Batch, *, with_loss: bool = False, **hyper: Any) -> Tensor | None:
+        """Take one step of Adam; download and return the loss before it only if asked to."""
+        return self._update("adam_step", inputs, hyper, with_loss)
+
+    def adamw_step(self, inputs: Batch, *, with_loss: bool = False, **hyper: Any) -> Tensor | None:
+        """Take one step of AdamW; download and return the loss before it only if asked to."""
+        return self._update("adamw_step", inputs, hyper, with_loss)
+
+    @contextmanager
+    def _fresh(self) -> Iterator[_Total]:
+        """Hand out a total, and free it and the tape on any exit; `_run` starts on a fresh one."""
+        loss = _Total(self.session)
+        try:
+            yield loss
+        finally:
+            loss.release()
+            self.session.reset_tape()
+
+    def _run(self, inputs: Sequence[Any]) -> Ref:
+        """Run the loss on an empty tape: parameters first, then inputs."""
+        session = self.session
+        session.reset_tape()
+        leaves = use_params(session, self.params)
+        out = self.loss(session, *leaves, *use_inputs(session, inputs))
+        if session.shape_of(out) != ():
+            raise Rejected(f"trainer: the loss is a scalar; got the shape {out.shape}")
+        return out
+
+    def _gradients(self, inputs: Batch, loss: _Total | None) -> GradMap:
+        """Return the gradients of all pieces, added up; add the losses up as well if asked to."""
+        grads: GradMap | None = None
+        try:
+            for piece, weight in pieces_of(inputs):
+                out = self._run(piece)
+                grads = self.session.backward(out, self._seed(weight), into=grads)
+                if loss is not None:
+                    loss.add(out, weight)
+            assert grads is not None
+            return grads
+        except BaseException:
+            if grads is not None:
+                grads.release()
+            raise
+
+    def _seed(self, weight: float | Fraction) -> Tensor | None:
+        """Make a seed on the device: one that came from the host would be a transfer."""
+        if weight == 1:
+            return None
+        options = self.session.options
+        number = bridge.round_number(weight, options.compute)
+        return torch.full((), number, dtype=options.compute, device=options.device)
+
+    def _by_parameter(self, grads: GradMap) -> list[Tensor]:
+        """Download the gradient of every parameter; a frozen one is no leaf, and has zero."""
+        return [
+            bridge.download(grads[param])
+            if param.requires_grad
+            else torch.zeros(param.shape, dtype=param.dtype)
+            for param in self.params.params
+        ]
+
+    def _update(
+        self, method: str, inputs: Batch, hyper: dict[str, Any], ask_loss: bool
+    ) -> Tensor | None:
+        """Run, go back, update once, and free everything but what the session keeps."""
+        step = getattr(self.session, method)
+        hyper = self._scheduled(hyper)
+        with self._fresh() as loss:
+            with self._gradients(inputs, loss if ask_loss else None) as grads:
+                step(grads=grads, **hyper)
+            self.steps += 1
+            return loss.download() if ask_loss else None
+
+    def _scheduled(self, hyper: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the schedules for this step's learning rates, and name the groups' parameters."""
+        found = dict(hyper)
+        if callable(found.get("lr")):
+            found["lr"] = found["lr"](self.steps)
+        if found.get("groups"):
+            found["groups"] = [self._scheduled(group) for group in found["groups"]]
+        if "params" in found:
+            found["params"] = [
+                self.params.params[p] if isinstance(p, int) else p for p in found["params"]
+            ]
+        return found
+
+
+def scalar_trainer(
+    loss: Loss,
+    params: Sequence[Any],
+    requires_grad: Sequence[bool] | None = None,
+    *,
+    session: Session | None = None,
+    **options: Any,
+) -> ScalarTrainer:
+    """Build a trainer from a loss and the first values of its parameters.
+
+    It works in the session given, or in a new one with the options `provider`, `precision`,
+    `device` and `deterministic`.
+    """
+    held = ParamList(params, requires_grad, session=session, **options)
+    return ScalarTrainer(loss, held, held.session)
+
+
+def mean_scalar_over(
+    session: Session, tag: str, data: Iterable[B], loss_of: Callable[[B], Ref]
+) -> Ref:
+    """Add up the losses of all examples, left to right, then scale by 1/N, rounded once.
+
+    The data are read once, in their order, and neither shuffled nor changed.
+    Empty data raise Rejected, with the tag in front, and so does a loss that is no scalar.
+    """
+    total: Ref | None = None
+    count = 0
+    for example in data:
+        loss = loss_of(example)
+        if session.shape_of(loss) != ():
+            raise Rejected(f"{tag}: the loss of an example is a scalar; got the shape {loss.shape}")
+        total = loss if total is None else session.add(total, loss)
+        count += 1
+    if total is None:
+        raise Rejected(f"{tag}: empty dataset")
+    return session.mul(total, session.constant(Fraction(1, count)))
+
+
+def _asked(loss: Tensor | None) -> Tensor:
+    assert loss is not None
+    return loss
