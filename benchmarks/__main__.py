@@ -6,16 +6,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import cpu, gpu
+from benchmarks import cpu, flat, gpu
 
 
 def main() -> int:
-    """Run one of the two measurements and return its exit code."""
+    """Run one of the measurements and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     on_cpu = commands.add_parser("cpu", help="one thread, interleaved pairs against torch, medians")
     on_cpu.add_argument("--json", type=Path, help="write the rows to this file")
     on_cpu.add_argument("--pairs", type=int, default=45, help="pairs per row (default: 45)")
+    on_flat = commands.add_parser("flat", help="10,000 training steps: does anything grow?")
+    on_flat.add_argument("--json", type=Path, help="write the rows and their curves to this file")
+    on_flat.add_argument("--steps", type=int, default=10_000, help="steps (default: 10000)")
     on_gpu = commands.add_parser(
         "gpu", help="replay recorded cases, then time kernels; saves often"
     )
@@ -27,6 +30,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.command == "cpu":
         return cpu.main(given.json, given.pairs)
+    if given.command == "flat":
+        return flat.main(given.json, given.steps)
     return gpu.main(given.json, given.cases, given.seconds, given.commit, given.dry_run)
 
 

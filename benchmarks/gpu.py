@@ -98,8 +98,9 @@ def in_order(results: dict[str, Any]) -> bool:
 def portions() -> Iterator[list[str]]:
     """All ops and optimizers, a few at a time: what one portion breaks, the next does not feel."""
     from fast.ops import OPS
+    from fast.optim import OPTIMIZERS
 
-    names = [*OPS, "sgd", "adamw"]
+    names = [*OPS, *OPTIMIZERS]
     for start in range(0, len(names), PORTION):
         yield names[start : start + PORTION]
 

@@ -64,18 +64,23 @@ def save_parameters(folder: Path, parameters: dict[str, np.ndarray]) -> None:
     save_file(parameters, folder / "parameters.safetensors")
 
 
-def plot_losses(folder: Path, losses: Sequence[float], window: int) -> None:
-    """Draw the loss of each step, and its mean over a window, against the number of the step."""
+def plot_losses(folder: Path, losses: Sequence[float], window: int, before: int = 0) -> None:
+    """Draw the loss of each step, and its mean over a window, against the number of the step.
+
+    The first loss is that of the step after `before`.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    axes.semilogy(losses, color="0.8", linewidth=0.8, label="each step")
+    axes.semilogy(
+        before + np.arange(len(losses)), losses, color="0.8", linewidth=0.8, label="each step"
+    )
     if len(losses) >= window:
         mean = np.convolve(losses, np.full(window, 1 / window), mode="valid")
-        steps = np.arange(window - 1, len(losses))
+        steps = before + np.arange(window - 1, len(losses))
         axes.semilogy(steps, mean, color="C0", label=f"mean over {window} steps")
     axes.set(xlabel="step", ylabel="mean cross-entropy", title="Handwritten digits, training loss")
     axes.legend()

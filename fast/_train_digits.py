@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from fast._digits import Split, accuracy, folds, held_out_fifth
 from fast._report import Metrics, plot_losses, prepare, save_parameters
+from fast._resume import Checkpoints
 from fast._steps import Recorder
-from fast._training import Job, Trained, train
+from fast._training import Job, Trained, begin, train
 
 KNOBS = {
     "hidden": "units in the hidden layer",
@@ -44,6 +46,11 @@ def add_parser(tasks: Any) -> None:
     parser.add_argument("--keep-steps", type=int, default=0, help="steps to record for the judge")
     parser.add_argument("--folds", type=int, default=5, help="folds to average over; 0 for none")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch on a CPU")
+    parser.add_argument("--checkpoint", type=Path, help="file that is replaced as the run goes on")
+    parser.add_argument(
+        "--checkpoint-every", type=int, default=0, help="steps between checkpoints; 0: one epoch"
+    )
+    parser.add_argument("--resume", type=Path, help="checkpoint of an equal run, to go on from")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     for field in fields(Job):
         if field.name in KNOBS:
@@ -58,12 +65,20 @@ def run(arguments: argparse.Namespace) -> int:
     torch.set_num_threads(arguments.threads)
     job = Job(**{field.name: getattr(arguments, field.name) for field in fields(Job)})
     folder: Path = arguments.out
+    checkpoints = Checkpoints(arguments.checkpoint, arguments.checkpoint_every, arguments.resume)
     recorder = Recorder(folder, arguments.keep_steps)
     split = held_out_fifth()
     job.steps(len(split.train[0]))
+    # What cannot be resumed is refused here, before an earlier run's files are removed.
+    checkpoints.begin(begin(job)[0], job, split.train)
     prepare(folder, arguments.overwrite)
     with Metrics(folder) as metrics:
-        trained = _train_and_write(job, split, folder, metrics, recorder, arguments.quiet)
+        writer = _Writer(folder, metrics, arguments.quiet)
+        try:
+            trained = _train_and_write(job, split, writer, recorder, checkpoints)
+        except KeyboardInterrupt:
+            print(f"interrupted; {checkpoints.advice}", file=sys.stderr)
+            return 130
         recorder.finish(job, trained.provider)
         held_out = accuracy(trained.parameters, split.test)
         print(f"accuracy on the held-out fifth: {held_out:.4f} (provider {trained.provider})")
@@ -76,20 +91,28 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+class _Writer(NamedTuple):
+    """Where a run writes what it does."""
+
+    folder: Path
+    metrics: Metrics
+    quiet: bool
+
+
 def _train_and_write(
-    job: Job, split: Split, folder: Path, metrics: Metrics, recorder: Recorder, quiet: bool
+    job: Job, split: Split, writer: _Writer, recorder: Recorder, checkpoints: Checkpoints
 ) -> Trained:
     total = job.steps(len(split.train[0]))
-    with _bar(total, "training", quiet) as bar:
+    with _bar(total, "training", writer.quiet) as bar:
 
         def watch(step: int, loss: float) -> None:
-            metrics.write(event="step", step=step, loss=loss)
+            writer.metrics.write(event="step", step=step, loss=loss)
             bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
-            bar.update()
+            bar.update(step - bar.n)
 
-        trained = train(job, split.train, watch, recorder)
-    save_parameters(folder, trained.parameters)
-    plot_losses(folder, trained.losses, window=total // job.epochs)
+        trained = train(job, split.train, watch, recorder, checkpoints)
+    save_parameters(writer.folder, trained.parameters)
+    plot_losses(writer.folder, trained.losses, total // job.epochs, trained.before)
     return trained
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 
 import numpy as np
 
 from fast._digits import Arrays, batches, digits_mlp, initial_parameters
+from fast._resume import Checkpoints
 from fast._steps import Recorder
 from fast.errors import Rejected
 from fast.param import Param
@@ -56,41 +58,58 @@ class Job:
 
 @dataclass
 class Trained:
-    """What a run leaves: the parameters by name, the loss of each step, and who computed it."""
+    """What a run leaves: the parameters by name, the loss of each step, and who computed it.
+
+    `before` counts the steps that a resumed run did not take itself.
+    """
 
     parameters: dict[str, np.ndarray]
     losses: list[float] = field(default_factory=list)
     provider: str = ""
+    before: int = 0
 
 
 def train(
-    job: Job, images: Arrays, watch: Watcher | None = None, recorder: Recorder | None = None
+    job: Job,
+    images: Arrays,
+    watch: Watcher | None = None,
+    recorder: Recorder | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Trained:
     """Train the perceptron; the recorder, if any, keeps the steps that it wants."""
     x, labels = images
     total = job.steps(len(x))
-    session = Session(provider=job.provider, precision=job.precision)
-    first = initial_parameters(job.hidden, job.seed)
-    params = {name: session.param(value, name=name) for name, value in first.items()}
-    trained = Trained({}, provider=session.options.provider)
-    for step, rows in enumerate(batches(len(x), job.batch_size, job.epochs, job.seed), start=1):
+    checkpoints = checkpoints or Checkpoints()
+    session, params = begin(job)
+    before = checkpoints.begin(session, job, images)
+    trained = Trained({}, provider=session.options.provider, before=before)
+    order = batches(len(x), job.batch_size, job.epochs, job.seed)
+    for step, rows in enumerate(islice(order, before, None), start=before + 1):
         keep = recorder if recorder is not None and recorder.wants(step, total) else None
-        loss = _step(session, params, job, x[rows], labels[rows], step, keep)
+        loss = take_step(session, params, job, x[rows], labels[rows], step, keep)
         trained.losses.append(loss)
         if watch is not None:
             watch(step, loss)
+        checkpoints.after(session, job, images, step)
     trained.parameters = {name: param.value().numpy() for name, param in params.items()}
     return trained
 
 
-def _step(
+def begin(job: Job) -> tuple[Session, dict[str, Param]]:
+    """Make a session and the job's first parameters."""
+    session = Session(provider=job.provider, precision=job.precision)
+    first = initial_parameters(job.hidden, job.seed)
+    return session, {name: session.param(value, name=name) for name, value in first.items()}
+
+
+def take_step(
     session: Session,
     params: dict[str, Param],
     job: Job,
     x: np.ndarray,
     labels: np.ndarray,
     step: int,
-    keep: Recorder | None,
+    keep: Recorder | None = None,
 ) -> float:
     """Take one step of AdamW and return the loss before it."""
     session.reset_tape()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks import cpu, gpu
+from benchmarks import cpu, flat, gpu
 from benchmarks.report import environment, save
 from benchmarks.timing import paired
+from fast import Session
 from tools.tree import ROOT
 
 
@@ -53,6 +55,33 @@ def test_replay_reports_the_suite_s_verdict(monkeypatch: pytest.MonkeyPatch) -> 
     part = gpu.Suite("fast-triton", Path("cases")).replay(["add"], 1.0)
     assert part["status"] == "nonconformant" and part["end"] == "the end"
     assert not gpu.in_order({"replay": [part], "memory_check": {"status": "clean"}})
+
+
+def growing(step: Callable[[], object]) -> list[str]:
+    return missed(flat.measure(20, step, samples=20))
+
+
+def missed(curves: dict[str, list[int]]) -> list[str]:
+    return [row["name"].split(",")[0] for row in flat.rows(curves, 20) if row["ratio"] > 1]
+
+
+def test_training_steps_leave_nothing_behind() -> None:
+    curves = flat.measure(60, samples=20)
+    assert not set(missed(curves)) & {"live bytes", "live buffers", "Python objects"}
+    assert all(len(curve) == 20 for curve in curves.values())
+    assert flat.main(None, 150) == 2, "samples are taken at equal distances"
+
+
+def test_what_grows_with_the_steps_is_missed() -> None:
+    held: list[object] = []
+    session = Session(provider="aten", device="cpu")
+    assert "live bytes" in growing(lambda: session.input([1.0]))
+    assert growing(lambda: held.append([])) == [
+        "Python objects",
+        "Python memory blocks",
+    ]
+    assert "Python memory blocks" in growing(lambda: held.append(object()))
+    assert flat.drawn([1, 1, 1, 1]) == "▁▁" and flat.drawn([1, 1, 2, 8]) == "▁█"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
