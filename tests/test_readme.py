@@ -1,4 +1,4 @@
-"""The README's snippets run as they stand, and print what it says they print."""
+"""The snippets of the documents run as they stand, and print what is said that they print."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from tools.tree import ROOT
 SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
-def snippets() -> list[tuple[str, str]]:
+DOCUMENTS = ("README.md", "docs/torch.md")
+
+
+def snippets(document: str) -> list[tuple[str, str]]:
     """Each block of Python, with the block of text that follows it at once, if one does."""
-    return SNIPPET.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    return SNIPPET.findall((ROOT / document).read_text(encoding="utf-8"))
 
 
 def test_each_reader_has_a_snippet() -> None:
-    assert len(snippets()) >= 3
+    assert len(snippets("README.md")) >= 3
 
 
-@pytest.mark.parametrize("number", range(len(snippets())))
-def test_snippet_runs_and_prints_what_the_readme_says(number: int) -> None:
-    code, text = snippets()[number]
+@pytest.mark.parametrize(
+    ("document", "number"), [(d, n) for d in DOCUMENTS for n in range(len(snippets(d)))]
+)
+def test_snippet_runs_and_prints_what_the_document_says(document: str, number: int) -> None:
+    code, text = snippets(document)[number]
     done = subprocess.run(
         [sys.executable, "-W", "error::SyntaxWarning", "-c", code],
         cwd=ROOT,

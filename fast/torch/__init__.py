@@ -1,0 +1,17 @@
+"""For programs that live in torch: optimizers, and the fused ops as functions.
+
+    from fast.torch import AdamW, layer_norm, cross_entropy
+
+The optimizers are torch.optim.Optimizer subclasses with torch's arguments; a flag that they do not
+have is refused. The functions are known to torch's autograd, torch.compile and torch's checks.
+Everything takes torch tensors (float32, bfloat16, or float64 with the aten provider) on a CPU or a
+GPU, and a `provider`: "triton" or "aten"; None chooses Triton's kernels on a GPU, torch's own
+elsewhere. What an op means is said by its page in `spec.ops`.
+"""
+
+from __future__ import annotations
+
+from fast.torch._functions import cross_entropy, layer_norm, log_softmax, softmax
+from fast.torch._optimizers import SGD, Adam, AdamW
+
+__all__ = ["SGD", "Adam", "AdamW", "cross_entropy", "layer_norm", "log_softmax", "softmax"]

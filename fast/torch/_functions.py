@@ -1,0 +1,182 @@
+"""The fused ops as functions on torch tensors, known to torch's autograd, compiler and checks.
+
+Each op is a pair in torch's library, `twingrad::<op>` and `twingrad::<op>_backward`. Only the
+inputs are saved between the two: the backward forms the row statistics anew, which costs one more
+pass over the rows and no memory. There is no second derivative: torch says so if asked for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+from fast import _device
+from fast.errors import Rejected
+from fast.ops import OPS
+
+Backward = Callable[..., tuple[Tensor, ...]]
+
+
+def softmax(x: Tensor, axis: int = -1, *, provider: str | None = None) -> Tensor:
+    """Normalize exponentials along an axis; a tensor of x's shape and dtype.
+
+    Raises `Rejected` (C1) for an axis that x does not have. See `fast.ops.softmax`.
+    """
+    result: Tensor = torch.ops.twingrad.softmax(x, axis, _chosen(provider, x))
+    return result
+
+
+def log_softmax(x: Tensor, axis: int = -1, *, provider: str | None = None) -> Tensor:
+    """Take the logarithm of the softmax along an axis; a tensor of x's shape and dtype.
+
+    Raises `Rejected` (C1) for an axis that x does not have. See `fast.ops.log_softmax`.
+    """
+    result: Tensor = torch.ops.twingrad.log_softmax(x, axis, _chosen(provider, x))
+    return result
+
+
+def layer_norm(
+    x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5, *, provider: str | None = None
+) -> Tensor:
+    """Normalize x [..., n] along its last axis, scale by gamma [n] and shift by beta [n].
+
+    Raises `Rejected` for shapes that do not fit (C1, C2) and for eps <= 0 (C3). See
+    `fast.ops.layer_norm`.
+    """
+    where = _chosen(provider, x)
+    result: Tensor = torch.ops.twingrad.layer_norm(x, gamma, beta, float(eps), where)
+    return result
+
+
+def cross_entropy(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+    provider: str | None = None,
+) -> Tensor:
+    """Score logits [N, C] against integer labels [N]; a scalar, or [N] if reduction is "none".
+
+    The mean over labels that are all ignored is 0, where torch gives NaN. A label out of range is
+    refused on the host; on a device it sets the sticky flag (see `fast.Session.check_flag`).
+    Raises `Rejected` (C1 to C5) otherwise. See `fast.ops.cross_entropy`.
+    """
+    result: Tensor = torch.ops.twingrad.cross_entropy(
+        logits, labels, ignore_index, float(label_smoothing), reduction, _chosen(provider, logits)
+    )
+    return result
+
+
+def _chosen(provider: str | None, x: Tensor) -> str:
+    if provider is None:
+        kernels = x.is_cuda and _device.ring() == "device" and x.dtype is not torch.float64
+        return "triton" if kernels else "aten"
+    if provider not in ("aten", "triton"):
+        raise Rejected(f"fast.torch: unknown provider {provider!r}; there are 'aten' and 'triton'")
+    return provider
+
+
+def _value(name: str, provider: str, inputs: Sequence[Tensor], attributes: dict[str, Any]) -> Any:
+    op = OPS[name]
+    op.check(*inputs, **attributes)
+    return op.hosts(provider)[0](*inputs, **attributes)
+
+
+def _vjp(
+    name: str,
+    provider: str,
+    cotangent: Tensor,
+    inputs: Sequence[Tensor],
+    attributes: dict[str, Any],
+    wanted: int,
+) -> tuple[Tensor, ...]:
+    """Return the cotangents of the first `wanted` inputs, none of which is a view of another."""
+    _, saved = _value(name, provider, inputs, attributes)
+    needs = [position < wanted for position in range(len(inputs))]
+    found = OPS[name].hosts(provider)[1](saved, cotangent, needs)[:wanted]
+    return tuple(gradient.contiguous() for gradient in found if gradient is not None)
+
+
+def _define(
+    name: str,
+    inputs: str,
+    attributes: str,
+    names: tuple[str, ...],
+    shape: Callable[..., Sequence[Any]],
+    differentiable: int,
+) -> None:
+    """Tell torch of an op: its value, its backward, their shapes, and how they belong together.
+
+    `inputs` and `attributes` are parts of torch's schema; `shape(*inputs, **attributes)` is that of
+    the result; the first `differentiable` inputs have cotangents.
+    """
+    count = inputs.count("Tensor")
+
+    def split(arguments: Sequence[Any]) -> tuple[tuple[Tensor, ...], dict[str, Any], str]:
+        *middle, provider = arguments[count:]
+        return tuple(arguments[:count]), dict(zip(names, middle, strict=True)), provider
+
+    def value(*arguments: Any) -> Tensor:
+        tensors, chosen, provider = split(arguments)
+        result: Tensor = _value(name, provider, tensors, chosen)[0]
+        return result
+
+    def backward(cotangent: Tensor, *arguments: Any) -> list[Tensor]:
+        tensors, chosen, provider = split(arguments)
+        return list(_vjp(name, provider, cotangent, tensors, chosen, differentiable))
+
+    def fake_value(*arguments: Any) -> Tensor:
+        tensors, chosen, _ = split(arguments)
+        return tensors[0].new_empty(tuple(shape(*tensors, **chosen)))
+
+    def fake_backward(cotangent: Tensor, *arguments: Any) -> list[Tensor]:
+        tensors = split(arguments)[0]
+        return [x.new_empty(x.shape) for x in tensors[:differentiable]]
+
+    def remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:count])
+        ctx.rest = inputs[count:]
+
+    def propagate(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
+        found = back(cotangent, *ctx.saved_tensors, *ctx.rest)
+        nothing = (None,) * (count - differentiable + len(ctx.rest))
+        return (*found, *nothing)
+
+    schema = ", ".join(part for part in (inputs, attributes, "str provider") if part)
+    front = custom_op(f"twingrad::{name}", value, mutates_args=(), schema=f"({schema}) -> Tensor")
+    back = custom_op(
+        f"twingrad::{name}_backward",
+        backward,
+        mutates_args=(),
+        schema=f"(Tensor cotangent, {schema}) -> Tensor[]",
+    )
+    front.register_fake(fake_value)
+    back.register_fake(fake_backward)
+    front.register_autograd(propagate, setup_context=remember)
+
+
+def _same(x: Tensor, *others: Tensor, **attributes: Any) -> Sequence[Any]:
+    return x.shape
+
+
+def _loss(logits: Tensor, labels: Tensor, **attributes: Any) -> Sequence[Any]:
+    return labels.shape if attributes["reduction"] == "none" else ()
+
+
+_define("softmax", "Tensor x", "int axis", ("axis",), _same, 1)
+_define("log_softmax", "Tensor x", "int axis", ("axis",), _same, 1)
+_define("layer_norm", "Tensor x, Tensor gamma, Tensor beta", "float eps", ("eps",), _same, 3)
+_define(
+    "cross_entropy",
+    "Tensor logits, Tensor labels",
+    "int ignore_index, float label_smoothing, str reduction",
+    ("ignore_index", "label_smoothing", "reduction"),
+    _loss,
+    1,
+)
