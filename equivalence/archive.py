@@ -30,6 +30,7 @@ from equivalence.outcome import Outcome
 from equivalence.recorded import Recorded, judge_recorded
 from equivalence.results import COUNTED, Failure, Row, RowResult
 from equivalence.update_cases import UpdateSpec
+from equivalence.updates import COUNTED as STEPS_COUNTED
 from equivalence.updates import MOMENTS, Expected, Step, judge_step, measure_steps
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
         tensors = {
             f: entry.allowed.get(result_name(step.number, step.parameter, f)) for f in fields
         }
-        count = step.count + 1 if case.optimizer == "adamw" else None
+        count = step.count + 1 if case.optimizer in STEPS_COUNTED else None
         return judge_step(step, Expected(tensors, count), judge_recorded)
 
     return measure_steps(backend, case, judge, entry.numbers)

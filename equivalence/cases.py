@@ -15,7 +15,15 @@ from typing import Any
 
 import torch
 
-from equivalence.fills import INDEX_REGIMES, REGIMES, IndexRange, fill, fill_indices
+from equivalence.fills import (
+    INDEX_REGIMES,
+    MASK_REGIMES,
+    REGIMES,
+    IndexRange,
+    fill,
+    fill_indices,
+    fill_mask,
+)
 from equivalence.guard import LAYOUTS, Guarded, core_shape, guard
 from spec.op import Type
 from spec.ops import OPS
@@ -31,6 +39,13 @@ DTYPES: dict[str, torch.dtype] = {
 DIRECTIONS = ("value", "vjp", "jvp")
 
 IGNORE_INDEX = -100
+
+EVERY_REGIME = (*REGIMES, *INDEX_REGIMES, *MASK_REGIMES)
+"""Those of real numbers, of indices and of masks, the plainest of each first."""
+
+
+WORDS = ("seed", "counter")
+"""Attributes of random ops that are words of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +81,8 @@ class CaseSpec:
 
     def types(self) -> tuple[Type, ...]:
         """Return the inputs' types, as the page's type rule takes them."""
-        integer = OPS[self.op].index_inputs
-        return tuple(Type(shape, index=k in integer) for k, shape in enumerate(self.shapes))
+        page = OPS[self.op]
+        return tuple(page.type_at(k, shape) for k, shape in enumerate(self.shapes))
 
     def output_shape(self) -> Shape:
         """Return the result's shape; Rejected where the case breaks a constraint."""
@@ -146,9 +161,8 @@ def _plain_recipe(recipe: Recipe) -> list[Any]:
 def read_recipe(item: Sequence[Any]) -> Recipe:
     """Read a recipe back from plain data."""
     regime, seed, layout = item
-    if regime not in REGIMES and regime not in INDEX_REGIMES:
-        known = ", ".join((*REGIMES, *INDEX_REGIMES))
-        raise ValueError(f"unknown regime {regime!r}; known: {known}")
+    if regime not in EVERY_REGIME:
+        raise ValueError(f"unknown regime {regime!r}; known: {', '.join(EVERY_REGIME)}")
     if layout not in LAYOUTS:
         raise ValueError(f"unknown layout {layout!r}; known: {', '.join(LAYOUTS)}")
     return Recipe(regime, int(seed), layout)
@@ -165,24 +179,22 @@ def _tupled(value: Any) -> Any:
 def size_key(case: CaseSpec) -> tuple[int, ...]:
     """Order cases: fewer axes, then fewer elements, then plainer numbers, layouts, attributes."""
     recipes = (*case.recipes, *(recipe for _, recipe in case.seeds()))
-    regimes = (*REGIMES, *INDEX_REGIMES)
+    words = (value for name, value in case.attrs if name in WORDS)
+    shapes = case.shapes or (case.attributes().get("shape", ()),)
     return (
-        sum(len(shape) for shape in case.shapes),
-        sum(math.prod(shape) for shape in case.shapes),
-        sum(regimes.index(recipe.regime) for recipe in recipes),
+        sum(len(shape) for shape in shapes),
+        sum(math.prod(shape) for shape in shapes),
+        sum(EVERY_REGIME.index(recipe.regime) for recipe in recipes),
         sum(LAYOUTS.index(recipe.layout) for recipe in recipes),
         len(case.attrs),
         sum(recipe.seed for recipe in recipes),
+        sum(words),
     )
 
 
 def describe(case: CaseSpec) -> str:
     """Return the case as a reader writes it: ``matmul(fp32[2,3], fp32[3,4])``."""
-    integer = OPS[case.op].index_inputs
-    inputs = [
-        f"{'index' if k in integer else case.dtype}[{','.join(map(str, shape))}]"
-        for k, shape in enumerate(case.shapes)
-    ]
+    inputs = [str(type_).replace("real", case.dtype) for type_ in case.types()]
     attrs = [f"{name}={value!r}" for name, value in case.attrs]
     return f"{case.op}({', '.join((*inputs, *attrs))}) {case.direction}"
 
@@ -255,19 +267,34 @@ def real_tensor(
 
 
 def _index_tensor(case: CaseSpec, k: int, device: str, numbers: Numbers | None) -> Guarded:
-    """Construct one tensor of indices, all of them in range."""
+    """Construct one tensor of indices, all of them in range, or one mask."""
     shape, recipe, position = case.shapes[k], case.recipes[k], f"input {k}"
-    if numbers is None:
-        stored = core_shape(shape, recipe.layout)
-        values = fill_indices(recipe.regime, recipe.seed, position, stored, index_range(case))
-    else:
+    stored = core_shape(shape, recipe.layout)
+    if numbers is not None:
         values = [int(number) for number in numbers[position]]
-    return guard(values, shape, torch.int64, recipe.layout, device)
+    elif k in OPS[case.op].mask_inputs:
+        values = fill_mask(recipe.regime, recipe.seed, position, stored)
+    else:
+        values = fill_indices(recipe.regime, recipe.seed, position, stored, index_range(case))
+    return guard(values, shape, dtype_at(case.op, k, case.dtype), recipe.layout, device)
+
+
+def dtype_at(op: str, k: int, dtype: str) -> torch.dtype:
+    """Return the dtype in which a backend receives an input."""
+    if k in OPS[op].mask_inputs:
+        return torch.bool
+    return torch.int64 if k in OPS[op].index_inputs else DTYPES[dtype]
+
+
+def handed(op: str, attrs: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """Return attributes as a backend receives them: an op without inputs is told its dtype."""
+    place = {} if OPS[op].inputs else {"dtype": DTYPES[dtype]}
+    return {**attrs, **place}
 
 
 def index_range(case: CaseSpec) -> IndexRange:
     """Return what the index input of a case may hold, read off its other input."""
     attrs = case.attributes()
-    if case.op == "take":
+    if case.op in ("take", "scatter_add"):
         return IndexRange(case.shapes[0][attrs["axis"]])
     return IndexRange(case.shapes[0][1], attrs.get("ignore_index", IGNORE_INDEX))

@@ -1,4 +1,4 @@
-"""The command line: ``python -m equivalence run|list|replay-case|judge``.
+"""The command line: ``python -m equivalence run|list|replay-case|judge|machine``.
 
 Exit codes: 0 conformant, 1 not conformant, 2 usage, 3 a crash, 4 vacuous.
 """
@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")
     judge.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
     judge.add_argument("--json", type=Path, metavar="FILE", help="also write the verdict as JSON")
+    _machine_parser(commands.add_parser("machine", help="drive lives of a session, in any order"))
     return top
 
 
@@ -71,6 +72,22 @@ def _run_parser(run: argparse.ArgumentParser) -> None:
         "--ring",
         choices=("host", "interpreted", "device"),
         help="with --record: write the budgets of another ring, without running the backend",
+    )
+
+
+def _machine_parser(machine: argparse.ArgumentParser) -> None:
+    """Add the options of the command machine."""
+    machine.add_argument(
+        "--profile",
+        default="ci",
+        help="quick, ci or thorough: 8, 30 or 500 lives at every configuration (ci)",
+    )
+    machine.add_argument(
+        "--seed", type=int, help="drive other lives (thorough: a fresh seed, printed)"
+    )
+    machine.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="worker processes")
+    machine.add_argument(
+        "--shrink", action="store_true", help="shorten the program that fails, for some minutes"
     )
 
 
@@ -195,11 +212,26 @@ def _command_judge(chosen: argparse.Namespace) -> int:
     return report_steps(judged, chosen.run, chosen.json)
 
 
+def _command_machine(chosen: argparse.Namespace) -> int:
+    """Drive whole lives of a session, and print the program of one that broke a promise."""
+    from equivalence.machine import drive, report
+    from equivalence.run import chosen_seed
+    from equivalence.runner import PROFILES
+
+    if chosen.profile not in PROFILES:
+        raise UsageError(f"unknown profile {chosen.profile!r}; there are {', '.join(PROFILES)}")
+    seed = chosen_seed(chosen.profile, chosen.seed)
+    print(f"seed {seed}")
+    kept = [report(run) for run in drive(chosen.profile, seed, chosen.jobs, chosen.shrink)]
+    return CONFORMANT if all(kept) else NONCONFORMANT
+
+
 _COMMANDS = {
     "run": _command_run,
     "list": _command_list,
     "replay-case": _command_replay,
     "judge": _command_judge,
+    "machine": _command_machine,
 }
 
 __all__ = ["Row", "main", "parser"]

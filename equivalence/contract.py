@@ -109,7 +109,7 @@ class Contract:
     store             the format to which results are rounded, and how
     results           the dtype in which results arrive (None: that of storage); a rung of the
                       ladder may round to bf16 and still hand over float32
-    functions         the error of exp, log, tanh, sqrt; what is not named is correctly rounded
+    functions         the error of exp, log, tanh, sqrt, cos, sin; of others, correctly rounded
     division          "rn" correctly rounded, "full" within 2 ulp, "reciprocal" x * (1 / y)
     flush             where a subnormal number may be replaced by zero, or by any other subnormal
     contraction       whether x * y + z may be rounded once; this drops roundings and adds none, so

@@ -32,6 +32,8 @@ TORCH: Mapping[str, FunctionError] = {
     "log": ulps(1.0, "SLEEF, Sleef_logf_u10: 1.0 ulp"),
     "tanh": ulps(1.0, "SLEEF, Sleef_tanhf_u10: 1.0 ulp"),
     "sqrt": ulps(1.0, "Intel MKL VML in high-accuracy mode: below 1 ulp; not correctly rounded"),
+    "cos": ulps(3.5, "SLEEF, Sleef_cosf_u35: 3.5 ulp; Intel MKL VML is closer"),
+    "sin": ulps(3.5, "SLEEF, Sleef_sinf_u35: 3.5 ulp; Intel MKL VML is closer"),
 }
 """torch's vectorized functions on a CPU, in fp32 and in fp64."""
 
@@ -39,6 +41,8 @@ CUDA: Mapping[str, FunctionError] = {
     "exp": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: expf 2 ulp"),
     "log": ulps(1.0, "CUDA C++ Programming Guide, mathematical functions: logf 1 ulp"),
     "tanh": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: tanhf 2 ulp"),
+    "cos": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: cosf 2 ulp"),
+    "sin": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: sinf 2 ulp"),
 }
 """torch's functions on a GPU."""
 
@@ -69,6 +73,14 @@ TENSOR_CORE_WHY = (
 DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and results to zero"
 STORAGE_WHY = "torch saves results in bf16 and its backward reads them back"
 LAYER_NORM_WHY = "torch's layer_norm computes in fp32 and rounds its result to bf16 once"
+DIFFERENCE_WHY = (
+    "torch's mse_loss_backward multiplies the difference by 2 / n before the cotangent, so that "
+    "what is tiny may be subnormal in between (BinaryOpsKernel.cpp, mse_backward)"
+)
+RECIPROCAL_WHY = (
+    "on a GPU torch multiplies by the reciprocal of a count, and of a divisor that the host knows "
+    "(ReduceMomentKernel.cu; BinaryDivTrueKernel.cu)"
+)
 SAVED_LOGARITHM_WHY = (
     "torch's derivatives.yaml: the gradient exponentiates the saved log-probability p = (x - m) - "
     "log s, whose roundings to storage are relative errors of (|x - m| + |p|) u in exp(p)"
@@ -76,6 +88,9 @@ SAVED_LOGARITHM_WHY = (
 
 SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
 """The ops whose gradient, in torch, starts from a saved log-probability."""
+
+COUNTED = frozenset({"mean", "mse_loss"})
+"""The ops that divide by a number of entries, beside those that are fused."""
 
 FORMATS: Mapping[str, tuple[Format, Format]] = {
     "fp32": (FP32, FP32),
@@ -96,6 +111,8 @@ def base(
     contract = Contract(f"{family} {op} {dtype}", compute, store, functions=functions or {})
     if op in FUSED:
         contract = replace(contract, flush="outputs", division="reciprocal", sources=(FUSED_WHY,))
+    if op == "mse_loss" and family in ("aten", "torch"):
+        contract = replace(contract, flush="outputs", sources=(DIFFERENCE_WHY,))
     return contract
 
 
@@ -134,6 +151,9 @@ def _on_device(rule: ContractRule, family: str) -> ContractRule:
         if contract.functions["exp"].source == SAVED_LOGARITHM_WHY:
             # What was saved is as coarse on a device as on the host.
             functions["exp"] = contract.functions["exp"]
+        if op in COUNTED:
+            sources = (*contract.sources, RECIPROCAL_WHY)
+            contract = replace(contract, division="reciprocal", sources=sources)
         name = f"{family} {op} {dtype}"
         return _tensor_cores(replace(contract, name=name, functions=functions), dtype)
 

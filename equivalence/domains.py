@@ -24,6 +24,7 @@ REAL: Regimes = (
 MODERATE: Regimes = ("integers", "normal", "zeros", "ties", "kinks", "logits", "tiny")
 POSITIVE: Regimes = ("positive_integers", "positive", "near_one", "positive_mixed")
 NONZERO: Regimes = ("nonzero_integers", "nonzero", "nonzero_mixed", "positive")
+MASKS: Regimes = ("truths", "all_true", "all_false", "few_true")
 INDICES: Regimes = ("indices", "repeated", "ends")
 LABELS: Regimes = ("indices", "repeated", "ends", "some_ignored", "all_ignored")
 
@@ -35,7 +36,9 @@ DOMAINS: dict[str, tuple[Regimes, ...]] = {
     "exp": (MODERATE,),
     "log": (POSITIVE,),
     "sqrt": (POSITIVE,),
+    "where": (MASKS, REAL, REAL),
     "take": (REAL, INDICES),
+    "scatter_add": (REAL, INDICES, REAL),
     "nll_loss": (REAL, LABELS),
     "cross_entropy": (REAL, LABELS),
 }

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from equivalence.cases import DTYPES, Shape
+from equivalence.cases import DTYPES, Shape, dtype_at, handed
 from equivalence.guard import Guarded, guard
-from spec.op import Edge, Type
+from spec.op import Edge
 from spec.ops import OPS
 from spec.tensor import Nested, tensor
 
@@ -44,10 +44,7 @@ def _same(got: torch.Tensor, nested: Nested, shape: Shape) -> bool:
 def _shapes(op: str, edge: Edge) -> list[Shape]:
     """Return the shapes of the results; nested lists cannot tell (0, 2) from (0,)."""
     page = OPS[op]
-    types = [
-        Type(tuple(tensor(nested).shape), index=k in page.index_inputs)
-        for k, nested in enumerate(edge.inputs)
-    ]
+    types = [page.type_at(k, tuple(tensor(nested).shape)) for k, nested in enumerate(edge.inputs)]
     if edge.cotangent is None:
         return [tuple(page.type_rule(*types, **edge.attributes).shape)]
     return [type_.shape for type_ in types]
@@ -66,17 +63,16 @@ def _fits(results: list[torch.Tensor | None], allowed: Any, shapes: list[Shape])
 
 def edge_problem(backend: Any, op: str, edge: Edge, dtype: str, device: str) -> str | None:
     """Return what is wrong with a backend at an edge, or None."""
-    integer = OPS[op].index_inputs
     inputs = [
-        _place(nested, torch.int64 if k in integer else DTYPES[dtype], device)
-        for k, nested in enumerate(edge.inputs)
+        _place(nested, dtype_at(op, k, dtype), device) for k, nested in enumerate(edge.inputs)
     ]
     views = [item.view for item in inputs]
+    attributes = handed(op, edge.attributes, dtype)
     if edge.cotangent is None:
-        results = [backend.value(op, views, dict(edge.attributes))]
+        results = [backend.value(op, views, attributes)]
     else:
         cotangent = _place(edge.cotangent, DTYPES[dtype], device)
-        results = list(backend.vjp(op, views, dict(edge.attributes), [cotangent.view]))
+        results = list(backend.vjp(op, views, attributes, [cotangent.view]))
         cotangent.check("the cotangent")
     for k, item in enumerate(inputs):
         item.check(f"input {k}")

@@ -163,6 +163,14 @@ REGIMES: dict[str, Fill] = {
 }
 """Plainest first, which is the order in which cases shrink."""
 
+MASK_REGIMES: dict[str, float] = {
+    "truths": 0.5,
+    "all_true": 1.0,
+    "all_false": 0.0,
+    "few_true": 0.1,
+}
+"""How probable it is that an entry of a mask is true."""
+
 INDEX_REGIMES = ("indices", "repeated", "ends", "some_ignored", "all_ignored")
 
 
@@ -185,6 +193,14 @@ def fill_indices(
         return [allowed.ignore_index] * count
     rng = source(seed, position)
     return [_index(rng, regime, allowed) for _ in range(count)]
+
+
+def fill_mask(regime: str, seed: int, position: str, shape: Shape) -> list[int]:
+    """Return the truth values of one mask, row-major, as 0 and 1."""
+    if regime not in MASK_REGIMES:
+        raise ValueError(f"unknown mask regime {regime!r}; known: {', '.join(MASK_REGIMES)}")
+    rng = source(seed, position)
+    return [int(rng.random() < MASK_REGIMES[regime]) for _ in range(math.prod(shape))]
 
 
 def _index(rng: random.Random, regime: str, allowed: IndexRange) -> int:

@@ -88,9 +88,11 @@ def place(shape: Shape, layout: str) -> Placement:
 
 
 def _pattern(dtype: torch.dtype) -> float | int:
-    """Return what fills the bands: NaN, or an integer that no valid index reaches."""
+    """Return what fills the bands: NaN, an integer that no valid index reaches, or True."""
     if dtype.is_floating_point:
         return math.nan
+    if dtype is torch.bool:
+        return True
     return torch.iinfo(dtype).max // 3
 
 

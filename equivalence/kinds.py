@@ -99,8 +99,8 @@ class Updates:
         return update_cases.update_strata(self.row.op, self.row.dtype)
 
     def extras(self) -> Sequence[UpdateSpec]:
-        """Return nothing: every optimizer case counts."""
-        return ()
+        """Return the steps with gradients that are not finite."""
+        return update_cases.spoiled_cases(self.row.op, self.row.dtype)
 
     def drawn(self) -> st.SearchStrategy[UpdateSpec]:
         """Draw hyper-parameters widely."""

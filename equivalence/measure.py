@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from equivalence.cases import DTYPES, Built, CaseSpec, Shape, build
+from equivalence.cases import DTYPES, Built, CaseSpec, Shape, build, handed
 from equivalence.guard import Trespass, controlled
 from equivalence.outcome import Detail, Outcome, merged
 from equivalence.verdict import Verdict
@@ -33,7 +33,7 @@ def result_names(case: CaseSpec) -> list[str]:
     """Name the results of a case as a failure shows them."""
     if case.direction != "vjp":
         return ["result" if case.direction == "value" else "tangent"]
-    return [f"gradient of {name}" for name in OPS[case.op].inputs]
+    return [f"gradient of {name}" for name in OPS[case.op].names(len(case.shapes))]
 
 
 def result_shapes(case: CaseSpec) -> list[Shape | None]:
@@ -47,7 +47,7 @@ def result_shapes(case: CaseSpec) -> list[Shape | None]:
 def observe(backend: Any, built: Built) -> list[Tensor | None]:
     """Ask a backend for the results of a case, its fresh memory poisoned."""
     case = built.case
-    attrs = case.attributes()
+    attrs = handed(case.op, case.attributes(), case.dtype)
     with controlled():
         if case.direction == "value":
             return [backend.value(case.op, built.views(), attrs)]

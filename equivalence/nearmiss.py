@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from equivalence.cases import DTYPES, Shape
+from equivalence.cases import DTYPES, Shape, dtype_at, handed
 from spec.op import Rejected, Type
 from spec.ops import OPS
 from spec.tensor import Tensor
@@ -49,6 +49,11 @@ def _labels(op: str, label: str, n: int, index: int = 0, real: bool = False) -> 
     return NearMiss(op, label, ((n, n + 1), (n,)), (), index, real)
 
 
+def _scatter(label: str, n: int, index: int = 0, real: bool = False) -> NearMiss:
+    """Break a constraint on the indices of scatter_add."""
+    return NearMiss("scatter_add", label, ((n, 2), (2,), (2, 2)), (("axis", 0),), index, real)
+
+
 def _pointwise(op: str) -> tuple[Template, ...]:
     return (
         lambda n: _miss(op, "C1", (n,), (n + 1,)),
@@ -76,6 +81,10 @@ def _loss(op: str) -> tuple[Template, ...]:
     )
 
 
+def _mask(n: int) -> NearMiss:
+    return NearMiss("where", "C2", ((n, 2),) * 3, real_index=True)
+
+
 def _softmax(op: str) -> tuple[Template, ...]:
     return (
         lambda n: _miss(op, "C1", (n, 2), axis=2),
@@ -83,9 +92,53 @@ def _softmax(op: str) -> tuple[Template, ...]:
     )
 
 
+def _random(op: str, *shapes: Shape, **attrs: Any) -> tuple[Template, ...]:
+    """Break what every op that draws asks of its words."""
+    call = {"seed": 7, "counter": 0, **attrs}
+    wrong = (("C2", "seed"), ("C3", "counter"))
+    return tuple(
+        lambda n, label=label, name=name, word=word: _miss(
+            op, label, *shapes, **{**call, name: word}
+        )
+        for label, name in wrong
+        for word in (-1, 2**64)
+    )
+
+
+def _source(op: str, **attrs: Any) -> tuple[Template, ...]:
+    """Break what every op without inputs asks of its shape and its words."""
+    return (
+        lambda n: _miss(op, "C1", shape=(n, -1), seed=7, counter=0, **attrs),
+        lambda n: _miss(op, "C1", shape=(n, 2.0), seed=7, counter=0, **attrs),
+        *_random(op, shape=(2,), **attrs),
+    )
+
+
+def _probability(op: str, label: str, *shapes: Shape, **attrs: Any) -> tuple[Template, ...]:
+    """Break what is asked of the probability, which is the attribute that attrs names."""
+    (name,) = (name for name, value in attrs.items() if value is None)
+    return tuple(
+        lambda n, wrong=wrong: _miss(
+            op, label, *shapes, **{**attrs, name: wrong, "seed": 7, "counter": 0}
+        )
+        for wrong in (-0.1, 1 + 2.0**-52, math.nan)
+    )
+
+
 TEMPLATES: dict[str, tuple[Template, ...]] = {
-    **{op: _pointwise(op) for op in ("add", "sub", "mul", "div")},
+    **{op: _pointwise(op) for op in ("add", "sub", "mul", "div", "maximum", "minimum")},
+    "where": (
+        lambda n: _miss("where", "C1", (n,), (n,), (n + 1,)),
+        lambda n: _miss("where", "C1", (n + 1,), (n,), (n,)),
+        lambda n: _miss("where", "C1", (n, 2), (2,), (n, 2)),
+        lambda n: _miss("where", "C1", (1,), (n,), (n,)),
+        _mask,
+    ),
     "sum": _reduction("sum"),
+    "mean": (
+        *_reduction("mean"),
+        lambda n: _miss("mean", "C3", (n, 0), axes=(1,)),
+    ),
     "max": (
         *_reduction("max"),
         lambda n: _miss("max", "C3", (n, 0), axes=(1,)),
@@ -108,6 +161,33 @@ TEMPLATES: dict[str, tuple[Template, ...]] = {
         lambda n: NearMiss("take", "C2", ((n, 2), (2,)), (("axis", 0),), real_index=True),
         lambda n: NearMiss("take", "C3", ((n, 2), (2,)), (("axis", 0),), index=n),
         lambda n: NearMiss("take", "C3", ((n, 2), (2,)), (("axis", 0),), index=-1),
+    ),
+    "mse_loss": (
+        *_pointwise("mse_loss"),
+        lambda n: _miss("mse_loss", "C2", (n, 2), (n, 2), reduction="average"),
+        lambda n: _miss("mse_loss", "C3", (n, 0), (n, 0)),
+    ),
+    "scatter_add": (
+        lambda n: _miss("scatter_add", "C1", (n, 2), (2,), (2, 2), axis=2),
+        lambda n: _scatter("C2", n, real=True),
+        lambda n: _scatter("C3", n, index=n),
+        lambda n: _scatter("C3", n, index=-1),
+        lambda n: _miss("scatter_add", "C4", (n, 2), (2,), (3, 2), axis=0),
+        lambda n: _miss("scatter_add", "C4", (n, 2), (2,), (2, 1), axis=0),
+    ),
+    "slice": (
+        lambda n: _miss("slice", "C1", (n, 2), axis=2, start=0, length=1),
+        lambda n: _miss("slice", "C2", (n, 2), axis=0, start=1, length=n),
+        lambda n: _miss("slice", "C2", (n, 2), axis=0, start=-1, length=1),
+        lambda n: _miss("slice", "C2", (n, 2), axis=0, start=1, length=-1),
+    ),
+    "concat": (
+        lambda n: _miss("concat", "C1", axis=0),
+        lambda n: _miss("concat", "C2", (n, 2), (n, 2), axis=2),
+        lambda n: _miss("concat", "C2", (), (), axis=0),
+        lambda n: _miss("concat", "C3", (n, 2), (n, 3), axis=0),
+        lambda n: _miss("concat", "C3", (n, 2), (n,), axis=1),
+        lambda n: _miss("concat", "C3", (n, 2), (0,), axis=0),
     ),
     "nll_loss": _loss("nll_loss"),
     "matmul": (
@@ -134,6 +214,16 @@ TEMPLATES: dict[str, tuple[Template, ...]] = {
         *_loss("cross_entropy"),
         lambda n: _miss("cross_entropy", "C5", (n, 2), (n,), label_smoothing=1.5),
     ),
+    "rand_uniform": _source("rand_uniform"),
+    "rand_normal": _source("rand_normal"),
+    "bernoulli_mask": (
+        *_source("bernoulli_mask", keep_prob=0.5),
+        *_probability("bernoulli_mask", "C4", shape=(2,), keep_prob=None),
+    ),
+    "dropout": (
+        *_random("dropout", (3,), p=0.5),
+        *_probability("dropout", "C1", (3,), p=None),
+    ),
 }
 
 
@@ -146,7 +236,7 @@ def refused_by_reference(miss: NearMiss) -> str | None:
     """Return what is wrong with the reference's refusal, or None where it names the label."""
     op = OPS[miss.op]
     types = [
-        Type(shape, index=k in op.index_inputs and not miss.real_index)
+        Type(shape) if miss.real_index else op.type_at(k, shape)
         for k, shape in enumerate(miss.shapes)
     ]
     tensors = [
@@ -166,13 +256,15 @@ def refused_by_backend(miss: NearMiss, backend: Any, dtype: str, labelled: bool)
     """Return what is wrong with a backend's refusal, or None where it refuses as it should."""
     op = OPS[miss.op]
     inputs = [
-        torch.full(shape, miss.index, dtype=torch.float32 if miss.real_index else torch.int64)
+        torch.full(shape, miss.index).to(
+            torch.float32 if miss.real_index else dtype_at(miss.op, k, dtype)
+        )
         if k in op.index_inputs
         else torch.ones(shape, dtype=DTYPES[dtype])
         for k, shape in enumerate(miss.shapes)
     ]
     try:
-        backend.value(miss.op, inputs, dict(miss.attrs))
+        backend.value(miss.op, inputs, handed(miss.op, dict(miss.attrs), dtype))
     except Exception as refusal:
         return _mislabelled(miss, refusal) if labelled else None
     return f"{backend.name} accepts {miss.describe()}"

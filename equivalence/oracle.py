@@ -23,7 +23,7 @@ from spec.tensor import Tensor
 
 
 def lift(tensors: Sequence[torch.Tensor], contract: Contract) -> list[AnyTensor]:
-    """Lift tensors exactly, under one contract: floats to Bounded, integers to ints."""
+    """Lift tensors exactly, under one contract: floats to Bounded, the others to Python's own."""
     arithmetic = Arithmetic(contract)
     return [lift_one(tensor, arithmetic) for tensor in tensors]
 
@@ -33,7 +33,7 @@ def lift_one(tensor: torch.Tensor, arithmetic: Arithmetic) -> AnyTensor:
     values = tensor.detach().cpu().reshape(-1)
     shape = tuple(tensor.shape)
     if not tensor.is_floating_point():
-        return Tensor(shape, [int(k) for k in values.tolist()])
+        return Tensor(shape, values.tolist())
     numbers = values.double().tolist()
     if not all(map(math.isfinite, numbers)):
         raise ValueError(
@@ -59,7 +59,8 @@ def expected_value(
     page = OPS[op] if isinstance(op, str) else op
     arithmetic = Arithmetic(contract)
     lifted = [lift_one(tensor, arithmetic) for tensor in inputs]
-    return store(page.value(*lifted, **attrs), arithmetic)
+    world = {} if page.inputs else {"like": constant(arithmetic, 0)}
+    return store(page.value(*lifted, **attrs, **world), arithmetic)
 
 
 def expected_vjp(

@@ -19,7 +19,16 @@ from equivalence.results import Failure, Row, RowResult
 Progress = Callable[[RowResult], None]
 RunRow = Callable[..., RowResult]
 
-EXPENSIVE = ("layer_norm", "cross_entropy", "matmul", "linear", "log_softmax", "softmax", "adamw")
+EXPENSIVE = (
+    "layer_norm",
+    "cross_entropy",
+    "matmul",
+    "linear",
+    "log_softmax",
+    "softmax",
+    "adamw",
+    "adam",
+)
 """Rows that take longest start first, so that no worker idles at the end."""
 
 _loaded: dict[str, Any] = {}

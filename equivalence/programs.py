@@ -93,6 +93,34 @@ def moved(twin: TwinSession) -> None:
     twin.backward("again", twin.sub(top, twin.log(twin.square(top))), numbers(4, 3, 2).mT)
 
 
+def joined(twin: TwinSession) -> None:
+    """Cut, join and scatter: one cotangent is cut into views, and some parts meet again."""
+    x, y = (twin.use(twin.param(numbers(k, 3, 4), f"x{k}")) for k in (1, 2))
+    whole = twin.concat(x, y, twin.square(x), x, axis=1)
+    middle = twin.slice(whole, axis=1, start=2, length=8)
+    rows = twin.scatter_add(middle, torch.tensor([2, 0, 2]), twin.tanh(middle), axis=0)
+    again = twin.concat(rows, twin.slice(whole, axis=1, start=0, length=8), axis=0)
+    twin.check("again", again)
+    twin.backward("once", again, numbers(3, 6, 8))
+    twin.backward("again", twin.add(twin.mul(again, again), again), numbers(4, 8, 6).mT)
+
+
+def chosen(twin: TwinSession) -> None:
+    """Choose by a mask between the larger and the smaller; one side of a tie is both sides."""
+    params = [twin.param(numbers(1, 4, 8), "x"), twin.param(numbers(2, 4, 8), "y")]
+    mask = integers(3, 2, 4, 8) > 0
+    for step in range(2):
+        twin.reset_tape()
+        x, y = (twin.use(p) for p in params)
+        kept = twin.where(mask, twin.maximum(x, y), twin.mul(twin.minimum(x, y), x))
+        level = twin.mean(kept, axes=(1,), keepdims=True)
+        centred = twin.sub(kept, twin.broadcast_to(level, shape=(4, 8)))
+        loss = twin.mse_loss(centred, twin.maximum(y, y))
+        twin.check(f"loss {step}", loss)
+        grads = twin.backward(f"step {step}", loss)
+        twin.sgd_step(f"update {step}", grads, 0.5)
+
+
 def repeated(twin: TwinSession) -> None:
     """Run one backward pass twice: nothing that it read was overwritten."""
     x = twin.use(twin.param(numbers(1, 5, 7), "x"))
@@ -134,6 +162,41 @@ def detached(twin: TwinSession) -> None:
         twin.adamw_step(f"update {step}", grads, lr=0.1, weight_decay=0.5)
 
 
+def dropped(twin: TwinSession) -> None:
+    """Draw anew in every step: both sides count the same calls, and go back by the same draws."""
+    w = twin.param(numbers(1, 5, 9), "w")
+    for step in range(3):
+        twin.reset_tape()
+        noise = twin.rand_normal(shape=(5, 9), seed=2**63 + 1)
+        hidden = twin.dropout(twin.tanh(twin.add(twin.use(w), noise)), p=0.25, seed=7)
+        twin.check(f"hidden {step}", hidden)
+        mask = twin.bernoulli_mask(shape=(5, 9), keep_prob=0.5, seed=7)
+        share = twin.rand_uniform(shape=(5, 9), seed=7)
+        out = twin.mul(twin.mul(hidden, mask), share)
+        grads = twin.backward(f"step {step}", out, numbers(20 + step, 5, 9))
+        twin.sgd_step(f"update {step}", grads, 0.5)
+
+
+def clipped(twin: TwinSession) -> None:
+    """Clip the norm of what is updated: over all groups, without the frozen and the unreached."""
+    w = twin.param(numbers(1, 3, 8), "w")
+    b = twin.param(numbers(2, 8), "b")
+    thawing = twin.param(100.0 * numbers(3, 8), "thawing")
+    idle = twin.param(numbers(4, 8), "idle")
+    groups = [{"params": [b, idle], "lr": 0.5}]
+    for step, max_norm in enumerate((0.5, 2.0, None, 1e4)):
+        twin.reset_tape()
+        twin.use(idle)
+        loss = twin.add(_distance(twin, b, thawing), twin.sum(twin.exp(twin.use(w))))
+        grads = twin.backward(f"step {step}", loss)
+        # Frozen by now, it has a large gradient all the same, which must not count.
+        thawing.fast.requires_grad = thawing.spec.requires_grad = step > 1
+        twin.adam_step(
+            f"update {step}", grads, lr=0.1, weight_decay=0.5, groups=groups, max_norm=max_norm
+        )
+        thawing.fast.requires_grad = thawing.spec.requires_grad = True
+
+
 def outdated(twin: TwinSession) -> None:
     """Change a parameter under a live tape: backward over what was saved before is refused."""
     w = twin.param(numbers(1, 8), "w")
@@ -170,9 +233,13 @@ PROGRAMS: tuple[Program, ...] = (
     normalized,
     reused,
     moved,
+    chosen,
+    joined,
     repeated,
     lived,
     detached,
+    dropped,
+    clipped,
     outdated,
 )
 """Every program, in rising order of what can go wrong between ops."""

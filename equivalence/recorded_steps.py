@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equivalence.update_cases import OPTIMIZERS
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -68,7 +70,7 @@ def read_manifest(run: Path) -> Manifest:
     for kind, name, known in (
         ("program", manifest.program, PROGRAMS),
         ("precision", manifest.precision, PRECISIONS),
-        ("optimizer", manifest.optimizer, ("adamw", "sgd")),
+        ("optimizer", manifest.optimizer, OPTIMIZERS),
     ):
         if name not in known:
             raise NoRecord(f"cannot judge the {kind} {name!r}; known: {', '.join(known)}")
@@ -117,7 +119,8 @@ def recorded_step(tensors: Mapping[str, Tensor]) -> Taken:
 
 def retaken_step(manifest: Manifest, tensors: Mapping[str, Tensor], provider: str) -> Taken:
     """Take a recorded step again with another provider, from the same numbers."""
-    from fast.optim import AdamW, Sgd
+    from fast.optim import OPTIMIZERS as RULES
+    from fast.optim._functional import Functional
     from fast.session import Session
 
     session = Session(provider=provider, precision=manifest.precision)
@@ -129,9 +132,8 @@ def retaken_step(manifest: Manifest, tensors: Mapping[str, Tensor], provider: st
     loss = program(manifest.program)(session, *refs, x, tensors["input/labels"])
     with session.backward(loss) as grads:
         gradients = {name: grads[params[name]].tensor.detach().clone() for name in names}
-    made = Sgd if manifest.optimizer == "sgd" else AdamW
     starts = [tensors[f"param_before/{name}"].to(device) for name in names]
-    handle = made(starts, dict(manifest.hyper), provider)
+    handle = Functional(RULES[manifest.optimizer], starts, manifest.hyper, provider)
     before = [under(tensors, f"state_before/{name}/") for name in names]
     fields = sorted(before[0])
     handle.load_state(

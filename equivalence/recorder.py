@@ -16,7 +16,7 @@ from equivalence.recorded import Recorded
 from equivalence.results import COUNTED, Row, RowResult
 from equivalence.runner import drawn_cases, row_seed, supported
 from equivalence.update_cases import UpdateSpec, build_gradients, build_parameters
-from equivalence.updates import MOMENTS, advance
+from equivalence.updates import MOMENTS, advance, scaled_gradients
 
 if TYPE_CHECKING:
     from equivalence.contract import Contract
@@ -55,7 +55,9 @@ def record_row(
 def recorded_row(row: Row, contract: Contract, counted: int, seed: int) -> Archive:
     """Choose the cases of a row as a live run does, and evaluate what is allowed for each."""
     kind = kind_of(row)
-    entries = [_entry(case, contract, False) for case in kind.extras()]
+    # A budget is defined for finite numbers, so what is not finite is judged in live runs alone.
+    extras = [case for case in kind.extras() if not getattr(case, "spoiled", ())]
+    entries = [_entry(case, contract, False) for case in extras]
     number = 0
     for case in _candidates(row, counted, seed):
         if number >= counted:
@@ -108,19 +110,20 @@ def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
         now.append({"parameter": lift_one(item.view, arithmetic), **moments})
     counts = [case.start_step] * len(now)
     for step in range(case.steps):
-        for k, (position, made) in enumerate(build_gradients(case, step, "cpu")):
-            if made is None:
+        guarded = build_gradients(case, step, "cpu")
+        numbers.update({where: made.numbers() for where, made in guarded if made is not None})
+        lifted = [None if made is None else lift_one(made.view, arithmetic) for _, made in guarded]
+        for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm)):
+            if gradient is None:
                 continue
-            numbers[position] = made.numbers()
             moments = {field: now[k][field] for field in MOMENTS[case.optimizer]}
-            gradient = lift_one(made.view, arithmetic)
             left = advance(
                 case.optimizer,
                 now[k]["parameter"],
                 gradient,
                 moments,
                 counts[k],
-                case.hyper_parameters(),
+                case.hyper_parameters(k),
             )
             now[k], counts[k] = dict(left.tensors), counts[k] + 1
             for field, tensor in left.tensors.items():

@@ -36,6 +36,7 @@ def rows_of(
     """Return the rows of a run over some operations (None: all), in reading order.
 
     forward adds rows for forward mode, which few backends have.
+    An op without inputs has no derivatives, and so no rows but those of its value.
     """
     ways = ("value", "vjp", "jvp") if forward else ("value", "vjp")
     if names is not None:
@@ -44,7 +45,8 @@ def rows_of(
     for op in OPS:
         if names is None or op in names:
             dtypes = _dtypes(capabilities.ops.get(op, ()))
-            found += [Row(op, way, dtype) for dtype in dtypes for way in ways]
+            own = ways if OPS[op].inputs else ("value",)
+            found += [Row(op, way, dtype) for dtype in dtypes for way in own]
     for optimizer in OPTIMIZERS:
         if names is None or optimizer in names:
             dtypes = _dtypes(capabilities.optimizers.get(optimizer, ()))

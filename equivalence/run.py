@@ -57,7 +57,7 @@ def perform(request: Request, backend: Any | None = None, progress: Report | Non
         rows = rows_of(found.capabilities(), request.ops, hasattr(found, "jvp"))
     except UnknownOperation as error:
         raise Unusable(str(error)) from error
-    seed = _seed(request)
+    seed = chosen_seed(request.profile, request.seed)
     findings = shipped() if request.findings is None else tuple(request.findings)
     options: dict[str, Any] = {
         "counted": PROFILES[request.profile],
@@ -69,11 +69,11 @@ def perform(request: Request, backend: Any | None = None, progress: Report | Non
     return Done(results, environment(found, request, seed, results))
 
 
-def _seed(request: Request) -> int:
-    """Return the seed: fixed for the short profiles, fresh for the thorough one."""
-    if request.seed is not None:
-        return request.seed
-    return random.SystemRandom().randrange(2**31) if request.profile == "thorough" else 0
+def chosen_seed(profile: str, seed: int | None) -> int:
+    """Return the seed: the one asked for, or a fixed one; the thorough profile draws one anew."""
+    if seed is not None:
+        return seed
+    return random.SystemRandom().randrange(2**31) if profile == "thorough" else 0
 
 
 def _execute(

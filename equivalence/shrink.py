@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from equivalence.cases import CaseSpec, Recipe, size_key
+from equivalence.cases import WORDS, CaseSpec, Recipe, size_key
 from equivalence.domains import COTANGENTS, regimes
 from equivalence.update_cases import CHOICES, GRADIENTS, PARAMETERS, UpdateSpec, permitted_pairs
 from spec.op import Rejected
@@ -65,7 +65,8 @@ def smaller_calls(case: CaseSpec) -> Iterator[CaseSpec]:
 
 
 def _below_call(case: CaseSpec) -> Iterator[CaseSpec]:
-    extents = sorted({n for shape in case.shapes for n in shape}, reverse=True)
+    shapes = case.shapes or (case.attributes().get("shape", ()),)
+    extents = sorted({n for shape in shapes for n in shape}, reverse=True)
     for extent in extents:
         for lower in _lower(extent, min(extent, 1)):
             yield _renamed(case, extent, lower)
@@ -77,6 +78,12 @@ def _below_call(case: CaseSpec) -> Iterator[CaseSpec]:
         for recipe in smaller_recipes(seed, COTANGENTS):
             changed: dict[str, Any] = {name: recipe}
             yield replace(case, **changed)
+    for k in range(len(case.shapes) if OPS[case.op].variadic else 0):
+        shapes = (*case.shapes[:k], *case.shapes[k + 1 :])
+        yield replace(case, shapes=shapes, recipes=(*case.recipes[:k], *case.recipes[k + 1 :]))
+    for k, (name, word) in enumerate(case.attrs):
+        for lower in _lower(word) if name in WORDS else ():
+            yield replace(case, attrs=(*case.attrs[:k], (name, lower), *case.attrs[k + 1 :]))
     defaults = OPS[case.op].attributes
     for pair in case.attrs:
         if defaults.get(pair[0], inspect.Parameter.empty) is not inspect.Parameter.empty:
@@ -89,10 +96,15 @@ def _renamed(case: CaseSpec, extent: int, lower: int) -> CaseSpec:
     def rename(shape: Sequence[int]) -> tuple[int, ...]:
         return tuple(lower if n == extent else n for n in shape)
 
+    # An interval moves to the front, where it stays within a shorter axis.
+    fits = {"start": lower // 2, "length": lower - lower // 2}
     return replace(
         case,
         shapes=tuple(rename(shape) for shape in case.shapes),
-        attrs=tuple((n, rename(v) if n == "shape" else v) for n, v in case.attrs),
+        attrs=tuple(
+            (n, rename(v) if n == "shape" else min(v, fits[n]) if n in fits else v)
+            for n, v in case.attrs
+        ),
     )
 
 
@@ -112,10 +124,12 @@ def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
         yield replace(case, steps=steps, missing=kept)
     if case.missing:
         yield replace(case, missing=())
+    if case.groups:
+        yield replace(case, groups=())
     if case.shapes != ((1,),):
-        yield replace(case, shapes=((1,),), missing=())
+        yield replace(case, shapes=((1,),), missing=(), groups=())
     for shape in case.shapes if len(case.shapes) > 1 else ():
-        yield replace(case, shapes=(shape,), missing=())
+        yield replace(case, shapes=(shape,), missing=(), groups=())
     for recipe in smaller_recipes(case.gradients, GRADIENTS):
         yield replace(case, gradients=recipe)
     for recipe in smaller_recipes(case.parameters, PARAMETERS):

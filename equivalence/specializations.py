@@ -15,7 +15,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
-from equivalence.cases import CaseSpec, build
+import torch
+
+from equivalence.cases import CaseSpec, build, handed
 
 MOST = 8
 DTYPES = ("fp32", "bf16")
@@ -48,7 +50,9 @@ class Start:
         case = self._case
         built = build(case)
         page, inputs = OPS[case.op], list(built.views())
-        _, saved = page.value(*inputs, **dict(case.attrs))
+        place = {"device": torch.device("cpu")} if page.source else {}
+        attributes = handed(case.op, case.attributes(), case.dtype)
+        _, saved = page.value(*inputs, **attributes, **place)
         if case.direction == "vjp" and built.cotangent is not None:
             needs = [k not in page.index_inputs for k in range(len(inputs))]
             page.vjp(saved, built.cotangent.view, needs)

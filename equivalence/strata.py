@@ -10,12 +10,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
+from equivalence import strata_random
 from equivalence.cases import CaseSpec, Recipe, Shape, attribute_pairs
 from equivalence.domains import regimes
-
-Signature = tuple[tuple[Shape, ...], dict[str, Any]]
+from equivalence.strata_moves import (
+    BROADCASTS,
+    CONCATS,
+    EMPTY_CONCATS,
+    EMPTY_SCATTERS,
+    EMPTY_SLICES,
+    PERMUTES,
+    RESHAPES,
+    SCATTERS,
+    SLICES,
+    TAKES,
+    Signature,
+)
 
 TREATMENTS: tuple[tuple[str, str, str], ...] = (
     ("contiguous", "normal", "strided"),
@@ -78,68 +89,6 @@ REDUCTIONS: tuple[Signature, ...] = (
     (((8, 3),), {"axes": ()}),
     (((7, 43),), {"axes": None}),
     (((5, 1025),), {"axes": None, "keepdims": True}),
-)
-
-BROADCASTS: tuple[Signature, ...] = (
-    (((9,),), {"shape": (257, 9)}),
-    (((3, 1, 5),), {"shape": (3, 4, 5)}),
-    (((8, 1),), {"shape": (8, 33)}),
-    (((1, 16),), {"shape": (2, 31, 16)}),
-    (((2, 5),), {"shape": (2, 5)}),
-    (((1, 1, 9),), {"shape": (3, 4, 9)}),
-    (((8, 1, 1),), {"shape": (8, 5, 7)}),
-    (((33, 1),), {"shape": (33, 9)}),
-    (((4, 1, 3),), {"shape": (2, 4, 65, 3)}),
-    (((3, 3),), {"shape": (1, 3, 3)}),
-    (((1, 31),), {"shape": (33, 31)}),
-    (((2, 1, 2, 2),), {"shape": (2, 4, 2, 2)}),
-    (((),), {"shape": (3, 43)}),
-    (((1,),), {"shape": (1025,)}),
-)
-
-RESHAPES: tuple[Signature, ...] = (
-    (((33,),), {"shape": (3, 11)}),
-    (((4, 65),), {"shape": (260,)}),
-    (((3, 5, 7),), {"shape": (7, 15)}),
-    (((1025,),), {"shape": (5, 1, 205)}),
-    (((2, 17),), {"shape": (17, 2)}),
-    (((6, 4),), {"shape": (2, 3, 4)}),
-    (((1, 9),), {"shape": (9, 1)}),
-    (((32, 32),), {"shape": (1024,)}),
-    (((257, 2),), {"shape": (2, 257)}),
-    (((2, 2, 2, 2),), {"shape": (4, 4)}),
-    (((8,),), {"shape": (1, 8, 1)}),
-    (((5, 31),), {"shape": (31, 5)}),
-)
-
-PERMUTES: tuple[Signature, ...] = (
-    (((33, 3),), {"axes": (1, 0)}),
-    (((4, 65),), {"axes": (-1, 0)}),
-    (((3, 5, 7),), {"axes": (2, 0, 1)}),
-    (((31, 33),), {"axes": (1, 0)}),
-    (((2, 17, 1),), {"axes": (2, 1, 0)}),
-    (((9,),), {"axes": (0,)}),
-    (((2, 3, 4, 5),), {"axes": (3, 1, 2, 0)}),
-    (((257, 2),), {"axes": (0, 1)}),
-    (((1, 9),), {"axes": (1, 0)}),
-    (((8, 3, 2),), {"axes": (1, 0, 2)}),
-    (((32, 32),), {"axes": (1, 0)}),
-    (((2, 2, 2, 2),), {"axes": (-1, -2, -3, -4)}),
-)
-
-TAKES: tuple[Signature, ...] = (
-    (((9, 5), (7,)), {"axis": 0}),
-    (((4, 33), (9,)), {"axis": 1}),
-    (((3, 5, 7), (2,)), {"axis": 1}),
-    (((65, 3), (33,)), {"axis": 0}),
-    (((10,), (9,)), {"axis": 0}),
-    (((2, 9), (3, 4)), {"axis": -1}),
-    (((1, 9), (17,)), {"axis": 0}),
-    (((257,), (31,)), {"axis": -1}),
-    (((5, 4), (2, 2, 2)), {"axis": 0}),
-    (((8, 9), ()), {"axis": 0}),
-    (((3, 2, 9), (1,)), {"axis": 2}),
-    (((33, 8), (65,)), {"axis": 0}),
 )
 
 MATMULS: tuple[Signature, ...] = (
@@ -205,6 +154,16 @@ LOSSES: tuple[Signature, ...] = (
 )
 
 
+def _distances() -> tuple[Signature, ...]:
+    """Reduce some of the elementwise cases, one past a tile among them, and two long ones."""
+    reduced = {3: "mean", 7: "sum", 10: "mean"}
+    short = tuple(
+        (shapes, {"reduction": reduced.get(k, "none")})
+        for k, (shapes, _) in enumerate(_elementwise(2))
+    )
+    return (*short, (((2, 2051),) * 2, {}), (((3, 1367),) * 2, {"reduction": "sum"}))
+
+
 def _elementwise(inputs: int) -> tuple[Signature, ...]:
     return tuple(((shape,) * inputs, {}) for shape in ELEMENTWISE)
 
@@ -219,33 +178,51 @@ def _smoothed(losses: tuple[Signature, ...]) -> tuple[Signature, ...]:
 
 
 TABLES: dict[str, tuple[Signature, ...]] = {
-    **dict.fromkeys(("add", "sub", "mul", "div"), _elementwise(2)),
+    **dict.fromkeys(("add", "sub", "mul", "div", "maximum", "minimum"), _elementwise(2)),
+    "where": _elementwise(3),
+    "mse_loss": _distances(),
     **dict.fromkeys(("square", "sqrt", "exp", "log", "tanh", "relu", "detach"), _elementwise(1)),
-    **dict.fromkeys(("sum", "max"), REDUCTIONS),
+    **dict.fromkeys(("sum", "mean", "max"), REDUCTIONS),
     **dict.fromkeys(("softmax", "log_softmax"), ROWS),
     "broadcast_to": BROADCASTS,
     "reshape": RESHAPES,
     "permute": PERMUTES,
     "take": TAKES,
+    "scatter_add": SCATTERS,
+    "slice": SLICES,
+    "concat": CONCATS,
     "nll_loss": LOSSES,
     "matmul": MATMULS,
     "linear": LINEARS,
     "layer_norm": NORMS,
     "cross_entropy": _smoothed(LOSSES),
+    **strata_random.tables(ELEMENTWISE),
 }
 
 EMPTY: dict[str, tuple[Signature, ...]] = {
-    **dict.fromkeys(("add", "sub", "mul", "div"), ((((0,), (0,)), {}), (((), ()), {}))),
+    **dict.fromkeys(
+        ("add", "sub", "mul", "div", "maximum", "minimum"), ((((0,), (0,)), {}), (((), ()), {}))
+    ),
+    "where": ((((0,),) * 3, {}), (((),) * 3, {})),
+    "mse_loss": (
+        (((0,), (0,)), {"reduction": "sum"}),
+        (((0, 3), (0, 3)), {"reduction": "none"}),
+        (((), ()), {}),
+    ),
     **dict.fromkeys(
         ("square", "sqrt", "exp", "log", "tanh", "relu", "detach"),
         ((((3, 0),), {}), (((),), {})),
     ),
     "sum": ((((2, 0),), {"axes": (1,)}), (((0, 3),), {"axes": None})),
+    "mean": ((((0, 3),), {"axes": (1,)}), (((),), {})),
     "max": ((((0, 3),), {"axes": (1,)}),),
     "broadcast_to": ((((1,),), {"shape": (0,)}), (((0, 1),), {"shape": (2, 0, 3)})),
     "reshape": ((((0, 3),), {"shape": (2, 0)}), (((),), {"shape": (1, 1)})),
     "permute": ((((0, 3),), {"axes": (1, 0)}), (((),), {"axes": ()})),
     "take": ((((4, 3), (0,)), {"axis": 0}), (((4, 0), (2,)), {"axis": 0})),
+    "scatter_add": EMPTY_SCATTERS,
+    "slice": EMPTY_SLICES,
+    "concat": EMPTY_CONCATS,
     "nll_loss": ((((0, 3), (0,)), {"reduction": "none"}), (((0, 3), (0,)), {})),
     "matmul": ((((2, 0), (0, 3)), {}), (((0, 2), (2, 3)), {})),
     "linear": ((((0, 2), (3, 2), (3,)), {}), (((2, 0), (3, 0), (3,)), {})),
@@ -253,6 +230,7 @@ EMPTY: dict[str, tuple[Signature, ...]] = {
     "log_softmax": ((((2, 0),), {"axis": -1}), (((0, 2),), {"axis": 1})),
     "layer_norm": ((((0, 3), (3,), (3,)), {}), (((2, 0), (0,), (0,)), {})),
     "cross_entropy": ((((0, 3), (0,)), {"reduction": "none"}), (((0, 3), (0,)), {})),
+    **strata_random.tables(strata_random.NOTHING),
 }
 """Cases with no element, or with one: run and judged, and not counted."""
 

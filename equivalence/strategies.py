@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from equivalence.cases import CaseSpec, Recipe, Shape, attribute_pairs
+from equivalence.cases import WORDS, CaseSpec, Recipe, Shape, attribute_pairs
 from equivalence.domains import COTANGENTS, regimes
 from equivalence.guard import LAYOUTS
 from equivalence.nearmiss import TEMPLATES, NearMiss
@@ -67,6 +67,11 @@ def _binary(draw: Draw, direction: str) -> Signature:
     return (drawn, drawn), {}
 
 
+def _choice(draw: Draw, direction: str) -> Signature:
+    drawn = shape(draw, COUNTED, 300)
+    return (drawn, drawn, drawn), {}
+
+
 def _reduction(draw: Draw, direction: str) -> Signature:
     """Draw the axes that stay, then insert the ones that are reduced away."""
     kept = [(n, False) for n in shape(draw, COUNTED, 24, max_rank=2)]
@@ -117,6 +122,32 @@ def _take(draw: Draw, direction: str) -> Signature:
     return (own, indices), {"axis": _axis(draw, axis, len(own))}
 
 
+def _scatter_add(draw: Draw, direction: str) -> Signature:
+    (own, indices), attrs = _take(draw, direction)
+    at = attrs["axis"] % len(own)
+    return (own, indices, (*own[:at], *indices, *own[at + 1 :])), attrs
+
+
+def _slice(draw: Draw, direction: str) -> Signature:
+    own = shape(draw, COUNTED, 300)
+    axis: int = draw(st.integers(0, len(own) - 1))
+    rest = math.prod(own) // own[axis]
+    least = 0 if direction == "vjp" else -(-COUNTED // rest)
+    start: int = draw(st.integers(0, own[axis] - least))
+    length: int = draw(st.integers(least, own[axis] - start))
+    return (own,), {"axis": _axis(draw, axis, len(own)), "start": start, "length": length}
+
+
+def _concat(draw: Draw, direction: str) -> Signature:
+    """Draw an input that counts, and up to two others, which may be empty along the axis."""
+    own = shape(draw, COUNTED, 128, max_rank=3)
+    axis: int = draw(st.integers(0, len(own) - 1))
+    others = draw(st.lists(st.sampled_from((own[axis], 1, 0, 2, 3)), max_size=2))
+    shapes = [(*own[:axis], n, *own[axis + 1 :]) for n in (own[axis], *others)]
+    mixed: list[Shape] = draw(st.permutations(shapes))
+    return tuple(mixed), {"axis": _axis(draw, axis, len(own))}
+
+
 def _matmul(draw: Draw, direction: str) -> Signature:
     rows, columns = shape(draw, COUNTED, 200, min_rank=2, max_rank=2)
     inner = extent(draw, max(4000 // (rows * columns), 1))
@@ -155,26 +186,70 @@ def _loss(draw: Draw, direction: str) -> Signature:
     return ((rows, classes), (rows,)), attrs
 
 
+def _distance(draw: Draw, direction: str) -> Signature:
+    """Draw losses per entry more often: a value that is reduced has one element to judge."""
+    drawn = shape(draw, COUNTED, 300)
+    among = ("none", "none", "mean", "sum") if direction == "value" else ("mean", "none", "sum")
+    return (drawn, drawn), {"reduction": draw(st.sampled_from(among))}
+
+
 def _cross_entropy(draw: Draw, direction: str) -> Signature:
     shapes, attrs = _loss(draw, direction)
     amounts = (0.0, 0.1, 1.0) if shapes[0][1] <= MOST_SMOOTHED else (0.0,)
     return shapes, {**attrs, "label_smoothing": draw(st.sampled_from(amounts))}
 
 
+def _call(draw: Draw) -> dict[str, Any]:
+    """Draw a seed and a call counter, of any number of bits up to 64."""
+    return {name: draw(st.integers(0, 64).flatmap(_word)) for name in WORDS}
+
+
+def _word(bits: int) -> st.SearchStrategy[int]:
+    return st.integers(0, 2**bits - 1)
+
+
+def _probability(draw: Draw) -> float:
+    """Draw a probability, its ends more often than others."""
+    number: float = draw(st.sampled_from((0.5, 0.1, 0.0, 1.0)) | st.floats(0, 1))
+    return number
+
+
+def _draws(draw: Draw, direction: str) -> Signature:
+    return (), {"shape": shape(draw, COUNTED, 300), **_call(draw)}
+
+
+def _mask(draw: Draw, direction: str) -> Signature:
+    _, attrs = _draws(draw, direction)
+    return (), {**attrs, "keep_prob": _probability(draw)}
+
+
+def _dropout(draw: Draw, direction: str) -> Signature:
+    attrs = {**_call(draw), "p": _probability(draw), "training": draw(st.integers(0, 7)) < 7}
+    return (shape(draw, COUNTED, 300),), attrs
+
+
 FAMILIES: dict[str, Family] = {
-    **dict.fromkeys(("add", "sub", "mul", "div"), _binary),
+    **dict.fromkeys(("add", "sub", "mul", "div", "maximum", "minimum"), _binary),
+    "where": _choice,
+    "mse_loss": _distance,
     **dict.fromkeys(("square", "sqrt", "exp", "log", "tanh", "relu", "detach"), _unary),
-    **dict.fromkeys(("sum", "max"), _reduction),
+    **dict.fromkeys(("sum", "mean", "max"), _reduction),
     **dict.fromkeys(("softmax", "log_softmax"), _softmax),
     "broadcast_to": _broadcast_to,
     "reshape": _reshape,
     "permute": _permute,
     "take": _take,
+    "scatter_add": _scatter_add,
+    "slice": _slice,
+    "concat": _concat,
     "nll_loss": _loss,
     "matmul": _matmul,
     "linear": _linear,
     "layer_norm": _layer_norm,
     "cross_entropy": _cross_entropy,
+    **dict.fromkeys(("rand_uniform", "rand_normal"), _draws),
+    "bernoulli_mask": _mask,
+    "dropout": _dropout,
 }
 
 

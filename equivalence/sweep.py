@@ -34,6 +34,10 @@ CORE: Mapping[str, Sequence[Interval]] = {
     "log": ((FP32.min_normal, 0.5), (0.5, 2.0), (2.0, 1e38)),
     "tanh": ((-10.0, -1e-6), (1e-6, 10.0)),
     "sqrt": ((FP32.min_normal, 1e38),),
+    "cos": ((1e-6, 6.2831855),),
+    "sin": ((1e-6, 6.2831855),),
+    "cos of turns": ((2.0**-24, 1.0),),
+    "sin of turns": ((2.0**-24, 1.0),),
     "divide": ((1e-18, 1e18),),
 }
 """Where each function is swept: where its results are normal numbers, densely where it is hard."""
@@ -43,6 +47,10 @@ EXACT: Mapping[str, Callable[[Arb], Arb]] = {
     "log": lambda x: x.log(),
     "tanh": lambda x: x.tanh(),
     "sqrt": lambda x: x.sqrt(),
+    "cos": lambda x: x.cos(),
+    "sin": lambda x: x.sin(),
+    "cos of turns": lambda x: (2 * x).cos_pi(),
+    "sin of turns": lambda x: (2 * x).sin_pi(),
 }
 
 
@@ -132,25 +140,34 @@ LIBRARIES: Mapping[str, Mapping[str, tuple[Callable[[Singles], Any], FunctionErr
         "log": (of_torch(torch.log), TORCH["log"]),
         "tanh": (of_torch(torch.tanh), TORCH["tanh"]),
         "sqrt": (of_torch(torch.sqrt), TORCH["sqrt"]),
+        "cos": (of_torch(torch.cos), TORCH["cos"]),
+        "sin": (of_torch(torch.sin), TORCH["sin"]),
     },
 }
 """The libraries behind the declared contracts, with the error declared for each function."""
 
 
 def triton_library() -> dict[str, tuple[Callable[[Singles], Any], FunctionError]]:
-    """Return the kernels of our own pages, on the ring that this machine offers."""
-    from fast import _device
+    """Return the kernels of our own pages, on the ring that this machine offers.
+
+    No page is a cosine yet; the kernels have it, and sine, of an angle in turns.
+    """
+    from fast import _device, _functions, _pointwise
     from fast.ops import OPS
 
-    def page(name: str) -> Callable[[Singles], Any]:
-        def run(x: Singles) -> Any:
-            tensor = torch.from_numpy(x).to(_device.device())
-            return OPS[name].value(tensor)[0].cpu().numpy()
+    def on_device(kernel: Callable[..., torch.Tensor], *first: Any) -> Callable[[Singles], Any]:
+        return lambda x: kernel(*first, torch.from_numpy(x).to(_device.device())).cpu().numpy()
 
-        return run
+    def page(name: str, x: torch.Tensor) -> torch.Tensor:
+        return OPS[name].value(x)[0]
 
-    declared = {**triton_functions(), "sqrt": CORRECTLY_ROUNDED}
-    return {name: (page(name), error) for name, error in declared.items()}
+    errors = {**triton_functions(), "sqrt": CORRECTLY_ROUNDED}
+    pages = {name: (on_device(page, name), error) for name, error in errors.items() if name in OPS}
+    turns = {"cos": _functions.cos_of_turns, "sin": _functions.sin_of_turns}
+    return pages | {
+        f"{name} of turns": (on_device(_pointwise.value, fn), errors[name])
+        for name, fn in turns.items()
+    }
 
 
 DIVISIONS: Mapping[str, Callable[[Singles, Singles], Any]] = {

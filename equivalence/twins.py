@@ -10,7 +10,7 @@ each step is judged by itself and budgets never pile up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,11 +20,13 @@ from equivalence.judge import judge_tensor
 from equivalence.oracle import lift_one, store
 from equivalence.verdict import Verdict, merged
 from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.bounded import constant
 from spec.op import AnyTensor
-from spec.optim import adamw, sgd
+from spec.optim import sgd
 from spec.protocol import Ops
 from spec.session import Ref as SpecRef
 from spec.session import Session as SpecSession
+from spec.tape import Observer
 from spec.updates import Param as SpecParam
 
 if TYPE_CHECKING:
@@ -75,14 +77,19 @@ class TwinGrads:
 class TwinSession(Ops[TwinRef]):
     """A session of `fast` beside the reference; `verdicts` holds what was judged, by label."""
 
-    def __init__(self, session: FastSession) -> None:
-        """Drive a fresh session of precision fp32; the contract is its provider's."""
+    def __init__(self, session: FastSession, observer: Observer | None = None) -> None:
+        """Drive a fresh session; the contract is its provider's, at its precision.
+
+        What passes from op to op is stored, so that any step may pass through the storage format.
+        """
         provider = session.options.provider
         family = "aten" if provider == "aten" else f"triton-{_ring()}"
         self._contracts = declared(family)
-        self._arithmetic = Arithmetic(self._contracts("program", "fp32"))
+        contract = self._contracts("program", session.options.precision)
+        self._arithmetic = Arithmetic(replace(contract, steps="storage"))
         self.fast = session
-        self.spec = SpecSession()
+        self.spec = SpecSession(observer)
+        self.spec.like = constant(self._arithmetic, 0)
         self.params: list[TwinParam] = []
         self.verdicts: dict[str, Verdict] = {}
         self._leaves: dict[int, TwinRef] = {}
@@ -143,15 +150,15 @@ class TwinSession(Ops[TwinRef]):
 
     def sgd_step(self, label: str, grads: TwinGrads, lr: float, **hyper: Any) -> None:
         """Update on both sides by SGD, from the backend's own gradients; judge, and shadow."""
-        self.fast.sgd_step(lr, grads.fast, **hyper)
-        self.spec.sgd_step(lr, self._own(grads), **hyper)
-        self._judge_params(label, "sgd")
+        self._step(label, "sgd", grads, {"lr": lr, **hyper})
+
+    def adam_step(self, label: str, grads: TwinGrads, **hyper: Any) -> None:
+        """Update on both sides by Adam, from the backend's own gradients; judge, and shadow."""
+        self._step(label, "adam", grads, hyper)
 
     def adamw_step(self, label: str, grads: TwinGrads, **hyper: Any) -> None:
         """Update on both sides by AdamW, from the backend's own gradients; judge, and shadow."""
-        self.fast.adamw_step(grads=grads.fast, **hyper)
-        self.spec.adamw_step(grads=self._own(grads), **hyper)
-        self._judge_params(label, "adamw")
+        self._step(label, "adamw", grads, hyper)
 
     def summary(self) -> Verdict:
         """Return one verdict on everything that was judged."""
@@ -168,6 +175,12 @@ class TwinSession(Ops[TwinRef]):
     def _found(self, grads: TwinGrads, leaf: int) -> torch.Tensor:
         found: torch.Tensor = grads.fast[self._leaves[leaf].fast].tensor
         return found
+
+    def _step(self, label: str, optimizer: str, grads: TwinGrads, hyper: dict[str, Any]) -> None:
+        step = f"{optimizer}_step"
+        getattr(self.fast, step)(grads=grads.fast, **_of_side("fast", hyper))
+        getattr(self.spec, step)(grads=self._own(grads), **_of_side("spec", hyper))
+        self._judge_params(label, optimizer)
 
     def _judge_params(self, label: str, optimizer: str) -> None:
         for param in self.params:
@@ -191,7 +204,7 @@ class TwinSession(Ops[TwinRef]):
         if int(got["step"]) != state.step:
             raise AssertionError(f"{label}: {name} counts step {got['step']}, due is {state.step}")
         moments = [self._lift(got[field]) for field in ("exp_avg", "exp_avg_sq")]
-        return adamw.State(moments[0], moments[1], state.step)
+        return type(state)(moments[0], moments[1], state.step)
 
     def _lift(self, value: torch.Tensor) -> AnyTensor:
         return lift_one(value, self._arithmetic)
@@ -200,6 +213,15 @@ class TwinSession(Ops[TwinRef]):
         if label in self.verdicts:
             raise AssertionError(f"the label {label!r} was used before; labels are unique")
         self.verdicts[label] = judge_tensor(got, store(exact, self._arithmetic))
+
+
+def _of_side(side: str, hyper: dict[str, Any]) -> dict[str, Any]:
+    """Name the parameters of groups as one side knows them."""
+    groups = [
+        {**group, "params": [getattr(param, side) for param in group["params"]]}
+        for group in hyper.get("groups") or ()
+    ]
+    return {**hyper, "groups": groups}
 
 
 def _ring() -> str:

@@ -21,15 +21,28 @@ from equivalence.guard import Trespass, controlled
 from equivalence.measure import Judge, compare, crash_text, judge_live
 from equivalence.outcome import Outcome, merged
 from equivalence.update_cases import UpdateSpec, build_gradients, build_parameters
+from spec.op import zeros_like
+from spec.optim import adam, adamw, clip, sgd
 
 if TYPE_CHECKING:
     from equivalence.contract import Contract
 
 MOMENTS: dict[str, tuple[str, ...]] = {
     "sgd": ("momentum_buffer",),
+    "adam": ("exp_avg", "exp_avg_sq"),
     "adamw": ("exp_avg", "exp_avg_sq"),
 }
-"""The state fields that are tensors of the parameter's shape; adamw also counts its steps."""
+"""The state fields that are tensors of the parameter's shape."""
+
+COUNTED = ("adam", "adamw")
+"""The optimizers that count the steps of each parameter."""
+
+PAGES: dict[str, tuple[Any, Any]] = {
+    "sgd": (sgd, sgd.Sgd),
+    "adam": (adam, adam.Adam),
+    "adamw": (adamw, adamw.AdamW),
+}
+"""The page of each optimizer, and its record of hyper-parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +70,30 @@ def snapshot(handle: Any) -> Snapshot:
     return Snapshot(tuple(p.detach().cpu().clone() for p in handle.params()), state)
 
 
-def hyper_record(optimizer: str, hyper: Mapping[str, Any]) -> Any:
-    """Return the reference's record of hyper-parameters."""
-    from spec.optim import adamw, sgd
+def reference_step(
+    optimizer: str,
+    parameter: Any,
+    gradient: Any,
+    moments: Mapping[str, Any],
+    step: int,
+    hyper: Mapping[str, Any],
+) -> tuple[Any, Any]:
+    """Run one step of the reference on tensors of its worlds; a moment of None is "not yet"."""
+    page, record = PAGES[optimizer]
+    start: dict[str, Any] = dict(moments)
+    if optimizer in COUNTED:
+        nothing = zeros_like(parameter)
+        start = {field: nothing if m is None else m for field, m in moments.items()}
+        start["step"] = step
+    return page.update(parameter, gradient, page.State(**start), record(**hyper))  # type: ignore[no-any-return]
 
-    return sgd.Sgd(**hyper) if optimizer == "sgd" else adamw.AdamW(**hyper)
 
-
-def reference_state(optimizer: str, moments: Mapping[str, Any], step: int) -> Any:
-    """Return the reference's state from lifted moments; None stands for "not yet"."""
-    from spec.optim import adamw, sgd
-
-    if optimizer == "sgd":
-        return sgd.State(moments["momentum_buffer"])
-    return adamw.State(moments["exp_avg"], moments["exp_avg_sq"], step)
-
-
-def reference_update(optimizer: str, parameter: Any, gradient: Any, state: Any, hyper: Any) -> Any:
-    """Run one step of the reference on lifted tensors."""
-    from spec.optim import adamw, sgd
-
-    module: Any = sgd if optimizer == "sgd" else adamw
-    return module.update(parameter, gradient, state, hyper)
+def scaled_gradients(gradients: Sequence[Any], max_norm: float | None) -> list[Any]:
+    """Clip the gradients of one step, tensors of the reference's worlds or None."""
+    if max_norm is None:
+        return list(gradients)
+    scaled = iter(clip.clipped([g for g in gradients if g is not None], max_norm))
+    return [None if g is None else next(scaled) for g in gradients]
 
 
 def expected_step(
@@ -109,29 +124,10 @@ def advance(
     hyper: Mapping[str, Any],
 ) -> Expected:
     """Run one step of the reference on lifted tensors, and round what it leaves to storage."""
-    start = {
-        field: _nothing(optimizer, parameter) if moment is None else moment
-        for field, moment in moments.items()
-    }
-    state = reference_state(optimizer, start, step)
-    record = hyper_record(optimizer, hyper)
-    return stored_result(
-        optimizer, *reference_update(optimizer, parameter, gradient, state, record)
-    )
-
-
-def _nothing(optimizer: str, like: Any) -> Any:
-    """Return a moment before the first step: zeros for adamw, None for sgd."""
-    from spec.op import zeros_like
-
-    return None if optimizer == "sgd" else zeros_like(like)
-
-
-def stored_result(optimizer: str, parameter: Any, state: Any) -> Expected:
-    """Round what a step leaves to storage."""
     from equivalence.worlds.bounded import stored
 
-    tensors = {"parameter": parameter.map(stored)}
+    left, state = reference_step(optimizer, parameter, gradient, moments, step, hyper)
+    tensors = {"parameter": left.map(stored)}
     for field in MOMENTS[optimizer]:
         moment = getattr(state, field)
         tensors[field] = None if moment is None else moment.map(stored)
@@ -142,19 +138,25 @@ def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcom
     """Run the steps of a case and judge each of them against the reference in its shadow."""
 
     def judge(step: Step) -> Outcome:
-        k, before = step.parameter, step.before
-        moments = {
-            field: before.state[field][k] if step.updated and field in before.state else None
-            for field in MOMENTS[case.optimizer]
-        }
-        expected = expected_step(
+        if case.spoiled:
+            from equivalence.spoiled import judge_spoiled
+
+            return judge_spoiled(step, case, contract)
+        from equivalence.oracle import lift_one
+        from equivalence.worlds.arithmetic import Arithmetic
+
+        arithmetic = Arithmetic(contract)
+
+        def lift(tensor: Tensor | None) -> Any:
+            return None if tensor is None else lift_one(tensor, arithmetic)
+
+        expected = advance(
             case.optimizer,
-            before.params[k],
-            step.gradient,
-            moments,
+            lift(step.before.params[step.parameter]),
+            scaled_gradients(list(map(lift, step.gradients)), case.max_norm)[step.parameter],
+            {field: lift(moment) for field, moment in step.moments(case.optimizer).items()},
             step.count,
-            case.hyper_parameters(),
-            contract,
+            case.hyper_parameters(step.parameter),
         )
         return judge_step(step, expected, judge_live)
 
@@ -163,18 +165,27 @@ def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcom
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One update of one parameter: what there was before, its gradient, and what there is after.
+    """One update of one parameter: what there was before, and what there is after.
 
-    count is the number of updates the parameter had before; updated says whether it had one here.
+    gradients are those of all parameters at this step; count is the number of updates the parameter
+    had before; updated says whether it had one here.
     """
 
     number: int
     parameter: int
     before: Snapshot
-    gradient: Tensor
+    gradients: tuple[Tensor | None, ...]
     after: Snapshot
     count: int
     updated: bool
+
+    def moments(self, optimizer: str) -> dict[str, Tensor | None]:
+        """Return the parameter's moments before the step, None where there are none yet."""
+        k, state = self.parameter, self.before.state
+        return {
+            field: state[field][k] if self.updated and field in state else None
+            for field in MOMENTS[optimizer]
+        }
 
 
 def measure_steps(
@@ -204,7 +215,7 @@ def _parts(
     device = backend.capabilities().device
     params = [item.view for _, item in build_parameters(case, device, numbers)]
     with controlled():
-        handle = backend.optimizer(case.optimizer, params, dict(case.hyper))
+        handle = backend.optimizer(case.optimizer, params, case.settings())
     counts = [case.start_step] * len(params)
     for number in range(case.steps):
         before = snapshot(handle)
@@ -212,13 +223,14 @@ def _parts(
         with controlled():
             handle.step([None if item is None else item.view for _, item in guarded])
         after = snapshot(handle)
+        gradients = tuple(None if item is None else item.view.cpu() for _, item in guarded)
         for k, (position, item) in enumerate(guarded):
             if item is None:
                 yield _untouched(before, after, k, number)
                 continue
             item.check(position)
             updated = counts[k] > 0
-            yield judge(Step(number, k, before, item.view.cpu(), after, counts[k], updated))
+            yield judge(Step(number, k, before, gradients, after, counts[k], updated))
             counts[k] += 1
 
 

@@ -194,7 +194,11 @@ def _padded(values: Sequence[int], fill: int) -> tuple[int, ...]:
 def merged(
     shape: Sequence[int], strides: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
-    """Drop axes of one element and merge neighbours that every operand walks evenly."""
+    """Drop axes of one element and merge neighbours that every operand walks evenly.
+
+    `strides` has a tuple per operand, with 0 along the axes that it is broadcast along; what is
+    returned are the fewest sizes, and the operands' strides over them.
+    """
     if 0 in shape:
         return (0,), ((1,),) * len(strides)
     sizes: list[int] = []

@@ -115,6 +115,8 @@ class Tape:
         values.append(value)
         if trainable:
             self.rules.append(LEAF)
+            # Uses while it was frozen are no leaves: the first that is one is the parameter's.
+            again = again and any(owner is parameter for owner in self.leaves.values())
             self.leaves[identity] = Again(parameter) if again else parameter
         else:
             self.rules.append(None)
@@ -137,7 +139,8 @@ class Tape:
 
     def weigh(self, value: Tensor, inputs: Sequence[Tensor], saved: tuple[Any, ...]) -> None:
         """Weigh the storages of a result about to be appended, and of what its op saved."""
-        if value._is_view() or value.data_ptr() == inputs[0].data_ptr():
+        is_view = value._is_view()
+        if is_view or value.data_ptr() == inputs[0].data_ptr():
             self.extra -= 1
             self._weigh_unless_shared(value, inputs)
         else:
@@ -148,7 +151,7 @@ class Tape:
                     if item is known:
                         break
                 else:
-                    if item._is_view():
+                    if is_view or item._is_view():
                         self._weigh_unless_shared(item, (value, *inputs))
                     else:
                         self.bytes += item.nbytes
@@ -176,11 +179,13 @@ class Tape:
         """Raise `Stale` if a parameter used at an id up to `last` has changed since."""
         for identity, parameter, version in self.uses:
             if parameter.version != version and identity <= last:
-                raise Stale(
-                    f"tape: the parameter {parameter.name!r} was used at version {version} and is "
-                    f"at version {parameter.version} now, so what the tape saved of it is gone; "
-                    "call reset_tape() and run the program again"
-                )
+                raise _stale(parameter, version)
+
+    def check_borrowed(self, identity: int) -> None:
+        """Raise `Stale` if the entry borrows the memory of a parameter that has changed since."""
+        for known, parameter, version in self.uses:
+            if known == identity and parameter.version != version:
+                raise _stale(parameter, version)
 
     def clear(self) -> None:
         """Drop every value and rule; the memory of parameters is theirs and stays."""
@@ -284,4 +289,12 @@ def _wrong_shape(node: int, parent: int, came: Tensor, wanted: Tensor) -> Reject
     return Rejected(
         f"tape: the rule of node {node} returned a cotangent of shape {tuple(came.shape)} for its "
         f"parent {parent}, whose shape is {tuple(wanted.shape)}"
+    )
+
+
+def _stale(parameter: Any, version: int) -> Stale:
+    return Stale(
+        f"tape: the parameter {parameter.name!r} was used at version {version} and is at version "
+        f"{parameter.version} now, so what the tape saved of it is gone; call reset_tape() and run "
+        "the program again"
     )

@@ -78,21 +78,32 @@ class FastBackend:
     ) -> tuple[Tensor, tuple[Any, ...]]:
         from fast.ops import OPS
 
-        page = OPS[op]
-        bound, attributes = page.bind(inputs, attrs)
-        page.check(*bound, **attributes)
-        return page.hosts(self.provider)[0](*bound, **attributes)
+        page, place = OPS[op], {}
+        if page.source:
+            place = {"dtype": attrs["dtype"], "device": torch.device(self.device)}
+        own = {name: value for name, value in attrs.items() if name not in place}
+        bound, attributes = page.bind(inputs, own)
+        page.check(*bound, **attributes, **place)
+        return page.hosts(self.provider)[0](*bound, **attributes, **place)
 
     def optimizer(
         self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
     ) -> OptimizerHandle:
         """Put parameters under one of our optimizers, with the step count that they start from."""
-        from fast.optim import AdamW, Sgd
+        from fast.optim import OPTIMIZERS
+        from fast.optim._functional import Functional
 
-        settings = {key: value for key, value in hyper.items() if key != "start_step"}
-        made = Sgd if name == "sgd" else AdamW
-        handle = made(list(params), settings, self.provider)
-        if name == "adamw" and hyper.get("start_step"):
+        apart = ("start_step", "groups", "max_norm")
+        own = {key: value for key, value in hyper.items() if key not in apart}
+        handle = Functional(
+            OPTIMIZERS[name],
+            params,
+            own,
+            self.provider,
+            groups=hyper.get("groups"),
+            max_norm=hyper.get("max_norm"),
+        )
+        if OPTIMIZERS[name].counted and hyper.get("start_step"):
             zeros = [torch.zeros_like(p) for p in params]
             steps = [int(hyper["start_step"])] * len(params)
             handle.load_state({"exp_avg": zeros, "exp_avg_sq": zeros, "step": steps})

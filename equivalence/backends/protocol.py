@@ -24,7 +24,7 @@ class Capabilities:
     """What a backend can do, and what it promises.
 
     ops maps an operation's name to the names of the dtypes that it is supported in ("fp32", "bf16",
-    "fp64"); optimizers does the same for "sgd" and "adamw".
+    "fp64"); optimizers does the same for "sgd", "adam" and "adamw".
     contract(op, dtype) is the arithmetic that the backend declares.
     ring says where results come from: "host", "interpreted" or "device".
     device is where inputs are placed; labelled says that refusals name the page's constraint.
@@ -99,5 +99,7 @@ class HasOptimizers(Protocol):
         """Put parameters under an optimizer with the reference's hyper-parameter names.
 
         hyper["start_step"] is the number of updates that the parameters are taken to have had
-        already, with zero moments: it makes late bias corrections reachable.
+        already, with zero moments: it makes late bias corrections reachable.  hyper["max_norm"],
+        where given, is what the global norm of the gradients is clipped to; hyper["groups"] lists
+        mappings with "params", the positions of parameters, and what differs for them.
         """

@@ -3,6 +3,7 @@
 Each operation is torch's own of the same meaning, without help: where torch's convention differs
 from the reference's (a mean over no labels is NaN, a zero cotangent times an infinity is NaN) the
 difference is declared in `equivalence/findings.toml`, not hidden here.
+Ops that draw are left out: torch has a generator of its own, whose bits are not those of the pages.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
-from equivalence.backends.torch_optim import TorchOptimizer
+from equivalence.backends.torch_optim import OPTIMIZERS, TorchOptimizer
 from equivalence.contract import Contract
 from equivalence.declared import declared
 
@@ -28,6 +29,13 @@ def _sum(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False)
     if axes == ():
         return x.clone()
     return torch.sum(x, dim=axes, keepdim=keepdims)
+
+
+def _mean(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+    """Average over axes; to torch an empty tuple of axes means all of them."""
+    if axes == ():
+        return x.clone()
+    return torch.mean(x, dim=axes, keepdim=keepdims)
 
 
 def _max(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
@@ -44,6 +52,13 @@ def _take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     return chosen.reshape(x.shape[:at] + indices.shape + x.shape[at + 1 :])
 
 
+def _scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int) -> Tensor:
+    """Add along an axis with indices of any rank."""
+    at = axis % x.dim()
+    terms = source.reshape((*x.shape[:at], indices.numel(), *x.shape[at + 1 :]))
+    return torch.index_add(x, axis, indices.flatten(), terms)
+
+
 def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
@@ -53,17 +68,24 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "sub": torch.sub,
     "mul": torch.mul,
     "div": torch.div,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
     "square": torch.square,
     "sqrt": torch.sqrt,
     "exp": torch.exp,
     "log": torch.log,
     "tanh": torch.tanh,
     "relu": torch.relu,
+    "where": torch.where,
     "sum": _sum,
+    "mean": _mean,
     "broadcast_to": lambda x, shape: torch.broadcast_to(x, shape),
     "reshape": lambda x, shape: torch.reshape(x, shape),
     "permute": lambda x, axes: torch.permute(x, axes),
     "take": _take,
+    "scatter_add": _scatter_add,
+    "slice": lambda x, axis, start, length: torch.narrow(x, axis, start, length),
+    "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
     "detach": torch.detach,
     "max": _max,
     "matmul": torch.mm,
@@ -71,6 +93,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "log_softmax": lambda x, axis=-1: torch.log_softmax(x, dim=axis),
     "softmax": lambda x, axis=-1: torch.softmax(x, dim=axis),
     "layer_norm": _layer_norm,
+    "mse_loss": functional.mse_loss,
     "nll_loss": functional.nll_loss,
     "cross_entropy": functional.cross_entropy,
 }
@@ -98,7 +121,7 @@ class TorchBackend:
         return Capabilities(
             ops=dict.fromkeys(OPS, DTYPES),
             contract=_contract,
-            optimizers={"sgd": DTYPES, "adamw": DTYPES},
+            optimizers=dict.fromkeys(OPTIMIZERS, DTYPES),
         )
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:

@@ -157,7 +157,7 @@ class Arithmetic:
     def _compile_functions(self, store: Rounder | None, step: Rounder) -> None:
         self._functions: dict[str, tuple[Arb, Arb | None, Arb, bool]] = {}
         unit = self.contract.compute.unit
-        for name in ("exp", "log", "sqrt", "tanh"):
+        for name in ("exp", "log", "sqrt", "tanh", "cos", "sin"):
             error = self.contract.function(name)
             gain = 1 + spread(error.relative * unit)
             slope = spread(error.slope * unit) if error.slope else None

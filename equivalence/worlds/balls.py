@@ -33,6 +33,7 @@ Arb: TypeAlias = Any
 
 Constant = int | Fraction
 NAN: Arb = flint.arb("nan")
+PI: Arb = flint.arb.pi()
 
 
 class Unknown:
@@ -149,6 +150,9 @@ scalar.exp.register(Ball)(_unary(lambda a: a.exp()))
 scalar.log.register(Ball)(_unary(lambda a: a.log()))
 scalar.sqrt.register(Ball)(_unary(lambda a: a.sqrt()))
 scalar.tanh.register(Ball)(_unary(lambda a: a.tanh()))
+scalar.cos.register(Ball)(_unary(lambda a: a.cos()))
+scalar.sin.register(Ball)(_unary(lambda a: a.sin()))
+scalar.pi_like.register(Ball)(_unary(lambda a: PI))
 scalar.square.register(Ball)(_unary(square_of))
 scalar.absolute.register(Ball)(_unary(abs))
 scalar.zero_like.register(Ball)(_unary(lambda a: flint.arb(0)))

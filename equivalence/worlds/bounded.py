@@ -35,6 +35,7 @@ import flint
 from equivalence.worlds.arithmetic import ZERO, Arithmetic
 from equivalence.worlds.balls import (
     NAN,
+    PI,
     UNKNOWN,
     Arb,
     Truth,
@@ -270,10 +271,9 @@ def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], 
     return rule
 
 
-scalar.exp.register(Bounded)(_function("exp", lambda a: a.exp()))
-scalar.log.register(Bounded)(_function("log", lambda a: a.log()))
-scalar.sqrt.register(Bounded)(_function("sqrt", lambda a: a.sqrt()))
-scalar.tanh.register(Bounded)(_function("tanh", lambda a: a.tanh()))
+for _rule in (scalar.exp, scalar.log, scalar.sqrt, scalar.tanh, scalar.cos, scalar.sin):
+    _rule.register(Bounded)(_function(_rule.name, getattr(flint.arb, _rule.name)))
+scalar.pi_like.register(Bounded)(lambda x: Bounded(PI, x.arithmetic.rounded(PI), x.arithmetic))
 
 
 @scalar.square.register(Bounded)

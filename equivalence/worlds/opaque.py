@@ -1,14 +1,14 @@
-"""Opaque stand-ins: exp, log, tanh and square roots in the world of exact fractions.
+"""Opaque stand-ins: exp, log, tanh, cos, sin, pi and square roots in the world of exact fractions.
 
 No fraction is the exponential of 1, but the structural laws of the book never ask for it: they use
-only that the derivative of exp is exp's own value, that of tanh is 1 - tanh^2, that of log is 1/x
-and that of sqrt is 1 / (2 sqrt).
+only that the derivative of exp is exp's own value, that of tanh is 1 - tanh^2, that of log is 1/x,
+that of sqrt is 1 / (2 sqrt), that of sin is cos and that of cos is -sin.
 So any fixed table of rational values will do, and the laws then hold exactly, with no rounding to
 argue about.  That exp really is exp is a matter for balls and for the notes.
 
-Where the truth is a fraction the stand-in is the truth: exp(0), log(1), tanh(0), and the root of
-every square of a fraction.  Elsewhere exp and sqrt are positive, and tanh lies strictly between -1
-and 1.
+Where the truth is a fraction the stand-in is the truth: exp(0), log(1), tanh(0), cos(0), sin(0),
+and the root of every square of a fraction.  Elsewhere exp and sqrt are positive, and tanh, cos and
+sin lie strictly between -1 and 1.
 
 >>> from spec.scalar import exp, sqrt
 >>> with opaque():
@@ -60,6 +60,25 @@ def _tanh(x: Fraction) -> Fraction:
     return sign * magnitude / (magnitude + 1)
 
 
+def _within_one(name: str, x: Fraction) -> Fraction:
+    """Return a fraction strictly between -1 and 1, of either sign."""
+    magnitude = _positive(name, x)
+    sign = 1 if _scramble(f"sign of {name}", x) % 2 else -1
+    return sign * magnitude / (magnitude + 1)
+
+
+def _cos(x: Fraction) -> Fraction:
+    return Fraction(1) if x == 0 else _within_one("cos", Fraction(x))
+
+
+def _sin(x: Fraction) -> Fraction:
+    return Fraction(0) if x == 0 else _within_one("sin", Fraction(x))
+
+
+def _pi_like(x: Fraction) -> Fraction:
+    return Fraction(22, 7)
+
+
 def _sqrt(x: Fraction) -> Fraction:
     _require("sqrt", x >= 0, x, "numbers >= 0")
     x = Fraction(x)
@@ -77,6 +96,9 @@ STAND_INS: tuple[tuple[OpenFunction, Rule], ...] = (
     (scalar.log, _log),
     (scalar.tanh, _tanh),
     (scalar.sqrt, _sqrt),
+    (scalar.cos, _cos),
+    (scalar.sin, _sin),
+    (scalar.pi_like, _pi_like),
 )
 
 

@@ -29,7 +29,7 @@ import sympy
 from sympy.core.function import AppliedUndef
 from sympy.logic.boolalg import Boolean
 
-from spec import scalar
+from spec import rng, scalar
 from spec.op import AnyTensor
 from spec.shape import Shape
 from spec.tensor import tabulate
@@ -131,11 +131,27 @@ scalar.exp.register(sympy.Expr)(sympy.exp)
 scalar.log.register(sympy.Expr)(sympy.log)
 scalar.sqrt.register(sympy.Expr)(sympy.sqrt)
 scalar.tanh.register(sympy.Expr)(sympy.tanh)
+scalar.cos.register(sympy.Expr)(sympy.cos)
+scalar.sin.register(sympy.Expr)(sympy.sin)
 scalar.absolute.register(sympy.Expr)(sympy.Abs)
 scalar.maximum.register(sympy.Expr)(sympy.Max)
 scalar.kronecker.register(sympy.Expr)(sympy.KroneckerDelta)
 scalar.less.register(sympy.Expr)(sympy.Lt)
 scalar.equal.register(sympy.Expr)(sympy.Eq)
+
+
+@scalar.pi_like.register(sympy.Expr)
+def _pi_like(x: Expr) -> Expr:
+    return sympy.pi
+
+
+@rng.random_word.register(sympy.Expr)
+def _random_word(seed: int, call: int, element: Expr) -> Expr:
+    return WORD(seed, call, element)
+
+
+WORD: Expr = sympy.Function("word", integer=True, nonnegative=True)
+"""The random word of an element, of which nothing is known but that it is one number."""
 
 
 @scalar.square.register(sympy.Expr)

@@ -18,6 +18,7 @@ import flint
 
 from equivalence.contract import Contract, Format
 from spec import scalar
+from spec.formats import pi
 from spec.rounded import Format as IeeeFormat
 from spec.tensor import Tensor
 
@@ -171,6 +172,9 @@ scalar.exp.register(Single)(_function("exp", lambda a: a.exp()))
 scalar.log.register(Single)(_function("log", lambda a: a.log()))
 scalar.tanh.register(Single)(_function("tanh", lambda a: a.tanh()))
 scalar.sqrt.register(Single)(_function("sqrt", lambda a: a.sqrt()))
+scalar.cos.register(Single)(_function("cos", lambda a: a.cos()))
+scalar.sin.register(Single)(_function("sin", lambda a: a.sin()))
+scalar.pi_like.register(Single)(lambda x: Single(x.machine.round(pi(200)), x.machine))
 scalar.square.register(Single)(lambda x: x * x)
 scalar.absolute.register(Single)(lambda x: Single(abs(x.number), x.machine))
 scalar.zero_like.register(Single)(lambda x: Single(Fraction(0), x.machine))

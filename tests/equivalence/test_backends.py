@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
@@ -24,7 +27,8 @@ def test_a_built_in_backend_follows_the_protocol(name: str) -> None:
     assert not isinstance(backend, HasJvp)
     assert backend.name == name
     capabilities = backend.capabilities()
-    assert set(capabilities.ops) == set(OPS)
+    draws = {op for op, page in OPS.items() if page.random}
+    assert set(capabilities.ops) == (set(OPS) - draws if name == "torch" else set(OPS))
     assert set(capabilities.optimizers) == set(OPTIMIZERS)
     assert all({"fp32", "bf16"} <= set(dtypes) for dtypes in capabilities.ops.values())
     assert capabilities.ring in ("host", "interpreted", "device")
@@ -39,6 +43,12 @@ def test_a_built_in_backend_computes(name: str) -> None:
     gradients = backend.vjp("take", [x, torch.tensor([1, 1])], {"axis": 1}, [g])
     assert gradients[1] is None
     assert gradients[0] is not None and gradients[0].tolist() == [[0.0, 8.0]]
+
+
+def test_torch_cannot_draw_our_bits_and_says_so() -> None:
+    for op in ("rand_uniform", "dropout"):
+        result = run_row(load("torch"), Row(op, "value", "fp32"), counted=3, seed=0, findings=())
+        assert result.status == "unsupported"
 
 
 @pytest.mark.parametrize("name", CPU)
@@ -88,6 +98,68 @@ def test_a_wrong_moment_is_caught() -> None:
     outcome = kind.measure(_WrongUpdates(), kind.fixed()[0], contract)
     assert outcome.failed and outcome.detail is not None
     assert "exp_avg of parameter 0" in outcome.detail.result
+
+
+class _Clipped:
+    """A handle whose gradients go through a wrong clipping before they reach torch."""
+
+    def __init__(self, handle: object, change: Callable[[list[Any]], list[Any]]) -> None:
+        self.handle = handle
+        self.change = change
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.handle, name)
+
+    def step(self, grads: list[Any]) -> None:
+        self.handle.step(self.change(grads))  # type: ignore[attr-defined]
+
+
+class _WronglyClipping(fakes.Right):
+    """Torch's optimizers behind a clipping of our own."""
+
+    def __init__(self, change: Callable[..., list[Any]]) -> None:
+        self.change = change
+
+    def optimizer(self, name: str, params: object, hyper: dict[str, Any]) -> object:
+        bound = hyper.get("max_norm")
+        plain = {key: value for key, value in hyper.items() if key != "max_norm"}
+        handle = load("torch").optimizer(name, params, plain)  # type: ignore[attr-defined]
+        return handle if bound is None else _Clipped(handle, lambda g: self.change(g, bound))
+
+
+def _one_by_one(grads: list[Any], bound: float) -> list[Any]:
+    """Clip each gradient by its own norm."""
+    return [None if g is None else g * (bound / (g.norm() + 1e-6)).clamp(max=1.0) for g in grads]
+
+
+def _unguarded(grads: list[Any], bound: float) -> list[Any]:
+    """Divide by the norm alone."""
+    norm = torch.cat([g.flatten() for g in grads if g is not None]).norm()
+    return [None if g is None else g * (bound / norm).clamp(max=1.0) for g in grads]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("change", [_one_by_one, _unguarded])
+def test_a_wrong_clipping_is_caught(optimizer: str, change: Callable[..., list[Any]]) -> None:
+    contract = load("torch").capabilities().contract(optimizer, "fp32")
+    kind, backend = Updates(Row(optimizer, "update", "fp32")), _WronglyClipping(change)
+    assert any(kind.measure(backend, case, contract).failed for case in kind.fixed())
+
+
+def _deaf(grads: list[Any], bound: float) -> list[Any]:
+    """Make finite numbers of those that are not, as a careful library might."""
+    return [None if g is None else torch.nan_to_num(g) * 0.0 for g in grads]
+
+
+def test_a_gradient_that_is_not_finite_must_spoil_what_torch_spoils() -> None:
+    contract = load("torch").capabilities().contract("adam", "fp32")
+    kind, backend = Updates(Row("adam", "update", "fp32")), _WronglyClipping(_deaf)
+    right, wrong = (
+        [kind.measure(one, case, contract) for case in kind.extras() if case.max_norm]
+        for one in (load("torch"), backend)
+    )
+    assert not any(outcome.failed for outcome in right)
+    assert all(outcome.failed for outcome in wrong)
 
 
 def test_unknown_names_are_refused_with_those_that_exist() -> None:

@@ -42,6 +42,14 @@ def test_balls_hold_exact_arithmetic(a: Fraction, b: Fraction) -> None:
     assert holds(scalar.absolute(-x), abs(a))
 
 
+@given(fractions)
+def test_balls_hold_cosine_sine_and_pi(a: Fraction) -> None:
+    cosine, sine = scalar.cos(ball(a)), scalar.sin(ball(a))
+    assert holds(scalar.square(cosine) + scalar.square(sine), Fraction(1))
+    assert holds(scalar.sin(scalar.pi_like(ball(a)) * a.numerator), Fraction(0))
+    assert cosine.arb.rad() < RADIUS and scalar.pi_like(ball(a)).arb.rad() < RADIUS
+
+
 def holds(x: Ball, number: Fraction) -> bool:
     """Whether a ball holds a fraction; asked of integers, which balls have exactly."""
     return bool((x.arb * number.denominator).contains(number.numerator))

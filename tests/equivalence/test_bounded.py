@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import flint
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,13 @@ from spec.rounded import BINARY32
 from spec.tensor import Tensor, tabulate
 from tests.equivalence.singles import Machine, Single, singles
 
-FUNCTIONS = {"exp": FunctionError(4.0, 0.0, 1.25), "log": ulps(2.0, "test"), "tanh": ulps(3.0, "")}
+FUNCTIONS = {
+    "exp": FunctionError(4.0, 0.0, 1.25),
+    "log": ulps(2.0, "test"),
+    "tanh": ulps(3.0, ""),
+    "cos": ulps(2.0, ""),
+    "sin": ulps(3.0, ""),
+}
 IEEE = Contract("ieee", FP32, FP32, functions=FUNCTIONS)
 
 CONTRACTS = {
@@ -122,7 +129,10 @@ def test_whatever_the_arithmetic_gives_is_allowed(
             assert not outside(g, a, machine)
 
 
-STEPS = ("add", "sub", "mul", "divide", "exp", "square", "tanh", "maximum", "relu", "sqrt", "sum")
+STEPS = (
+    *("add", "sub", "mul", "divide", "exp", "square", "tanh", "maximum", "relu", "sqrt", "sum"),
+    *("cos", "sin"),
+)
 
 
 def run_steps(steps: list[tuple[str, int, int]], start: list[Any]) -> list[Any]:
@@ -145,6 +155,9 @@ def _step(step: str, x: Any, y: Any, known: list[Any]) -> Any:
         return scalar.divide(x, scalar.square(y) + Fraction(1, 3))
     if step == "exp":
         return scalar.exp(scalar.tanh(x))
+    if step in ("cos", "sin"):
+        turn = scalar.pi_like(x) * scalar.tanh(x)
+        return scalar.cos(turn) if step == "cos" else scalar.sin(turn)
     if step == "maximum":
         return scalar.maximum(x, y)
     if step == "relu":
@@ -208,6 +221,14 @@ def test_exact_steps_add_nothing() -> None:
     assert scalar.exp(zero).exact and scalar.log(scalar.exp(zero)).exact
     assert scalar.sqrt(scalars(9.0)[0]).exact and not scalar.sqrt(five).exact
     assert scalar.is_zero(three - three) and not scalar.is_zero(tenth - tenth)
+    assert scalar.cos(zero).exact and scalar.sin(zero).exact and not scalar.cos(three).exact
+
+
+def test_pi_is_a_constant_that_is_rounded_once() -> None:
+    (one,) = scalars(1.0)
+    pi, third = scalar.pi_like(one), scalar.lift(one, Fraction(1, 3))
+    assert not pi.exact and fraction_of(float(np.float32(math.pi)), pi) <= 1
+    assert budget_of(pi) < 4 * 2.0**-24 and budget_of(pi) > budget_of(third)
 
 
 def test_small_integers_are_judged_exactly() -> None:

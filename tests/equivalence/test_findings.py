@@ -56,4 +56,5 @@ def test_a_shipped_finding_still_fails(finding: Finding) -> None:
     contract = backend.capabilities().contract(row.op, row.dtype)
     outcome = kind_of(row).measure(backend, case, contract)
     assert outcome.failed and outcome.crash is None
-    assert outcome.detail is not None and finding.covers([], outcome.detail.got)
+    regimes = [recipe.regime for _, recipe in kind_of(row).recipes(case)]
+    assert outcome.detail is not None and finding.covers(regimes, outcome.detail.got)

@@ -8,6 +8,7 @@ import pytest
 from equivalence.contract import CORRECTLY_ROUNDED, ulps
 from equivalence.declared import triton_functions
 from equivalence.sweep import (
+    CORE,
     DIVISIONS,
     LIBRARIES,
     arguments,
@@ -34,7 +35,7 @@ def test_division_is_correctly_rounded(library: str) -> None:
     assert 0 < seen.fraction <= 1, seen
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh"])
+@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "cos of turns", "sin of turns"])
 def test_kernels_keep_what_they_declare(name: str) -> None:
     function, declared = triton_library()[name]
     seen = sweep(name, function, declared, COUNT)
@@ -48,7 +49,8 @@ def test_a_declaration_that_is_too_good_is_refuted() -> None:
 
 def test_arguments_cover_their_intervals() -> None:
     assert between(1.0, 2.0, 3).tolist() == [1.0, 1.5, 2.0]
-    for name in ("exp", "log", "tanh", "sqrt"):
+    for name in CORE.keys() - {"divide"}:
         x = arguments(name, 300)
         assert len(x) == 300 and np.isfinite(x).all()
-    assert set(triton_functions()) == {"exp", "log", "tanh"}
+    assert set(triton_functions()) == {"exp", "log", "tanh", "cos", "sin"}
+    assert len(triton_library()) == len(triton_functions()) + 1

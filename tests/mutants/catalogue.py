@@ -1,25 +1,15 @@
 """The seeded bugs: each a small patch on a kernel, a host, the tape, a parameter or an optimizer.
 
 Each is of a class that has reached users of some library. `catcher` names what must find it: a row
-of the suite, by its fixed strata alone, or a program of `equivalence.programs` on one provider.
+of the suite, by its fixed strata alone, a program of `equivalence.programs` on one provider, or the
+lifecycle machine on one provider at one precision.
 `shows` is what the finding must say, so that no unrelated failure passes for it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tests.mutants.patch import Patch
-
-
-@dataclass(frozen=True)
-class Mutant(Patch):
-    """One bug, what must catch it, the words by which, and the class of real bug it stands for."""
-
-    catcher: str
-    shows: str
-    why: str
-
+from tests.mutants.lifecycles import LIFECYCLES
+from tests.mutants.patch import Mutant
 
 MUTANTS = (
     Mutant(
@@ -122,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         name="eps inside the root",
-        file="fast/optim/adamw.py",
+        file="fast/optim/_moments.py",
         before="bottom = tl.div_rn(tl.sqrt_rn(second), root) + eps",
         after="bottom = tl.div_rn(tl.sqrt_rn(second + eps), root)",
         catcher="adamw update fp32",
@@ -142,7 +132,7 @@ MUTANTS = (
     ),
     Mutant(
         name="decay after the update",
-        file="fast/optim/adamw.py",
+        file="fast/optim/_moments.py",
         before="x = x * decay + tl.div_rn(-rate * first, bottom)",
         after="x = (x + tl.div_rn(-rate * first, bottom)) * decay",
         catcher="adamw update fp32",
@@ -152,7 +142,7 @@ MUTANTS = (
     ),
     Mutant(
         name="1 - beta2 in fp32",
-        file="fast/optim/adamw.py",
+        file="fast/optim/_moments.py",
         before="""\
         c2 = (1.0 - beta2).to(tl.float32)
         b2 = beta2.to(tl.float32)
@@ -168,13 +158,75 @@ MUTANTS = (
     ),
     Mutant(
         name="bias correction off by one",
-        file="fast/optim/adamw.py",
+        file="fast/optim/_moments.py",
         before="step = tl.load(steps + tl.load(slots + program)).to(tl.int32) + 1",
         after="step = tl.load(steps + tl.load(slots + program)).to(tl.int32) + 2",
         catcher="adamw update fp32",
         shows="parameter",
         why="The step is counted by the host and once more by the kernel. It fades within some "
         "steps, so that only the first few tell.",
+    ),
+    Mutant(
+        name="gradients left over counted in the norm",
+        file="fast/optim/_flat.py",
+        before="return clip.squares(gradients.flat, plan.table)",
+        after="every = b'\\1' * len(active)\n"
+        "            alike = [0] * len(active)\n"
+        "            layout, device = self.masters.layout, self.masters.flat.device\n"
+        "            table = chunk_table(layout, every, alike, device)\n"
+        "            return clip.squares(gradients.flat, table)",
+        catcher="program clipped on triton",
+        shows="update 0: w",
+        why="The global norm is taken over the whole arena, in which a parameter that was frozen "
+        "or not reached still has the gradient of an earlier pass.",
+    ),
+    Mutant(
+        name="clipped after the decay",
+        file="fast/optim/_moments.py",
+        before="""\
+        if scale is not None:
+            grad *= tl.load(scale)
+        if DECOUPLED:
+            decay = (1.0 - lr * weight_decay).to(tl.float32)
+        else:
+            decay = 1.0
+            if weight_decay != 0.0:
+                grad += weight_decay.to(tl.float32) * x
+""",
+        after="""\
+        if DECOUPLED:
+            decay = (1.0 - lr * weight_decay).to(tl.float32)
+        else:
+            decay = 1.0
+            if weight_decay != 0.0:
+                grad += weight_decay.to(tl.float32) * x
+        if scale is not None:
+            grad *= tl.load(scale)
+""",
+        catcher="adam update fp32",
+        shows="exp_avg of parameter",
+        why="The coefficient scales what the kernel has at hand, which already holds the decay, "
+        "though the norm was that of the gradients alone. Without decay, or unclipped, none sees.",
+    ),
+    Mutant(
+        name="random words of half a counter",
+        file="fast/_random.py",
+        before="call_low.to(tl.uint32), call_high.to(tl.uint32),",
+        after="call_low.to(tl.uint32), (call_high * 0).to(tl.uint32),",
+        catcher="rand_uniform value fp32",
+        shows="result[",
+        why="A counter of 64 bits passes through a word of 32. A run repeats its draws after 2^32 "
+        "calls, and one that goes on from a large counter draws what another drew.",
+    ),
+    Mutant(
+        name="another mask in the backward pass",
+        file="fast/ops/dropout.py",
+        before="return (_drop(cotangent, *saved) if saved else cotangent,)",
+        after="return (_drop(cotangent, *saved[:2], saved[2] ^ 1) if saved else cotangent,)",
+        catcher="dropout vjp fp32",
+        shows="gradient of x[",
+        why="The mask is drawn again instead of saved, and the counter has moved on by then. Every "
+        "gradient looks plausible, and belongs to entries that were dropped.",
     ),
     Mutant(
         name="stale mirror",
@@ -216,4 +268,5 @@ MUTANTS = (
         why="A backward pass assumes that cotangents are contiguous. They are slices, transposes "
         "and, behind every sum, expanded with stride 0.",
     ),
+    *LIFECYCLES,
 )

@@ -2,8 +2,9 @@
 
     python -m tests.mutants.catch "softmax vjp fp32" "program reused on aten"
 
-A catcher is a row, judged on its fixed strata (nothing is drawn or shrunk), or a program on one
-provider. The kernels run interpreted. The exit codes are those of the suite: 0 conformant, 1 not,
+A catcher is a row, judged on its fixed strata (nothing is drawn or shrunk), a program on one
+provider, or the lifecycle machine on one provider at one precision, which drives the lives of a
+fixed seed. The kernels run interpreted. The exit codes are those of the suite: 0 conformant, 1 not,
 3 a crash.
 """
 
@@ -21,6 +22,9 @@ from equivalence.outcome import Outcome
 from equivalence.results import CONFORMANT, CRASH, NONCONFORMANT, Row, plain_fraction
 
 BACKEND = "fast-triton-interpreted"
+
+LIVES, STEPS = 40, 30
+"""How many lives the lifecycle machine drives, and how long they are."""
 
 ENOUGH = 3
 """How many failing cases of a row are enough to stop."""
@@ -45,6 +49,8 @@ def main(catchers: Sequence[str]) -> int:
 def catch(name: str) -> Found:
     """Run one catcher."""
     kind, *rest = name.split()
+    if kind == "machine":
+        return {"catcher": name, **lives(*rest)}
     if kind == "program":
         program, _, provider = rest
         return {"catcher": name, **life(program, provider)}
@@ -112,6 +118,14 @@ def life(program: str, provider: str) -> Found:
         if verdict.status != "conformant":
             failures.append(f"{label}: {verdict.worst_fraction} of its budget {verdict.reason}")
     return _found(crashed, twin.summary().worst_fraction, failures)
+
+
+def lives(provider: str, precision: str) -> Found:
+    """Drive many lives of a session, until one breaks a promise."""
+    from equivalence.machine import run_lives
+
+    run = run_lives(provider, precision, LIVES, STEPS, 0)
+    return _found(False, None, [run.says] if run.says else [])
 
 
 def _words(outcome: Outcome) -> str:

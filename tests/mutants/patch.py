@@ -40,9 +40,18 @@ class Patch:
         return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 
+@dataclass(frozen=True)
+class Mutant(Patch):
+    """One bug, what must catch it, the words by which, and the class of real bug it stands for."""
+
+    catcher: str
+    shows: str
+    why: str
+
+
 def _dedented(text: str) -> list[str]:
     lines = text.rstrip().splitlines()
-    margin = len(lines[0]) - len(lines[0].lstrip())
+    margin = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
     return [line[margin:] if line[:margin].isspace() else line for line in lines]
 
 

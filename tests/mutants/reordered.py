@@ -78,7 +78,7 @@ REORDERED = (
     ),
     Reordered(
         name="adamw: products exchanged",
-        file="fast/optim/adamw.py",
+        file="fast/optim/_moments.py",
         before="second = second * b2 + (c2 * grad) * grad",
         after="second = (grad * grad) * c2 + b2 * second",
         catchers=("adamw update fp32",),
