@@ -53,6 +53,7 @@ types: $(READY)
 generated: $(READY)
 	$(VPY) -m tools.generate_protocols --check
 	$(VPY) -m tools.generate_mutants --check
+	$(VPY) -m tools.generate_entries --check
 	$(VPY) -m tools.generate_trust --check
 
 conformance: $(READY)  ## judge our backends and torch (PROFILE=quick, ci or thorough)
@@ -75,6 +76,7 @@ kernels-oldest: $(OLDEST)/.ready  ## the same with triton 3.6.0
 
 bench: $(READY)  ## side by side with torch, on this CPU
 	$(SINGLE) $(VPY) -m benchmarks cpu --json build/cpu.json
+	$(SINGLE) $(VPY) -m benchmarks flat --json build/flat.json
 
 gpu-cases: $(READY)  ## record the cases that a machine with a GPU replays
 	$(EQUIVALENCE) run --backend fast-triton --ring device --profile $(PROFILE) --record $(CASES)

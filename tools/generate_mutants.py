@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from difflib import unified_diff
 from textwrap import fill
 
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.patch import Patch
 from tests.mutants.reordered import REORDERED
+from tools.generated import write_or_check
 from tools.tree import ROOT
 
 DOCUMENT = ROOT / "docs" / "mutants.md"
@@ -69,19 +69,7 @@ def _entry(patch: Patch, why: str) -> Iterator[str]:
 
 def main() -> int:
     """Write the file, or with --check compare it with what would be written."""
-    text = generate()
-    if "--check" not in sys.argv[1:]:
-        DOCUMENT.write_text(text, encoding="utf-8")
-        return 0
-    committed = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
-    if committed == text:
-        return 0
-    sys.stdout.writelines(
-        unified_diff(committed.splitlines(True), text.splitlines(True), DOCUMENT.name, "generated")
-    )
-    print(f"{DOCUMENT.name} is stale; write it anew with: python -m tools.generate_mutants",
-          file=sys.stderr)  # fmt: skip
-    return 1
+    return write_or_check(DOCUMENT, generate(), "tools.generate_mutants")
 
 
 if __name__ == "__main__":

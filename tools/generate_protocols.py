@@ -45,8 +45,14 @@ class Ops(ABC, Generic[R]):
 '''
 
 
+SUPPLIED = ("counter", "like", "dtype", "device")
+"""What a session hands to ops that draw or make numbers, so that no program says it."""
+
+
 def written_type(hint: Any) -> str:
     """Spell a type as source; an extent, a symbol in a note, is an int in a session."""
+    if hint is Any:
+        return "int"
     text = hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
     for name, short in (("typing.Any", "int"), ("NoneType", "None"), ("typing.", "")):
         text = text.replace(name, short)
@@ -62,22 +68,25 @@ def described(value: Callable[..., Any], fallback: str) -> str:
 def method(name: str, source: Callable[..., Any], inputs: tuple[str, ...], about: str) -> str:
     """Write one method: refs in, a ref out, the attributes by keyword with the page's defaults."""
     hints = typing.get_type_hints(source)
-    keywords = [
-        p for p in inspect.signature(source).parameters.values() if p.kind is p.KEYWORD_ONLY
-    ]
-    arguments = [f"{i}: Any" if i in ("indices", "labels") else f"{i}: R" for i in inputs]
+    parameters = inspect.signature(source).parameters.values()
+    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in SUPPLIED]
+    indices = ("indices", "labels", "mask")
+    arguments = [f"{i}: Any" if i in indices else f"{i}: R" for i in inputs]
     for p in keywords:
         default = "" if p.default is p.empty else f" = {p.default!r}".replace("'", '"')
         arguments.append(f"{p.name}: {written_type(hints[p.name])}{default}")
-    if keywords:
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if variadic:
+        arguments[0] = f"*{arguments[0]}"
+    elif keywords:
         arguments.insert(len(inputs), "*")
-    refs = ", ".join(inputs) + ("," if len(inputs) == 1 else "")
+    refs = inputs[0] if variadic else f"({', '.join(inputs)}{',' if len(inputs) == 1 else ''})"
     attributes = ", ".join(f'"{p.name}": {p.name}' for p in keywords)
     head = f"    def {name}(self, {', '.join(arguments)}) -> R:"
     if len(head) > 100:
         lines = "".join(f"        {a},\n" for a in ["self", *arguments])
         head = f"    def {name}(\n{lines}    ) -> R:"
-    body = f'        return self.apply("{name}", ({refs}), {{{attributes}}})'
+    body = f'        return self.apply("{name}", {refs}, {{{attributes}}})'
     return f'\n{head}\n        """{about}"""\n{body}\n'
 
 

@@ -15,9 +15,9 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
-from difflib import unified_diff
 from pathlib import Path
 
+from tools.generated import write_or_check
 from tools.tree import ROOT, files, parse
 
 FRAME = """\
@@ -122,7 +122,8 @@ def op_table() -> str:
     rows = ["| op | kind | inputs | attributes |", "|---|---|---|---|"]
     for name, op in OPS.items():
         attributes = ", ".join(op.attributes) or " "
-        rows.append(f"| {name} | {op.kind} | {', '.join(op.inputs)} | {attributes} |")
+        inputs = f"*{op.inputs[0]}" if op.variadic else ", ".join(op.inputs)
+        rows.append(f"| {name} | {op.kind} | {inputs} | {attributes} |")
     return "\n".join(rows)
 
 
@@ -181,18 +182,7 @@ def generate(root: Path = ROOT) -> str:
 
 def main() -> int:
     """Write the file, or with --check compare it with what would be written."""
-    path, text = ROOT / "TRUST.md", generate()
-    if "--check" not in sys.argv[1:]:
-        path.write_text(text, encoding="utf-8")
-        return 0
-    committed = path.read_text(encoding="utf-8") if path.exists() else ""
-    if committed == text:
-        return 0
-    sys.stdout.writelines(
-        unified_diff(committed.splitlines(True), text.splitlines(True), "TRUST.md", "generated")
-    )
-    print("TRUST.md is stale; write it anew with: python -m tools.generate_trust", file=sys.stderr)
-    return 1
+    return write_or_check(ROOT / "TRUST.md", generate(), "tools.generate_trust")
 
 
 if __name__ == "__main__":

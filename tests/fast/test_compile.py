@@ -58,12 +58,13 @@ WIDE = "ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [ %rd1 + 0 ];"
         (WIDE, {"PRECISION": "ieee"}, True, "without the tensor cores"),
         ("mma.sync.aligned.m16n8k8.row.col.f32.tf32", {"PRECISION": "ieee"}, False, "asks for"),
         (f"{WIDE} max.f32 %f1, %f2, %f3;", {"KIND": "max"}, False, "loses NaN"),
+        (f"{WIDE} mul.hi.u64 %rd1, %rd2, 7;", {"name": "_fill_kernel"}, False, "64-bit words"),
     ],
 )
 def test_the_asserts_see_what_they_forbid(
     ptx: str, meta: dict[str, Any], half: bool, said: str
 ) -> None:
-    (found,) = _asserts.violations(ptx, "_kernel", meta, half, ())
+    (found,) = _asserts.violations(ptx, meta.get("name", "_kernel"), meta, half, ())
     assert said in found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from fast import Rejected, Released, Session
+from fast import Rejected, Released, Session, SessionError
 from fast._counters import counters
 
 
@@ -212,3 +212,82 @@ def test_a_rule_that_writes_gradients_in_place_agrees_with_dense_gradients(turns
     for leaf in (x, bias):
         assert sparse.reached(leaf)
         assert s.grad(sparse, leaf).equal(s.grad(dense, leaf))
+
+
+def test_a_map_takes_parameters_in_that_came_after_it() -> None:
+    s = session()
+    w = s.param([1.0, 2.0])
+    x = s.use(w)
+    grads = s.backward(s.sum(x))
+    lent = grads[x]
+    later = s.use(s.param([3.0] * 100))
+    assert not grads.reached(later)
+    assert s.grad(grads, later).tolist() == [0.0] * 100
+    s.backward(s.add(s.sum(x), s.sum(later)), into=grads)
+    assert s.grad(grads, x).tolist() == [2.0, 2.0]
+    assert s.grad(grads, later).tolist() == [1.0] * 100
+    assert not lent.released
+    s.sgd_step(1.0, grads)
+    assert [p.value()[0].item() for p in s.params] == [-1.0, 2.0]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_zero_that_was_asked_for_does_not_hide_a_later_gradient() -> None:
+    s = session()
+    x, y = s.use(s.param([1.0, 2.0])), s.use(s.param([3.0]))
+    z = s.input([1.0], requires_grad=True)
+    grads = s.backward(s.sum(x))
+    live = counters.live_bytes
+    assert [s.grad(grads, leaf).item() for leaf in (y, z)] == [0.0, 0.0]
+    s.backward(s.sum(y), into=grads)
+    assert [s.grad(grads, leaf).item() for leaf in (y, z)] == [1.0, 0.0]
+    # The zero of y is gone, that of z was asked for again, and the loss is a scalar.
+    assert counters.live_bytes - live == 4 + 4
+
+
+def test_zeros_have_the_dtype_that_a_gradient_would_have() -> None:
+    s = Session(provider="aten", precision="bf16", device="cpu")
+    w = s.param([1.0])
+    leaves = s.use(w), s.use(w), s.input([1.0], requires_grad=True)
+    loss = s.sum(s.input([1.0], requires_grad=True))
+    for leaf in leaves:
+        loss_of_leaf = s.sum(leaf)
+        with s.backward(loss) as unreached, s.backward(loss_of_leaf) as reached:
+            assert unreached[leaf].dtype is reached[leaf].dtype
+
+
+def test_a_pass_adds_to_maps_of_its_own_session_only() -> None:
+    s, other = session(), session()
+    strange = other.backward(other.sum(other.use(other.param([5.0, 5.0]))))
+    loss = s.sum(s.use(s.param([1.0, 2.0])))
+    with pytest.raises(SessionError, match="into: these gradients are of another session"):
+        s.backward(loss, into=strange)
+    with pytest.raises(Rejected, match="into: a map that backward"):
+        s.backward(loss, into=s.backward_dense(loss))  # type: ignore[arg-type]
+    assert not strange.released
+    assert strange[0].tensor.tolist() == [1.0, 1.0]
+
+
+def test_a_parameter_stands_for_its_first_trainable_leaf() -> None:
+    s = session()
+    w = s.param([1.0, 2.0], requires_grad=False)
+    s.use(w)
+    w.requires_grad = True
+    first, second = s.use(w), s.use(w)
+    grads = s.backward(s.sum(s.add(first, s.mul(second, second))))
+    assert s.grad(grads, first).tolist() == grads[w].tensor.tolist() == [1.0, 1.0]
+    assert s.grad(grads, second).tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("provider", ["aten", "triton"])
+def test_an_update_reads_a_gradient_arena_that_has_grown_where_it_lies_now(provider: str) -> None:
+    s = Session(provider=provider, device="cpu")
+    w = s.param([1.0] * 64)
+    grads = s.backward(s.use(w), [1.0] * 64)
+    # The parameter that comes now makes the arena grow when it is next taken, which is later.
+    s.param([3.0])
+    s.sgd_step(1.0, grads)
+    grads.release()
+    s.reset_tape()
+    s.sgd_step(1.0, s.backward(s.use(w), [10.0] * 64))
+    assert w.value()[0].item() == 1.0 - 1.0 - 10.0

@@ -124,6 +124,20 @@ def test_reading_a_leaf_that_an_update_overwrote_is_stale() -> None:
         s.value(x)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_leaf_is_stale_by_its_own_parameter_wherever_its_memory_lies(precision: str) -> None:
+    s = Session(provider="aten", precision=precision, device="cpu")
+    w, other = s.param([1.0, 2.0], name="weights"), s.param([3.0])
+    x, y = s.use(w), s.use(other)
+    s.sgd_step(1.0, s.backward(s.sum(x)))
+    assert s.value(y).tolist() == [3.0]
+    s.param([0.0] * 1000)
+    with pytest.raises(Stale, match="'weights'"):
+        s.value(x)
+    assert s.value(y).tolist() == [3.0]
+    assert s.value(s.use(w)).tolist() == [0.0, 1.0]
+
+
 def test_freezing_stops_gradients_and_updates() -> None:
     s = session()
     w, b = s.param([1.0, 2.0]), s.param([1.0, 1.0], requires_grad=False)

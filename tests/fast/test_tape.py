@@ -203,3 +203,17 @@ def test_views_weigh_nothing_and_clearing_returns_everything() -> None:
     after = counters.snapshot()
     assert (after.live_bytes, after.live_buffers) == (before.live_bytes, before.live_buffers)
     assert after.peak_bytes >= before.live_bytes + 136
+
+
+@pytest.mark.usefixtures("settled")
+def test_what_was_saved_and_returned_as_a_view_weighs_once() -> None:
+    tape = Tape()
+    x = tape.leaf(torch.ones(3, 4), trainable=True)
+    before = counters.snapshot()
+    largest = torch.ones(1, 4)
+    tape.apply(largest.squeeze(0), [tape.values[x]], (largest,), (None, (), (x,), (True,)))
+    after = counters.snapshot()
+    assert (after.live_bytes - before.live_bytes, after.live_buffers - before.live_buffers) == (
+        16,
+        1,
+    )

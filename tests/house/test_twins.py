@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ NO_TWIN = {
     "__main__.py": "the command line of training; spec is read and imported, not run",
     "bridge.py": "the way between host data and device tensors; spec has no device",
     "buffer.py": "device storage with one owner; spec has values, which nobody owns",
+    "checkpoint.py": "files that outlive a process; spec's values are written down by whoever asks",
     "errors.py": "refusals of the fast side; each chapter of spec defines its own",
     "gradmap.py": "device gradients that are released; spec returns a plain dict",
-    "param.py": "a host copy, a device mirror and a version; spec's parameter is in session.py",
-    "ref.py": "handles on device values; spec's are in session.py",
+    "interchange.py": "optimizer state in torch's own form; spec knows no torch",
+    "param.py": "a host copy, a device mirror and a version; spec's parameter is in updates.py",
 }
 """Files of `fast` that have no twin in `spec` and are yet no private helpers, with the reason."""
 
@@ -57,13 +58,29 @@ def noted(root: Path) -> set[str]:
     return {n.stem for n in notes}.union(*named)
 
 
+PLACE = ("like", "dtype", "device")
+"""How an op without inputs is told where its numbers go: into a world, or onto a device."""
+
+
+def told(op: Any, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of parameters but for those that say where numbers go."""
+    return tuple(n for n in names if op.inputs or n not in PLACE)
+
+
 def signature(op: Any) -> dict[str, object]:
     """What a caller sees of an op: its inputs, which of them are indices, its attributes."""
     return {
-        "inputs": tuple(op.inputs),
+        "inputs": starred(op),
         "index inputs": tuple(op.index_inputs),
-        "attributes": {n: plain(v) for n, v in op.attributes.items()},
+        "mask inputs": tuple(op.mask_inputs),
+        "attributes": {n: plain(op.attributes[n]) for n in told(op, op.attributes)},
+        "draws": op.random,
     }
+
+
+def starred(op: Any) -> tuple[str, ...]:
+    """The inputs as a signature names them: any number of them has a star."""
+    return tuple(f"*{name}" if op.variadic else name for name in op.inputs)
 
 
 def plain(default: object) -> object:
@@ -76,9 +93,10 @@ def plain(default: object) -> object:
 def written(function: Callable[..., Any]) -> tuple[str, ...] | None:
     """The parameters of a hand-written host, or None for one that an engine made."""
     parameters = inspect.signature(function).parameters.values()
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
-    return tuple(p.name for p in parameters)
+    stars = {p: "*" if p.kind is p.VAR_POSITIONAL else "" for p in parameters}
+    return tuple(f"{star}{p.name}" for p, star in stars.items())
 
 
 def differing_twins(spec: Mapping[str, Any], fast: Mapping[str, Any]) -> Iterator[str]:
@@ -90,10 +108,11 @@ def differing_twins(spec: Mapping[str, Any], fast: Mapping[str, Any]) -> Iterato
         for part in ours:
             if ours[part] != theirs[part]:
                 yield f"{name}: {part} are {ours[part]} in spec and {theirs[part]} in fast"
-        expected = (*spec[name].inputs, *spec[name].attributes)
+        expected = told(spec[name], (*starred(spec[name]), *spec[name].attributes))
         for host in (fast[name].value, fast[name].aten_value):
-            if written(host) not in (None, expected):
-                yield f"{name}: fast's {host.__name__} takes {written(host)}, spec's {expected}"
+            found = written(host)
+            if found is not None and told(spec[name], found) != expected:
+                yield f"{name}: fast's {host.__name__} takes {found}, spec's {expected}"
 
 
 def test_every_page_has_its_twin_and_its_note() -> None:
@@ -135,7 +154,8 @@ def test_planted_lonely_pages_are_found(tmp_path: Path, plant: Callable[[str, st
 def test_planted_differences_are_found() -> None:
     class Page:
         def __init__(self, value: Callable[..., Any], **attributes: object) -> None:
-            self.inputs, self.index_inputs = ("x",), ()
+            self.inputs, self.index_inputs, self.mask_inputs = ("x",), (), ()
+            self.variadic = self.random = False
             self.attributes, self.value, self.aten_value = attributes, value, value
 
     def right(x: object, *, axis: int = -1) -> None: ...
@@ -147,6 +167,19 @@ def test_planted_differences_are_found() -> None:
     found = list(differing_twins(spec, {"softmax": Page(wrong, axis=0)}))
     assert found[0] == "softmax: attributes are {'axis': -1} in spec and {'axis': 0} in fast"
     assert found[1] == "softmax: fast's wrong takes ('x', 'dim'), spec's ('x', 'axis')"
+    fixed, several = Page(right), Page(lambda *x: None)
+    several.variadic = True
+    assert list(differing_twins({"concat": several}, {"concat": fixed})) == [
+        "concat: inputs are ('*x',) in spec and ('x',) in fast",
+        "concat: fast's right takes ('x', 'axis'), spec's ('*x',)",
+        "concat: fast's right takes ('x', 'axis'), spec's ('*x',)",
+    ]
+    assert not list(differing_twins({"concat": several}, {"concat": several}))
+    noise, silent = Page(lambda *, seed, like: None), Page(lambda *, seed, dtype, device: None)
+    noise.inputs = silent.inputs = ()
+    noise.attributes, silent.attributes, noise.random = {"seed": 1, "like": 0}, {"seed": 1}, True
+    found = ["noise: draws are True in spec and False in fast"]
+    assert list(differing_twins({"noise": noise}, {"noise": silent})) == found
     assert list(differing_twins(spec, {})) == [
         "spec.ops.OPS lists ['softmax'] and fast.ops.OPS lists []"
     ]
