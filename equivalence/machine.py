@@ -184,7 +184,7 @@ def settled() -> Iterator[None]:
 
 def program(violation: Violation) -> str:
     """Write a broken life as a program that breaks it again."""
-    lines = ["from equivalence.machine_faults import Life", "", *violation.program]
+    lines = ["from equivalence.machine_life import Life", "", *violation.program]
     return "\n".join([*lines, f"# {violation.says}", ""]) if violation.says else ""
 
 

@@ -19,7 +19,7 @@ from fast.errors import Rejected, Released, SessionError
 from spec.tensor import tensor
 
 if TYPE_CHECKING:
-    from equivalence.machine_faults import Life
+    from equivalence.machine_life import Life
 
 Call = Callable[[], object]
 NAN = math.nan

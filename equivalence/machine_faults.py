@@ -7,25 +7,21 @@ range that only the device has seen. The others are bad arguments, of every kind
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 from unittest.mock import patch
 
-from equivalence.machine_bad import KINDS, Stranger
-from equivalence.machine_life import statement
+from equivalence.machine_base import statement
 from equivalence.machine_model import Sparse
 from equivalence.machine_saves import Saves
 from equivalence.machine_twin import Injected, Violation
 from fast import _flags
-from fast._counters import counters
 from fast.errors import Rejected
 from fast.ops import OPS as FAST_OPS
 from fast.optim._flat import FlatOptimizer
-from spec.op import Rejected as SpecRejected
 from spec.ops import OPS
 
 OUT_OF_RANGE = (1 << 48) + 5
@@ -72,7 +68,8 @@ class Faults(Saves):
         assert rule is not None
         rules[node] = (_fail, *rule[1:])
         try:
-            self.refused(lambda: self.twin.fast.backward(ref.fast, given, target), Injected)
+            self.refused(partial(self.twin.fast.backward_dense, ref.fast, given), Injected)
+            self.refused(partial(self.twin.fast.backward, ref.fast, given, target), Injected)
         finally:
             rules[node] = rule
         self._give_back(given, due)
@@ -144,38 +141,6 @@ class Faults(Saves):
                 self.refused(lambda: fast.value(self.refs[0].fast), Rejected)
         finally:
             fast.clear_flag()
-
-
-class Life(Faults):
-    """A life with everything that may happen in it."""
-
-    def __init__(self, provider: str, precision: str) -> None:
-        """Start a life beside a stranger."""
-        self.stranger = Stranger()
-        super().__init__(provider, precision)
-
-    @statement
-    def bad(self, kind: str) -> None:
-        """Make calls with bad arguments of one kind, each of which is refused."""
-        for bad in KINDS[kind](self):
-            for call in bad.fast:
-                self.refused(call, *bad.errors)
-            for call in bad.spec:
-                self.refused(call, SpecRejected)
-        self.check()
-
-    def end(self) -> None:
-        """End the life: everything that it ever took has been given back."""
-        self.program.append("life.end()")
-        self.grads.clear()
-        self.twin.reset_tape()
-        self.refs, self.naturals, self.past = [], [], ()
-        del self.twin
-        gc.collect()
-        found = counters.snapshot()
-        left = found.live_bytes - self.first[0], found.live_buffers - self.first[1]
-        if left != (0, 0):
-            raise Violation(f"left after the end: bytes and buffers {left}", self.program)
 
 
 def failing(value: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from equivalence.machine_life import SCRIBBLE, Leaves, statement
+from equivalence.machine_base import SCRIBBLE, statement
+from equivalence.machine_leaves import Leaves
 from equivalence.machine_model import Dense, Sparse
 from equivalence.machine_twin import Violation, check_bits, check_equal
 from fast.errors import Released, Stale

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from equivalence.machine_bad import KINDS
-from equivalence.machine_faults import Life
+from equivalence.machine_life import Life
 from equivalence.machine_model import Shape, Sparse
 from equivalence.machine_ops import MOST_ENTRIES, OPERANDS, Offer, Picks
 from equivalence.update_cases import CHOICES, OF_A_GROUP, OPTIMIZERS, permitted_pairs

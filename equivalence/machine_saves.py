@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from equivalence.machine_life import statement
+from equivalence.machine_base import statement
 from equivalence.machine_model import Param, State
 from equivalence.machine_steps import Steps
 from equivalence.machine_twin import check_equal

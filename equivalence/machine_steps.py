@@ -12,8 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
+from equivalence.machine_base import SCRIBBLE, statement
 from equivalence.machine_grads import Gradients
-from equivalence.machine_life import SCRIBBLE, Writes, statement
+from equivalence.machine_leaves import Writes
 from equivalence.machine_model import Dense, Pieces, Sparse, State
 from equivalence.machine_twin import (
     Violation,

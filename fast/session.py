@@ -222,6 +222,11 @@ class Session(Naturals, Updates, Ops[Ref]):
         The caller owns the tensor. An entry that the gradients do not know, and a ref of another
         tape, are Rejected, naming what there is; gradients that were released raise Released.
         """
+        if not isinstance(grads, (GradMap, DenseGrads)):
+            raise Rejected(
+                "grad: takes what backward() or backward_dense() returned, "
+                f"got {type(grads).__name__}"
+            )
         return bridge.download(grads[ref])
 
     def reset_tape(self) -> None:

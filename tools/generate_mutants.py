@@ -22,9 +22,10 @@ FRAME = """\
 # What the suite can see
 
 A suite that passes has said nothing until it is known what it would refuse. Each bug below is a
-patch on a copy of `fast`, run in a process of its own, and must be caught there by the row or the
-program named: over budget, or refused by name, and not by a crash. The same check passes on the
-unchanged copy. A row is judged on its fixed strata alone; nothing is drawn.
+patch on a copy of `fast`, run in a process of its own, and must be caught there by the row, the
+program or the lifecycle machine named: over budget, refused by name, or against a promise about a
+session's life, and not by a crash. The same check passes on the unchanged copy. A row is judged on
+its fixed strata alone, and the machine drives the lives of one seed.
 
 `python -m pytest tests/mutants -rP` runs them all and prints by how much each is over its budget.
 This file is generated (`python -m tools.generate_mutants`).

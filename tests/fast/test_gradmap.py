@@ -291,3 +291,10 @@ def test_an_update_reads_a_gradient_arena_that_has_grown_where_it_lies_now(provi
     s.reset_tape()
     s.sgd_step(1.0, s.backward(s.use(w), [10.0] * 64))
     assert w.value()[0].item() == 1.0 - 1.0 - 10.0
+
+
+def test_what_is_no_gradients_is_refused_by_name() -> None:
+    s = session()
+    x = s.input([1.0], requires_grad=True)
+    with pytest.raises(Rejected, match=r"grad: takes what backward\(\) .* got dict"):
+        s.grad({x.id: torch.ones(1)}, x)  # type: ignore[arg-type]

@@ -15,6 +15,8 @@ from fast._binding import PLAIN
 from fast._counters import counters
 from fast.ops import OPS
 from fast.session import Ref
+from spec.session import Session as Reference
+from spec.tensor import tensor
 
 PROVIDERS = ["aten", "triton"]
 
@@ -59,6 +61,25 @@ def test_data_of_every_kind_comes_in(data: Any, expected: Any) -> None:
     s = session()
     assert s.value(s.input(data)).tolist() == expected
     assert s.value(s.const(data)).tolist() == expected
+
+
+def test_a_constant_is_the_references_and_takes_no_gradient() -> None:
+    s, reference = session(precision="fp64"), Reference()
+    shape, entries = (2, 2), [Fraction(n, 4) for n in (3, -2, 0, 5)]
+    data = [entries[:2], entries[2:]]
+
+    def run(ops: Any, x: Any, c: Any) -> tuple[Any, Any, Any]:
+        loss = ops.sum(ops.mul(ops.mul(x, c), c))
+        return c, loss, ops.backward(loss)
+
+    x, y = s.input(data, requires_grad=True), reference.input(tensor(data), requires_grad=True)
+    c, loss, grads = run(s, x, s.const(data))
+    known, expected, theirs = run(reference, y, reference.const(tensor(data)))
+    for ours, exact in ((c, known), (loss, expected)):
+        assert s.value(ours).tolist() == reference.value(exact).nested()
+    assert s.grad(grads, x).tolist() == reference.grad(theirs, y).nested()
+    assert list(grads) == list(theirs) == [x.id]
+    assert not c.requires_grad and c.shape == known.shape == shape
 
 
 def test_what_comes_in_is_a_copy() -> None:
