@@ -172,8 +172,9 @@ class Leaves(Base):
             for use in (fast.value, fast.relu, fast.shape_of):
                 self.refused(partial(use, ref.fast), SessionError)
             self.refused(partial(spec.value, ref.spec), Rejected)
-        for natural, _ in naturals:
-            self.refused(partial(fast.indices, natural), SessionError)
+        for ours, theirs in naturals:
+            self.refused(partial(fast.indices, ours), SessionError)
+            self.refused(partial(spec.get_nat, theirs), Rejected)
 
     @statement
     def collect(self) -> None:

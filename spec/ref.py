@@ -13,15 +13,18 @@ Tensor([28.0, 14.0])
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any, Generic, Protocol, TypeVar
 
 from spec.op import AnyTensor, Op, refuse, zeros_like
 from spec.ops import OPS
 from spec.protocol import Ops
 from spec.rng import Draws
-from spec.shape import Shape, broadcast
+from spec.scalar import lift, zero_like
+from spec.shape import Shape, broadcast, is_extent
 from spec.tape import Dense
-from spec.tensor import is_tensor
+from spec.tensor import is_tensor, tabulate
 
 
 class Record(Protocol):
@@ -121,6 +124,20 @@ class Interpreter(Draws, Ops[Ref], Generic[T]):
         """Record a tensor of any shape that takes no gradient; at any time."""
         return Ref(self, self.tape.const(value))
 
+    def constant(self, value: Any, shape: Shape = (), like: Ref | None = None) -> Ref:
+        """Record one number, rounded once and repeated to a shape; it takes no gradient.
+
+        The value is an int, a float or a Fraction; it enters the world of like's entries, or of the
+        session's own `like` where like is None or empty. What does not fit is Rejected.
+        """
+        entries = () if like is None else self.tape.value(self.own("constant", like).id).data
+        if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+            raise refuse("constant", "the value is an int, a float or a Fraction", repr(value))
+        if not all(is_extent(n) for n in shape):
+            raise refuse("constant", "every extent is an integer >= 0", tuple(shape))
+        number = _entered(value, entries[0] if entries else self.like)
+        return self.const(tabulate(tuple(shape), lambda *_: number))
+
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Apply an op to refs of this interpreter; index inputs may also be tensors of ints.
 
@@ -152,3 +169,15 @@ class Interpreter(Draws, Ops[Ref], Generic[T]):
         A ref of another session, or from before a reset, is Rejected.
         """
         return self.tape.value(self.own("value", ref).id)
+
+
+def _entered(value: float | Fraction, like: Any) -> Any:
+    """Take a number into the world of like; infinities and NaN only where that world has them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        special = zero_like(like) + value
+        if type(special) is not type(like):
+            raise refuse("constant", f"a number of the world {type(like).__name__}", value)
+        return special
+    number = lift(like, Fraction(value))
+    # No fraction is -0.0, so its sign comes in afterwards.
+    return -number if value == 0 and math.copysign(1.0, value) < 0 else number

@@ -36,6 +36,7 @@ class Sessions(Naturals, Updates, Interpreter[T]):
 
     def __init__(self) -> None:
         """Start with an empty record, without integers and without optimizer states."""
+        Naturals.__init__(self)
         Updates.__init__(self)
         self.reset_tape()
 
@@ -46,7 +47,7 @@ class Sessions(Naturals, Updates, Interpreter[T]):
     def reset_tape(self) -> None:
         """Forget every entry and integer; parameters, optimizer states and random_counter remain.
 
-        Refs from before are Rejected from then on.
+        Refs and handles of integers from before are Rejected from then on.
         """
         self.tape = self._fresh()
         self.params_by_leaf = {}

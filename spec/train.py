@@ -26,7 +26,7 @@ from spec.ref import Interpreter, Ref
 from spec.scalar import lift, sum_terms
 from spec.session import Session, Sessions
 from spec.tensor import tensor
-from spec.updates import Param, Updates
+from spec.updates import Param
 
 B = TypeVar("B")
 Loss = Callable[..., Ref]
@@ -42,9 +42,16 @@ class ParamList:
     """Parameters in a fixed order, each trainable or frozen."""
 
     def __init__(
-        self, values: Sequence[AnyTensor], requires_grad: Sequence[bool] | None = None
+        self,
+        values: Sequence[AnyTensor],
+        requires_grad: Sequence[bool] | None = None,
+        *,
+        session: Sessions[Any] | None = None,
     ) -> None:
-        """Hold one parameter per value; as many flags as values, or Rejected; True unless given."""
+        """Hold one parameter per value; as many flags as values, or Rejected; True unless given.
+
+        The states of their updates are kept in the session given, or in a new one.
+        """
         flags = [True] * len(values) if requires_grad is None else list(requires_grad)
         if len(flags) != len(values):
             rule = f"one requires_grad flag for each of the {len(values)} values"
@@ -53,6 +60,7 @@ class ParamList:
             Param(value, f"param{k}", flag)
             for k, (value, flag) in enumerate(zip(values, flags, strict=True))
         ]
+        self.session = Session() if session is None else session
 
     def __len__(self) -> int:
         """Count the parameters."""
@@ -71,16 +79,20 @@ class ParamList:
         for param, value in zip(self.params, values, strict=True):
             param.set(value)
 
-    def sgd_step(self, lr: float, gradients: Sequence[AnyTensor | None]) -> None:
-        """Subtract lr times its gradient from every trainable parameter, or from none.
+    def sgd_step(self, lr: float, gradients: Sequence[AnyTensor | None], **hyper: Any) -> None:
+        """Take a step of SGD by one gradient per parameter, all or none; hyper is the session's.
 
-        None stands for a parameter that the loss did not reach.
+        None stands for a parameter that the loss did not reach. The session's record is left alone.
         """
         if len(gradients) != len(self):
             raise refuse("params", f"one gradient for each of {len(self)}", len(gradients))
-        updates = Updates()
-        updates.params_by_leaf = dict(enumerate(self.params))
-        updates.sgd_step(lr, {k: g for k, g in enumerate(gradients) if g is not None})
+        grads = {k: g for k, g in enumerate(gradients) if g is not None}
+        session, in_use = self.session, self.session.params_by_leaf
+        session.params_by_leaf = dict(enumerate(self.params))
+        try:
+            session.sgd_step(lr, grads, **hyper)
+        finally:
+            session.params_by_leaf = in_use
 
 
 def use_params(session: Sessions[Any], params: ParamList) -> list[Ref]:
@@ -208,7 +220,8 @@ def scalar_trainer(
     if interpreter not in INTERPRETERS:
         rule = f"the interpreter is one of {', '.join(INTERPRETERS)}"
         raise refuse("trainer", rule, repr(interpreter))
-    return ScalarTrainer(loss, ParamList(params, requires_grad), INTERPRETERS[interpreter]())
+    session = INTERPRETERS[interpreter]()
+    return ScalarTrainer(loss, ParamList(params, requires_grad, session=session), session)
 
 
 def mean_scalar_over(
@@ -230,5 +243,4 @@ def mean_scalar_over(
         count += 1
     if total is None:
         raise Rejected(f"{tag}: empty dataset")
-    share = tensor(lift(session.value(total)[()], Fraction(1, count)))
-    return total * session.const(share)
+    return total * session.constant(Fraction(1, count), like=total)

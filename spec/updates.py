@@ -24,6 +24,7 @@ from spec.op import AnyTensor, Rejected, plus, refuse
 from spec.optim import adam, adamw, clip, sgd
 from spec.shape import Shape
 from spec.tape import Dense
+from spec.tensor import is_tensor
 
 Gradients = Mapping[int, AnyTensor] | Sequence[AnyTensor]
 """Sparse, by leaf id, as `backward` gives them; or dense, one per node."""
@@ -86,16 +87,20 @@ class Updates:
         lr: float,
         grads: Gradients,
         *,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
         groups: Groups = None,
         max_norm: float | None = None,
-        **hyper: Any,
     ) -> None:
-        """Update by stochastic gradient descent; hyper-parameters are those of spec.optim.sgd.
+        """Update by stochastic gradient descent, with spec.optim.sgd.
 
         `grads` are by leaf id, sparse or dense, each of its parameter's shape. Values and states
         are replaced, all or none: what does not fit is Rejected, and nothing has changed.
         """
-        self._step(grads, sgd, sgd.Sgd(lr, **hyper), groups, max_norm)
+        hyper = sgd.Sgd(lr, momentum, dampening, weight_decay, nesterov)
+        self._step(grads, sgd, hyper, groups, max_norm)
 
     def adam_step(
         self,
@@ -116,14 +121,18 @@ class Updates:
     def adamw_step(
         self,
         lr: float = 1e-3,
+        weight_decay: float = 1e-2,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
         *,
         grads: Gradients,
         groups: Groups = None,
         max_norm: float | None = None,
-        **hyper: Any,
     ) -> None:
         """Update by AdamW, with spec.optim.adamw; gradients and refusals are those of sgd_step."""
-        self._step(grads, adamw, adamw.AdamW(lr, **hyper), groups, max_norm)
+        hyper = adamw.AdamW(lr, beta1, beta2, eps, weight_decay)
+        self._step(grads, adamw, hyper, groups, max_norm)
 
     def state(self, param: Param) -> Any:
         """Return the optimizer state of a parameter, None before its first step.
@@ -133,7 +142,14 @@ class Updates:
         return self._states.get(param)
 
     def load_state(self, param: Param, state: Any) -> None:
-        """Replace the optimizer state of a parameter by what `state` returned."""
+        """Replace the optimizer state of a parameter by what `state` returned, here or elsewhere.
+
+        None starts afresh. Anything but the `State` of a page, with moments of the parameter's
+        shape and a step that is an integer >= 0, is Rejected, and nothing is changed. Entries need
+        not be finite: updates go on with those that are not, and not every world can tell.
+        """
+        if state is not None:
+            _check_state(param, state)
         self._states[param] = state
 
     def _step(
@@ -171,6 +187,28 @@ class Updates:
         if max_norm is None:
             return totals
         return dict(zip(totals, clip.clipped(list(totals.values()), max_norm), strict=True))
+
+
+def _check_state(param: Param, state: object) -> None:
+    """Refuse what is no page's state, or not that of a parameter of this shape."""
+    if not isinstance(state, (sgd.State, adam.State, adamw.State)):
+        rule = "a state is None or the State of sgd, adam or adamw"
+        raise refuse("load_state", rule, type(state).__name__)
+    for name, part in vars(state).items():
+        if name == "step":
+            if type(part) is not int or part < 0:
+                raise refuse("load_state", "step is an integer >= 0", repr(part))
+        elif part is not None or not isinstance(state, sgd.State):
+            _check_moment(name, param, part)
+
+
+def _check_moment(name: str, param: Param, moment: object) -> None:
+    """Refuse what is no tensor of the parameter's shape."""
+    shape = moment.shape if is_tensor(moment) else None
+    if shape != param.value.shape:
+        known = f"{param.value.shape} of {param.name or 'the parameter'}"
+        came = type(moment).__name__ if shape is None else shape
+        raise refuse("load_state", f"{name} is a tensor of the shape {known}", came)
 
 
 def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:

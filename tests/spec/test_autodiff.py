@@ -257,6 +257,22 @@ def test_a_programs_constants_enter_every_world() -> None:
     assert grad(lambda ops, x: ops.square(x))(dual) == tensor(Dual(8.0, 2.0))
 
 
+def repeated(ops: Any, x: Any) -> Any:
+    """The quotients again, by numbers; x = 4 is the only kink of the maximum."""
+    four = ops.constant(4, x.shape, like=x)
+    return ops.div(ops.constant(2, x.shape), x) + ops.maximum(four, x) - (-x)
+
+
+def test_a_programs_numbers_enter_every_world() -> None:
+    x, t = tensor(8.0), tensor(1.0)
+    assert value_and_grad(repeated)(x) == (tensor(16.25), tensor(2 - 2 / 64))
+    assert jvp(repeated, [x], [t])[1] == tensor(2 - 2 / 64)
+    assert hessian(repeated)(x) == tensor(4 / 512)
+    assert jacfwd(hessian(repeated))(x) == tensor(-12 / 4096)
+    exact = hessian(repeated)(tensor(Fraction(8)))
+    assert (exact, type(exact[()])) == (tensor(Fraction(1, 128)), Fraction)
+
+
 def test_a_constant_of_the_programs_own_values_has_no_derivative_either_way() -> None:
     def f(ops: Any, x: Any) -> Any:
         return ops.mul(ops.const(ops.value(ops.square(x))), x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -9,9 +11,13 @@ from typing import Any
 import pytest
 
 from spec.dual import Dual
+from spec.formats import BINARY32
+from spec.linked import GraphSession
 from spec.op import AnyTensor, Rejected
 from spec.ops import OPS
-from spec.optim import adamw, clip, sgd
+from spec.optim import adam, adamw, clip, sgd
+from spec.optim._moments import Moments
+from spec.rounded import Rounded
 from spec.session import Ref, Session
 from spec.tensor import tensor
 from spec.updates import Param
@@ -31,6 +37,7 @@ STEPS: dict[str, Step] = {
     "clipped": lambda s, grads: s.sgd_step(0.5, grads, weight_decay=0.5, max_norm=1.0),
 }
 BOTH_STEPS = pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+BOTH_SESSIONS = pytest.mark.parametrize("kind", [Session, GraphSession])
 
 
 def squared(session: Session, *refs: Ref) -> Ref:
@@ -164,6 +171,102 @@ def test_states_can_be_carried_over() -> None:
         session.reset_tape()
         session.adamw_step(grads=session.backward(squared(session, session.use(param))))
     assert (copy.value, t.state(copy)) == (w.value, s.state(w))
+
+
+@pytest.mark.parametrize(
+    ("step", "hyper"),
+    [
+        (Session.sgd_step, sgd.Sgd),
+        (Session.adam_step, adam.Adam),
+        (Session.adamw_step, adamw.AdamW),
+    ],
+)
+def test_steps_have_the_defaults_of_their_pages(step: Any, hyper: Any) -> None:
+    taken = inspect.signature(step).parameters
+    own = {name: p.default for name, p in inspect.signature(hyper).parameters.items()}
+    assert {name: taken[name].default for name in own} == own
+    assert taken.keys() - own.keys() == {"self", "grads", "groups", "max_norm"}
+
+
+@pytest.mark.parametrize(
+    ("method", "page", "record", "hyper"),
+    [
+        ("sgd_step", sgd, sgd.Sgd, {"momentum": 0.5, "dampening": 0.25, "weight_decay": 0.125}),
+        ("sgd_step", sgd, sgd.Sgd, {"momentum": 0.5, "nesterov": True}),
+        ("adam_step", adam, adam.Adam, {"beta1": 0.5, "beta2": 0.25, "eps": 0.125}),
+        ("adamw_step", adamw, adamw.AdamW, {"beta1": 0.5, "beta2": 0.25, "eps": 0.125}),
+    ],
+)
+def test_every_hyper_parameter_reaches_its_page(
+    method: str, page: Any, record: Any, hyper: dict[str, Any]
+) -> None:
+    if page is not sgd:
+        hyper = {**hyper, "weight_decay": 0.75}
+    s = Session()
+    w = s.param(tensor([1.0, -2.0]))
+    value, state = w.value, page.init(w.value)
+    for _ in range(2):
+        s.reset_tape()
+        grads = s.backward(squared(s, s.use(w)))
+        getattr(s, method)(lr=0.5, grads=grads, **hyper)
+        gradient = value.map(lambda x: 2 * x)
+        value, state = page.update(value, gradient, state, record(lr=0.5, **hyper))
+    assert (w.value, s.state(w)) == (value, state)
+
+
+def test_a_state_of_none_starts_afresh() -> None:
+    s = Session()
+    w = s.param(tensor([1.0]))
+    s.adamw_step(grads=s.backward(squared(s, s.use(w))))
+    s.load_state(w, None)
+    assert s.state(w) is None
+    s.sgd_step(1.0, s.backward(squared(s, s.use(w))), momentum=0.5)
+    assert type(s.state(w)) is sgd.State, "a fresh parameter may take up another optimizer"
+
+
+ONE, TWO = tensor([1.0]), tensor([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        sgd.State(),
+        sgd.State(ONE),
+        adam.State(ONE, ONE),
+        adamw.State(tensor([Fraction(1, 3)]), tensor([float("nan")]), 10**9),
+    ],
+)
+def test_a_state_of_any_optimizer_world_and_value_is_loaded(state: Any) -> None:
+    s = Session()
+    w = s.param(ONE)
+    s.load_state(w, state)
+    assert s.state(w) is state
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, "load_state: a state is None or the State of sgd, adam or adamw; got dict"),
+        (adamw.State, "load_state: a state is None or .*; got type"),
+        (Moments(ONE, ONE), "load_state: a state is None or .*; got Moments"),
+        (sgd.State(TWO), r"load_state: momentum_buffer .* shape \(1,\) of w; got \(2,\)"),
+        (sgd.State([1.0]), "load_state: momentum_buffer is a tensor .*; got list"),  # type: ignore[arg-type]
+        (adam.State(TWO, ONE), r"load_state: exp_avg is a tensor .*; got \(2,\)"),
+        (adamw.State(ONE, tensor(1.0)), r"load_state: exp_avg_sq .*; got \(\)"),
+        (adamw.State(ONE, None, 1), "load_state: exp_avg_sq is a tensor .*; got NoneType"),  # type: ignore[arg-type]
+        *[
+            (adam.State(ONE, ONE, bad), f"load_state: step is an integer >= 0; got {bad!r}$")  # type: ignore[arg-type]
+            for bad in (-1, 1.0, True, None)
+        ],
+    ],
+)
+def test_a_state_that_does_not_fit_changes_nothing(state: Any, message: str) -> None:
+    s = Session()
+    w = s.param(ONE, "w")
+    s.load_state(w, before := sgd.State(ONE))
+    with pytest.raises(Rejected, match=f"^{message}"):
+        s.load_state(w, state)
+    assert s.state(w) is before
 
 
 def test_a_parameter_keeps_to_one_optimizer() -> None:
@@ -329,6 +432,68 @@ def test_indices_are_refs_or_tensors_of_ints() -> None:
         s.take(x, tensor([1.0]), axis=0)
 
 
+@BOTH_SESSIONS
+def test_a_constant_is_one_number_repeated_and_takes_no_gradient(kind: Any) -> None:
+    s = kind()
+    x = s.input(tensor([2.0, 3.0]), requires_grad=True)
+    y = s.mul(x, s.constant(Fraction(1, 3), (2,)))
+    out = s.sum(y) * s.constant(2)
+    assert s.value(y) == tensor([2.0 * (1 / 3), 3.0 * (1 / 3)])
+    assert s.grad(grads := s.backward(out), x) == tensor([2 / 3, 2 / 3])
+    assert list(grads) == [x.id]
+    assert s.value(s.constant(0.5, (0, 2))).shape == (0, 2)
+
+
+@BOTH_SESSIONS
+def test_a_constant_enters_the_world_of_like_else_of_the_session(kind: Any) -> None:
+    s = kind()
+    third = Rounded(BINARY32, Fraction(1, 3))
+    worlds = [0.1, Fraction(1), third, Dual(Fraction(2), Fraction(5)), 7]
+    likes = [s.input(tensor([number, number])) for number in worlds]
+    found = [s.value(s.constant(Fraction(1, 3), like=ref))[()] for ref in likes]
+    exact = Fraction(1, 3)
+    assert found == [1 / 3, exact, third, Dual(exact, Fraction(0)), exact]
+    assert [type(x) for x in found] == [float, Fraction, Rounded, Dual, Fraction]
+    nothing = s.input(tensor([]))
+    assert type(s.value(s.constant(1, like=nothing))[()]) is float
+    s.like = Fraction(0)
+    for constant in (s.constant(0.1), s.constant(0.1, like=nothing)):
+        assert s.value(constant) == tensor(Fraction(0.1))
+
+
+def test_special_numbers_are_constants_where_the_world_has_them() -> None:
+    s = Session()
+    assert s.value(s.constant(-math.inf, (2,))) == tensor([-math.inf] * 2)
+    assert math.isnan(s.value(s.constant(math.nan))[()])
+    assert math.copysign(1.0, s.value(s.constant(-0.0))[()]) == -1.0
+    s.like = Dual(0.0, 1.0)
+    assert s.value(s.constant(math.inf)) == tensor(Dual(math.inf, 0.0))
+    s.like = Rounded(BINARY32, 1)
+    assert s.value(s.constant(-math.inf))[()].number == -math.inf
+    assert math.copysign(1.0, s.value(s.constant(-0.0))[()].number) == -1.0
+    s.like = Fraction(1)
+    assert s.value(s.constant(-0.0)) == tensor(Fraction(0))
+    for special in (math.inf, math.nan):
+        with pytest.raises(Rejected, match=r"^constant: a number of the world Fraction; got "):
+            s.constant(special)
+
+
+@BOTH_SESSIONS
+def test_what_is_no_constant_is_refused(kind: Any) -> None:
+    s = kind()
+    other = kind().input(tensor(1.0))
+    for bad in ("1", None, True, [1.0], 1j, tensor(1.0)):
+        with pytest.raises(Rejected, match=r"^constant: the value is an int, a float or a Fracti"):
+            s.constant(bad)
+    for shape in ((-1,), (2.0,), (2, True)):
+        with pytest.raises(Rejected, match=r"^constant: every extent is an integer >= 0; got"):
+            s.constant(1, shape)
+    for like in (other, 1.0, tensor(1.0)):
+        with pytest.raises(Rejected, match=r"^constant: arguments are refs of this session"):
+            s.constant(1, like=like)
+    assert len(s.tape) == 0
+
+
 def test_a_refused_op_leaves_the_tape_as_it_was() -> None:
     s = Session()
     x = s.input(tensor([5, 7]))
@@ -359,9 +524,27 @@ def test_naturals_are_read_and_overwritten() -> None:
     s.set_nat(many, 9)
     s.set_nat_vec(many + 1, [8, 0])
     assert s.get_nat_vec(many, 3) == [9, 8, 0]
+
+
+@BOTH_SESSIONS
+def test_a_handle_from_before_a_reset_is_never_met_again(kind: Any) -> None:
+    s = kind()
+    one, many, none = s.nat(7), s.nat_vec([1, 2]), s.nat_vec([])
     s.reset_tape()
-    with pytest.raises(Rejected, match=r"^nat: a block lies within the 0 recorded integers"):
-        s.get_nat(one)
+    later = s.nat_vec([5, 6])
+    assert later not in (one, many, many + 1, none)
+    assert s.get_nat_vec(later, 2) == [5, 6]
+    for ask in (
+        lambda: s.get_nat(one),
+        lambda: s.get_nat_vec(many, 2),
+        lambda: s.set_nat(one, 0),
+        lambda: s.set_nat_vec(many, [0, 0]),
+        lambda: s.indices(none, 0),
+    ):
+        with pytest.raises(Rejected, match=r"^nat: a handle is used on .*; got .* before reset_t"):
+            ask()
+    assert s.get_nat_vec(later, 2) == [5, 6]
+    assert s.nat(1) == later + 2, "counting goes on where it stopped"
 
 
 @pytest.mark.parametrize("bad", [-1, 1.0, True, "1", None])

@@ -264,6 +264,33 @@ def test_a_list_steps_by_its_gradients_all_or_none() -> None:
     assert len(params) == 2
 
 
+def test_a_list_steps_with_hyper_parameters_and_states(session: Any) -> None:
+    params = ParamList([tensor(3.0), tensor(1.0)], session=session)
+    ref = session.use(params.params[1])
+    for _ in range(2):
+        params.sgd_step(0.5, [tensor(1.0), None], momentum=0.5)
+    # buffers 1, 1.5
+    assert params.values() == [tensor(1.75), tensor(1.0)]
+    assert session.state(params.params[0]).momentum_buffer == tensor(1.5)
+    assert session.value(ref) == tensor(1.0), "the session's record is left alone"
+    assert session.params_by_leaf == {ref.id: params.params[1]}
+    before = params.values()
+    with pytest.raises(Rejected, match=r"^sgd C1: momentum"):
+        params.sgd_step(0.5, [tensor(1.0), None], momentum=-1.0)
+    assert params.values() == before
+    assert session.params_by_leaf == {ref.id: params.params[1]}
+    ParamList([tensor(1.0)]).sgd_step(0.5, [tensor(1.0)], max_norm=0.5)
+
+
+def test_a_trainer_and_its_list_share_the_states(two_params: Make) -> None:
+    trainer, by_list = two_params([True, False]), two_params([True, False])
+    for _ in range(2):
+        trainer.step(0.25, X, momentum=0.5)
+    by_list.params.sgd_step(0.25, by_list.backward(X), momentum=0.5)
+    by_list.step(0.25, X, momentum=0.5)
+    assert by_list.params.values() == trainer.params.values()
+
+
 def test_a_mean_adds_left_to_right_then_scales_once(session: Any) -> None:
     data = [2.0**53, 1.0, -(2.0**53), 1.0]
     # (2^53 + 1) - 2^53 + 1: the first 1 is lost, the second is not
