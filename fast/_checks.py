@@ -67,6 +67,12 @@ _FEW = 256
 """Up to here, Python's own extremes of a list are quicker than a reduction of a tensor."""
 
 
+def extents(label: str, shape: Sequence[int]) -> None:
+    """Refuse what is no shape."""
+    if any(type(n) is not int or n < 0 for n in shape):
+        raise Rejected(f"{label}: every extent is an integer >= 0, got {tuple(shape)}")
+
+
 def _within(given: Tensor, extent: int) -> bool:
     if given.numel() <= _FEW:
         numbers = (given if given.dim() == 1 else given.reshape(-1)).tolist()

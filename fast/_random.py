@@ -193,8 +193,7 @@ def check_source(
     op: str, shape: Sequence[int], seed: Any, counter: Any, dtype: torch.dtype
 ) -> None:
     """Refuse extents (C1), a seed (C2), a call counter (C3) and a dtype that no op draws."""
-    if any(type(n) is not int or n < 0 for n in shape):
-        raise Rejected(f"{op} C1: every extent is an integer >= 0, got {tuple(shape)}")
+    _checks.extents(f"{op} C1", shape)
     check_call(op, seed, counter)
     if dtype not in _checks.FLOATS:
         raise Rejected(f"{op}: results are float32, bfloat16 or float64, got {dtype}")

@@ -185,7 +185,7 @@ def _nearest(exact: Fraction, digits: int, lowest: int) -> float:
     count = round(magnitude / Fraction(2) ** quantum)
     # The bias of every format here is symmetric: the largest exponent is -(lowest) - digits + 2.
     if count * Fraction(2) ** quantum >= Fraction(2) ** (-lowest - digits + 3):
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
     return math.copysign(math.ldexp(float(count), quantum), exact)
 
 
