@@ -1,7 +1,8 @@
 """The eager tape against torch on a CPU: one thread, interleaved pairs, medians.
 
-Three questions: what a whole training step costs, what recording and propagating a chain of small
-ops costs, and whether the ten-thousandth node of a tape costs what the hundredth did.
+Four questions: what a whole training step costs, whether replaying it costs no more, what recording
+and propagating a chain of small ops costs, and whether the ten-thousandth node of a tape costs what
+the hundredth did.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch.nn import functional
 
 from benchmarks.report import Row, environment, save, show
 from benchmarks.timing import paired
-from fast import Session
+from fast import CompiledSession, Session
 from fast._counters import counters
 from fast._digits import digits_mlp, images, initial_parameters
 
@@ -26,6 +27,10 @@ BATCH, HIDDEN, LR = 32, 128, 1e-3
 FLAT_TIME, FLAT_MEMORY = 1.25, 1.1
 """How much more than at 100 nodes a node may cost at 1,000 or 10,000 (a list that grows is not
 free of charge, but it has no business being superlinear)."""
+
+
+REPLAY = 1.05
+"""A replay saves the program's Python, and makes up for it by looking its recording up."""
 
 
 def main(path: Path | None, pairs: int) -> int:
@@ -45,6 +50,10 @@ def rows(pairs: int) -> Iterator[Row]:
     yield versus(
         "digits training step, eager tape / torch eager", 0.7, our_step(), their_step(), pairs
     )
+    yield versus(
+        "digits training step, replayed / eager tape", REPLAY, run_step(CompiledSession),
+        run_step(Session), pairs,
+    )  # fmt: skip
     yield versus(
         "chain of 20 ops, eager tape / torch autograd", 1.2, our_chain(), their_chain(), pairs
     )
@@ -81,6 +90,20 @@ def our_step() -> Callable[[], object]:
     def step() -> None:
         w1, b1, w2, b2 = (session.use(p) for p in params)
         loss = digits_mlp(session, w1, b1, w2, b2, session.input(x), labels)
+        session.adamw_step(LR, grads=session.backward(loss))
+        session.reset_tape()
+
+    return step
+
+
+def run_step(kind: type[Session]) -> Callable[[], object]:
+    """A training step through `run`, as trainers take it."""
+    session = kind(provider="aten")
+    params = [session.param(v, name=n) for n, v in initial_parameters(HIDDEN, 0).items()]
+    data = batch()
+
+    def step() -> None:
+        loss = session.run(digits_mlp, params, data)
         session.adamw_step(LR, grads=session.backward(loss))
         session.reset_tape()
 

@@ -24,6 +24,7 @@ decide()
 
 _LAZY = {
     "Session": "fast.session",
+    "CompiledSession": "fast.compiled",
     "Ref": "fast.session",
     "Param": "fast.session",
     "GradMap": "fast.session",

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from fast._checks import INTEGERS
-from fast.buffer import Buffer
 from fast.errors import Rejected
 from fast.session import Session
 from fast.tape import Tape
@@ -67,17 +62,3 @@ class Beside:
         if self._made:
             # The tape and its session name each other, and would wait for a collector of cycles.
             self.session._tape.clear()
-
-
-def is_integer(data: Any) -> bool:
-    """Say whether data are integers or booleans, such as labels, which ops read as they are.
-
-    Of tensors, arrays and buffers the dtype decides; of numbers and nested lists, the numbers.
-    """
-    if isinstance(data, (Tensor, Buffer)):
-        return data.dtype in INTEGERS or data.dtype is torch.bool
-    if isinstance(data, (np.ndarray, np.generic)):
-        return data.dtype.kind in "iub"
-    if isinstance(data, (list, tuple)):
-        return bool(data) and all(map(is_integer, data))
-    return isinstance(data, Integral)

@@ -60,7 +60,7 @@ class Checkpoints:
             if extra.get(name) != value:
                 raise Rejected(
                     f"train: {self.resume} was made with {name} {extra.get(name)!r}, and this run "
-                    f"has {value!r}; give the same options, only --epochs may differ"
+                    f"has {value!r}; give the same options; --epochs and --interpreter may differ"
                 )
         step, total = extra.get("step"), job.steps(len(images[0]))
         if not isinstance(step, int) or not 0 < step < total:
@@ -83,8 +83,12 @@ class Checkpoints:
 
 
 def _identity(session: Session, job: Job, images: Arrays) -> dict[str, int | float | str]:
-    """Everything that decides what the following steps do, except how many there are."""
-    options = {name: value for name, value in asdict(job).items() if name != "epochs"}
+    """Everything that decides what the following steps do, except how many there are.
+
+    The interpreter does not: every one takes the same steps.
+    """
+    free = ("epochs", "interpreter")
+    options = {name: value for name, value in asdict(job).items() if name not in free}
     options["provider"] = session.options.provider
     data = crc32(images[1].tobytes(), crc32(images[0].tobytes()))
     return {"task": "digits", **options, "images": len(images[0]), "data": data}

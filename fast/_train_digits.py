@@ -16,6 +16,7 @@ from fast._report import Metrics, plot_losses, prepare, save_parameters
 from fast._resume import Checkpoints
 from fast._steps import Recorder
 from fast._training import Job, Trained, begin, train
+from fast.train import INTERPRETERS
 
 KNOBS = {
     "hidden": "units in the hidden layer",
@@ -43,6 +44,10 @@ def add_parser(tasks: Any) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a run in that folder")
     parser.add_argument("--provider", choices=("aten", "triton"), help="the best present if unset")
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16", "fp64"), default="fp32")
+    parser.add_argument(
+        "--interpreter", choices=(*INTERPRETERS,), default="eager",
+        help="compiled: record the program once and replay it; the numbers are the same",
+    )  # fmt: skip
     parser.add_argument("--keep-steps", type=int, default=0, help="steps to record for the judge")
     parser.add_argument("--folds", type=int, default=5, help="folds to average over; 0 for none")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch on a CPU")

@@ -14,6 +14,7 @@ from fast._steps import Recorder
 from fast.errors import Rejected
 from fast.param import Param
 from fast.session import Session
+from fast.train import INTERPRETERS
 
 Watcher = Callable[[int, float], None]
 """Called after each step with its number, from 1, and its loss."""
@@ -25,6 +26,7 @@ class Job:
 
     provider: str | None = None
     precision: str = "fp32"
+    interpreter: str = "eager"
     hidden: int = 128
     epochs: int = 30
     batch_size: int = 32
@@ -37,6 +39,11 @@ class Job:
 
     def __post_init__(self) -> None:
         """Refuse counts below 1; the optimizer checks its own numbers before its first step."""
+        if self.interpreter not in INTERPRETERS:
+            raise Rejected(
+                f"train: the interpreter is one of {', '.join(INTERPRETERS)}, "
+                f"got {self.interpreter!r}"
+            )
         for name in ("hidden", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise Rejected(f"train: {name} is at least 1, got {getattr(self, name)}")
@@ -97,7 +104,7 @@ def train(
 
 def begin(job: Job) -> tuple[Session, dict[str, Param]]:
     """Make a session and the job's first parameters."""
-    session = Session(provider=job.provider, precision=job.precision)
+    session = INTERPRETERS[job.interpreter](provider=job.provider, precision=job.precision)
     first = initial_parameters(job.hidden, job.seed)
     return session, {name: session.param(value, name=name) for name, value in first.items()}
 
@@ -112,9 +119,7 @@ def take_step(
     keep: Recorder | None = None,
 ) -> float:
     """Take one step of AdamW and return the loss before it."""
-    session.reset_tape()
-    refs = [session.use(param) for param in params.values()]
-    loss = digits_mlp(session, *refs, session.input(x), labels)
+    loss = session.run(digits_mlp, [*params.values()], [x, labels])
     with session.backward(loss) as grads:
         if keep is not None:
             keep.before(session, params, x, labels, session.value(loss), grads)

@@ -141,6 +141,16 @@ class Updates:
         known = None if hyper is None else optimizer.rule.read(hyper)
         optimizer.load(self._slot(parameter, name), state, known)
 
+    def check_flag(self) -> None:
+        """Raise if a kernel has met an index out of range: since then, no update wrote anything."""
+        _flags.raise_if_set(self._place)
+
+    def clear_flag(self) -> None:
+        """Go on after such an error: optimizers write again."""
+        _flags.clear(self._place)
+        for optimizer in self.optimizers.values():
+            optimizer.resync()
+
     def take_gradients(self) -> Arena:
         """Take a gradient arena from the pool; its contents are left over and must be written."""
         if not self._pool:

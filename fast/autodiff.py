@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 
 from fast import _forward, bridge
-from fast._beside import Beside, check_session, is_integer
+from fast._beside import Beside, check_session
+from fast._integers import is_integer
 from fast.buffer import Buffer
 from fast.errors import Rejected, Released, Unavailable
 from fast.ref import Ref

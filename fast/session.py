@@ -7,14 +7,16 @@ naturals, and what is asked for by `value`, `grad` and a parameter's readback.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fast import _flags, bridge
+from fast import _checks, bridge
 from fast._arena import Arena, Layout
 from fast._binding import Bindings, Bound, bind, foreign
+from fast._integers import is_integer
 from fast._options import choose
 from fast._random import is_word
 from fast._shadow import Shadow
@@ -132,10 +134,22 @@ class Session(Naturals, Updates, Ops[Ref]):
 
     def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
         """Record one number, rounded once and repeated to a shape; no tensor crosses."""
-        number = bridge.round_number(value, self.options.compute)
-        options = self.options
-        tensor = torch.full(shape, number, dtype=options.compute, device=options.device)
+        _checks.extents("constant", shape)
+        compute = self.options.compute
+        number = bridge.round_number(value, compute)
+        tensor = torch.full(shape, number, dtype=compute, device=self._place)
         return Ref(self._tape, self._tape.leaf(tensor, False))
+
+    def run(
+        self, program: Callable[..., Ref], params: Sequence[Param], inputs: Sequence[Any]
+    ) -> Ref:
+        """Run a program on an empty tape: program(session, *uses of params, *inputs).
+
+        Integers and booleans, such as labels, reach it as they are, other data as inputs.
+        """
+        self.reset_tape()
+        leaves = [self.use(parameter) for parameter in params]
+        return program(self, *leaves, *[v if is_integer(v) else self.input(v) for v in inputs])
 
     def value(self, ref: Ref) -> Tensor:
         """Download the value of a ref as a new host tensor of its shape, which the caller owns.
@@ -156,16 +170,6 @@ class Session(Naturals, Updates, Ops[Ref]):
     def upload(self, value: Any) -> Buffer:
         """Copy host data into a device buffer of the session's precision; the caller owns it."""
         return Buffer(bridge.to_device(value, self.options.compute, self.options.device))
-
-    def check_flag(self) -> None:
-        """Raise if a kernel has met an index out of range: since then, no update wrote anything."""
-        _flags.raise_if_set(self.options.device)
-
-    def clear_flag(self) -> None:
-        """Go on after such an error: optimizers write again."""
-        _flags.clear(self.options.device)
-        for optimizer in self.optimizers.values():
-            optimizer.resync()
 
     @property
     def random_counter(self) -> int:

@@ -23,9 +23,11 @@ import torch
 from torch import Tensor
 
 from fast import bridge
-from fast._beside import Beside, is_integer, session_of
+from fast._beside import Beside, session_of
+from fast._integers import is_integer
+from fast._total import Total
 from fast.batches import Batch, MicroBatches, pieces_of, split
-from fast.buffer import Buffer
+from fast.compiled import CompiledSession
 from fast.errors import Rejected
 from fast.gradmap import GradMap
 from fast.param import Param
@@ -43,6 +45,8 @@ __all__ = [
     "use_inputs",
     "use_params",
 ]
+
+INTERPRETERS: dict[str, type[Session]] = {"eager": Session, "compiled": CompiledSession}
 
 B = TypeVar("B")
 Loss = Callable[..., Ref]
@@ -137,34 +141,6 @@ def gradients_of(session: Session, loss: Ref, refs: Sequence[Ref]) -> list[Tenso
         return [session.grad(grads, ref) for ref in refs]
 
 
-class _Total:
-    """A weighted sum of losses, which stays on the device until it is asked for."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._sum: Buffer | None = None
-
-    def add(self, out: Ref, weight: float | Fraction) -> None:
-        session = self._session
-        if weight != 1:
-            out = session.mul(out, session.constant(weight))
-        if self._sum is not None:
-            out = session.add(session.input(self._sum), out)
-        # A copy: the loss may be a parameter itself, which the update overwrites.
-        total = Buffer(out.tape.values[out.id].clone(), "the trainer")
-        self.release()
-        self._sum = total
-
-    def download(self) -> Tensor:
-        assert self._sum is not None
-        self._session.check_flag()
-        return bridge.download(self._sum)
-
-    def release(self) -> None:
-        if self._sum is not None:
-            self._sum.release()
-
-
 @dataclass
 class ScalarTrainer:
     """A scalar loss, its parameters, and steps that make it smaller.
@@ -222,9 +198,9 @@ class ScalarTrainer:
         return self._update("adamw_step", inputs, hyper, with_loss)
 
     @contextmanager
-    def _fresh(self) -> Iterator[_Total]:
+    def _fresh(self) -> Iterator[Total]:
         """Hand out a total, and free it and the tape on any exit; `_run` starts on a fresh one."""
-        loss = _Total(self.session)
+        loss = Total(self.session)
         try:
             yield loss
         finally:
@@ -234,14 +210,12 @@ class ScalarTrainer:
     def _run(self, inputs: Sequence[Any]) -> Ref:
         """Run the loss on an empty tape: parameters first, then inputs."""
         session = self.session
-        session.reset_tape()
-        leaves = use_params(session, self.params)
-        out = self.loss(session, *leaves, *use_inputs(session, inputs))
+        out = session.run(self.loss, self.params.params, inputs)
         if session.shape_of(out) != ():
             raise Rejected(f"trainer: the loss is a scalar; got the shape {out.shape}")
         return out
 
-    def _gradients(self, inputs: Batch, loss: _Total | None) -> GradMap:
+    def _gradients(self, inputs: Batch, loss: Total | None) -> GradMap:
         """Return the gradients of all pieces, added up; add the losses up as well if asked to."""
         grads: GradMap | None = None
         try:
@@ -304,15 +278,25 @@ def scalar_trainer(
     loss: Loss,
     params: Sequence[Any],
     requires_grad: Sequence[bool] | None = None,
+    interpreter: str = "eager",
     *,
     session: Session | None = None,
     **options: Any,
 ) -> ScalarTrainer:
     """Build a trainer from a loss and the first values of its parameters.
 
-    It works in the session given, or in a new one with the options `provider`, `precision`,
-    `device` and `deterministic`.
+    The interpreter is "eager", a tape, or "compiled", which records the loss once and replays it
+    (fast.compiled). It works in the session given, which must be of that kind, or in a new one with
+    the options `provider`, `precision`, `device` and `deterministic`.
     """
+    kind = INTERPRETERS.get(interpreter)
+    if kind is None or (session is not None and not isinstance(session, kind)):
+        raise Rejected(
+            f"trainer: the interpreter is one of {', '.join(INTERPRETERS)}, and a session that is "
+            f"given is of that kind; got {interpreter!r} and {type(session).__name__}"
+        )
+    if session is None:
+        session, options = kind(**options), {}
     held = ParamList(params, requires_grad, session=session, **options)
     return ScalarTrainer(loss, held, held.session)
 

@@ -14,7 +14,7 @@ from tools.tree import ROOT
 SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
-DOCUMENTS = ("README.md", "docs/torch.md")
+DOCUMENTS = ("README.md", "docs/torch.md", "docs/interpreters.md")
 
 
 def snippets(document: str) -> list[tuple[str, str]]:

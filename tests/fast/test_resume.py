@@ -74,6 +74,23 @@ def test_more_epochs_are_the_longer_run(tmp_path: Path) -> None:
     assert resumed.losses == trained.losses[2 * EPOCH :] and packed(file) == everything
 
 
+@pytest.mark.parametrize("first", ["eager", "compiled"])
+def test_either_interpreter_goes_on_where_the_other_stopped(tmp_path: Path, first: str) -> None:
+    trained, everything = whole(tmp_path)
+    second = "compiled" if first == "eager" else "eager"
+    jobs = [Job(**{**JOB.__dict__, "interpreter": name}) for name in (first, second)]
+    file = tmp_path / "part"
+    with pytest.raises(Stop):
+        train(jobs[0], images(), stop_after(8), checkpoints=Checkpoints(file, every=7))
+    resumed = train(jobs[1], images(), checkpoints=Checkpoints(file, resume=file))
+    assert resumed.losses == trained.losses[7:] and packed(file) == everything
+
+
+def test_an_unknown_interpreter_is_refused() -> None:
+    with pytest.raises(Rejected, match=r"one of eager, compiled, got 'graph'"):
+        Job(interpreter="graph")
+
+
 @pytest.mark.parametrize(("every", "kept"), [(0, [5, 10, 15, 20]), (7, [7, 14, 20]), (20, [20])])
 def test_checkpoints_are_saved_when_they_should_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, kept: list[int]

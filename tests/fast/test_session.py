@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -80,6 +81,21 @@ def test_a_constant_is_the_references_and_takes_no_gradient() -> None:
     assert s.grad(grads, x).tolist() == reference.grad(theirs, y).nested()
     assert list(grads) == list(theirs) == [x.id]
     assert not c.requires_grad and c.shape == known.shape == shape
+
+
+def test_a_number_beyond_every_format_is_an_infinity() -> None:
+    s = session(precision="fp64")
+    for number in (10**400, Fraction(10**400, 3)):
+        assert s.value(s.constant(number)).item() == math.inf
+        assert s.value(s.input([-number])).tolist() == [-math.inf]
+
+
+@pytest.mark.parametrize("shape", [(-1,), (2.0,), (2, True)])
+def test_a_constant_has_a_shape(shape: Any) -> None:
+    s = session()
+    with pytest.raises(Rejected, match=r"^constant: every extent is an integer >= 0, got"):
+        s.constant(1, shape)
+    assert s.input(1.0).id == 0
 
 
 def test_what_comes_in_is_a_copy() -> None:

@@ -18,6 +18,7 @@ NO_TWIN = {
     "bridge.py": "the way between host data and device tensors; spec has no device",
     "buffer.py": "device storage with one owner; spec has values, which nobody owns",
     "checkpoint.py": "files that outlive a process; spec's values are written down by whoever asks",
+    "compiled.py": "programs replayed on a device; spec runs a program anew, or holds its graph",
     "errors.py": "refusals of the fast side; each chapter of spec defines its own",
     "gradmap.py": "device gradients that are released; spec returns a plain dict",
     "interchange.py": "optimizer state in torch's own form; spec knows no torch",
@@ -115,6 +116,25 @@ def differing_twins(spec: Mapping[str, Any], fast: Mapping[str, Any]) -> Iterato
                 yield f"{name}: fast's {host.__name__} takes {found}, spec's {expected}"
 
 
+CALLED = ("constant", "sgd_step", "adam_step", "adamw_step")
+"""Methods of a session, no ops, that a text written once for every session calls."""
+
+
+def bare(method: Callable[..., Any]) -> str:
+    """What a caller sees of a method: names in order, with their kinds and defaults."""
+    found = inspect.signature(method)
+    kept = [p.replace(annotation=p.empty) for p in found.parameters.values()]
+    return str(found.replace(parameters=kept, return_annotation=found.empty))
+
+
+def differing_methods(spec: type, fast: type, names: Iterable[str]) -> Iterator[str]:
+    """Say which methods of two classes are called differently."""
+    for name in names:
+        ours, theirs = (bare(getattr(side, name)) for side in (spec, fast))
+        if ours != theirs:
+            yield f"{spec.__name__}.{name}{ours} in spec is {name}{theirs} in fast"
+
+
 def test_every_page_has_its_twin_and_its_note() -> None:
     found = list(lonely_pages(ROOT))
     assert not found, "\n".join(found)
@@ -134,6 +154,21 @@ def test_twins_have_one_signature() -> None:
     from spec.ops import OPS as SPEC
 
     found = list(differing_twins(SPEC, FAST))
+    assert not found, "\n".join(found)
+
+
+def test_methods_that_programs_and_loops_call_have_one_signature() -> None:
+    from fast.session import Session as Fast
+    from fast.train import ParamList as FastList
+    from spec.linked import GraphSession
+    from spec.session import Session
+    from spec.train import ParamList
+
+    found = [
+        *differing_methods(Session, Fast, CALLED),
+        *differing_methods(GraphSession, Fast, CALLED),
+        *differing_methods(ParamList, FastList, ["sgd_step"]),
+    ]
     assert not found, "\n".join(found)
 
 
@@ -182,4 +217,18 @@ def test_planted_differences_are_found() -> None:
     assert list(differing_twins({"noise": noise}, {"noise": silent})) == found
     assert list(differing_twins(spec, {})) == [
         "spec.ops.OPS lists ['softmax'] and fast.ops.OPS lists []"
+    ]
+
+
+def test_planted_methods_are_found() -> None:
+    class Ours:
+        def step(self, lr: float, *, momentum: float = 0.0) -> None: ...
+        def reset(self, lr: int = 1) -> None: ...
+
+    class Theirs:
+        def step(self, lr: float, momentum: float = 0.0) -> None: ...
+        def reset(self, lr: float = 1) -> int: ...
+
+    assert list(differing_methods(Ours, Theirs, ["step", "reset"])) == [
+        "Ours.step(self, lr, *, momentum=0.0) in spec is step(self, lr, momentum=0.0) in fast"
     ]
