@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf, nan
+from traceback import clear_frames
 from typing import Any, NamedTuple
 
 import torch
@@ -107,11 +108,31 @@ class Plan:
 
         If one of them fails, the tape stays as it was, and the random counter where it failed.
         """
-        blanks, first = self._blanks, self._first
-        count = len(blanks)
-        table = [*tape.values, *blanks, *arguments, *self._integers]
+        count = len(self._blanks)
+        table = [*tape.values, *self._blanks, *arguments, *self._integers]
         rules: list[tuple[Any, ...] | None] = [None] * count
         start = counter.next_call
+        try:
+            self._run(table, rules, counter)
+        except BaseException as error:
+            # The traceback keeps this frame and the ops' frames, but must not keep values.
+            table.clear()
+            rules.clear()
+            clear_frames(error.__traceback__)
+            raise
+        counter.next_call = start + self._draws
+        weight = self._weight
+        counters.passed(tape.untold + weight.peak_bytes, weight.passing_buffers)
+        tape.values += table[self._first : self._first + count]
+        tape.rules += rules
+        tape.bytes += weight.kept_bytes
+        tape.extra += weight.kept_buffers - count
+
+    def _run(
+        self, table: list[Tensor], rules: list[tuple[Any, ...] | None], counter: Bindings
+    ) -> None:
+        """Run the calls in order; what is done with goes at once."""
+        blanks, first, start = self._blanks, self._first, counter.next_call
         for value, check, sources, attributes, out, rule, draw, done in self._calls:
             tensors = [table[k] for k in sources]
             if draw is not None:
@@ -125,13 +146,6 @@ class Plan:
                 rules[out - first] = (vjp, saved, parents, needs)
             for k in done:
                 table[k] = blanks[k - first]
-        counter.next_call = start + self._draws
-        weight = self._weight
-        counters.passed(tape.untold + weight.peak_bytes, weight.passing_buffers)
-        tape.values += table[first : first + count]
-        tape.rules += rules
-        tape.bytes += weight.kept_bytes
-        tape.extra += weight.kept_buffers - count
 
     def _sources(self, entry: Recorded, entries: int, read_from: int) -> tuple[int, ...]:
         """Return where in the table of a replay a call's inputs are."""

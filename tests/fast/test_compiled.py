@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from fast import CompiledSession, Rejected, Session, SessionError, counters
 from fast.compiled import MOST_PLANS
 from fast.gradmap import GradMap
+from fast.ops import OPS
 from fast.protocol import Ops
 from fast.ref import Ref
 from fast.train import ScalarTrainer, scalar_trainer, split
@@ -261,6 +263,30 @@ def test_labels_are_checked_in_every_replay() -> None:
     trainer.step(0.5, [x, [0]])
     assert not same(before[0], trainer.params.values()[0])
     assert trainer.session.recordings == 1  # type: ignore[attr-defined]
+
+
+def test_a_replay_that_fails_frees_what_it_has_made() -> None:
+    s = CompiledSession(**CPU)
+
+    def program(ops: Any, x: Any, rows: Any) -> Any:
+        return ops.take(ops.square(ops.exp(x)), rows, axis=0)
+
+    s.run(program, [], [[1.0, 2.0], [0]])
+    square, kept = OPS["square"], []
+
+    def watched(x: torch.Tensor) -> Any:
+        kept.append(weakref.ref(x))
+        return square.aten_value(x)
+
+    (plan,) = s._plans.values()
+    plan._calls = [
+        call._replace(value=watched) if call.value is square.aten_value else call
+        for call in plan._calls
+    ]
+    with pytest.raises(Rejected, match="take") as caught:
+        s.run(program, [], [[1.0, 2.0], [5]])
+    assert len(kept) == 1 and kept[0]() is None, caught.value
+    assert len(s._tape) == 1
 
 
 def test_every_replay_draws_anew_and_counts_what_it_leaves_out() -> None:
