@@ -1,8 +1,8 @@
 """A recorded program, planned once: what runs again, what its tape keeps, and what it draws.
 
-Calls that do not feed the result are left out, though a random one still takes its counter. A value
-that no rule has saved is dropped as soon as its last reader has run; its place on the tape keeps
-the shape, with NaN for contents.
+Calls that do not feed the result are not run; what they refuse is still refused, and a random one
+still takes its counter. A value that no rule has saved is dropped as soon as its last reader has
+run; its place on the tape keeps the shape, with NaN for contents.
 """
 
 from __future__ import annotations
@@ -55,15 +55,19 @@ class Log:
 
 
 class Call(NamedTuple):
-    """A call as it is replayed: where in the table it reads and writes, and what it leaves."""
+    """A call as it is replayed: where in the table it reads and writes, and what it leaves.
 
-    value: Callable[..., tuple[Tensor, tuple[Any, ...]]]
+    `check` is None where nothing can fail any more, `value` where nothing reads the result.
+    `drawn` counts the random calls before this one.
+    """
+
+    value: Callable[..., tuple[Tensor, tuple[Any, ...]]] | None
     check: Callable[..., None] | None
     sources: tuple[int, ...]
     attributes: dict[str, Any]
     out: int
     rule: tuple[Any, tuple[int, ...], tuple[bool, ...]] | None
-    draw: int | None
+    drawn: int
     done: tuple[int, ...]
 
 
@@ -83,7 +87,7 @@ class Plan:
         """Plan what `log` has recorded on `tape`; the program returned the entry `out`."""
         self.out = out
         self._first = log.first
-        needed, last = _readers(log, out)
+        # They are counted as live for as long as this list holds them.
         self._constants = [entry for entry in log.entries if isinstance(entry, Buffer)]
         self._blanks = [
             entry.tensor if isinstance(entry, Buffer) else _blank(value)
@@ -92,21 +96,26 @@ class Plan:
         self._integers: list[Tensor] = []
         self._calls: list[Call] = []
         self._draws = 0
+        needed, last = _readers(log, out)
         read_from = len(tape.values) + len(arguments)
         for identity, entry in log.calls():
+            sources = self._sources(entry, len(tape.values), read_from)
+            call = self._call(identity, entry, sources, tape, last)
             if identity in needed:
-                sources = self._sources(entry, len(tape.values), read_from)
-                self._calls.append(self._call(identity, entry, sources, tape, last))
+                self._calls.append(call)
+            elif call.check is not None:
+                self._calls.append(call._replace(value=None))
             self._draws += entry.bound.op.random
-        made = {call.out for call in self._calls}
+        run = [call for call in self._calls if call.value is not None]
+        made = {call.out for call in run}
         others = [value for k, value in enumerate(tape.values) if k not in made]
-        foreign = (*others, *arguments, *self._integers)
-        self._weight = _weigh(self._calls, tape, last, foreign)
+        self._weight = _weigh(run, tape, last, (*others, *arguments, *self._integers))
 
     def replay(self, tape: Tape, arguments: Sequence[Tensor], counter: Bindings) -> None:
         """Run the calls on a tape that holds the leaves, and append what the recording appended.
 
-        If one of them fails, the tape stays as it was, and the random counter where it failed.
+        If one of them fails, the tape stays as it was, and the random counter is where the program
+        itself would have left it.
         """
         count = len(self._blanks)
         table = [*tape.values, *self._blanks, *arguments, *self._integers]
@@ -133,17 +142,21 @@ class Plan:
     ) -> None:
         """Run the calls in order; what is done with goes at once."""
         blanks, first, start = self._blanks, self._first, counter.next_call
-        for value, check, sources, attributes, out, rule, draw, done in self._calls:
+        for value, check, sources, attributes, out, rule, drawn, done in self._calls:
             tensors = [table[k] for k in sources]
-            if draw is not None:
-                counter.next_call = start + draw
+            counter.next_call = start + drawn
             if check is not None:
                 check(*tensors, **attributes)
+                if value is None:
+                    continue
+            assert value is not None
             result, saved = value(*tensors, **attributes)
             table[out] = result
             if rule is not None:
                 vjp, parents, needs = rule
                 rules[out - first] = (vjp, saved, parents, needs)
+            # What nothing else holds must not live through the next call.
+            saved = ()
             for k in done:
                 table[k] = blanks[k - first]
 
@@ -175,7 +188,7 @@ class Plan:
             entry.attributes,
             identity,
             None if rule is None else (rule[0], rule[2], rule[3]),
-            self._draws if bound.op.random else None,
+            self._draws,
             tuple(done),
         )
 

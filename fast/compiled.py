@@ -18,6 +18,7 @@ launch after the other: capturing the whole step as one graph is not done yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -42,12 +43,13 @@ MOST_PLANS = 32
 class Indices:
     """Integers or booleans that a recorded program hands on to ops without seeing them."""
 
-    __slots__ = ("_tensor", "position")
+    __slots__ = ("_log", "_position", "_tensor")
 
-    def __init__(self, tensor: Tensor, position: int) -> None:
+    def __init__(self, tensor: Tensor, position: int, log: Log) -> None:
         """Hold a device tensor, the one of that position among the program's integer inputs."""
         self._tensor = tensor
-        self.position = position
+        self._position = position
+        self._log = log
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,29 +65,29 @@ class Indices:
         """Return the extent of the first axis."""
         return len(self._tensor)
 
-    def __getitem__(self, key: object) -> NoReturn:
+    def _unseen(self, *_: object) -> NoReturn:
         """Refuse to show a value: it would be recorded, and be stale in the next call."""
-        raise self._unseen()
-
-    def __iter__(self) -> NoReturn:
-        """Refuse to show values."""
-        raise self._unseen()
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """Refuse what a tensor or an array has and this has not."""
-        raise AttributeError(str(self._unseen()))
-
-    def _unseen(self) -> Rejected:
-        return Rejected(
+        raise Rejected(
             "compiled: the values of integer inputs are not known when a program is recorded; it "
             "may hand them to ops and ask for their shape. Prepare them before the call."
         )
+
+    __getitem__ = __iter__ = __bool__ = __eq__ = __ne__ = __array__ = _unseen  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse what a tensor or an array has and this has not."""
+        try:
+            self._unseen()
+        except Rejected as refusal:
+            raise AttributeError(str(refusal)) from None
 
 
 class CompiledSession(Session):
     """An eager session whose `run` records a program once and replays it afterwards.
 
-    `recordings` counts how often a program was recorded. Everything else is a `Session`'s.
+    `recordings` counts how often a program was recorded. Everything else is a `Session`'s, but that
+    the tape of a replay shows NaN where it has dropped a value.
     """
 
     def __init__(
@@ -100,6 +102,17 @@ class CompiledSession(Session):
         self.recordings = 0
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._log: Log | None = None
+        self._shown: Plan | None = None
+
+    @property
+    def random_counter(self) -> int:
+        """The counter that the next random call takes; a program may not move it."""
+        return self._bound.next_call
+
+    @random_counter.setter
+    def random_counter(self, counter: int) -> None:
+        self._refuse("random_counter")
+        Session.random_counter.__set__(self, counter)
 
     def run(
         self, program: Callable[..., Ref], params: Sequence[Param], inputs: Sequence[Any]
@@ -108,29 +121,36 @@ class CompiledSession(Session):
 
         It is recorded if it was not yet run on parameters and inputs of these shapes and kinds,
         else replayed. Integers and booleans reach it as `Indices`, plain ones as they are.
-        A program must be hashable, and use the session for ops and constants only, or is refused.
+        A program is hashable, uses the session for ops and constants only, and returns one ref of
+        it; else it is refused. Programs that are equal are one.
         """
         self._refuse("run")
-        taken = [self._take(value) for value in inputs]
+        params, taken = [*params], [self._take(value) for value in inputs]
         owners = [(p.slot, p.requires_grad) for p in params if isinstance(p, Param)]
         key = (_hashable(program), *owners, *map(_kind, taken))
         self.reset_tape()
-        leaves = [self.use(parameter) for parameter in params]
+        arguments: list[Any] = [self.use(parameter) for parameter in params]
         tape = self._tape
-        arguments: list[Any] = []
-        integers: list[Tensor] = []
+        integers = []
+        log = Log(len(params) + sum(_is_number(value) for value in taken))
         for value in taken:
-            if isinstance(value, Tensor) and value.is_floating_point():
+            if _is_number(value):
                 arguments.append(Ref(tape, tape.leaf(value, False)))
             elif isinstance(value, Tensor):
-                arguments.append(Indices(value, len(integers)))
+                arguments.append(Indices(value, len(integers), log))
                 integers.append(value)
             else:
                 arguments.append(value)
         plan = self._plans.pop(key, None)
         if plan is None:
-            return self._record(key, program, [*leaves, *arguments], integers)
-        self._plans[key] = plan
+            out = self._record(log, program, arguments)
+            while len(self._plans) >= MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+            self._plans[key] = Plan(log, tape, out.id, integers)
+            self.recordings += 1
+            return out
+        # The tape shows the plan's constants, also if the plan is forgotten before the tape.
+        self._plans[key] = self._shown = plan
         plan.replay(tape, integers, self._bound)
         return Ref(tape, plan.out)
 
@@ -142,8 +162,13 @@ class CompiledSession(Session):
         read.clear()
         ref = super().apply(name, inputs, attributes)
         sources = tuple(x.id if isinstance(x, Ref) else read.pop(0) for x in inputs)
-        self._log.entries.append(Recorded(self._bound[name], sources, dict(attributes)))
+        self._log.entries.append(Recorded(self._bound[name], sources, deepcopy(attributes)))
         return ref
+
+    def param(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Param:
+        """Make a parameter from host data; a program takes parameters as arguments instead."""
+        self._refuse("param")
+        return super().param(value, name, requires_grad)
 
     def use(self, parameter: Param) -> Ref:
         """Record a parameter's value as a leaf; a program takes parameters as arguments instead."""
@@ -157,6 +182,8 @@ class CompiledSession(Session):
 
     def const(self, value: Any) -> Ref:
         """Record a copy of data as a leaf that takes no gradient; a replay has the same data."""
+        if isinstance(value, Indices):
+            value._unseen()
         return self._constant(super().input(value))
 
     def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
@@ -166,6 +193,7 @@ class CompiledSession(Session):
     def reset_tape(self) -> None:
         """Forget every value, ref and natural; what was recorded stays."""
         self._refuse("reset_tape")
+        self._shown = None
         super().reset_tape()
 
     def collect(self) -> None:
@@ -174,30 +202,23 @@ class CompiledSession(Session):
         self._plans.clear()
         super().collect()
 
-    def _record(
-        self, key: tuple[Any, ...], program: Callable[..., Ref], arguments: list[Any],
-        integers: list[Tensor],
-    ) -> Ref:  # fmt: skip
-        """Run a program eagerly, and plan what it did."""
-        tape, start = self._tape, self.random_counter
-        log = self._log = Log(len(tape))
+    def _record(self, log: Log, program: Callable[..., Ref], arguments: list[Any]) -> Ref:
+        """Run a program eagerly, and keep what it did."""
+        tape = self._tape
+        self._log = log
         try:
             out = program(self, *arguments)
         finally:
             self._log = None
-        drawn = sum(entry.bound.op.random for _, entry in log.calls())
-        if len(tape) != log.first + len(log.entries) or self.random_counter != start + drawn:
-            raise _beyond("move its random counter or change its tape")
-        if isinstance(out, Ref) and out.tape is tape:
-            while len(self._plans) >= MOST_PLANS:
-                del self._plans[next(iter(self._plans))]
-            self._plans[key] = Plan(log, tape, out.id, integers)
-            self.recordings += 1
+        if not isinstance(out, Ref) or out.tape is not tape:
+            raise Rejected(
+                f"compiled: a program returns one ref of the session that runs it, got {out!r}"
+            )
         return out
 
     def _take(self, value: Any) -> Any:
         """Copy an input to the device; a plain integer is the program's own."""
-        if not isinstance(value, (Tensor, np.ndarray)) and isinstance(value, Integral):
+        if not isinstance(value, (Tensor, np.ndarray)) and isinstance(value, (Integral, np.bool_)):
             return value
         if is_integer(value):
             return to_integers(value, self._place)
@@ -212,15 +233,27 @@ class CompiledSession(Session):
     def _indices(self, bound: Bound, position: int, arg: Any) -> Tensor:
         """Return the integers of an input, and note for the recording where they come from."""
         read: Argument | Tensor
-        if isinstance(arg, Indices) and position in bound.op.index_inputs:
-            tensor, read = arg._tensor, Argument(arg.position)
-            if (tensor.dtype is torch.bool) != (position in bound.op.mask_inputs):
-                super()._indices(bound, position, tensor)  # refuses the one for the other
+        if isinstance(arg, Indices):
+            tensor, read = self._received(bound, position, arg), Argument(arg._position)
         else:
             read = tensor = super()._indices(bound, position, arg)
         if self._log is not None:
             self._log.read.append(read)
         return tensor
+
+    def _received(self, bound: Bound, position: int, indices: Indices) -> Tensor:
+        """Return what a program hands on, where it may."""
+        what = bound.describe(position)
+        if indices._log is not self._log:
+            raise SessionError(
+                f"{what}: these integers were given to a program for one recording, which is over; "
+                "hand data in as an argument"
+            )
+        if position not in bound.op.index_inputs:
+            raise Rejected(f"{what} takes a ref, and a program's integer inputs are none")
+        if (indices.dtype is torch.bool) != (position in bound.op.mask_inputs):
+            super()._indices(bound, position, indices._tensor)  # refuses the one for the other
+        return indices._tensor
 
     def _own(self, ref: Ref, what: str) -> int:
         if what != "shape_of":
@@ -245,6 +278,11 @@ def _hashable(program: Callable[..., Ref]) -> Callable[..., Ref]:
             "has none; a function is one"
         ) from error
     return program
+
+
+def _is_number(value: Any) -> bool:
+    """Say whether what was taken of an input becomes a leaf."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _kind(value: Any) -> tuple[Any, ...]:

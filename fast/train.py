@@ -35,6 +35,7 @@ from fast.ref import Ref
 from fast.session import Session
 
 __all__ = [
+    "INTERPRETERS",
     "MicroBatches",
     "ParamList",
     "ScalarTrainer",
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 INTERPRETERS: dict[str, type[Session]] = {"eager": Session, "compiled": CompiledSession}
+"""What a trainer may be asked to run its loss in."""
 
 B = TypeVar("B")
 Loss = Callable[..., Ref]
@@ -278,7 +280,7 @@ def scalar_trainer(
     loss: Loss,
     params: Sequence[Any],
     requires_grad: Sequence[bool] | None = None,
-    interpreter: str = "eager",
+    interpreter: str | None = None,
     *,
     session: Session | None = None,
     **options: Any,
@@ -286,17 +288,18 @@ def scalar_trainer(
     """Build a trainer from a loss and the first values of its parameters.
 
     The interpreter is "eager", a tape, or "compiled", which records the loss once and replays it
-    (fast.compiled). It works in the session given, which must be of that kind, or in a new one with
-    the options `provider`, `precision`, `device` and `deterministic`.
+    (fast.compiled). It works in the session given, which says what it is, or in a new one with the
+    options `provider`, `precision`, `device` and `deterministic`, eager unless named.
     """
-    kind = INTERPRETERS.get(interpreter)
-    if kind is None or (session is not None and not isinstance(session, kind)):
+    own = "compiled" if isinstance(session, CompiledSession) else "eager"
+    named = own if interpreter is None else interpreter
+    if named not in [*INTERPRETERS] or (session is not None and named != own):
         raise Rejected(
-            f"trainer: the interpreter is one of {', '.join(INTERPRETERS)}, and a session that is "
-            f"given is of that kind; got {interpreter!r} and {type(session).__name__}"
+            f"trainer: the interpreter is one of {', '.join(INTERPRETERS)}, and that of a session "
+            f"which is given; got {interpreter!r} and {type(session).__name__}"
         )
     if session is None:
-        session, options = kind(**options), {}
+        session, options = INTERPRETERS[named](**options), {}
     held = ParamList(params, requires_grad, session=session, **options)
     return ScalarTrainer(loss, held, held.session)
 
