@@ -18,6 +18,7 @@ CHAPTERS = (
     "rng",
     "ops",
     "dual",
+    "levels",
     "formats",
     "rounded",
     "tape",

@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from spec.dual import Dual
-from spec.op import AnyTensor, holds, refuse
+from spec.levels import depth, still, world_of
+from spec.op import AnyTensor, checked, holds_integers, need_shape, refuse
 from spec.ref import Interpreter, Ref
-from spec.scalar import CONSTANTS, zero_like
+from spec.scalar import zero_like
 from spec.tape import Tape
 from spec.tensor import Tensor, zip_map
 
@@ -77,14 +77,21 @@ def value_and_grad(f: Program, argnums: Argnums = 0) -> Function:
 
 
 def grad(f: Program, argnums: Argnums = 0) -> Function:
-    """Return the function that computes a scalar program's gradient, of its input's shape."""
+    """Return the function that computes a scalar program's gradient, of its input's shape.
+
+    Another program, no tensor, and argnums that name none or one twice, are Rejected by the call.
+    """
     both = value_and_grad(f, argnums)
     return Function(lambda x, levels: both.run(x, levels)[1:], _asked(argnums))
 
 
 def vjp(f: Program, *inputs: AnyTensor) -> tuple[AnyTensor, Callable[..., Any]]:
-    """Return a program's value, and the map from its cotangents to those of its inputs, a tuple."""
-    numbers = [k for k, x in enumerate(inputs) if not _holds_integers(x)]
+    """Return a program's value, and the map from its cotangents to those of its inputs, a tuple.
+
+    A cotangent has the value's shape, or is Rejected; a scalar's is 1 unless given.
+    """
+    _check(inputs, "vjp")
+    numbers = [k for k, x in enumerate(inputs) if not holds_integers(x)]
     done = _Run("vjp", f, inputs, numbers, 0)
 
     def pull(cotangent: AnyTensor | None = None) -> tuple[AnyTensor | None, ...]:
@@ -96,19 +103,22 @@ def vjp(f: Program, *inputs: AnyTensor) -> tuple[AnyTensor, Callable[..., Any]]:
 
 
 def jvp(f: Program | Function, inputs: Tensors, tangents: Tangents) -> tuple[Result, Result]:
-    """Return a program's value, and its tangent along those of its inputs (None: zero)."""
-    if len(tangents) != len(inputs):
-        raise refuse("jvp", f"one tangent for each of the {len(inputs)} inputs", len(tangents))
+    """Return a program's value, and its tangent along those of its inputs (None: zero).
+
+    There is one for each input, of its shape; else it is Rejected, naming the position.
+    """
+    _check(inputs, "jvp")
+    _check_count(inputs, tangents)
     for k, (x, t) in enumerate(zip(inputs, tangents, strict=True)):
-        if t is not None and t.shape != x.shape:
-            raise refuse("jvp", f"tangent {k} has the shape {x.shape} of its input", t.shape)
+        if t is not None:
+            need_shape("jvp", f"tangent {k} has the shape {x.shape} of its input", x.shape, t)
     function = _function(f)
     values, moved = _pushed(function, inputs, tangents, 0)
     return function.pack(values), function.pack(moved)
 
 
 def jacrev(f: Program, argnums: Argnums = 0) -> Function:
-    """Return the function that computes a Jacobian by rows, one pull per entry of the value."""
+    """Return the function that computes a Jacobian by rows: pulls, refused as those of grad are."""
 
     def run(tensors: Tensors, levels: int) -> Tensors:
         chosen = _positions("jacrev", argnums, tensors)
@@ -124,6 +134,7 @@ def jacfwd(f: Program | Function, argnums: Argnums = 0) -> Function:
     """Return the function that computes a Jacobian by columns, one push per entry of the input.
 
     Where the function has several results, each is replaced by its Jacobian, or its Jacobians.
+    Inputs and argnums are Rejected as in grad.
     """
     function = _function(f)
 
@@ -152,15 +163,18 @@ def hvp(f: Program, inputs: Tensors, vectors: Tangents) -> tuple[AnyTensor | Non
     """Return a scalar program's Hessian times a vector: its gradient's tangent, by every input.
 
     A vector of None is zero. Integers without a vector, such as labels, have None for a result.
+    Vectors are tangents of jvp, and Rejected as those.
     """
-    pairs = enumerate(zip(inputs, vectors, strict=False))
-    numbers = tuple(k for k, (x, v) in pairs if v is not None or not _holds_integers(x))
+    _check(inputs, "hvp")
+    _check_count(inputs, vectors)
+    pairs = enumerate(zip(inputs, vectors, strict=True))
+    numbers = tuple(k for k, (x, v) in pairs if v is not None or not holds_integers(x))
     found = dict(zip(numbers, jvp(grad(f, numbers), inputs, vectors)[1], strict=True))
     return tuple(found.get(k) for k in range(len(inputs)))
 
 
 def hessian(f: Program, argnums: Argnums = 0) -> Function:
-    """Return the function that computes a scalar program's Hessian: its gradient's Jacobian."""
+    """Return the function that computes a scalar program's Hessian; refusals are those of grad."""
     return jacfwd(grad(f, argnums), argnums)
 
 
@@ -172,15 +186,16 @@ class _Run(Interpreter[Tape]):
             rule = "a program is asked for; derivatives are differentiated again by jvp or jacfwd"
             raise refuse(who, rule, "a derivative")
         super().__init__(Tape())
-        self.like = _world(x)
+        self.like = world_of(x)
         self._levels = levels
         refs = [Ref(self, self.tape.leaf(value, k in chosen)) for k, value in enumerate(x)]
         self.out = self.own(who, f(self, *refs)).id
         self.result = self.tape.value(self.out)
 
     def const(self, value: AnyTensor) -> Ref:
-        depth = _depth(self.like)
-        return super().const(_still(value, max(depth - self._levels, 0), depth))
+        deep = depth(self.like)
+        moving = checked("const", value)
+        return super().const(still(moving, max(deep - self._levels, 0), deep))
 
 
 def _function(f: Program | Function) -> Function:
@@ -194,35 +209,12 @@ def _pushed(
     function: Function, inputs: Tensors, tangents: Tangents, levels: int
 ) -> tuple[Tensors, Tensors]:
     """Run a function on dual numbers; return the values and the tangents of what it computes."""
-    pairs, depth = zip(inputs, tangents, strict=True), _depth(_world(inputs))
-    moving = [_still(x, depth, depth + 1) if t is None else zip_map(Dual, x, t) for x, t in pairs]
+    pairs, deep = zip(inputs, tangents, strict=True), depth(world_of(inputs))
+    moving = [still(x, deep, deep + 1) if t is None else zip_map(Dual, x, t) for x, t in pairs]
     found = function.run(moving, levels + 1)
     values = [x.map(lambda a: a.value if isinstance(a, Dual) else a) for x in found]
     moved = [x.map(lambda a: a.tangent if isinstance(a, Dual) else zero_like(a)) for x in found]
     return values, moved
-
-
-def _world(tensors: Tensors) -> Any:
-    """Return a number of the world that tensors are in: one whose duals are nested deepest."""
-    entries = (a for x in tensors for a in x.data if type(a) not in CONSTANTS)
-    return max(entries, key=_depth, default=Fraction(0))
-
-
-def _depth(a: Any) -> int:
-    return 1 + _depth(a.value) if isinstance(a, Dual) else 0
-
-
-def _still(x: AnyTensor, kept: int, depth: int) -> AnyTensor:
-    """Take a tensor into a world of duals nested so deep; beyond some levels, it does not move."""
-
-    def entered(a: Any) -> Any:
-        while _depth(a) > kept:
-            a = a.value
-        while type(a) not in CONSTANTS and _depth(a) < depth:
-            a = Dual(a, zero_like(a))
-        return a
-
-    return x.map(entered)
 
 
 def _basis(x: AnyTensor) -> list[AnyTensor]:
@@ -238,13 +230,21 @@ def _asked(argnums: Argnums) -> Callable[[Sequence[Result]], Result]:
 
 def _positions(who: str, argnums: Argnums, tensors: Tensors) -> tuple[int, ...]:
     """Return the chosen inputs, counted from the front, or refuse."""
-    chosen, count = (argnums,) if isinstance(argnums, int) else argnums, len(tensors)
-    normal = tuple(k % count for k in chosen if -count <= k < count)
+    _check(tensors, who)
+    chosen, count = argnums if isinstance(argnums, Sequence) else (argnums,), len(tensors)
+    normal = tuple(k % count for k in chosen if type(k) is int and -count <= k < count)
     if not chosen or len(set(normal)) != len(chosen):
         raise refuse(who, f"argnums names distinct inputs in [{-count}, {count})", argnums)
     return normal
 
 
-def _holds_integers(x: AnyTensor) -> bool:
-    """Tell labels and masks from numbers."""
-    return len(x.data) > 0 and (holds(x, int) or holds(x, bool))
+def _check_count(inputs: Tensors, tangents: Tangents) -> None:
+    came = len(tangents) if isinstance(tangents, (list, tuple)) else type(tangents).__name__
+    if came != len(inputs):
+        raise refuse("jvp", f"one tangent for each of the {len(inputs)} inputs", came)
+
+
+def _check(inputs: Tensors, who: str) -> None:
+    """Refuse inputs that are no tensors, naming the first."""
+    for k, x in enumerate(inputs):
+        checked(f"{who}: input {k}", x)

@@ -1,5 +1,7 @@
 """Batches: the examples of a step, whole or in pieces.
 
+A batch is a tensor, or examples one by one, over which a loss is averaged.
+
 Where a batch is too large for one pass, its pieces are run one after the other and their gradients
 add up before the one update. That is the same step, if each piece has the right weight.
 
@@ -10,15 +12,17 @@ add up before the one update. That is the same step, if each piece has the right
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
-from spec.op import AnyTensor, refuse
+from spec.op import AnyTensor, Rejected, refuse
+from spec.ref import Interpreter, Ref
 from spec.tensor import tabulate
 
+B = TypeVar("B")
 Weight = float | Fraction
 
 
@@ -68,6 +72,29 @@ def pieces_of(inputs: Batch) -> list[tuple[Sequence[AnyTensor], Weight]]:
         rule = "at least one micro-batch, and a weight for each"
         raise refuse("trainer", rule, f"{count} and {len(weights)} weights")
     return list(zip(inputs.pieces, weights, strict=True))
+
+
+def mean_scalar_over(
+    session: Interpreter[Any], tag: str, data: Iterable[B], loss_of: Callable[[B], Ref]
+) -> Ref:
+    """Add up the losses of all examples, left to right, then scale by 1/N.
+
+    The data are read once, in their order, and neither shuffled nor changed: a list, a tuple, a
+    dataset, whatever can be iterated over. Empty data raise Rejected, with the tag in front, and so
+    does a loss that is no scalar ref of the session.
+    In a graph session, what loss_of records of an example is constant, since leaves come first.
+    """
+    total: Ref | None = None
+    count = 0
+    for example in data:
+        loss = session.own(tag, loss_of(example))
+        if loss.shape != ():
+            raise refuse(tag, "the loss of an example is a scalar", f"shape {loss.shape}")
+        total = loss if total is None else total + loss
+        count += 1
+    if total is None:
+        raise Rejected(f"{tag}: empty dataset")
+    return total * session.constant(Fraction(1, count), like=total)
 
 
 def _rows(x: AnyTensor, start: int, end: int) -> AnyTensor:

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from spec.op import AnyTensor, Op, Rejected, Type, holds, plus, refuse, type_of, zeros_like
+from spec.op import AnyTensor, Op, Type, need_shape, plus, refuse, type_read_off, zeros_like
 from spec.tape import Dense, Node, Observer, Seeds, Tape, first_cotangent
 
 D = TypeVar("D", bound="AnyTensor | None")
@@ -63,11 +63,6 @@ class Entry:
         return "leaf" if self.requires_grad else "const" if self.constant else "input"
 
 
-def type_read_off(value: AnyTensor) -> Type:
-    """Return what a tensor may serve as: integers as indices, truth values as a mask."""
-    return type_of(value, holds(value, int), holds(value, bool))
-
-
 def assignment(id: int, type: Type, rule: str, line: Node | Entry) -> str:
     """Write a line of a tape or of a graph as an assignment: ``x2: real[] = sum x1``."""
     parents = "".join(f" x{parent}" for parent in line.parents)
@@ -95,7 +90,7 @@ class Graph:
     def entry(self, id: int) -> Entry:
         """Return an entry, or refuse an id that is not in the graph."""
         if not 0 <= id < len(self._entries):
-            raise Rejected(f"graph: ids lie in [0, {len(self._entries)}); got {id}")
+            raise refuse("graph", f"ids lie in [0, {len(self._entries)})", id)
         return self._entries[id]
 
     @property
@@ -109,7 +104,7 @@ class Graph:
 
     def const(self, value: AnyTensor, name: str | None = None) -> int:
         """Append a tensor that is the same at every evaluation and has no derivative."""
-        return self._append(Entry(type_read_off(value), constant=value, name=name))
+        return self._append(Entry(type_read_off("graph", value), constant=value, name=name))
 
     def apply(self, op: Op, *parents: int, **attributes: Any) -> int:
         """Append an op applied to earlier entries; nothing is appended if its types are refused.
@@ -195,12 +190,13 @@ class Graph:
     def _fitting(self, what: str, given: Sequence[D]) -> Sequence[D]:
         """Return one tensor per leaf, each of the leaf's shape, or refuse, naming the position."""
         leaves = self.leaves
-        if len(given) != len(leaves):
-            raise refuse("graph", f"one {what} for each of the {len(leaves)} leaves", len(given))
+        came = len(given) if isinstance(given, (list, tuple)) else type(given).__name__
+        if came != len(leaves):
+            raise refuse("graph", f"one {what} for each of the {len(leaves)} leaves", came)
         for k, (id, x) in enumerate(zip(leaves, given, strict=True)):
             shape = self._entries[id].type.shape
-            if x is not None and x.shape != shape:
-                raise refuse("graph", f"{what} {k} has the shape {shape} of leaf x{id}", x.shape)
+            if x is not None:
+                need_shape("graph", f"{what} {k} has the shape {shape} of leaf x{id}", shape, x)
         return given
 
     def _starts(self, values: Sequence[AnyTensor], seeds: Seeds) -> dict[int, AnyTensor]:

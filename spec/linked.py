@@ -30,8 +30,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spec.graph import Graph, type_read_off
-from spec.op import AnyTensor, Op, refuse
+from spec.graph import Graph
+from spec.naturals import Integers
+from spec.op import AnyTensor, Op, refuse, type_read_off
 from spec.ref import Ref
 from spec.session import Sessions
 from spec.tape import Dense, Tape
@@ -57,24 +58,27 @@ class Recording:
         return self._values[id]
 
     def leaf(self, value: AnyTensor, requires_grad: bool = True, name: str | None = None) -> int:
-        """Append a leaf; refused after the first op."""
+        """Append a leaf; refused after the first op, and then, as ever, nothing is appended."""
         self.refuse_late("leaf")
+        id = self.graph.leaf(type_read_off("graph", value), requires_grad, name)
         self.inputs.append(value)
         self._values.append(value)
-        return self.graph.leaf(type_read_off(value), requires_grad, name)
+        return id
 
     def const(self, value: AnyTensor) -> int:
         """Append a tensor that takes no gradient; it is no leaf, and may come at any time."""
+        id = self.graph.const(value)
         self._values.append(value)
-        return self.graph.const(value)
+        return id
 
     def apply(self, op: Op, *parents: int | AnyTensor, **attributes: Any) -> int:
         """Append an op applied to earlier entries, or to constants; nothing if it is refused."""
         value = op(*(self.value(p) if isinstance(p, int) else p for p in parents), **attributes)
         ids = [p if isinstance(p, int) else self.const(p) for p in parents]
+        id = self.graph.apply(op, *ids, **attributes)
         self._values.append(value)
         self._has_ops = True
-        return self.graph.apply(op, *ids, **attributes)
+        return id
 
     def backward_dense(self, out: int, seed: AnyTensor | None = None) -> Dense:
         """Return a cotangent for every entry, zero where the seed does not reach."""
@@ -111,13 +115,19 @@ class GraphSession(Sessions[Recording]):
         """What has been recorded since the last reset."""
         return self.tape.graph
 
-    def nat_vec(self, values: Sequence[int]) -> int:
-        """Record integers side by side, before the first op; return the handle of the first."""
+    def nat_vec(self, values: Integers) -> int:
+        """Record integers side by side, before the first op; return the handle of the first.
+
+        One after the first op is Rejected, as is what an eager session refuses.
+        """
         self.tape.refuse_late("natural number")
         return super().nat_vec(values)
 
     def evaluate(self, out: Ref, inputs: Sequence[AnyTensor] | None = None) -> AnyTensor:
-        """Evaluate the graph anew, at other inputs if given: one for each leaf, in their order."""
+        """Evaluate the graph anew, at other inputs if given: one for each leaf, in their order.
+
+        A count or a shape that does not fit the leaves is Rejected, naming the position.
+        """
         id = self.own("evaluate", out).id
         return self.graph.evaluate(self.tape.inputs if inputs is None else inputs)[id]
 

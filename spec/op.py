@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 from spec.scalar import zero_like
 from spec.shape import Shape
-from spec.tensor import Nested, Tensor, zip_map
+from spec.tensor import Nested, Tensor, is_tensor, zip_map
 
 AnyTensor = Tensor[Any, *tuple[Any, ...]]
 """A tensor whose shape is known only at run time."""
@@ -72,6 +72,16 @@ def holds(tensor: AnyTensor, kind: type) -> bool:
     if not all(isinstance(extent, int) for extent in tensor.shape):
         return True
     return all(type(entry) is kind for entry in tensor.data)
+
+
+def type_read_off(who: str, value: AnyTensor) -> Type:
+    """Return what a tensor may serve as: integers as indices, truth values as a mask."""
+    return type_of(checked(who, value), holds(value, int), holds(value, bool))
+
+
+def holds_integers(x: AnyTensor) -> bool:
+    """Tell labels and masks from numbers."""
+    return len(x.data) > 0 and (holds(x, int) or holds(x, bool))
 
 
 @dataclass(frozen=True)
@@ -206,6 +216,24 @@ def refuse(label: str, rule: str, came: object) -> Rejected:
     matmul C2: the inner extents are equal; got 3 and 4
     """
     return Rejected(f"{label}: {rule}; got {came}")
+
+
+def shape_or_type(x: object) -> Any:
+    """Return a tensor's shape, and of what is no tensor the name of its type, for refusals."""
+    return tuple(x.shape) if is_tensor(x) else type(x).__name__
+
+
+def need_shape(who: str, rule: str, shape: Shape, x: object) -> None:
+    """Refuse what is no tensor of a shape; the rule names it."""
+    if shape_or_type(x) != shape:
+        raise refuse(who, rule, shape_or_type(x))
+
+
+def checked(who: str, value: AnyTensor) -> AnyTensor:
+    """Return a value unchanged, or refuse what is no tensor."""
+    if not is_tensor(value):
+        raise refuse(who, "a value is a tensor", shape_or_type(value))
+    return value
 
 
 def plus(x: AnyTensor | None, y: AnyTensor | None) -> AnyTensor | None:

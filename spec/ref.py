@@ -1,14 +1,15 @@
 """What a program holds in its hands: refs, handles on entries, with the operators of a tensor.
 
 A program is run by an interpreter, which records what it does: on a tape, or in a graph.
+A number beside a ref is a constant of the ref's world.
 A refused op leaves no trace there.
 
 >>> from spec.tape import Tape
 >>> from spec.tensor import tensor
 >>> ops = Interpreter(Tape())
 >>> x, y = ops.const(tensor([[6.0], [8.0]])), ops.const(tensor([2.0, 1.0]))
->>> ops.value(ops.sum(x * y, axes=(0,)))
-Tensor([28.0, 14.0])
+>>> ops.value(ops.sum(x * y, axes=(0,))), ops.value(1 - y / 2)
+(Tensor([28.0, 14.0]), Tensor([0.0, 0.5]))
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import math
 from fractions import Fraction
 from typing import Any, Generic, Protocol, TypeVar
 
-from spec.op import AnyTensor, Op, refuse, zeros_like
+from spec.op import AnyTensor, Op, checked, refuse
 from spec.ops import OPS
 from spec.protocol import Ops
 from spec.rng import Draws
@@ -25,6 +26,7 @@ from spec.scalar import lift, zero_like
 from spec.shape import Shape, broadcast, is_extent
 from spec.tape import Dense
 from spec.tensor import is_tensor, tabulate
+from spec.worlds import Number, is_number
 
 
 class Record(Protocol):
@@ -74,35 +76,58 @@ class Ref:
         """The shape of the entry's value."""
         return tuple(self.tape.value(self.id).shape)
 
-    def __add__(self, other: Ref) -> Ref:
-        """Add, broadcasting as NumPy would."""
-        return self.session.add(*_aligned(self, other))
+    def __add__(self, other: Ref | Number) -> Ref:
+        """Add, broadcasting as NumPy would; a number is a constant of this ref's world."""
+        return self.session.add(*_aligned(self, self._operand(other)))
 
-    def __sub__(self, other: Ref) -> Ref:
+    def __radd__(self, other: Number) -> Ref:
+        """Add to a number."""
+        return self.session.add(*_aligned(self._operand(other), self))
+
+    def __sub__(self, other: Ref | Number) -> Ref:
         """Subtract, broadcasting as NumPy would."""
-        return self.session.sub(*_aligned(self, other))
+        return self.session.sub(*_aligned(self, self._operand(other)))
 
-    def __mul__(self, other: Ref) -> Ref:
+    def __rsub__(self, other: Number) -> Ref:
+        """Subtract from a number."""
+        return self.session.sub(*_aligned(self._operand(other), self))
+
+    def __mul__(self, other: Ref | Number) -> Ref:
         """Multiply entry by entry, broadcasting as NumPy would."""
-        return self.session.mul(*_aligned(self, other))
+        return self.session.mul(*_aligned(self, self._operand(other)))
 
-    def __truediv__(self, other: Ref) -> Ref:
+    def __rmul__(self, other: Number) -> Ref:
+        """Multiply a number."""
+        return self.session.mul(*_aligned(self._operand(other), self))
+
+    def __truediv__(self, other: Ref | Number) -> Ref:
         """Divide entry by entry, broadcasting as NumPy would."""
-        return self.session.div(*_aligned(self, other))
+        return self.session.div(*_aligned(self, self._operand(other)))
+
+    def __rtruediv__(self, other: Number) -> Ref:
+        """Divide a number."""
+        return self.session.div(*_aligned(self._operand(other), self))
 
     def __matmul__(self, other: Ref) -> Ref:
-        """Multiply matrices."""
+        """Multiply matrices; a number is none."""
         return self.session.matmul(self, other)
 
     def __neg__(self) -> Ref:
-        """Subtract from zero."""
-        zero = self.session.const(zeros_like(self.session.value(self)))
-        return self.session.sub(zero, self)
+        """Multiply by -1, which is exact and takes +0 to -0, where 0 - x would not."""
+        return self * -1
+
+    def _operand(self, other: object) -> Ref:
+        """Return the other operand as a ref, or refuse what is neither one nor a number."""
+        if is_number(other):
+            return self.session.constant(other, like=self)
+        if not isinstance(other, Ref):
+            rule = "an operand is a ref of this session, an int, a float or a Fraction"
+            raise refuse("operator", rule, type(other).__name__)
+        return self.session.own("operator", other)
 
 
-def _aligned(x: Ref, y: object) -> tuple[Ref, Ref]:
+def _aligned(x: Ref, y: Ref) -> tuple[Ref, Ref]:
     """Insert the broadcasts that an operator implies."""
-    y = x.session.own("operator", y)
     if x.shape == y.shape:
         return x, y
     shape = broadcast(x.shape, y.shape)
@@ -121,8 +146,11 @@ class Interpreter(Draws, Ops[Ref], Generic[T]):
         self.tape = tape
 
     def const(self, value: AnyTensor) -> Ref:
-        """Record a tensor of any shape that takes no gradient; at any time."""
-        return Ref(self, self.tape.const(value))
+        """Record a tensor of any shape that takes no gradient; at any time.
+
+        What is no tensor is Rejected; `constant` takes numbers.
+        """
+        return Ref(self, self.tape.const(checked("const", value)))
 
     def constant(self, value: Any, shape: Shape = (), like: Ref | None = None) -> Ref:
         """Record one number, rounded once and repeated to a shape; it takes no gradient.
@@ -131,7 +159,7 @@ class Interpreter(Draws, Ops[Ref], Generic[T]):
         session's own `like` where like is None or empty. What does not fit is Rejected.
         """
         entries = () if like is None else self.tape.value(self.own("constant", like).id).data
-        if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        if not is_number(value):
             raise refuse("constant", "the value is an int, a float or a Fraction", repr(value))
         if not all(is_extent(n) for n in shape):
             raise refuse("constant", "every extent is an integer >= 0", tuple(shape))
@@ -171,7 +199,7 @@ class Interpreter(Draws, Ops[Ref], Generic[T]):
         return self.tape.value(self.own("value", ref).id)
 
 
-def _entered(value: float | Fraction, like: Any) -> Any:
+def _entered(value: Number, like: Any) -> Any:
     """Take a number into the world of like; infinities and NaN only where that world has them."""
     if isinstance(value, float) and not math.isfinite(value):
         special = zero_like(like) + value

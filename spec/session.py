@@ -24,11 +24,11 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from spec.naturals import Naturals
-from spec.op import AnyTensor, zeros_like
+from spec.op import AnyTensor, checked, zeros_like
 from spec.ref import Interpreter, T
 from spec.ref import Ref as Ref
-from spec.tape import Dense, Observer, Tape
-from spec.updates import Gradients, Param, Updates, look_up
+from spec.tape import Dense, Observer, Tape, flag
+from spec.updates import Gradients, Leaves, Param, Updates, look_up, param_of
 
 
 class Sessions(Naturals, Updates, Interpreter[T]):
@@ -50,21 +50,24 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         Refs and handles of integers from before are Rejected from then on.
         """
         self.tape = self._fresh()
-        self.params_by_leaf = {}
+        self.params_by_leaf = Leaves()
         self.forget_nats()
 
     def param(self, value: AnyTensor, name: str | None = None, requires_grad: bool = True) -> Param:
         """Make a parameter of the value's shape and world; it is not recorded until it is used.
 
         It belongs to who holds it, outlives the tape, and may be used in other sessions too.
+        What is no tensor, and a requires_grad that is neither True nor False, are Rejected.
         """
         return Param(value, name, requires_grad)
 
     def use(self, param: Param) -> Ref:
         """Record the current value of a parameter as a leaf; using it twice makes two leaves.
 
-        Both gradients add up in the one update. The leaf keeps its value if the parameter changes.
+        Both gradients add up in the one update. The leaf keeps its value if the parameter changes,
+        and takes no gradient if the parameter is frozen now. What is no Param is Rejected.
         """
+        param_of("use", param)
         ref = Ref(self, self.tape.leaf(param.value, param.requires_grad, param.name))
         self.params_by_leaf[ref.id] = param
         return ref
@@ -72,9 +75,11 @@ class Sessions(Naturals, Updates, Interpreter[T]):
     def input(self, value: AnyTensor, name: str | None = None, requires_grad: bool = False) -> Ref:
         """Record an outside tensor as a leaf, which takes a gradient if it requires one.
 
-        Its entries are numbers of any one world; updates do not write it.
+        Its entries are numbers of any one world; updates do not write it. What is no tensor, and a
+        requires_grad that is neither True nor False, are Rejected.
         """
-        return Ref(self, self.tape.leaf(value, requires_grad, name))
+        wanted = flag("input", requires_grad)
+        return Ref(self, self.tape.leaf(checked("input", value), wanted, name))
 
     def backward_dense(self, out: Ref, seed: AnyTensor | None = None) -> Dense:
         """Return a cotangent for every entry, of its shape, zero where the seed does not reach.

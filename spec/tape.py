@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spec.op import AnyTensor, Op, Rejected, plus, refuse, zeros_like
+from spec.op import AnyTensor, Op, Rejected, checked, need_shape, plus, refuse, zeros_like
 from spec.scalar import zero_like
 
 
@@ -106,8 +106,8 @@ class Tape:
         return self.node(id).value
 
     def leaf(self, value: AnyTensor, requires_grad: bool = True, name: str | None = None) -> int:
-        """Append a leaf: an input, a parameter or a constant."""
-        return self._append(Node(value, None, (), {}, requires_grad, name))
+        """Append a leaf: an input, a parameter or a constant; what is no tensor is Rejected."""
+        return self._append(Node(checked("tape", value), None, (), {}, requires_grad, name))
 
     def param(self, value: AnyTensor, name: str | None = None) -> int:
         """Append a trainable leaf of any shape, and return its id."""
@@ -134,7 +134,8 @@ class Tape:
     def backward_dense(self, out: int, seed: AnyTensor | None = None) -> Dense:
         """Return a cotangent for every node, zero where the seed does not reach.
 
-        The seed must have the shape of the node out; a scalar's seed is 1 unless given.
+        The seed has the shape of the node out; a scalar's is 1 unless given. What does not fit, and
+        an id that is not on the tape, are Rejected.
         """
         return self.backward_from({out: seed})
 
@@ -187,6 +188,13 @@ class Tape:
             self._observer(event)
 
 
+def flag(who: str, requires_grad: object) -> bool:
+    """Return a flag unchanged, or refuse what is neither True nor False."""
+    if not isinstance(requires_grad, bool):
+        raise refuse(who, "requires_grad is True or False", repr(requires_grad))
+    return requires_grad
+
+
 def first_cotangent(who: str, id: int, value: AnyTensor, seed: AnyTensor | None) -> AnyTensor:
     """Return the seed of a node, which must have its shape; a scalar's is 1 unless given."""
     if seed is None:
@@ -194,6 +202,5 @@ def first_cotangent(who: str, id: int, value: AnyTensor, seed: AnyTensor | None)
             rule = "without a seed, backward starts at a scalar"
             raise refuse(who, rule, f"node {id} of shape {value.shape}")
         return value.map(lambda x: zero_like(x) + 1)
-    if seed.shape != value.shape:
-        raise refuse(who, f"the seed has the shape {value.shape} of node {id}", seed.shape)
+    need_shape(who, f"the seed has the shape {value.shape} of node {id}", value.shape, seed)
     return seed

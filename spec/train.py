@@ -12,23 +12,24 @@ A trainer runs its loss anew for every call: on a tape, or as a graph. Both give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any
 
 from spec.batches import Batch, pieces_of
 from spec.batches import MicroBatches as MicroBatches
+from spec.batches import mean_scalar_over as mean_scalar_over
 from spec.batches import split as split
 from spec.linked import GraphSession
-from spec.op import AnyTensor, Rejected, plus, refuse, zeros_like
-from spec.ref import Interpreter, Ref
+from spec.op import AnyTensor, plus, refuse, shape_or_type, zeros_like
+from spec.optim._groups import groups_of, listed
+from spec.ref import Ref
 from spec.scalar import lift, sum_terms
 from spec.session import Session, Sessions
 from spec.tensor import tensor
 from spec.updates import Param
 
-B = TypeVar("B")
 Loss = Callable[..., Ref]
 """loss(ops, *params, *inputs), written once for every interpreter, returns a scalar."""
 
@@ -50,16 +51,17 @@ class ParamList:
     ) -> None:
         """Hold one parameter per value; as many flags as values, or Rejected; True unless given.
 
+        What is no tensor, or neither True nor False, is Rejected too.
         The states of their updates are kept in the session given, or in a new one.
         """
-        flags = [True] * len(values) if requires_grad is None else list(requires_grad)
-        if len(flags) != len(values):
-            rule = f"one requires_grad flag for each of the {len(values)} values"
+        tensors = listed("params", "values are tensors in a list", values)
+        rule = f"one requires_grad flag for each of the {len(tensors)} values"
+        every = [True] * len(tensors) if requires_grad is None else requires_grad
+        flags = listed("params", rule, every)
+        if len(flags) != len(tensors):
             raise refuse("params", rule, f"{len(flags)} flags")
-        self.params = [
-            Param(value, f"param{k}", flag)
-            for k, (value, flag) in enumerate(zip(values, flags, strict=True))
-        ]
+        pairs = enumerate(zip(tensors, flags, strict=True))
+        self.params = [Param(value, f"param{k}", flag) for k, (value, flag) in pairs]
         self.session = Session() if session is None else session
 
     def __len__(self) -> int:
@@ -73,20 +75,25 @@ class ParamList:
 
     def set_values(self, values: Sequence[AnyTensor]) -> None:
         """Overwrite all values; a count or a shape that does not fit is Rejected first."""
-        if [v.shape for v in values] != [p.value.shape for p in self.params]:
-            rule = f"values of the shapes {[p.value.shape for p in self.params]}"
-            raise refuse("params", rule, [v.shape for v in values])
-        for param, value in zip(self.params, values, strict=True):
+        rule = f"values of the shapes {[p.value.shape for p in self.params]}"
+        given = listed("params", rule, values)
+        came = [shape_or_type(v) for v in given]
+        if came != [p.value.shape for p in self.params]:
+            raise refuse("params", rule, came)
+        for param, value in zip(self.params, given, strict=True):
             param.set(value)
 
     def sgd_step(self, lr: float, gradients: Sequence[AnyTensor | None], **hyper: Any) -> None:
         """Take a step of SGD by one gradient per parameter, all or none; hyper is the session's.
 
         None stands for a parameter that the loss did not reach. The session's record is left alone.
+        Another count or shape is Rejected, of a frozen parameter too.
         """
-        if len(gradients) != len(self):
-            raise refuse("params", f"one gradient for each of {len(self)}", len(gradients))
-        grads = {k: g for k, g in enumerate(gradients) if g is not None}
+        rule = f"one gradient for each of {len(self)}"
+        given = listed("params", rule, gradients)
+        if len(given) != len(self):
+            raise refuse("params", rule, len(given))
+        grads = {k: g for k, g in enumerate(given) if g is not None}
         session, in_use = self.session, self.session.params_by_leaf
         session.params_by_leaf = dict(enumerate(self.params))
         try:
@@ -96,17 +103,20 @@ class ParamList:
 
 
 def use_params(session: Sessions[Any], params: ParamList) -> list[Ref]:
-    """Record every parameter, in order."""
+    """Record every parameter, in order; in a graph, one after the first op is Rejected."""
     return [session.use(param) for param in params.params]
 
 
 def use_inputs(session: Sessions[Any], inputs: Sequence[AnyTensor]) -> list[Ref]:
-    """Record outside tensors, in order, as leaves that take no gradient."""
+    """Record outside tensors, in order, as leaves without gradient; what is none is Rejected."""
     return [session.input(value) for value in inputs]
 
 
 def gradients_of(session: Sessions[Any], loss: Ref, refs: Sequence[Ref]) -> list[AnyTensor]:
-    """Return the gradients of a scalar loss by each ref, of its shape, zero if not reached."""
+    """Return the gradients of a scalar loss by each ref, of its shape, zero if not reached.
+
+    A loss of another shape, and a ref that is none of the session's present record, are Rejected.
+    """
     grads = session.backward_dense(loss)
     return [session.grad(grads, ref) for ref in refs]
 
@@ -123,16 +133,23 @@ class ScalarTrainer:
     session: Sessions[Any]
     steps: int = field(default=0, kw_only=True)
 
+    def get_params(self, sync: bool = True) -> list[AnyTensor]:
+        """Return the current values of the parameters, in order, as `params.values` does."""
+        return self.params.values(sync)
+
     def forward(self, inputs: Batch) -> AnyTensor:
-        """Compute the loss; what is no scalar is Rejected."""
+        """Compute the loss; what is no scalar ref of the session is Rejected, here and below."""
         return self._passes(inputs, differentiate=False)[0]
 
     def backward(self, inputs: Batch) -> list[AnyTensor]:
-        """Compute the gradient by every parameter, of its shape, in order; a frozen one is zero."""
+        """Compute the gradient by every parameter, of its shape, in order; a frozen one is zero.
+
+        A loss that `forward` refuses is Rejected, as are pieces that make no batch.
+        """
         return self.loss_and_backward(inputs)[1]
 
     def loss_and_backward(self, inputs: Batch) -> tuple[AnyTensor, list[AnyTensor]]:
-        """Compute the loss, and the gradient by every parameter, in order."""
+        """Compute the loss, and the gradient by every parameter, in order, as `backward` does."""
         loss, grads = self._passes(inputs)
         params = enumerate(self.params.params)
         return loss, [grads.get(k) or zeros_like(param.value) for k, param in params]
@@ -141,6 +158,7 @@ class ScalarTrainer:
         """Take one step of stochastic gradient descent, with the hyper-parameters of `sgd_step`.
 
         lr may be a schedule, here and in groups, whose 'params' may be positions in the list.
+        What is Rejected, of the loss or of the update, changes no parameter and no count.
         """
         self._update("sgd_step", inputs, {"lr": lr, **hyper})
 
@@ -151,14 +169,14 @@ class ScalarTrainer:
     def adam_step(
         self, inputs: Batch, *, with_loss: bool = False, **hyper: Any
     ) -> AnyTensor | None:
-        """Take one step of Adam; return the loss before it if asked to."""
+        """Take one step of Adam, as `step` does; return the loss before it if asked to."""
         loss = self._update("adam_step", inputs, hyper)
         return loss if with_loss else None
 
     def adamw_step(
         self, inputs: Batch, *, with_loss: bool = False, **hyper: Any
     ) -> AnyTensor | None:
-        """Take one step of AdamW; return the loss before it if asked to."""
+        """Take one step of AdamW, as `step` does; return the loss before it if asked to."""
         loss = self._update("adamw_step", inputs, hyper)
         return loss if with_loss else None
 
@@ -166,7 +184,8 @@ class ScalarTrainer:
         """Run the loss on an empty record: parameters first, so that leaf k is parameter k."""
         self.session.reset_tape()
         leaves = use_params(self.session, self.params)
-        out = self.loss(self.session, *leaves, *use_inputs(self.session, inputs))
+        found = self.loss(self.session, *leaves, *use_inputs(self.session, inputs))
+        out = self.session.own("trainer", found)
         if out.shape != ():
             raise refuse("trainer", "the loss is a scalar", f"shape {out.shape}")
         return out
@@ -190,20 +209,25 @@ class ScalarTrainer:
     def _update(self, method: str, inputs: Batch, hyper: Mapping[str, Any]) -> AnyTensor:
         """Run, go back, update once; return the loss before the update."""
         loss, grads = self._passes(inputs)
-        getattr(self.session, method)(grads=grads, **self._scheduled(hyper))
+        who = method.removesuffix("_step")
+        getattr(self.session, method)(grads=grads, **self._scheduled(who, hyper))
         self.steps += 1
         return loss
 
-    def _scheduled(self, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    def _scheduled(self, who: str, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the schedules for this step's learning rates, and name the groups' parameters."""
         found = dict(hyper)
         if callable(found.get("lr")):
             found["lr"] = found["lr"](self.steps)
-        if found.get("groups"):
-            found["groups"] = [self._scheduled(group) for group in found["groups"]]
+        if "groups" in found:
+            groups = groups_of(who, found["groups"])
+            found["groups"] = [self._scheduled(who, group) for group in groups]
         if "params" in found:
             every = self.params.params
-            found["params"] = [every[p] if isinstance(p, int) else p for p in found["params"]]
+            known = range(-len(every), len(every))
+            found["params"] = [
+                every[p] if type(p) is int and p in known else p for p in found["params"]
+            ]
         return found
 
 
@@ -222,25 +246,3 @@ def scalar_trainer(
         raise refuse("trainer", rule, repr(interpreter))
     session = INTERPRETERS[interpreter]()
     return ScalarTrainer(loss, ParamList(params, requires_grad, session=session), session)
-
-
-def mean_scalar_over(
-    session: Interpreter[Any], tag: str, data: Iterable[B], loss_of: Callable[[B], Ref]
-) -> Ref:
-    """Add up the losses of all examples, left to right, then scale by 1/N.
-
-    The data are read once, in their order, and neither shuffled nor changed: a list, a tuple, a
-    dataset, whatever can be iterated over. Empty data raise Rejected, with the tag in front.
-    In a graph session, what loss_of records of an example is constant, since leaves come first.
-    """
-    total: Ref | None = None
-    count = 0
-    for example in data:
-        loss = loss_of(example)
-        if loss.shape != ():
-            raise refuse(tag, "the loss of an example is a scalar", f"shape {loss.shape}")
-        total = loss if total is None else total + loss
-        count += 1
-    if total is None:
-        raise Rejected(f"{tag}: empty dataset")
-    return total * session.constant(Fraction(1, count), like=total)

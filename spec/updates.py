@@ -20,28 +20,26 @@ from dataclasses import fields, replace
 from types import ModuleType
 from typing import Any
 
-from spec.op import AnyTensor, Rejected, plus, refuse
+from spec.op import AnyTensor, Rejected, checked, need_shape, plus, refuse
 from spec.optim import adam, adamw, clip, sgd
+from spec.optim._groups import Groups, groups_of
+from spec.optim._states import check_state
 from spec.shape import Shape
-from spec.tape import Dense
-from spec.tensor import is_tensor
+from spec.tape import Dense, flag
 
 Gradients = Mapping[int, AnyTensor] | Sequence[AnyTensor]
 """Sparse, by leaf id, as `backward` gives them; or dense, one per node."""
-
-Groups = Sequence[Mapping[str, Any]] | None
-"""Mappings with 'params' and the hyper-parameters that differ for them."""
 
 
 class Param:
     """A tensor that outlives the tape; optimizers update it unless requires_grad is False."""
 
     def __init__(self, value: AnyTensor, name: str | None, requires_grad: bool) -> None:
-        """Hold a first value."""
+        """Hold a first value; what is no tensor, and a flag that is no bool, are Rejected."""
         self.name = name
-        self.requires_grad = requires_grad
+        self.requires_grad = flag("param", requires_grad)
         self.version = 0
-        self._value = value
+        self._value = checked("param", value)
 
     @property
     def value(self) -> AnyTensor:
@@ -50,24 +48,55 @@ class Param:
 
     def set(self, value: AnyTensor) -> None:
         """Overwrite the value, and raise the version; another shape is Rejected, naming both."""
-        if value.shape != self._value.shape:
-            rule = f"a value of {self.name or 'the parameter'} has the shape {self._value.shape}"
-            raise refuse("param", rule, value.shape)
+        shape = self._value.shape
+        rule = f"a value of {self.name or 'the parameter'} has the shape {shape}"
+        need_shape("param", rule, shape, value)
         self._value = value
         self.version += 1
 
 
+class Leaves(dict[int, Param]):
+    """The parameters in use on a record, by leaf; `frozen` are the leaves that were not trainable.
+
+    Thawing a parameter later does not make a leaf trainable.
+    """
+
+    def __init__(self) -> None:
+        """Start with none."""
+        super().__init__()
+        self.frozen: set[int] = set()
+
+    def __setitem__(self, leaf: int, param: Param) -> None:
+        """Enter a leaf."""
+        super().__setitem__(leaf, param)
+        if not param.requires_grad:
+            self.frozen.add(leaf)
+
+
+def param_of(who: str, param: object) -> Param:
+    """Return a parameter unchanged, or refuse what is none."""
+    if not isinstance(param, Param):
+        raise refuse(who, "a parameter is a Param", type(param).__name__)
+    return param
+
+
 def look_up(grads: Gradients, id: int, shape: Shape) -> AnyTensor | None:
     """Return the gradient of a node, None where the seed did not reach it; its shape is checked."""
+    _refuse_no_gradients(grads)
     if isinstance(grads, Mapping):
         found = grads.get(id)
     elif not 0 <= id < len(grads):
         raise refuse("grad", f"ids lie in [0, {len(grads)})", id)
     else:
         found = None if isinstance(grads, Dense) and id not in grads.reached else grads[id]
-    if found is not None and found.shape != shape:
-        raise refuse("grad", f"the gradient of node {id} has its shape {shape}", found.shape)
+    if found is not None:
+        need_shape("grad", f"the gradient of node {id} has its shape {shape}", shape, found)
     return found
+
+
+def _refuse_no_gradients(grads: object) -> None:
+    if not isinstance(grads, (Mapping, Sequence)):
+        raise refuse("grad", "gradients are a mapping by id or a list", type(grads).__name__)
 
 
 class Updates:
@@ -96,8 +125,10 @@ class Updates:
     ) -> None:
         """Update by stochastic gradient descent, with spec.optim.sgd.
 
-        `grads` are by leaf id, sparse or dense, each of its parameter's shape. Values and states
-        are replaced, all or none: what does not fit is Rejected, and nothing has changed.
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
+        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
+        changed. A parameter keeps to one optimizer: another one's step is Rejected, unless
+        load_state(param, None) comes first.
         """
         hyper = sgd.Sgd(lr, momentum, dampening, weight_decay, nesterov)
         self._step(grads, sgd, hyper, groups, max_norm)
@@ -139,7 +170,7 @@ class Updates:
 
         Its moments have the parameter's shape; it is the page's `State`, which nobody can change.
         """
-        return self._states.get(param)
+        return self._states.get(param_of("state", param))
 
     def load_state(self, param: Param, state: Any) -> None:
         """Replace the optimizer state of a parameter by what `state` returned, here or elsewhere.
@@ -148,8 +179,9 @@ class Updates:
         shape and a step that is an integer >= 0, is Rejected, and nothing is changed. Entries need
         not be finite: updates go on with those that are not, and not every world can tell.
         """
+        param_of("load_state", param)
         if state is not None:
-            _check_state(param, state)
+            check_state(param.name or "the parameter", param.value.shape, state)
         self._states[param] = state
 
     def _step(
@@ -161,6 +193,7 @@ class Updates:
         max_norm: float | None,
     ) -> None:
         """Update all parameters in use by an optimizer's page, or none if one is refused."""
+        _refuse_no_gradients(grads)
         name = page.__name__.rpartition(".")[2]
         hypers = _by_param(name, hyper, groups)
         if max_norm is not None:
@@ -180,35 +213,15 @@ class Updates:
     def _gradients(self, grads: Gradients, max_norm: float | None) -> dict[Param, AnyTensor]:
         """Add up each trainable parameter's gradients over its leaves; leave out the unreached."""
         totals: dict[Param, AnyTensor] = {}
-        for leaf, param in self.params_by_leaf.items():
-            gradient = look_up(grads, leaf, param.value.shape) if param.requires_grad else None
-            if gradient is not None:
+        leaves = self.params_by_leaf
+        frozen = leaves.frozen if isinstance(leaves, Leaves) else ()
+        for leaf, param in leaves.items():
+            gradient = look_up(grads, leaf, param.value.shape)
+            if param.requires_grad and leaf not in frozen and gradient is not None:
                 totals[param] = plus(totals.get(param), gradient) or gradient
         if max_norm is None:
             return totals
         return dict(zip(totals, clip.clipped(list(totals.values()), max_norm), strict=True))
-
-
-def _check_state(param: Param, state: object) -> None:
-    """Refuse what is no page's state, or not that of a parameter of this shape."""
-    if not isinstance(state, (sgd.State, adam.State, adamw.State)):
-        rule = "a state is None or the State of sgd, adam or adamw"
-        raise refuse("load_state", rule, type(state).__name__)
-    for name, part in vars(state).items():
-        if name == "step":
-            if type(part) is not int or part < 0:
-                raise refuse("load_state", "step is an integer >= 0", repr(part))
-        elif part is not None or not isinstance(state, sgd.State):
-            _check_moment(name, param, part)
-
-
-def _check_moment(name: str, param: Param, moment: object) -> None:
-    """Refuse what is no tensor of the parameter's shape."""
-    shape = moment.shape if is_tensor(moment) else None
-    if shape != param.value.shape:
-        known = f"{param.value.shape} of {param.name or 'the parameter'}"
-        came = type(moment).__name__ if shape is None else shape
-        raise refuse("load_state", f"{name} is a tensor of the shape {known}", came)
 
 
 def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:
@@ -216,9 +229,7 @@ def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:
     found: dict[Param, Any] = {}
     group_of: dict[Param, int] = {}
     known = [field.name for field in fields(hyper)]
-    for number, group in enumerate(groups or (), 1):
-        if "params" not in group:
-            raise Rejected(f"{name}: group {number} names no 'params'")
+    for number, group in enumerate(groups_of(name, groups), 1):
         own = {key: value for key, value in group.items() if key != "params"}
         for key in own:
             if key not in known:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeGuard
 
 from spec.scalar import (
     absolute,
@@ -39,6 +39,14 @@ from spec.scalar import (
     tanh,
     zero_like,
 )
+
+Number = int | float | Fraction
+"""A number as programs and callers write it, before it enters any world."""
+
+
+def is_number(x: object) -> TypeGuard[Number]:
+    """Tell whether x is a number as programs write it; a truth value is none."""
+    return isinstance(x, (int, float, Fraction)) and not isinstance(x, bool)
 
 
 @exp.register(float)
@@ -97,7 +105,11 @@ def _maximum(x: float, y: float) -> float:
 
 @lift.register(float)
 def _lift(like: float, constant: Fraction) -> float:
-    return float(constant)
+    try:
+        return float(constant)
+    except OverflowError:
+        # To the nearest, as every other number: what lies beyond the largest float is infinite.
+        return math.inf if constant > 0 else -math.inf
 
 
 def _exact_only(name: str, argument: int, result: int) -> Callable[[Fraction], Fraction]:

@@ -19,6 +19,7 @@ from typing import Any
 from spec.op import AnyTensor, refuse
 from spec.scalar import divide, lift, sqrt, square
 from spec.tensor import zip_map
+from spec.worlds import is_number
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,14 @@ class Hyper:
         page = type(self).__name__.lower()
         for name in ("lr", "weight_decay"):
             number = getattr(self, name)
-            if not 0 <= number < math.inf:
-                raise refuse(f"{page} C1", f"{name} is finite and >= 0", number)
+            if not (is_number(number) and 0 <= number < math.inf):
+                raise refuse(f"{page} C1", f"{name} is finite and >= 0", repr(number))
         for name in ("beta1", "beta2"):
             number = getattr(self, name)
-            if not 0 <= number < 1:
-                raise refuse(f"{page} C2", f"{name} lies in [0, 1)", number)
-        if not 0 < self.eps < math.inf:
-            raise refuse(f"{page} C3", "eps is finite and > 0", self.eps)
+            if not (is_number(number) and 0 <= number < 1):
+                raise refuse(f"{page} C2", f"{name} lies in [0, 1)", repr(number))
+        if not (is_number(self.eps) and 0 < self.eps < math.inf):
+            raise refuse(f"{page} C3", "eps is finite and > 0", repr(self.eps))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 from spec.op import refuse
 from spec.optim._moments import power
 from spec.scalar import cos, divide, lift
+from spec.worlds import is_number
 
 Schedule = Callable[..., Any]
 """schedule(t, like=0.0): the learning rate at step t, a number of like's world."""
@@ -31,23 +32,23 @@ def check(
     gamma: float = 1.0,
 ) -> None:
     """Refuse what breaks C1, C2 or C3 of the page."""
-    if not (0 <= minimum <= lr < math.inf):
+    if not (is_number(lr) and is_number(minimum) and 0 <= minimum <= lr < math.inf):
         rule = "lr and minimum are finite and 0 <= minimum <= lr"
-        raise refuse(f"{name} C1", rule, f"lr {lr}, minimum {minimum}")
+        raise refuse(f"{name} C1", rule, f"lr {lr!r}, minimum {minimum!r}")
     counted = counts or {}
     for what, count in counted.items():
         if type(count) is not int or count < 1:
             raise refuse(f"{name} C2", f"{what} is an int >= 1", repr(count))
     if counted.keys() >= {"warmup", "total"} and counted["warmup"] >= counted["total"]:
         raise refuse(f"{name} C2", "warmup < total", f"{counted['warmup']}, {counted['total']}")
-    if not 0 < gamma <= 1:
-        raise refuse(f"{name} C3", "gamma lies in (0, 1]", gamma)
+    if not (is_number(gamma) and 0 < gamma <= 1):
+        raise refuse(f"{name} C3", "gamma lies in (0, 1]", repr(gamma))
     for what, share in (shares or {}).items():
-        if not 0 <= share <= 1:
-            raise refuse(f"{name} C3", f"{what} lies in [0, 1]", share)
+        if not (is_number(share) and 0 <= share <= 1):
+            raise refuse(f"{name} C3", f"{what} lies in [0, 1]", repr(share))
     for what, divisor in (divisors or {}).items():
-        if not 1 <= divisor < math.inf:
-            raise refuse(f"{name} C3", f"{what} is finite and >= 1", divisor)
+        if not (is_number(divisor) and 1 <= divisor < math.inf):
+            raise refuse(f"{name} C3", f"{what} is finite and >= 1", repr(divisor))
 
 
 def schedule(name: str, rate: Callable[[int, Any], Any]) -> Schedule:

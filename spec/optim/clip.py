@@ -29,6 +29,7 @@ from typing import Any
 
 from spec.op import AnyTensor, refuse
 from spec.scalar import divide, lift, maximum, sqrt, square, sum_over
+from spec.worlds import is_number
 
 GUARD = Fraction(1, 1_000_000)
 """What is added to the norm, so that none divides by zero."""
@@ -36,8 +37,8 @@ GUARD = Fraction(1, 1_000_000)
 
 def check(max_norm: float | Fraction) -> None:
     """Refuse what breaks C1."""
-    if isinstance(max_norm, bool) or not 0 < max_norm < math.inf:
-        raise refuse("clip C1", "max_norm is finite and > 0", max_norm)
+    if not (is_number(max_norm) and 0 < max_norm < math.inf):
+        raise refuse("clip C1", "max_norm is finite and > 0", repr(max_norm))
 
 
 def coefficient(gradients: Sequence[AnyTensor], max_norm: float | Fraction) -> Any:

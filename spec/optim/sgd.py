@@ -25,6 +25,7 @@ from typing import Any
 from spec.op import AnyTensor, refuse
 from spec.scalar import lift
 from spec.tensor import zip_map
+from spec.worlds import is_number
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,12 @@ class Sgd:
         """Refuse what breaks C1 or C2."""
         for name in ("lr", "momentum", "weight_decay"):
             number = getattr(self, name)
-            if not 0 <= number < math.inf:
-                raise refuse("sgd C1", f"{name} is finite and >= 0", number)
-        if not math.isfinite(self.dampening):
-            raise refuse("sgd C1", "dampening is finite", self.dampening)
+            if not (is_number(number) and 0 <= number < math.inf):
+                raise refuse("sgd C1", f"{name} is finite and >= 0", repr(number))
+        if not (is_number(self.dampening) and math.isfinite(self.dampening)):
+            raise refuse("sgd C1", "dampening is finite", repr(self.dampening))
+        if type(self.nesterov) is not bool:
+            raise refuse("sgd C2", "nesterov is True or False", repr(self.nesterov))
         if self.nesterov and (self.momentum <= 0 or self.dampening != 0):
             rule = "nesterov needs momentum > 0 and dampening = 0"
             raise refuse("sgd C2", rule, f"momentum {self.momentum}, dampening {self.dampening}")

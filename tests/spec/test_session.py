@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from spec.autodiff import grad, hvp, jvp
 from spec.dual import Dual
 from spec.formats import BINARY32
 from spec.linked import GraphSession
@@ -18,6 +20,7 @@ from spec.ops import OPS
 from spec.optim import adam, adamw, clip, sgd
 from spec.optim._moments import Moments
 from spec.rounded import Rounded
+from spec.scalar import divide, lift, zero_like
 from spec.session import Ref, Session
 from spec.tensor import tensor
 from spec.updates import Param
@@ -415,11 +418,91 @@ def test_what_is_no_ref_is_refused() -> None:
     for ask in (
         lambda: s.add(x, tensor([1.0])),  # type: ignore[arg-type]
         lambda: s.square(1.0),  # type: ignore[arg-type]
-        lambda: x + 1.0,
+        lambda: x @ 1.0,  # type: ignore[operator]
     ):
         with pytest.raises(Rejected, match="refs of this session"):
             ask()
     assert len(s.tape) == 1
+
+
+OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv)
+BOTH_SIDES = pytest.mark.parametrize("turned", [False, True], ids=["ref first", "ref second"])
+
+
+@BOTH_SESSIONS
+@BOTH_SIDES
+@pytest.mark.parametrize("number", [3, 0.5, Fraction(1, 3)])
+def test_an_operator_takes_a_number_into_the_world_of_its_ref(
+    kind: Any, turned: bool, number: Any
+) -> None:
+    for entry, world in ((0.25, float), (Fraction(3, 4), Fraction), (6, Fraction)):
+        for compute in OPERATORS:
+            s = kind()
+            s.like = 1.0
+            x = s.input(tensor([[entry], [entry]]))
+            out = s.value(compute(number, x) if turned else compute(x, number))
+            exact = lift(zero_like(entry), Fraction(number))
+            expected = divide(exact, entry) if turned else divide(entry, exact)
+            if compute is not operator.truediv:
+                expected = compute(exact, entry) if turned else compute(entry, exact)
+            assert out == tensor([[expected], [expected]])
+            assert {type(a) for a in out.data} == {world}
+
+
+def test_an_operator_with_a_number_is_a_program_in_every_world() -> None:
+    def f(ops: Any, x: Any) -> Any:
+        return ops.sum((2 * x - 1) / 4 * (1 - x) + Fraction(1, 2) / x - 0.5)
+
+    # The derivative of (2 x - 1) (1 - x) / 4 + 1 / (2 x), and the second one.
+    x = tensor([Fraction(1, 2), Fraction(-2)])
+    expected = [(3 - 4 * a) / 4 - 1 / (2 * a * a) for a in x.data]
+    assert grad(f)(x) == tensor(expected)
+    assert hvp(f, [x], [tensor([Fraction(1)] * 2)])[0] == tensor([-1 + 1 / a**3 for a in x.data])
+    assert jvp(f, [x], [tensor([Fraction(1)] * 2)])[1] == tensor(sum(expected))
+    s = Session()
+    third, moving = Rounded(BINARY32, Fraction(1, 3)), Dual(Fraction(2), Fraction(5))
+    assert s.value(1 / (s.input(tensor(third)) * 3))[()] == Rounded(BINARY32, 1)
+    assert s.value(3 - s.input(tensor(moving)) * 2)[()] == Dual(Fraction(-1), Fraction(-10))
+    assert s.value(2 * s.input(tensor([]))).shape == (0,)
+
+
+@BOTH_SESSIONS
+def test_minus_is_the_product_with_minus_1(kind: Any) -> None:
+    s = kind()
+    x = s.input(tensor([0.0, -0.0, 2.0]), requires_grad=True)
+    signs = [math.copysign(1.0, a) for a in s.value(-x).data]
+    assert signs == [-1.0, 1.0, -1.0], "as IEEE negation, where 0 - 0 would be +0"
+    assert s.grad(s.backward(s.sum(-x)), x) == tensor([-1.0] * 3)
+
+
+@BOTH_SESSIONS
+@BOTH_SIDES
+@pytest.mark.parametrize("bad", ["1", None, True, 1j, [1.0], tensor([1.0])])
+def test_an_operand_that_is_neither_a_ref_nor_a_number_is_refused(
+    kind: Any, turned: bool, bad: Any
+) -> None:
+    s = kind()
+    x = s.input(tensor([1.0]))
+    rule = "operator: an operand is a ref of this session, an int, a float or a Fraction"
+    for compute in OPERATORS:
+        with pytest.raises(Rejected, match=f"^{rule}; got {type(bad).__name__}$"):
+            compute(bad, x) if turned else compute(x, bad)
+    assert len(s.tape) == 1
+
+
+@BOTH_SIDES
+def test_a_number_that_the_world_lacks_or_a_dead_ref_leaves_no_trace(turned: bool) -> None:
+    s = Session()
+    x = s.input(tensor([Fraction(1)]))
+    for compute in OPERATORS:
+        with pytest.raises(Rejected, match=r"^constant: a number of the world Fraction; got inf"):
+            compute(math.inf, x) if turned else compute(x, math.inf)
+    assert len(s.tape) == 1
+    s.reset_tape()
+    for compute in OPERATORS:
+        with pytest.raises(Rejected, match="refs of this session"):
+            compute(1, x) if turned else compute(x, 1)
+    assert len(s.tape) == 0
 
 
 def test_indices_are_refs_or_tensors_of_ints() -> None:
@@ -516,11 +599,7 @@ def test_an_unknown_op_is_refused_by_name() -> None:
 def test_naturals_are_read_and_overwritten() -> None:
     s = Session()
     one, many = s.nat(7), s.nat_vec([1, 2, 3])
-    assert (s.get_nat(one), s.get_nat_vec(many, 3), s.get_nat_vec(one, 4)) == (
-        7,
-        [1, 2, 3],
-        [7, 1, 2, 3],
-    )
+    assert (s.get_nat(one), s.get_nat_vec(many, 3), s.get_nat(many + 2)) == (7, [1, 2, 3], 3)
     s.set_nat(many, 9)
     s.set_nat_vec(many + 1, [8, 0])
     assert s.get_nat_vec(many, 3) == [9, 8, 0]
@@ -563,14 +642,26 @@ def test_a_natural_is_a_natural_number(bad: Any) -> None:
     assert s.nat(3) == 2, "nothing was recorded meanwhile"
 
 
-@pytest.mark.parametrize(("handle", "count"), [(-1, 1), (0, 3), (2, 1), (1, 2), (0, -1)])
-def test_a_block_of_naturals_lies_within_the_recorded_ones(handle: int, count: int) -> None:
+@pytest.mark.parametrize(
+    ("handle", "count", "message"),
+    [
+        (-1, 1, r"handles lie in \[0, 3\); got -1$"),
+        (3, 0, r"handles lie in \[0, 3\); got 3$"),
+        (0, 3, "a block lies within its vector, which has 2 from handle 0 on; got 3"),
+        (1, 2, "a block lies within its vector, which has 1 from handle 1 on; got 2"),
+        (0, -1, "a count is an integer >= 0; got -1"),
+    ],
+)
+def test_a_block_of_naturals_lies_within_the_recorded_ones(
+    handle: int, count: int, message: str
+) -> None:
     s = Session()
     s.nat_vec([1, 2])
-    with pytest.raises(Rejected, match=r"^nat: a block lies within the 2 recorded integers"):
+    s.nat(3)
+    with pytest.raises(Rejected, match=f"^nat: {message}"):
         s.get_nat_vec(handle, count)
-    with pytest.raises(Rejected, match=r"^nat: a block lies within the 2 recorded integers"):
-        s.set_nat_vec(handle if count >= 0 else -1, [0] * max(count, 1))
+    with pytest.raises(Rejected, match=f"^nat: {message}"):
+        s.indices(handle, count)
 
 
 def test_integers_do_not_change_under_what_was_computed_from_them() -> None:

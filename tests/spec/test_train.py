@@ -65,6 +65,14 @@ def test_loss_and_gradients_by_hand(two_params: Make) -> None:
     assert trainer.steps == 0
 
 
+def test_a_trainer_hands_out_its_parameters_in_order(two_params: Make) -> None:
+    trainer = two_params()
+    assert trainer.get_params() == [tensor([3.0]), tensor([1.0])]
+    trainer.step(0.125, X)
+    assert trainer.get_params(sync=False) == trainer.params.values() == trainer.get_params()
+    assert trainer.get_params() == [tensor([2.5]), tensor([0.5])]
+
+
 def test_steps_by_hand(two_params: Make) -> None:
     trainer = two_params()
     assert trainer.step_with_loss(0.125, X) == tensor(4.0)
