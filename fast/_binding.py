@@ -130,6 +130,11 @@ def foreign(what: str, came: Any, session: Session) -> Exception:
                 f"{what}: this ref belongs to another session; value() and input() carry its data "
                 "over"
             )
+        if came.tape is not session._tape:
+            return SessionError(
+                f"{what}: this ref is on another tape of this session, as outside and inside a "
+                "program that grad() or its kin runs; hand its value() in as an input"
+            )
         return Rejected(
             f"{what} takes data that no gradient reaches, and no ref: naturals of this session or "
             "integers for indices, booleans for a mask"

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from fast.errors import Rejected
-from fast.optim import OPTIMIZERS, Rule
+from fast.optim import OPTIMIZERS
+from fast.optim._flat import Kept
+from fast.optim._state import MOST_STEPS
 from fast.param import Param
 from fast.session import Session
 
@@ -38,11 +40,6 @@ class Contents:
     trainable: dict[str, bool]
     optimizers: dict[str, dict[str, Held]]
     random_counter: int
-
-
-def fields(rule: Rule) -> tuple[str, ...]:
-    """Name the parts of a parameter's state under one rule."""
-    return (*rule.states, *(("step",) if rule.counted else ()))
 
 
 def grouped(hypers: Iterable[tuple[str, Hyper | None]]) -> list[tuple[Hyper, list[str]]]:
@@ -96,18 +93,49 @@ def write_optimizer(session: Session, name: str, holders: Mapping[str, Held]) ->
         session.load_optimizer_state(name, parameter, state or fresh, hyper)
 
 
+class _Value(NamedTuple):
+    """A parameter as it was: a load gives it another host tensor, and does not write the mirror."""
+
+    host: Tensor
+    host_current: bool
+    mirror_current: bool
+    version: int
+    requires_grad: bool
+
+
 @contextmanager
 def all_or_nothing(session: Session) -> Iterator[None]:
-    """Put back what the session held if the block is left by an exception.
+    """Put back what the session held, bit for bit, if the block is left by an exception.
 
-    By then there is nothing left to refuse: memory has run out, or somebody pressed Ctrl-C.
+    By then there is nothing left to refuse: memory has run out, or somebody pressed Ctrl-C. What
+    was held is not checked, for it may be what no checkpoint takes, such as moments with NaN.
     """
-    before = read(session)
+    values = [
+        _Value(p._host, p.host_current, p.mirror_current, p.version, p.requires_grad)
+        for p in session.params
+    ]
+    optimizers = {name: optimizer.keep() for name, optimizer in session.optimizers.items()}
+    counter = session.random_counter
     try:
         yield
     except BaseException:
-        write(session, before)
+        _put_back(session, values, optimizers)
+        session.random_counter = counter
         raise
+
+
+def _put_back(session: Session, values: list[_Value], optimizers: Mapping[str, Kept]) -> None:
+    for parameter, before in zip(session.params, values, strict=True):
+        parameter._host = before.host
+        parameter.host_current = before.host_current
+        parameter.mirror_current = before.mirror_current
+        parameter.version = before.version
+        parameter.requires_grad = before.requires_grad
+    for name in [*session.optimizers]:
+        if name in optimizers:
+            session.optimizers[name].put_back(optimizers[name])
+        else:
+            del session.optimizers[name]
 
 
 def check_states(name: str, holders: Mapping[str, Held]) -> None:
@@ -116,25 +144,31 @@ def check_states(name: str, holders: Mapping[str, Held]) -> None:
         for field, value in state.items():
             entry = f"state/{name}/{owner}/{field}"
             if not isinstance(value, Tensor):
-                if value < 1:
-                    raise Rejected(f"{entry}: a state was made by at least 1 step, got {value}")
+                _check_count(entry, value)
             elif not value.isfinite().all():
                 raise Rejected(f"{entry}: every number is finite, and one is not")
+            elif field in OPTIMIZERS[name].squares and (value < 0).any():
+                raise Rejected(f"{entry}: a mean of squares is not below 0, and an entry is")
+
+
+def _check_count(entry: str, steps: int) -> None:
+    if steps < 1:
+        raise Rejected(f"{entry}: a state was made by at least 1 step, got {steps}")
+    if steps > MOST_STEPS:
+        raise Rejected(f"{entry}: at most {MOST_STEPS} steps are counted, got {steps}")
 
 
 def check_optimizer(session: Session, name: str, holders: Mapping[str, Held]) -> None:
     """Refuse state that does not fit the session's parameters, naming the entry."""
-    check_states(name, holders)
     for parameter in session.params:
         if parameter.name in holders:
             for field, value in holders[parameter.name].state.items():
                 if isinstance(value, Tensor):
                     check_like(f"state/{name}/{parameter.name}/{field}", value, parameter)
+    check_states(name, holders)
 
 
-def check(
-    session: Session, contents: Contents, expected: Mapping[str, Mapping[str, float]]
-) -> None:
+def check(session: Session, contents: Contents, expected: Any) -> None:
     """Refuse contents that the session cannot take on whole, naming the entry."""
     known = {p.name: p for p in session.params}
     for name in known:
@@ -144,12 +178,29 @@ def check(
         if name not in known:
             raise Rejected(f"param/{name}: unknown; the session has {list(known)}")
         check_like(f"param/{name}", value, known[name])
-    for name in expected:
-        if name not in OPTIMIZERS:
-            raise Rejected(f"optimizers: there is no {name!r}; there are {list(OPTIMIZERS)}")
+    wanted = _wanted(expected)
     for name, holders in contents.optimizers.items():
         check_optimizer(session, name, holders)
-        _check_hyper(session, name, holders, expected.get(name))
+        _check_hyper(session, name, holders, wanted.get(name))
+
+
+def _wanted(expected: Any) -> dict[str, Hyper]:
+    """Read what a program says of the hyper-parameters it goes on with, with their defaults."""
+    if not isinstance(expected, Mapping):
+        raise Rejected(
+            "optimizers: hyper-parameters by the names of optimizers are needed, got "
+            f"{type(expected).__name__}"
+        )
+    found: dict[str, Hyper] = {}
+    for name, hyper in expected.items():
+        if name not in OPTIMIZERS:
+            raise Rejected(f"optimizers: there is no {name!r}; there are {list(OPTIMIZERS)}")
+        given = {"lr": 0.0, **hyper} if isinstance(hyper, Mapping) else hyper
+        try:
+            found[name] = OPTIMIZERS[name].read(given)._asdict()
+        except Rejected as error:
+            raise Rejected(f"optimizers/{error}") from error
+    return found
 
 
 def check_like(entry: str, value: Tensor, parameter: Param) -> None:
@@ -168,11 +219,10 @@ def _held(session: Session, name: str, parameter: Param) -> Held:
 
 
 def _check_hyper(
-    session: Session, name: str, holders: Mapping[str, Held], expected: Mapping[str, float] | None
+    session: Session, name: str, holders: Mapping[str, Held], wanted: Hyper | None
 ) -> None:
     """Refuse other hyper-parameters than the program's; the learning rate may always differ."""
     rule = OPTIMIZERS[name]
-    wanted = None if expected is None else rule.read({"lr": 0.0, **expected})._asdict()
     for parameter in session.params:
         found = holders.get(parameter.name, Held({}, None)).hyper
         known = wanted

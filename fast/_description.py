@@ -7,20 +7,24 @@ missing, or be there and be ignored. Floats are written in hexadecimal and come 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fast._contents import Contents, Held, Hyper, fields, grouped
+from fast._contents import Contents, Held, Hyper, grouped
 from fast.errors import Rejected
 from fast.optim import OPTIMIZERS
+from fast.optim._state import fields
 
 ENTRY = "contents"
 """The key of the description in the file's metadata."""
 
 PARTS = ("requires_grad", "optimizers", "random_counter", "extra")
+OF_AN_OPTIMIZER = ("fields", "with_state", "groups")
+OF_A_GROUP = ("hyper", "parameters")
 
 
 def tensors(contents: Contents) -> dict[str, Tensor]:
@@ -33,11 +37,14 @@ def tensors(contents: Contents) -> dict[str, Tensor]:
     return found
 
 
-def write(contents: Contents, extra: Mapping[str, Any]) -> str:
-    """Describe everything that is no tensor."""
+def write(contents: Contents, extra: Any) -> str:
+    """Describe everything that is no tensor; what could not be read again is Rejected."""
+    if not isinstance(extra, Mapping):
+        raise Rejected(f"extra: a mapping is needed, got {type(extra).__name__}")
     for key, value in extra.items():
         if not isinstance(key, str) or type(value) not in (int, float, str):
             raise Rejected(f"extra/{key}: an int, a float or a str is needed, got {value!r}")
+        _check_digits(key, value)
     description = {
         "requires_grad": contents.trainable,
         "optimizers": {name: _optimizer(name, h) for name, h in contents.optimizers.items()},
@@ -45,6 +52,16 @@ def write(contents: Contents, extra: Mapping[str, Any]) -> str:
         "extra": {key: _plain(value) for key, value in extra.items()},
     }
     return json.dumps(description)
+
+
+def _check_digits(key: str, value: int | float | str) -> None:
+    try:
+        str(value)
+    except ValueError as error:
+        raise Rejected(
+            f"extra/{key}: an int of more digits than Python reads, which is "
+            f"{sys.get_int_max_str_digits()}; write it as a str in hexadecimal"
+        ) from error
 
 
 def read(text: str, tensors: Mapping[str, Tensor]) -> tuple[Contents, dict[str, Any]]:
@@ -89,7 +106,7 @@ def _holders(
     entry = f"optimizers/{name}"
     if name not in OPTIMIZERS:
         raise Rejected(f"{entry}: there are {list(OPTIMIZERS)}")
-    part = _typed(part, dict, entry)
+    part = _known(part, OF_AN_OPTIMIZER, entry)
     expected = list(fields(OPTIMIZERS[name]))
     if part.get("fields") != expected:
         raise Rejected(f"{entry}/fields: a state has {expected}, got {part.get('fields')}")
@@ -123,7 +140,7 @@ def _hypers(name: str, groups: Any, known: Mapping[str, bool]) -> dict[str, Hype
     found: dict[str, Hyper] = {}
     for number, group in enumerate(_typed(groups, list, f"optimizers/{name}/groups")):
         entry = f"optimizers/{name}/groups/{number}"
-        group = _typed(group, dict, entry)
+        group = _known(group, OF_A_GROUP, entry)
         hyper = {
             key: _number(value, f"{entry}/{key}", (bool,))
             for key, value in _typed(group.get("hyper"), dict, f"{entry}/hyper").items()
@@ -180,6 +197,14 @@ def _parse(text: str) -> dict[str, Any]:
     return document
 
 
+def _known(value: Any, parts: tuple[str, ...], entry: str) -> Any:
+    """Return an object none of whose parts would be ignored."""
+    found = _typed(value, dict, entry)
+    if set(found) - set(parts):
+        raise Rejected(f"{entry}: the parts are {list(parts)}, got {sorted(found)}")
+    return found
+
+
 def _typed(value: Any, kind: type, entry: str) -> Any:
     if type(value) is not kind:
         raise Rejected(f"{entry}: a JSON {kind.__name__} is needed, got {value!r}")
@@ -195,6 +220,8 @@ def _number(value: Any, entry: str, others: tuple[type, ...]) -> Any:
     if type(value) in others:
         return value
     try:
-        return float.fromhex(_typed(_typed(value, dict, entry)["float"], str, entry))
-    except (KeyError, ValueError) as error:
+        return float.fromhex(_typed(_known(value, ("float",), entry)["float"], str, entry))
+    except Rejected:
+        raise
+    except (KeyError, ValueError, OverflowError) as error:
         raise Rejected(f"{entry}: a hexadecimal float is needed, got {value!r}") from error

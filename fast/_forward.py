@@ -23,7 +23,12 @@ Rule = Callable[..., tuple[Tensor | None, ...]]
 
 @contextmanager
 def level() -> Iterator[None]:
-    """Let duals exist inside; torch has one level, so this does not nest."""
+    """Let duals exist inside; torch has one level, so where there is one already it is Rejected."""
+    if forward_ad._current_level >= 0:
+        raise Rejected(
+            "hvp: torch's forward mode has one level, and this call is inside another hvp, or "
+            "inside a dual level of the caller's; call it before, and hand its result in"
+        )
     _settle()
     with forward_ad.dual_level():
         yield
@@ -38,9 +43,12 @@ def _settle() -> None:
 
 
 def attach(who: str, ref: Ref, position: int, vector: Any) -> None:
-    """Give a leaf the vector of its input as a tangent."""
+    """Give a leaf the vector of its input as a tangent; what is none of its shape is Rejected."""
     value = ref.tape.values[ref.id]
-    tangent = bridge.to_device(vector, value.dtype, value.device)
+    try:
+        tangent = bridge.to_device(vector, value.dtype, value.device)
+    except Rejected as error:
+        raise Rejected(f"{who}: the vector of input {position}: {error}") from error
     if tangent.shape != value.shape:
         raise Rejected(
             f"{who}: the vector of input {position} has the input's shape {tuple(value.shape)}, "
@@ -81,7 +89,7 @@ def _forward(vjp: Rule) -> Rule:
 
     def rule(saved: tuple[Any, ...], cotangent: Tensor, needs: tuple[bool, ...]) -> Any:
         value, tangent = split(cotangent)
-        found = vjp(saved, value, needs)
+        found = vjp(_completed(saved), value, needs)
         if tangent is None:
             return found
         moved = vjp(_values(saved), tangent, needs)
@@ -91,6 +99,21 @@ def _forward(vjp: Rule) -> Rule:
         )
 
     return rule
+
+
+def _completed(saved: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give numbers that stand still a tangent of zeros, if others that were saved beside move.
+
+    The zero that torch puts in its place is one that some of its own formulas write to.
+    """
+    numbers = [isinstance(item, Tensor) and item.is_floating_point() for item in saved]
+    pairs = [split(item) if number else None for item, number in zip(saved, numbers, strict=True)]
+    if all(pair is None or pair[1] is None for pair in pairs):
+        return saved
+    return tuple(
+        item if pair is None or pair[1] is not None else dual(item, torch.zeros_like(item))
+        for item, pair in zip(saved, pairs, strict=True)
+    )
 
 
 def _plus_tangent(paired: Tensor, more: Tensor) -> Tensor:

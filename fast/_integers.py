@@ -20,7 +20,7 @@ def is_integer(data: Any) -> bool:
     Of tensors, arrays and buffers the dtype decides; of numbers and nested lists, the numbers.
     """
     if isinstance(data, (Tensor, Buffer)):
-        return data.dtype in INTEGERS or data.dtype is torch.bool
+        return data.dtype in INTEGERS or data.dtype in (torch.bool, *bridge.UNSIGNED)
     if isinstance(data, (np.ndarray, np.generic)):
         return data.dtype.kind in "iub"
     if isinstance(data, (list, tuple)):

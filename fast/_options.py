@@ -42,14 +42,17 @@ class Options(NamedTuple):
 def choose(
     provider: str | None, precision: str, device: torch.device | str | None, deterministic: bool
 ) -> Options:
-    """Complete the options, or raise naming the part that is unknown or cannot run."""
-    place = _place(device)
+    """Complete the options.
+
+    What is unknown is Rejected, what cannot run here raises Unavailable; both name the part.
+    """
+    place = placed("session", device)
     if provider is None:
         provider = "triton" if place.type == "cuda" and _device.ring() == "device" else "aten"
         provider = "aten" if precision == "fp64" else provider
-    if provider not in PROVIDERS:
+    if not isinstance(provider, str) or provider not in PROVIDERS:
         raise Rejected(f"session: unknown provider {provider!r}; there are {', '.join(PROVIDERS)}")
-    if precision not in PRECISIONS:
+    if not isinstance(precision, str) or precision not in PRECISIONS:
         raise Rejected(
             f"session: unknown precision {precision!r}; there are {', '.join(PRECISIONS)}"
         )
@@ -65,18 +68,32 @@ def choose(
     return Options(provider, precision, place, deterministic)
 
 
-def _place(device: torch.device | str | None) -> torch.device:
+def placed(who: str, device: torch.device | str | None) -> torch.device:
+    """Return the device that is named, or the best one where None.
+
+    What names none is Rejected; one that is not here, or not supported, raises Unavailable.
+    """
     if device is None:
         return torch.device("cuda" if _device.cuda_available() else "cpu")
     try:
         place = torch.device(device)
-    except RuntimeError as error:
-        raise Rejected(f"session: {device!r} names no device; try 'cpu' or 'cuda'") from error
+    except (RuntimeError, TypeError) as error:
+        raise Rejected(f"{who}: {device!r} names no device; try 'cpu' or 'cuda'") from error
     if place.type not in ("cpu", "cuda"):
-        raise Unavailable(f"session: device {place} is not supported; 'cpu' and 'cuda' are")
-    if place.type == "cuda" and not _device.cuda_available():
-        raise Unavailable("session: no CUDA device is present; device 'cpu' runs here")
+        raise Unavailable(f"{who}: device {place} is not supported; 'cpu' and 'cuda' are")
+    if place.type == "cuda":
+        _check_cuda(who, place)
     return place
+
+
+def _check_cuda(who: str, place: torch.device) -> None:
+    if not _device.cuda_available():
+        raise Unavailable(f"{who}: no CUDA device is present; device 'cpu' runs here")
+    count = torch.cuda.device_count()
+    if place.index is not None and place.index >= count:
+        raise Unavailable(
+            f"{who}: device {place} is not present; CUDA devices are 0 to {count - 1}"
+        )
 
 
 def _check_triton(place: torch.device, precision: str) -> None:

@@ -21,22 +21,22 @@ class Total:
         self._sum: Buffer | None = None
 
     def add(self, out: Ref, weight: float | Fraction) -> None:
-        """Add a weighted loss, a scalar on the session's tape."""
-        session = self._session
-        if weight != 1:
-            out = session.mul(out, session.constant(weight))
-        if self._sum is not None:
-            out = session.add(session.input(self._sum), out)
+        """Add a weighted loss, a scalar on the session's tape, in the precision of parameters."""
+        wide = self._session.options.master
         # A copy: the loss may be a parameter itself, which the update overwrites.
-        total = Buffer(out.tape.values[out.id].clone(), "the trainer")
+        share = out.tape.values[out.id].to(wide, copy=True)
+        if weight != 1:
+            share *= bridge.round_number(weight, wide)
+        if self._sum is not None:
+            share += self._sum.tensor
         self.release()
-        self._sum = total
+        self._sum = Buffer(share, "the trainer")
 
     def download(self) -> Tensor:
-        """Return the sum as a new host scalar, unless an index was out of range."""
+        """Return the sum as a new host scalar, rounded once, unless an index was out of range."""
         assert self._sum is not None
         self._session.check_flag()
-        return bridge.download(self._sum)
+        return bridge.download(self._sum.tensor.to(self._session.options.compute))
 
     def release(self) -> None:
         """Free the memory; a second call does nothing."""

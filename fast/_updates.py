@@ -3,9 +3,10 @@
 Everything is validated first: the hyper-parameters of every group, and each gradient's presence,
 shape and owner. Then one update writes the parameters that are trainable and were reached.
 
-`groups` are mappings with 'params' and the hyper-parameters that differ for them. `max_norm` scales
-the gradients of everything that the update writes, in all groups together, by their global norm,
-which never leaves the device; the gradients themselves stay as they are (fast.optim.clip).
+`groups` are a list of mappings with 'params' and the hyper-parameters that differ for them.
+`max_norm` scales the gradients of everything that the update writes, in all groups together, by
+their global norm, which never leaves the device; the gradients themselves stay as they are
+(fast.optim.clip).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Updates:
     _tape: Tape
     _place: torch.device
     _pool: list[Arena]
+    _overwritten: bool
 
     def sgd_step(
         self,
@@ -133,9 +135,11 @@ class Updates:
     ) -> None:
         """Replace a parameter's state in one optimizer by what `optimizer_state` returned.
 
-        The tensors are copied, after every name, shape and step count has been checked and every
-        entry found finite; what does not fit is Rejected and nothing is changed.
-        `hyper` says what made it, as `optimizer_hyper` returned it; None where nobody knows.
+        The tensors are copied, without their graphs, and rounded once to the parameter's dtype.
+        They are dense and real, of its shape, finite there, and squares are not below 0; moments
+        other than zeros have a step count from 1 to 2^30. What does not fit is Rejected and
+        nothing is changed. `hyper` says what made it, as `optimizer_hyper` returned it; None where
+        nobody knows.
         """
         optimizer = self._optimizer(name)
         known = None if hyper is None else optimizer.rule.read(hyper)
@@ -174,10 +178,10 @@ class Updates:
     ) -> None:
         optimizer = self.optimizers.get(rule.name) or self._optimizer(rule.name)
         group_of = None
-        if groups:
-            hypers, group_of = grouped(rule, hyper, groups, len(self.params), self._slot)
-        else:
+        if groups is None:
             hypers = optimizer.read(hyper)
+        else:
+            hypers, group_of = grouped(rule, hyper, groups, len(self.params), self._slot)
         if max_norm is not None:
             max_norm = clip.check(max_norm)
         if type(grads) is GradMap and grads.session is self and grads.whole:
@@ -231,9 +235,10 @@ class Updates:
         for parameter in updated:
             parameter.host_current = False
             parameter.version += 1
+        self._overwritten = True
 
     def _optimizer(self, name: str) -> FlatOptimizer:
-        if name not in OPTIMIZERS:
+        if not isinstance(name, str) or name not in OPTIMIZERS:
             raise Rejected(f"session: unknown optimizer {name!r}; there are {list(OPTIMIZERS)}")
         known = self.optimizers.get(name)
         if known is None:

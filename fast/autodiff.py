@@ -142,7 +142,13 @@ def grad(
     """Return the function that computes the gradient of a scalar program by the inputs chosen.
 
     It gives one tensor for a number, and a tuple for a tuple of them; negative ones count from the
-    last input. An input that the program does not reach has the gradient zero.
+    last input. An input that the program does not reach has the gradient zero. The tensors are new,
+    on the host, and the caller's; the inputs are copied.
+
+    Rejected are options beside a session, and, when the function is called, argnums that are not
+    distinct positions, inputs that `fast.bridge` does not read, an index out of range, and a
+    program that returns no ref of its session or no scalar. What the program raises passes through;
+    a parameter that it used and changed raises Stale.
     """
     check_session("grad", session, options)
 
@@ -159,7 +165,10 @@ def value_and_grad(
     session: Session | None = None,
     **options: Any,
 ) -> Callable[..., tuple[Tensor, Gradient]]:
-    """Return the function that computes a scalar program's value, and its gradient as `grad`."""
+    """Return the function that computes a scalar program's value, a new host scalar, and gradient.
+
+    Ownership and refusals are `grad`'s.
+    """
     check_session("value_and_grad", session, options)
 
     def both(*inputs: Any) -> tuple[Tensor, Gradient]:
@@ -178,7 +187,8 @@ def vjp(
 ) -> tuple[Tensor, Pullback]:
     """Run a program; return its value, and the pullback of cotangents to the inputs.
 
-    The pullback is the caller's to release, and so is the tape that it owns.
+    The value is a new host tensor. The pullback is the caller's to release, and so is the tape that
+    it owns. The result may have any shape; else refusals are `grad`'s, and then nothing is kept.
     """
     beside = Beside("vjp", session, options)
     try:
@@ -200,7 +210,9 @@ def hvp(
     """Return the Hessian of a scalar program times a vector, forward mode over reverse.
 
     `vectors` has one entry per input, of its shape; None stands for zero. So has the result, which
-    is None for integers without a vector; with one, they are numbers.
+    is None for integers without a vector; with one, they are numbers. Inputs and vectors are lists
+    or tuples; what does not fit is Rejected, and so is a call inside another, or inside torch's
+    forward mode, which has one level; that aside, refusals are `grad`'s.
 
     The program and the backward rules run once, on torch's dual tensors. What is exact: no step
     size, and no difference of two gradients; a polynomial of small integers has an exact result.
@@ -224,6 +236,8 @@ def hvp(
                 "hvp: the kernels of the triton provider have no forward mode; a session with "
                 "provider='aten' has"
             )
+        _check_list("inputs", inputs)
+        _check_list("vectors", vectors)
         if len(vectors) != len(inputs):
             raise Rejected(
                 f"hvp: one vector for each of the {len(inputs)} inputs, or None; got {len(vectors)}"
@@ -295,11 +309,15 @@ def _run(
             leaves.append(ref.id)
         out = f(session, *arguments)
     if not isinstance(out, Ref) or out.tape is not beside.tape:
-        raise Rejected(
-            f"{who}: the program returns one ref of the session that it received, got {out!r}"
-        )
+        raise Rejected(f"{who}: the program returns one ref of its own run, an input or a "
+                       f"result, got {out!r}")  # fmt: skip
     session.check_flag()
     return out.id, leaves
+
+
+def _check_list(what: str, given: Any) -> None:
+    if not isinstance(given, (list, tuple)):
+        raise Rejected(f"hvp: {what} are a list, one entry per input, got {type(given).__name__}")
 
 
 def _check_scalar(who: str, beside: Beside, out: int) -> None:

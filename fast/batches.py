@@ -6,14 +6,19 @@ allows it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from fast.buffer import Buffer
 from fast.errors import Rejected
+from fast.optim._rule import as_double
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,8 @@ class MicroBatches:
     """A batch in pieces, of which only one is on the device at a time.
 
     The loss of the whole is the sum of the pieces' losses by their weights, 1/N each unless given;
-    gradients add up likewise, and then one update is made.
+    gradients add up likewise, and then one update is made. Both are lists, of one length, and a
+    weight is a finite number, an int, a float or a Fraction; else the trainer's call is Rejected.
     """
 
     pieces: Sequence[Sequence[Any]]
@@ -29,6 +35,11 @@ class MicroBatches:
 
     def weighted(self) -> Iterator[tuple[Sequence[Any], float | Fraction]]:
         """Iterate over the pieces with their weights."""
+        if not _is_list(self.pieces) or not (self.weights is None or _is_list(self.weights)):
+            raise Rejected(
+                "trainer: the micro-batches are a list of pieces, and their weights a list of "
+                f"numbers; got {type(self.pieces).__name__} and {type(self.weights).__name__}"
+            )
         count = len(self.pieces)
         weights = [Fraction(1, max(count, 1))] * count if self.weights is None else self.weights
         if not count or len(weights) != count:
@@ -36,6 +47,9 @@ class MicroBatches:
                 f"trainer: at least one micro-batch, and a weight for each; got {count} and "
                 f"{len(weights)} weights"
             )
+        for weight in weights:
+            if not math.isfinite(as_double("trainer: a weight", weight)):
+                raise Rejected(f"trainer: a weight is a finite number, got {weight}")
         return zip(self.pieces, weights, strict=True)
 
 
@@ -46,16 +60,24 @@ Batch = Sequence[Any] | MicroBatches
 def split(inputs: Sequence[Any], count: int, reduction: str = "mean") -> MicroBatches:
     """Cut a batch into pieces along the first axis of every input; sizes differ by one at most.
 
-    Of a loss that is a mean over the rows a piece weighs its share of them; of a sum it weighs 1.
+    Of a loss that is a mean a piece weighs its share of the rows; of a sum it weighs 1. The mean
+    must be over all rows: one over some of them, such as a cross entropy with ignored labels, has
+    another weight per piece, which nobody here can know; give the weights to `MicroBatches`.
+
+    `inputs` is a list of data that have one extent along their first axis, and `count` an int from
+    1 to that extent; else Rejected. The pieces of tensors and buffers are views of them.
     """
+    if not _is_list(inputs):
+        raise Rejected(f"split: a list of inputs is needed, got {type(inputs).__name__}")
     extents = [_extent(data) for data in inputs]
     rows = extents[0] if extents else None
-    if len(set(extents)) > 1 or rows is None or not 1 <= count <= rows:
+    fits = len(set(extents)) == 1 and rows is not None and type(count) is int
+    if not fits or rows is None or not 1 <= count <= rows:
         raise Rejected(
             f"split: the inputs have one extent along their first axis, and it is cut into 1 to "
-            f"that many pieces; got the extents {extents} and {count} pieces"
+            f"that many pieces; got the extents {extents} and {count!r} pieces"
         )
-    if reduction not in ("mean", "sum"):
+    if not isinstance(reduction, str) or reduction not in ("mean", "sum"):
         raise Rejected(f"split: the reduction is 'mean' or 'sum', got {reduction!r}")
     cuts = [rows * k // count for k in range(count + 1)]
     spans = list(pairwise(cuts))
@@ -66,11 +88,30 @@ def split(inputs: Sequence[Any], count: int, reduction: str = "mean") -> MicroBa
 
 def pieces_of(inputs: Batch) -> Iterable[tuple[Sequence[Any], float | Fraction]]:
     """Iterate over the pieces of a batch with their weights; a batch may be one piece."""
-    return inputs.weighted() if isinstance(inputs, MicroBatches) else [(inputs, Fraction(1))]
+    if not isinstance(inputs, MicroBatches):
+        return [(_inputs(inputs), Fraction(1))]
+    return [(_inputs(piece), weight) for piece, weight in inputs.weighted()]
+
+
+def _inputs(piece: Any) -> Sequence[Any]:
+    """Return what a program is given, or refuse what is no list: a tensor would be taken apart."""
+    if not _is_list(piece):
+        raise Rejected(
+            "trainer: a batch is a list with an entry for each input of the loss, got "
+            f"{type(piece).__name__}"
+        )
+    inputs: Sequence[Any] = piece
+    return inputs
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def _extent(data: Any) -> int | None:
     """Return the extent of the first axis; a scalar has none."""
+    if isinstance(data, Tensor) and (data.is_nested or data.layout is not torch.strided):
+        raise Rejected("split: dense tensors can be cut, and one is sparse or nested")
     shape = getattr(data, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else None

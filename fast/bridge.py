@@ -8,8 +8,9 @@ What arrives is always a copy, so that nothing the caller does later reaches the
 from __future__ import annotations
 
 import math
+from ctypes import c_float
 from fractions import Fraction
-from numbers import Integral, Real
+from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from fast._counters import counters
+from fast._options import placed
 from fast.buffer import Buffer
 from fast.errors import Rejected
 
@@ -36,8 +38,11 @@ _FORMATS = {
     torch.bfloat16: (8, -133),
     torch.float16: (11, -24),
 }
+_OF_A_DOUBLE = (torch.float64, torch.float32)
+"""What C makes of a double in one rounding to nearest."""
 _NARROW = (torch.bfloat16, torch.float16)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 def upload(
@@ -45,20 +50,27 @@ def upload(
 ) -> Buffer:
     """Copy host data into a new device buffer of their shape and the named dtype, rounding once.
 
-    The caller owns the buffer. An unknown dtype, nested lists that are not rectangular, and numbers
-    of another world are Rejected; the message names what came and what is accepted.
+    The caller owns the buffer; the device is the CPU where None. An unknown dtype or device, nested
+    lists that are not rectangular, sparse tensors, and numbers of another world are Rejected; the
+    message names what came and what is accepted. A device that is not here raises Unavailable.
     """
-    if dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise Rejected(f"upload: unknown dtype {dtype!r}; there are {', '.join(DTYPES)}")
-    return Buffer(to_device(data, DTYPES[dtype], torch.device(device or "cpu")), owner)
+    place = placed("upload", "cpu" if device is None else device)
+    return Buffer(to_device(data, DTYPES[dtype], place), owner)
 
 
 def download(source: Buffer | Tensor) -> Tensor:
     """Copy a device buffer into a new host tensor of the same shape and dtype.
 
-    The caller owns the tensor. A buffer that was released raises Released.
+    The caller owns the tensor. What is neither a buffer nor a tensor is Rejected; a buffer that was
+    released raises Released.
     """
     tensor = source.tensor if isinstance(source, Buffer) else source
+    if not isinstance(tensor, Tensor):
+        raise Rejected(
+            f"download: a device buffer or a torch tensor is needed, got {_name_world(source)}"
+        )
     counters.downloads += 1
     host = tensor.detach().to("cpu", copy=True)
     return host.contiguous()
@@ -68,14 +80,15 @@ def to_float(value: Any) -> float:
     """Read one number as a Python float; a Fraction or a long int is rounded once, to nearest.
 
     Of a buffer, a tensor or an array there must be one entry, of any rank; else its shape is
-    Rejected. A buffer that was released raises Released.
+    Rejected, as are numbers of another world, complex ones among them. A buffer that was released
+    raises Released.
     """
     if isinstance(value, Buffer):
         value = value.tensor
     if isinstance(value, (Tensor, np.ndarray)):
         if math.prod(value.shape) != 1:
             raise Rejected(f"to_float: one number is needed, got the shape {tuple(value.shape)}")
-        return float(value.item())
+        value = value.item()
     return round_number(value, torch.float64)
 
 
@@ -85,7 +98,12 @@ def to_device(data: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     Numbers of another world, such as duals or symbols, are Rejected by the name of their world:
     programs in those worlds run in the reference, `spec`.
     """
-    if type(data) is Tensor and data.dtype is dtype and data.device == device:
+    if (
+        type(data) is Tensor
+        and data.dtype is dtype
+        and data.device == device
+        and data.layout is torch.strided
+    ):
         # What is on the device already has crossed before; on a CPU, this is the crossing.
         counters.uploads += data.is_cpu
         source = data.detach() if data.requires_grad else data
@@ -96,7 +114,10 @@ def to_device(data: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def to_host(data: Any, dtype: torch.dtype) -> Tensor:
-    """Return a fresh host tensor with the data, each number rounded once to `dtype`."""
+    """Return a fresh host tensor with the data, each number rounded once to `dtype`.
+
+    Refusals are `to_device`'s.
+    """
     source = _read(data, dtype)
     if not source.is_cpu:
         counters.downloads += 1
@@ -104,11 +125,9 @@ def to_host(data: Any, dtype: torch.dtype) -> Tensor:
 
 
 def _read(data: Any, dtype: torch.dtype) -> Tensor:
-    if isinstance(data, Tensor):
-        source = data.detach() if data.requires_grad else data
-    elif isinstance(data, Buffer):
-        source = data.tensor
-    elif isinstance(data, (np.ndarray, np.generic)):
+    if isinstance(data, (Tensor, Buffer)):
+        source = dense("upload", data.tensor if isinstance(data, Buffer) else data)
+    elif isinstance(data, (np.ndarray, np.generic)) and type(data) is not np.longdouble:
         source = _of_numpy(data)
     else:
         source = _of_numbers(data, dtype)
@@ -117,9 +136,28 @@ def _read(data: Any, dtype: torch.dtype) -> Tensor:
     return source
 
 
+def dense(who: str, source: Tensor) -> Tensor:
+    """Return a tensor without its autograd graph; one that holds no dense numbers is Rejected."""
+    if source.layout is not torch.strided or source.is_meta:
+        kind = "the meta device" if source.is_meta else source.layout
+        raise Rejected(
+            f"{who}: a tensor of {kind} is not accepted; a dense one that holds its numbers is "
+            "(to_dense() makes one of a sparse tensor)"
+        )
+    return source.detach() if source.requires_grad else source
+
+
 def to_indices(data: Any, device: torch.device) -> Tensor:
-    """Return integers, such as labels, as a fresh int64 (or int32, as given) device tensor."""
-    if type(data) is Tensor and data.dtype is torch.int64 and data.device == device:
+    """Return integers, such as labels, as a fresh int64 (or int32, as given) device tensor.
+
+    What is no integer, or does not fit int64, is Rejected.
+    """
+    if (
+        type(data) is Tensor
+        and data.dtype is torch.int64
+        and data.device == device
+        and data.layout is torch.strided
+    ):
         counters.uploads += data.is_cpu
         return data.clone(memory_format=torch.contiguous_format)
     if isinstance(data, Buffer):
@@ -131,7 +169,11 @@ def to_indices(data: Any, device: torch.device) -> Tensor:
         bad = [n for n in numbers if not isinstance(n, Integral) or isinstance(n, bool)]
         if bad:
             raise Rejected(f"indices: every entry must be an int; got {_name_world(bad[0])}")
-        data = torch.tensor([int(n) for n in numbers], dtype=torch.int64).reshape(shape)
+        data = torch.tensor([_within_int64(int(n)) for n in numbers], dtype=torch.int64)
+        data = data.reshape(shape)
+    data = dense("indices", data)
+    if data.dtype in UNSIGNED:
+        data = _signed(data)
     if data.dtype not in _INTEGERS:
         raise Rejected(f"indices: integers are needed, such as int64; got {data.dtype}")
     counters.uploads += 1
@@ -139,8 +181,25 @@ def to_indices(data: Any, device: torch.device) -> Tensor:
     return data.to(device=device, dtype=kept, copy=True).contiguous()
 
 
+def _within_int64(number: int) -> int:
+    if not -(2**63) <= number < 2**63:
+        raise Rejected(f"indices: every entry must fit int64, [-2^63, 2^63); got {number}")
+    return number
+
+
+def _signed(source: Tensor) -> Tensor:
+    """Return unsigned integers, of which torch computes little, as int64, if they fit."""
+    wide = source.to(torch.int64)
+    if wide.numel() and int(wide.min()) < 0:
+        _within_int64(int(wide[wide < 0].max()) + 2**64)
+    return wide
+
+
 def to_mask(data: Any, device: torch.device) -> Tensor:
-    """Return booleans, such as the mask of `where`, as a fresh device tensor."""
+    """Return booleans, such as the mask of `where`, as a fresh device tensor.
+
+    What is no boolean is Rejected.
+    """
     if isinstance(data, Buffer):
         data = data.tensor
     elif isinstance(data, (np.ndarray, np.generic)):
@@ -153,24 +212,37 @@ def to_mask(data: Any, device: torch.device) -> Tensor:
         data = torch.tensor([bool(t) for t in truths], dtype=torch.bool).reshape(shape)
     if data.dtype is not torch.bool:
         raise Rejected(f"mask: booleans are needed, such as torch.bool; got {data.dtype}")
+    data = dense("mask", data)
     counters.uploads += 1
     fresh: Tensor = data.to(device=device, copy=True)
     return fresh.contiguous()
 
 
 def round_number(value: Any, dtype: torch.dtype) -> float:
-    """Round one number to the nearest value of a format, ties to even, once."""
-    if isinstance(value, bool) or not isinstance(value, (Real, Fraction)):
+    """Round one number to the nearest value of a format, ties to even, once.
+
+    What is no real number, or a boolean, is Rejected by the name of its world.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise Rejected(_other_world(value))
-    exact: Fraction
-    if isinstance(value, (Integral, Fraction)):
-        exact = Fraction(value)
-    else:
-        number = float(value)
-        if dtype is torch.float64 or not math.isfinite(number) or number == 0.0:
-            return number
-        exact = Fraction(number)
-    return _nearest(exact, *_FORMATS[dtype])
+    if isinstance(value, float) and dtype in _OF_A_DOUBLE:
+        return float(value) if dtype is torch.float64 else c_float(value).value
+    exact = _exactly(value)
+    return float(value) if exact is None or exact == 0 else _nearest(exact, *_FORMATS[dtype])
+
+
+def _exactly(value: Real) -> Fraction | None:
+    """Return the number as a fraction; None of what is not finite."""
+    if isinstance(value, Integral):
+        return Fraction(int(value))
+    if isinstance(value, Rational):
+        # Those of other libraries are read through ints, not through a double.
+        return Fraction(int(value.numerator), int(value.denominator))
+    try:
+        ratio = getattr(value, "as_integer_ratio", None) or float(value).as_integer_ratio
+        return Fraction(*ratio())
+    except (OverflowError, ValueError):
+        return None
 
 
 def _nearest(exact: Fraction, digits: int, lowest: int) -> float:

@@ -22,8 +22,11 @@ class Buffer:
     owner: str
 
     def __init__(self, tensor: Tensor, owner: str = "caller", in_arena: bool = False) -> None:
-        """Take over `tensor`; in_arena says that an arena keeps and counts its memory."""
-        self._tensor: Tensor | None = tensor
+        """Take over `tensor`, without its autograd graph.
+
+        in_arena says that an arena keeps and counts its memory.
+        """
+        self._tensor: Tensor | None = tensor.detach() if tensor.requires_grad else tensor
         self._nbytes = -1 if in_arena else tensor.nbytes
         self.shape = tensor.shape
         self.dtype = tensor.dtype
@@ -85,7 +88,7 @@ class Buffer:
                 f"buffer: an owned copy of shape {tuple(shape)} was asked for, "
                 f"and the buffer's shape is {tuple(source.shape)}"
             )
-        return Buffer(source.clone(), owner)
+        return Buffer(source.detach().clone(), owner)
 
     def __del__(self) -> None:
         # An interrupted constructor leaves no tensor to release.

@@ -37,12 +37,17 @@ def save(
 
     A symbolic link is followed, and the permissions of a file that is replaced are kept. State that
     `load` would refuse is refused here, so a good checkpoint never gives way to a useless one.
+
+    `extra` are ints, floats and strs by name. Rejected are other entries, a path that names no
+    regular file or no folder that is there, and a session after an index out of range; what the
+    file system refuses raises OSError.
     """
     with _named(path):
+        _atomic.text_of(path)
         contents = _contents.read(session)
         for name, holders in contents.optimizers.items():
             _contents.check_states(name, holders)
-        description = _description.write(contents, dict(extra or {}))
+        description = _description.write(contents, {} if extra is None else extra)
         metadata = {**SCHEMA, _description.ENTRY: description}
         data = safetensors.torch.save(_description.tensors(contents), metadata)
         _atomic.replace(path, data)
@@ -60,11 +65,16 @@ def load(
     not mention start afresh. The hyper-parameters that the state was made with, all but the
     learning rate, must be those of the session's last update; `optimizers` states them by the
     optimizer's name where there was none, with the defaults of its step.
+
+    What does not fit, a name in `optimizers` that is unknown, and a session after an index out of
+    range, are Rejected, with the file's name in front. On any exception the session is as it was.
     """
     with _named(path):
+        _atomic.text_of(path)
         metadata, tensors = _read(path)
         contents, extra = _description.read(metadata.get(_description.ENTRY, ""), tensors)
-        _contents.check(session, contents, optimizers or {})
+        _contents.check(session, contents, {} if optimizers is None else optimizers)
+        session.check_flag()
     with _contents.all_or_nothing(session):
         _contents.write(session, contents)
     return extra
@@ -94,4 +104,5 @@ def _named(path: File) -> Iterator[None]:
     try:
         yield
     except Rejected as error:
-        raise Rejected(f"checkpoint {os.fspath(path)}: {error}") from error
+        name = path if isinstance(path, (str, os.PathLike)) else repr(path)
+        raise Rejected(f"checkpoint {name}: {error}") from error

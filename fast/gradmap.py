@@ -7,15 +7,16 @@ exit. It outlives the tape that made it. The seed of a backward pass stays the c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fast import bridge
 from fast._arena import Arena
+from fast._gradients import Gradients
 from fast.buffer import Buffer
-from fast.errors import Rejected, Released, SessionError
+from fast.errors import Rejected, SessionError
 from fast.param import Param
 from fast.ref import Ref
 from fast.tape import Again, Tape
@@ -30,81 +31,13 @@ def parameter_leaves(leaves: dict[int, Any]) -> Iterator[tuple[int, Param]]:
             yield leaf, owner
 
 
-class _Gradients:
-    """What both forms share: release on any exit, and look-up by ref or by id."""
-
-    __slots__ = ("_buffers", "_released", "_tape", "session")
-
-    def __init__(self, session: Any, tape: Tape) -> None:
-        self.session = session
-        self._tape = tape
-        self._buffers: dict[int, Buffer] = {}
-        self._released = False
-
-    @property
-    def released(self) -> bool:
-        """Whether the gradients are gone."""
-        return self._released
-
-    def release(self) -> None:
-        """Give the memory back; a second call does nothing.
-
-        Every later use raises Released, also that of a buffer which was taken out before.
-        """
-        if self._released:
-            return
-        self._released = True
-        for buffer in self._buffers.values():
-            buffer.release()
-        self._buffers.clear()
-        self._free()
-
-    def check(self) -> None:
-        """Raise `Released` if the gradients are gone."""
-        if self._released:
-            raise Released(
-                f"{type(self).__name__}: it was released; call backward() again, or use the "
-                "gradients before release() or before the end of their with block"
-            )
-
-    def move_to(self, tape: Tape) -> None:
-        """Refuse to be added to; a gradient map can be."""
-        raise Rejected(f"into: a map that backward() returned is needed, got {type(self).__name__}")
-
-    def _identity(self, key: Ref | int) -> int:
-        self.check()
-        if isinstance(key, Ref):
-            if key.tape is not self._tape:
-                raise Rejected(
-                    "gradients: this ref is of another session or of a tape that was reset; "
-                    "take a ref of the tape that backward() ran on"
-                )
-            return key.id
-        return key
-
-    def _free(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Any:
-        self.check()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Release on any exit."""
-        self.release()
-
-    def __del__(self) -> None:
-        # An interrupted constructor leaves nothing to release.
-        if not getattr(self, "_released", True):
-            self.release()
+def _shape(owner: Any) -> tuple[int, ...]:
+    """Return the shape of a trainable leaf."""
+    owner = owner.parameter if isinstance(owner, Again) else owner
+    return tuple(owner.shape)
 
 
-class GradMap(_Gradients):
+class GradMap(Gradients):
     """The device cotangents of the trainable leaves of one tape, each of its leaf's shape, by id.
 
     A parameter's first leaf has its slot of a gradient arena; its further leaves, and trainable
@@ -126,8 +59,23 @@ class GradMap(_Gradients):
         self._leaves: dict[int, Any] = tape.leaves
         self._loose: dict[int, Buffer] = {}
 
-    def accumulate(self, leaf: int, cotangent: Tensor) -> None:
-        """Copy the first contribution into the leaf's own memory; add later ones there."""
+    def accumulate(self, leaf: Ref | Param | int, cotangent: Buffer | Tensor) -> None:
+        """Copy the first contribution into the leaf's own memory; add later ones there.
+
+        It has the leaf's shape, lies on its device, in the precision of computation (or, for a
+        parameter's first leaf, that of the parameters), and stays the caller's. What does not fit,
+        and what is no trainable leaf, is Rejected, and nothing is changed; gradients and buffers
+        that were released raise Released. Zeros that were lent for the leaf end here.
+        """
+        identity = self._identity(leaf)
+        given = self._fitting(self._leaves[identity], cotangent)
+        self._fit()
+        if identity in self._buffers and not self._holds(identity):
+            self._buffers.pop(identity).release()
+        self.add(identity, given)
+
+    def add(self, leaf: int, cotangent: Tensor) -> None:
+        """Take a contribution as `accumulate` does, unchecked: for the sweep of a backward pass."""
         owner = self._leaves[leaf]
         if type(owner) is Param:
             slot, touched = owner.slot, self.touched
@@ -166,7 +114,7 @@ class GradMap(_Gradients):
             raise SessionError("into: these gradients are of another session")
         self._fit()
         if tape is self._tape:
-            for leaf in [leaf for leaf in self._buffers if not self.reached(leaf)]:
+            for leaf in [leaf for leaf in self._buffers if not self._holds(leaf)]:
                 self._buffers.pop(leaf).release()
             return
         self._fold()
@@ -188,59 +136,81 @@ class GradMap(_Gradients):
         return [(params[slot], self.arena.views[slot]) for slot in slots] + self._again()
 
     def reached(self, key: Ref | Param | int) -> bool:
-        """Say whether the loss reached a leaf; where it did not, the gradient is zero."""
-        leaf = self._identity(key)
-        owner = self._owner(leaf)
-        return self._touched(owner) if isinstance(owner, Param) else leaf in self._loose
+        """Say whether the loss reached a leaf; where it did not, the gradient is zero.
+
+        A parameter stands for its first leaf. What is no trainable leaf of the tape is Rejected;
+        gradients that were released raise Released.
+        """
+        return self._holds(self._identity(key))
 
     def __getitem__(self, key: Ref | Param | int) -> Buffer:
         """Return the cotangent of a leaf, of the leaf's shape; zeros where it was not reached.
 
-        A parameter stands for its first leaf. The buffer is lent: it ends with the map.
+        A parameter stands for its first leaf. The buffer is lent: it ends with the map, and another
+        is lent where the caller has released it. Refusals are those of `reached`.
         """
         leaf = self._identity(key)
-        owner = self._owner(leaf)
-        found = self._loose.get(leaf) or self._buffers.get(leaf)
-        if found is None:
-            found = self._buffers[leaf] = self._buffer(owner)
+        found = self._buffers.get(leaf)
+        if found is None or found.released:
+            found = self._buffers[leaf] = self._lend(leaf)
         return found
 
-    def __contains__(self, leaf: object) -> bool:
-        return leaf in self._leaves
-
     def __iter__(self) -> Iterator[int]:
+        self.check()
         return iter(self._leaves)
 
     def __len__(self) -> int:
+        self.check()
         return len(self._leaves)
 
-    def _identity(self, key: Ref | Param | int) -> int:
-        if not isinstance(key, Param):
-            return super()._identity(key)
-        self.check()
-        for leaf, owner in self._leaves.items():
-            if owner is key:
-                return leaf
-        raise Rejected(
-            f"gradients: the parameter {key.name!r} was not used, trainable, on this tape"
-        )
-
-    def _owner(self, leaf: int) -> Any:
-        if leaf not in self._leaves:
+    def _known(self, identity: int) -> int:
+        if identity not in self._leaves:
             raise Rejected(
-                f"gradients: node {leaf} is not a trainable leaf of this tape; the leaves are "
+                f"gradients: node {identity} is not a trainable leaf of this tape; the leaves are "
                 f"{sorted(self._leaves)}; backward_dense() has the gradients of all nodes"
             )
-        return self._leaves[leaf]
+        return identity
 
-    def _buffer(self, owner: Any) -> Buffer:
+    def _parameters(self) -> Iterator[tuple[int, Param]]:
+        return parameter_leaves(self._leaves)
+
+    def _fitting(self, owner: Any, came: Any) -> Tensor:
+        """Return a contribution from outside as a tensor, if it fits the leaf."""
+        given = came.tensor if isinstance(came, Buffer) else came
+        if not isinstance(given, Tensor):
+            raise Rejected(
+                f"accumulate: takes a buffer or a torch tensor, got {type(came).__name__}; "
+                "upload() makes a buffer of host data"
+            )
+        given, shape = bridge.dense("accumulate", given), _shape(owner)
+        if given.shape != shape:
+            raise Rejected(
+                f"accumulate: the leaf has the shape {tuple(shape)}, got {tuple(given.shape)}"
+            )
+        device, dtypes = self.arena.flat.device, [self.session.options.compute]
+        if isinstance(owner, Param) and owner.dtype not in dtypes:
+            dtypes.append(owner.dtype)
+        if given.dtype not in dtypes or given.device != device:
+            raise Rejected(
+                f"accumulate: the leaf takes {' or '.join(map(str, dtypes))} on {device}, "
+                f"got {given.dtype} on {given.device}"
+            )
+        return given
+
+    def _lend(self, leaf: int) -> Buffer:
+        owner, loose = self._leaves[leaf], self._loose.get(leaf)
         flat, dtype = self.arena.flat, self.session.options.compute
+        if loose is not None:
+            return Buffer(loose.tensor, "the gradient map", in_arena=True)
         if isinstance(owner, Param):
             if self._touched(owner):
                 return Buffer(self.arena.views[owner.slot], "the gradient map", in_arena=True)
             dtype = flat.dtype
-        shape = owner.parameter.shape if isinstance(owner, Again) else owner.shape
-        return Buffer(flat.new_zeros(shape, dtype=dtype), "the gradient map")
+        return Buffer(flat.new_zeros(_shape(owner), dtype=dtype), "the gradient map")
+
+    def _holds(self, leaf: int) -> bool:
+        owner = self._leaves[leaf]
+        return self._touched(owner) if isinstance(owner, Param) else leaf in self._loose
 
     def _touched(self, owner: Param) -> bool:
         # A parameter that came after the map has no place in it yet.
@@ -284,13 +254,13 @@ class GradMap(_Gradients):
         del self.arena
 
 
-class DenseGrads(_Gradients):
+class DenseGrads(Gradients):
     """The device cotangents of every entry of one tape, zeros where the seed did not reach.
 
     Each has its entry's shape and memory of its own, which the gradients own until `release`.
     """
 
-    __slots__ = ("_owners", "_shapes", "_table")
+    __slots__ = ("_lent", "_owners", "_shapes", "_table")
 
     def __init__(self, session: Any, tape: Tape, table: list[Tensor | None]) -> None:
         super().__init__(session, tape)
@@ -299,10 +269,15 @@ class DenseGrads(_Gradients):
         for identity, cotangent in enumerate(table):
             if cotangent is not None:
                 self._buffers[identity] = Buffer(cotangent, "the dense gradients")
+        self._lent: dict[int, Buffer] = {}
         self._table = frozenset(self._buffers)
 
-    def reached(self, key: Ref | int) -> bool:
-        """Say whether the seed reached an entry; where it did not, the gradient is zero."""
+    def reached(self, key: Ref | Param | int) -> bool:
+        """Say whether the seed reached an entry; where it did not, the gradient is zero.
+
+        A parameter stands for its first trainable leaf. What is no entry of the tape as the pass
+        found it is Rejected; gradients that were released raise Released.
+        """
         return self._identity(key) in self._table
 
     def totals(self) -> list[tuple[Param, Tensor]]:
@@ -313,22 +288,47 @@ class DenseGrads(_Gradients):
             if leaf in self._table
         ]
 
-    def __getitem__(self, key: Ref | int) -> Buffer:
-        """Return the cotangent of an entry; zeros, made when first asked for, if unreached."""
+    def __getitem__(self, key: Ref | Param | int) -> Buffer:
+        """Return the cotangent of an entry; zeros, made when first asked for, if unreached.
+
+        The buffer is lent: it ends with the gradients, and another is lent where the caller has
+        released it. Refusals are those of `reached`.
+        """
         identity = self._identity(key)
-        if not 0 <= identity < len(self._shapes):
-            raise Rejected(
-                f"gradients: there is no entry {identity}; the tape had {len(self._shapes)}, "
-                "ids from 0"
-            )
+        found = self._lent.get(identity)
+        if found is None or found.released:
+            tensor = self._held(identity).tensor
+            found = self._lent[identity] = Buffer(tensor, "the dense gradients", in_arena=True)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        self.check()
+        return iter(range(len(self._shapes)))
+
+    def __len__(self) -> int:
+        self.check()
+        return len(self._shapes)
+
+    def _held(self, identity: int) -> Buffer:
         if identity not in self._buffers:
             shape, dtype, device = self._shapes[identity]
             zeros = torch.zeros(shape, dtype=dtype, device=device)
             self._buffers[identity] = Buffer(zeros, "the dense gradients")
         return self._buffers[identity]
 
-    def __len__(self) -> int:
-        return len(self._shapes)
+    def _known(self, identity: int) -> int:
+        if not 0 <= identity < len(self._shapes):
+            raise Rejected(
+                f"gradients: there is no entry {identity}; the tape had {len(self._shapes)}, "
+                "ids from 0"
+            )
+        return identity
+
+    def _parameters(self) -> Iterator[tuple[int, Param]]:
+        return iter(self._owners)
 
     def _free(self) -> None:
+        for buffer in self._lent.values():
+            buffer.release()
+        self._lent.clear()
         self._owners.clear()

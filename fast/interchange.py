@@ -19,13 +19,12 @@ from fast._contents import (
     Hyper,
     all_or_nothing,
     check_optimizer,
-    fields,
     grouped,
     write_optimizer,
 )
-from fast.bridge import to_float
 from fast.errors import Rejected
 from fast.optim import OPTIMIZERS
+from fast.optim._state import dense, fields, number
 from fast.param import Param
 from fast.session import Session
 
@@ -76,16 +75,23 @@ def from_torch(session: Session, name: str, state_dict: Mapping[str, Any]) -> li
 
     Groups that carry names are matched by name; a frozen parameter may then be absent. Without
     names the parameters, group after group, are `session.params` in their order. The result goes
-    to the optimizer's step as `groups`. All of it is checked before anything is changed.
+    to the optimizer's step as `groups`. The state is copied, and all of it is checked before
+    anything is changed: what does not fit, or says nothing that this optimizer can go on from, is
+    Rejected, naming the group or the parameter. Groups of another algorithm are told by their
+    entries, Adam's and AdamW's by `decoupled_weight_decay`, which torch writes since 2.7.
     """
     given, states = _part(state_dict, "param_groups", Sequence), _part(state_dict, "state", Mapping)
     hypers = [_hyper(_known(name), number, group) for number, group in enumerate(given)]
     members = _members(session, given)
-    owners = {
-        index: (parameter, hyper)
-        for group, hyper, found in zip(given, hypers, members, strict=True)
-        for index, parameter in zip(group["params"], found, strict=True)
-    }
+    owners: dict[int, tuple[Param, Hyper]] = {}
+    for k, (group, hyper, found) in enumerate(zip(given, hypers, members, strict=True)):
+        for index, parameter in zip(group["params"], found, strict=True):
+            if type(index) is not int or index in owners:
+                raise Rejected(
+                    f"from_torch: group {k}: 'params' lists the indices of parameters, ints, each "
+                    f"once; got {index!r}"
+                )
+            owners[index] = parameter, hyper
     for index in states:
         if index not in owners:
             raise Rejected(f"from_torch: state {index!r} belongs to no parameter of the groups")
@@ -97,13 +103,14 @@ def from_torch(session: Session, name: str, state_dict: Mapping[str, Any]) -> li
         check_optimizer(session, name, holders)
     except Rejected as error:
         raise Rejected(f"from_torch: {error}") from error
+    session.check_flag()
     with all_or_nothing(session):
         write_optimizer(session, name, holders)
     return [{"params": p, **hyper} for p, hyper in zip(members, hypers, strict=True)]
 
 
 def _known(name: str) -> str:
-    if name not in TORCH or name not in OPTIMIZERS:
+    if not isinstance(name, str) or name not in TORCH or name not in OPTIMIZERS:
         both = [known for known in TORCH if known in OPTIMIZERS]
         raise Rejected(f"interchange: torch and this library share {both}, got {name!r}")
     return name
@@ -127,55 +134,82 @@ def _torch_state(state: Mapping[str, Any]) -> dict[str, Tensor]:
 
 def _part(state_dict: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
     found = state_dict.get(key) if isinstance(state_dict, Mapping) else None
-    if not isinstance(found, kind):
+    if not isinstance(found, kind) or isinstance(found, str):
         raise Rejected(
             f"from_torch: the state_dict of a torch optimizer has {key!r}, got {type(found)}"
         )
     return found
 
 
-def _hyper(name: str, number: int, group: Mapping[str, Any]) -> Hyper:
+def _hyper(name: str, number_of: int, group: Any) -> Hyper:
     """Read a group's hyper-parameters, or refuse the flag that has no meaning here."""
-    where = f"from_torch: group {number}"
+    where = f"from_torch: group {number_of}"
+    if not isinstance(group, Mapping):
+        raise Rejected(f"{where} is a mapping, got {type(group).__name__}")
     needed = list(OPTIMIZERS[name].hyper._fields)
     found = dict(group)
-    if not isinstance(found.get("params"), Sequence):
+    if not _is_list(found.get("params")):
         raise Rejected(f"{where}: 'params' lists the indices of parameters")
-    for flag in REFUSED:
-        if found.pop(flag, False):
-            raise Rejected(f"{where}: {flag} is set, and {name} here has no such thing")
-    if found.pop("decoupled_weight_decay", name == "adamw") != (name == "adamw"):
-        raise Rejected(
-            f"{where}: decoupled_weight_decay is the difference between adam and adamw; "
-            f"this group is of the other one, not of {name}"
-        )
+    _refuse_flags(where, name, found)
     if "betas" in found:
-        found["beta1"], found["beta2"] = found.pop("betas")
+        found["beta1"], found["beta2"] = _betas(where, found.pop("betas"))
     for key in IGNORED:
         found.pop(key, None)
     if set(found) != set(needed):
-        strange = sorted(set(found) ^ set(needed))
+        strange = sorted(set(found) ^ set(needed), key=str)
         raise Rejected(f"{where}: {name} has {needed}; missing or unknown: {strange}")
-    numbers = {k: v if isinstance(v, bool) else to_float(v) for k, v in found.items()}
+    numbers = {
+        key: found[key] if key == "nesterov" else number(f"{where}, {key}", found[key])
+        for key in needed
+    }
     try:
-        return dict(OPTIMIZERS[name].read({key: numbers[key] for key in needed})._asdict())
+        return dict(OPTIMIZERS[name].read(numbers)._asdict())
     except Rejected as error:
         raise Rejected(f"{where}: {error}") from error
 
 
+def _refuse_flags(where: str, name: str, found: dict[str, Any]) -> None:
+    """Take torch's flags out of a group, and refuse those that change what is computed."""
+    for flag in REFUSED:
+        if _flag(where, flag, found.pop(flag, False)):
+            raise Rejected(f"{where}: {flag} is set, and {name} here has no such thing")
+    key, own = "decoupled_weight_decay", name == "adamw"
+    if _flag(where, key, found.pop(key, own)) != own:
+        raise Rejected(
+            f"{where}: {key} is the difference between adam and adamw; this group is of the other "
+            f"one, not of {name}"
+        )
+
+
+def _flag(where: str, flag: str, value: Any) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise Rejected(f"{where}: {flag} is True or False, got {value!r}")
+    return bool(value)
+
+
+def _betas(where: str, betas: Any) -> Sequence[Any]:
+    if not _is_list(betas) or len(betas) != 2:
+        raise Rejected(f"{where}: betas are two numbers, got {betas!r}")
+    pair: Sequence[Any] = betas
+    return pair
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
 def _members(session: Session, groups: Sequence[Mapping[str, Any]]) -> list[list[Param]]:
     """Find each group's parameters, by name where there are names, else by position."""
-    known = {p.name: p for p in session.params}
-    needed = [p for p in session.params if p.requires_grad]
-    for number, group in enumerate(groups):
-        if len(group.get("param_names", group["params"])) != len(group["params"]):
-            raise Rejected(f"from_torch: group {number} has not one name for each parameter")
+    for number_of, group in enumerate(groups):
+        names = group.get("param_names", group["params"])
+        if not _is_list(names):
+            raise Rejected(
+                f"from_torch: group {number_of}: param_names are a list, got {type(names).__name__}"
+            )
+        if len(names) != len(group["params"]):
+            raise Rejected(f"from_torch: group {number_of} has not one name for each parameter")
     if groups and all("param_names" in group for group in groups):
-        names = [name for group in groups for name in group["param_names"]]
-        absent = [p.name for p in needed if p.name not in names]
-        if absent or set(names) - set(known) or len(set(names)) != len(names):
-            raise Rejected(f"from_torch: the session has {list(known)}, got the names {names}")
-        return [[known[name] for name in group["param_names"]] for group in groups]
+        return _by_name(session, [list(group["param_names"]) for group in groups])
     sizes = [len(group["params"]) for group in groups]
     if sum(sizes) != len(session.params):
         raise Rejected(
@@ -185,22 +219,37 @@ def _members(session: Session, groups: Sequence[Mapping[str, Any]]) -> list[list
     return [[next(left) for _ in range(size)] for size in sizes]
 
 
-def _state(name: str, parameter: Param, state: Mapping[str, Any]) -> dict[str, Tensor | int]:
+def _by_name(session: Session, groups: list[list[Any]]) -> list[list[Param]]:
+    """Find parameters by their names: all that are trained, each once, and no other."""
+    known = {p.name: p for p in session.params}
+    names = [name for group in groups for name in group]
+    strange = [name for name in names if not isinstance(name, str) or name not in known]
+    absent = [p.name for p in session.params if p.requires_grad and p.name not in names]
+    if strange or absent or len(set(names)) != len(names):
+        raise Rejected(f"from_torch: the session has {list(known)}, got the names {names}")
+    return [[known[name] for name in group] for group in groups]
+
+
+def _state(name: str, parameter: Param, state: Any) -> dict[str, Tensor | int]:
     """Read one parameter's state; torch has none before the first update."""
+    if not isinstance(state, Mapping):
+        raise Rejected(
+            f"from_torch: the state of {parameter.name!r} is a mapping, got {type(state).__name__}"
+        )
     given = {field: value for field, value in state.items() if value is not None}
     if not given:
         return {}
     expected = fields(OPTIMIZERS[name])
     if set(given) != set(expected):
         raise Rejected(
-            f"from_torch: the state of {parameter.name!r} has {list(expected)}, got {sorted(given)}"
+            f"from_torch: the state of {parameter.name!r} has {list(expected)}, got {list(given)}"
         )
     found: dict[str, Tensor | int] = {}
     for field in expected:
         if field != "step":
             found[field] = _tensor(given[field], f"state of {parameter.name!r}, {field}")
             continue
-        count = to_float(given["step"])
+        count = number(f"from_torch: the step of {parameter.name!r}", given["step"])
         if not count.is_integer():
             raise Rejected(f"from_torch: the step of {parameter.name!r} is a count, got {count}")
         found["step"] = int(count)
@@ -210,4 +259,4 @@ def _state(name: str, parameter: Param, state: Mapping[str, Any]) -> dict[str, T
 def _tensor(value: Any, what: str) -> Tensor:
     if not isinstance(value, Tensor):
         raise Rejected(f"from_torch: {what} is a tensor, got {type(value).__name__}")
-    return value.detach()
+    return dense(f"from_torch: {what}", value).detach()

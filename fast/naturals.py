@@ -47,43 +47,51 @@ class Naturals:
     _place: torch.device
 
     def nat(self, value: int) -> NatRef:
-        """Record a natural, an int >= 0 that ops read and never differentiate; others are Rejected.
+        """Record a natural, an int >= 0 that ops read and never differentiate.
 
-        The ref dies with the tape: a later use raises SessionError.
+        What is none, or does not fit int64, is Rejected. The ref dies with the tape: a later use
+        raises SessionError.
         """
         self._nats.append(self._scalar(value))
         return NatRef(self._tape, len(self._nats) - 1)
 
     def get_nat(self, ref: NatRef) -> int:
-        """Read a natural back; a ref from before a reset raises SessionError."""
-        return int(self._held(ref).item())
+        """Read a natural back.
+
+        A ref of a vector, or no ref at all, is Rejected; one from before a reset raises
+        SessionError.
+        """
+        return int(self._of(NatRef, ref).item())
 
     def set_nat(self, ref: NatRef, value: int) -> None:
-        """Overwrite a natural by an int >= 0, or it is Rejected; what an op has read stays."""
-        self._held(ref)
+        """Overwrite a natural by an int >= 0, or it is Rejected; what an op has read stays.
+
+        Refusals of refs are `get_nat`'s.
+        """
+        self._of(NatRef, ref)
         self._nats[ref.index] = self._scalar(value)
 
     def nat_vec(self, values: Any) -> NatVecRef:
         """Record a vector of naturals, such as labels, from a list, an array or an integer tensor.
 
-        It is copied; another rank than 1, or an entry below 0, is Rejected. The ref dies with the
-        tape.
+        It is copied; another rank than 1, and an entry below 0 or beyond int64, are Rejected. The
+        ref dies with the tape.
         """
         vector = self._vector(values)
         self._nats.append(vector)
         return NatVecRef(self._tape, len(self._nats) - 1, vector.numel())
 
     def get_nat_vec(self, ref: NatVecRef, count: int | None = None) -> list[int]:
-        """Read a vector of naturals back, or its first entries; more than it has is Rejected."""
+        """Read a vector of naturals back, or its first entries; refusals are `indices`'."""
         found: list[int] = self.indices(ref, count).tolist()
         return found
 
     def set_nat_vec(self, ref: NatVecRef, values: Any) -> None:
         """Overwrite a vector of naturals by one of the same length, or it is Rejected.
 
-        What an op has read stays as it was.
+        What an op has read stays as it was. Refusals of refs are `indices`'.
         """
-        self._held(ref)
+        self._of(NatVecRef, ref)
         vector = self._vector(values)
         if vector.numel() != ref.length:
             raise Rejected(
@@ -94,12 +102,27 @@ class Naturals:
     def indices(self, ref: NatVecRef, count: int | None = None) -> Tensor:
         """Return recorded naturals as an integer tensor that ops accept as indices.
 
-        It is the session's own memory and must not be written.
+        It has the shape (count,), or the vector's, is the session's own memory and must not be
+        written. A count that the vector has not, and a ref of a single natural, are Rejected; a ref
+        from before a reset, or of another session, raises SessionError.
         """
+        held = self._of(NatVecRef, ref)
+        if count is None:
+            return held
+        if not _is_int(count) or not 0 <= count <= held.numel():
+            raise Rejected(
+                f"nat_vec: a count is an int from 0 to {held.numel()}, the vector's length; "
+                f"got {count!r}"
+            )
+        return held[:count]
+
+    def _of(self, kind: type[NatRef], ref: NatRef) -> Tensor:
+        """Return what a ref of exactly this kind stands for."""
         held = self._held(ref)
-        if count is not None and not 0 <= count <= held.numel():
-            raise Rejected(f"nat_vec: the vector has {held.numel()} entries, asked for {count}")
-        return held if count is None else held[:count]
+        if type(ref) is not kind:
+            maker = "nat_vec()" if kind is NatVecRef else "nat()"
+            raise Rejected(f"naturals: a ref from {maker} is needed, got a {type(ref).__name__}")
+        return held
 
     def _held(self, ref: NatRef) -> Tensor:
         if not isinstance(ref, NatRef):
@@ -111,7 +134,7 @@ class Naturals:
         return self._nats[ref.index]
 
     def _scalar(self, value: Any) -> Tensor:
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+        if not _is_int(value) or value < 0:
             raise Rejected(f"nat: a natural is an int >= 0, got {value!r}")
         return to_indices(int(value), self._place)
 
@@ -125,3 +148,7 @@ class Naturals:
                 "ignore_index go to the op as an integer tensor"
             )
         return vector
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -2,7 +2,8 @@
 
 Readback synchronizes; writing the host copy invalidates the mirror, which the next use uploads;
 an update on the device makes the host copy stale. Mirrors survive a tape reset.
-Every write and every update bumps the version, so that no backward pass mixes two versions.
+Every write and every update bumps the version, so that neither a backward pass nor an op mixes two
+versions.
 """
 
 from __future__ import annotations
@@ -19,6 +20,18 @@ from fast.errors import Rejected
 
 if TYPE_CHECKING:
     from fast.session import Session
+
+
+def check_name(who: str, name: object) -> None:
+    """Refuse what is no name."""
+    if not isinstance(name, str):
+        raise Rejected(f"{who}: a name is a str, got {name!r}")
+
+
+def check_trainable(who: str, value: object) -> None:
+    """Refuse anything but True for trainable and False for frozen."""
+    if not isinstance(value, bool):
+        raise Rejected(f"{who}: requires_grad is True or False, got {value!r}")
 
 
 class Param:
@@ -67,8 +80,7 @@ class Param:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise Rejected(f"param {self.name!r}: requires_grad is True or False, got {value!r}")
+        check_trainable(f"param {self.name!r}", value)
         self._requires_grad = value
 
     @property
@@ -109,13 +121,14 @@ class Param:
         self._check_shape(tuple(host.shape), "set")
         self._host = host
         self.host_current, self.mirror_current = True, False
-        self.version += 1
+        self._rise()
 
     def set_device(self, value: Buffer | Tensor) -> None:
         """Copy a device buffer into the mirror; the host copy becomes stale, and the version rises.
 
         The buffer stays the caller's. It has the parameter's shape and dtype, on its device, or it
-        is Rejected and nothing is changed; one that was released raises Released.
+        is Rejected and nothing is changed; one that was released raises Released. Of a tensor that
+        requires grad the numbers are taken, and not the graph.
         """
         source = value.tensor if isinstance(value, Buffer) else value
         if not isinstance(source, Tensor):
@@ -124,11 +137,13 @@ class Param:
                 f"got {type(value).__name__}; set() takes host values"
             )
         self._check_shape(tuple(source.shape), "set_device")
+        source = bridge.dense(f"param {self.name!r}: set_device", source)
         view = self._view()
         if source.dtype is not view.dtype or source.device != view.device:
             raise Rejected(
                 f"param {self.name!r}: set_device takes {view.dtype} on {view.device}, got "
-                f"{source.dtype} on {source.device}; upload() makes such a buffer"
+                f"{source.dtype} on {source.device}; fast.bridge.upload(data, {self._precision!r}, "
+                f"{str(view.device)!r}) makes such a buffer"
             )
         view.copy_(source)
         self.updated()
@@ -152,10 +167,18 @@ class Param:
     def updated(self) -> None:
         """Note that the device now holds a newer value than the host."""
         self.mirror_current, self.host_current = True, False
+        self._rise()
+
+    def _rise(self) -> None:
         self.version += 1
+        self.session._overwritten = True
 
     def _view(self) -> Tensor:
         return self.session.masters.views[self.slot]
+
+    @property
+    def _precision(self) -> str:
+        return next(name for name, dtype in bridge.DTYPES.items() if dtype is self.dtype)
 
     def _check_shape(self, came: tuple[int, ...], what: str) -> None:
         if came != self.shape:

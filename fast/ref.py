@@ -1,6 +1,7 @@
 """A ref: the handle of one tape entry, bound to its session, with operators.
 
-The operators insert `broadcast_to` where NumPy would broadcast; a number stands for a constant.
+The operators insert `broadcast_to` where NumPy would broadcast; a number stands for a constant,
+which the device makes: nothing crosses.
 """
 
 from __future__ import annotations
@@ -110,11 +111,11 @@ def _binary(name: str, left: Any, right: Any) -> Ref:
     if not isinstance(left, Ref):
         if not _is_number(left):
             raise _no_operand(name, left)
-        left = session.const(left)
+        left = session.constant(left)
     elif not isinstance(right, Ref):
         if not _is_number(right):
             raise _no_operand(name, right)
-        right = session.const(right)
+        right = session.constant(right)
     a, b = session.shape_of(left), session.shape_of(right)
     if a != b:
         shape = broadcast_shape(name, a, b)

@@ -13,12 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast import _checks, bridge
+from fast import bridge
 from fast._arena import Arena, Layout
 from fast._binding import Bindings, Bound, bind, foreign
 from fast._integers import is_integer
+from fast._leaves import Leaves
 from fast._options import choose
 from fast._random import is_word
+from fast._seed import start_at
 from fast._shadow import Shadow
 from fast._updates import Updates
 from fast.buffer import Buffer
@@ -29,12 +31,12 @@ from fast.optim._flat import FlatOptimizer
 from fast.param import Param
 from fast.protocol import Ops
 from fast.ref import Ref
-from fast.tape import NEEDED, NEEDED_OF_TWO, NO_PARENT, Tape, backward_dense, backward_sparse
+from fast.tape import NEEDED, NEEDED_OF_TWO, NO_PARENT, Tape, backward_dense, send_back
 
 __all__ = ["Buffer", "DenseGrads", "GradMap", "NatRef", "NatVecRef", "Param", "Ref", "Session"]
 
 
-class Session(Naturals, Updates, Ops[Ref]):
+class Session(Leaves, Naturals, Updates, Ops[Ref]):
     """An eager device tape, the parameters that outlive it, and their optimizer state.
 
     It owns their memory, which is freed with it. Gradients and buffers that it hands out are their
@@ -71,74 +73,8 @@ class Session(Naturals, Updates, Ops[Ref]):
     def _start(self) -> None:
         self._tape = Tape(self)
         self._nats: list[Tensor] = []
-
-    def param(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Param:
-        """Make a parameter of the data's shape from host data, copied and rounded once.
-
-        It belongs to the session and is not on the tape until it is used. A name that is taken is
-        Rejected, as are data that `fast.bridge` does not read.
-        """
-        name = f"param{len(self.params)}" if name is None else name
-        if name in self._names:
-            raise Rejected(f"param: the name {name!r} is taken; names are unique in a session")
-        host = bridge.to_host(value, self.options.master)
-        slot = self.masters.layout.append(tuple(host.shape))
-        self.masters.fit()
-        parameter = Param(self, slot, host, name, requires_grad)
-        self.params.append(parameter)
-        self._names.add(name)
-        return parameter
-
-    def use(self, parameter: Param) -> Ref:
-        """Record a parameter's value as a leaf; each use is a leaf, and an update adds them up.
-
-        The leaf borrows the mirror, which is uploaded first if it is stale and which outlives the
-        tape. What is no parameter of this session raises SessionError.
-        """
-        if type(parameter) is not Param or parameter.session is not self:
-            raise SessionError(f"use: {parameter!r} is not a parameter of this session")
-        tape = self._tape
-        if self._shadow is not None:
-            view = self._shadow.view(parameter)
-        elif parameter.mirror_current:
-            view = self.masters.views[parameter.slot]
-        else:
-            view = parameter.device_view()
-        again = parameter.used_on is tape
-        parameter.used_on = tape
-        return Ref(tape, tape.use(view, parameter, parameter.requires_grad, again))
-
-    @property
-    def params_by_leaf(self) -> dict[int, Param]:
-        """The parameters in use on the present tape, trainable or not, by the ids of their leaves.
-
-        With `optimizer_state`, this shows an optimizer's state by leaf id.
-        """
-        return {identity: parameter for identity, parameter, _ in self._tape.uses}
-
-    def input(self, value: Any, name: str | None = None, requires_grad: bool = False) -> Ref:
-        """Record a copy of host data, or of a device buffer, as a leaf of the data's shape.
-
-        The tape owns the copy. With requires_grad backward passes keep its gradient; updates do not
-        write it.
-        """
-        tensor = bridge.to_device(value, self.options.compute, self.options.device)
-        identity = self._tape.leaf(tensor, requires_grad)
-        if name is not None:
-            self._tape.names[identity] = name
-        return Ref(self._tape, identity)
-
-    def const(self, value: Any) -> Ref:
-        """Record a copy of data, of their shape, as a leaf that takes no gradient."""
-        return self.input(value)
-
-    def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
-        """Record one number, rounded once and repeated to a shape; no tensor crosses."""
-        _checks.extents("constant", shape)
-        compute = self.options.compute
-        number = bridge.round_number(value, compute)
-        tensor = torch.full(shape, number, dtype=compute, device=self._place)
-        return Ref(self._tape, self._tape.leaf(tensor, False))
+        # Whether a parameter has changed since, so that leaves which borrow it may be stale.
+        self._overwritten = False
 
     def run(
         self, program: Callable[..., Ref], params: Sequence[Param], inputs: Sequence[Any]
@@ -164,16 +100,19 @@ class Session(Naturals, Updates, Ops[Ref]):
         return bridge.download(self._tape.values[identity])
 
     def shape_of(self, ref: Ref) -> tuple[int, ...]:
-        """Return the shape of a ref's value."""
-        return tuple(self._tape.values[self._own(ref, "shape_of")].shape)
+        """Return the shape of a ref's value.
 
-    def upload(self, value: Any) -> Buffer:
-        """Copy host data into a device buffer of the session's precision; the caller owns it."""
-        return Buffer(bridge.to_device(value, self.options.compute, self.options.device))
+        A ref of another session, or from before a reset, raises SessionError; what is none is
+        Rejected.
+        """
+        return tuple(self._tape.values[self._own(ref, "shape_of")].shape)
 
     @property
     def random_counter(self) -> int:
-        """The counter that the next random call takes; resetting the tape does not rewind it."""
+        """The counter that the next random call takes; resetting the tape does not rewind it.
+
+        It may be set to an integer in [0, 2^64); anything else is Rejected.
+        """
         return self._bound.next_call
 
     @random_counter.setter
@@ -201,10 +140,14 @@ class Session(Naturals, Updates, Ops[Ref]):
         start = self._seed(identity, seed)
         if into is None:
             into = GradMap(self, tape, self.take_gradients())
-        else:
+        elif isinstance(into, GradMap):
             into.move_to(tape)
+        else:
+            raise Rejected(
+                f"into: a map that backward() returned is needed, got {type(into).__name__}"
+            )
         try:
-            backward_sparse(tape, identity, start, into)
+            send_back(tape, identity, start, into.add, into.places)
         except BaseException:
             into.release()
             raise
@@ -220,17 +163,20 @@ class Session(Naturals, Updates, Ops[Ref]):
         table = backward_dense(self._tape, identity, self._seed(identity, seed))
         return DenseGrads(self, self._tape, table)
 
-    def grad(self, grads: GradMap | DenseGrads, ref: Ref) -> Tensor:
+    def grad(self, grads: GradMap | DenseGrads, ref: Ref | Param | int) -> Tensor:
         """Download the gradient of a ref, of the ref's shape: zeros where it was not reached.
 
         The caller owns the tensor. An entry that the gradients do not know, and a ref of another
-        tape, are Rejected, naming what there is; gradients that were released raise Released.
+        tape, are Rejected, naming what there is; gradients that were released raise Released, and
+        those of another session SessionError. A parameter stands for its first leaf.
         """
         if not isinstance(grads, (GradMap, DenseGrads)):
             raise Rejected(
                 "grad: takes what backward() or backward_dense() returned, "
                 f"got {type(grads).__name__}"
             )
+        if grads.session is not self:
+            raise SessionError("grad: these gradients are of another session")
         return bridge.download(grads[ref])
 
     def reset_tape(self) -> None:
@@ -259,28 +205,14 @@ class Session(Naturals, Updates, Ops[Ref]):
         raise foreign(what, ref, self)
 
     def _seed(self, identity: int, seed: Any) -> Tensor:
-        value = self._tape.values[identity]
-        if seed is None:
-            if value.dim():
-                raise Rejected(
-                    f"backward: entry {identity} has the shape {tuple(value.shape)}; without a "
-                    "seed the pass starts at a scalar"
-                )
-            return self._one
-        seed = seed.tensor if isinstance(seed, Buffer) else seed
-        if isinstance(seed, Tensor) and seed.dtype is value.dtype and seed.device == value.device:
-            start = seed.detach()
-        else:
-            start = bridge.to_device(seed, value.dtype, value.device)
-        if start.shape != value.shape:
-            raise Rejected(
-                f"backward: the seed must have the shape {tuple(value.shape)} of entry {identity}, "
-                f"got {tuple(start.shape)}"
-            )
-        return start
+        return start_at(identity, self._tape.values[identity], seed, self._one)
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
-        """Check and run one op and append it; a refusal leaves the tape as it was."""
+        """Check and run one op and append it; a refusal leaves the tape as it was.
+
+        A leaf whose parameter has changed since raises Stale; what is no ref of this tape, and what
+        the op's page refuses, is Rejected or raises SessionError.
+        """
         # This runs for every op of every program, so it is long and calls little.
         bound = self._bound.get(name) or bind(name, self.options, self._bound)
         check, value, vjp, plain, _ = bound
@@ -319,6 +251,8 @@ class Session(Naturals, Updates, Ops[Ref]):
                     wanted.append(False)
             tensors, parents = tuple(held), tuple(found)
             needs = tuple(wanted) if True in wanted else ()
+        if self._overwritten:
+            tape.check_borrowed(*parents)
         if attributes:
             if check is not None:
                 check(*tensors, **attributes)

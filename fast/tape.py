@@ -14,7 +14,7 @@ A backward pass walks the ids downwards and keeps one cotangent per reached node
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from traceback import clear_frames
 from typing import Any, NamedTuple, Protocol
 
@@ -54,6 +54,10 @@ class Again(NamedTuple):
     parameter: Any
 
 
+Accumulate = Callable[[int, Tensor], None]
+Places = Callable[[tuple[int, ...], torch.dtype], Sequence[Tensor | None]]
+
+
 class Sink(Protocol):
     """What takes the cotangents of trainable leaves."""
 
@@ -91,7 +95,7 @@ class Tape:
         self.rules: list[tuple[Any, ...] | None] = []
         self.leaves: dict[int, Any] = {}
         self.names: dict[int, str] = {}
-        self.uses: list[tuple[int, Any, int]] = []
+        self.uses: dict[int, tuple[Any, int]] = {}
         self.bytes = self.extra = self._told_bytes = self._told_buffers = 0
         counters.watch(self)
 
@@ -121,7 +125,7 @@ class Tape:
         else:
             self.rules.append(None)
         self.extra -= 1
-        self.uses.append((identity, parameter, parameter.version))
+        self.uses[identity] = parameter, parameter.version
         return identity
 
     def apply(
@@ -177,14 +181,15 @@ class Tape:
 
     def check_versions(self, last: int) -> None:
         """Raise `Stale` if a parameter used at an id up to `last` has changed since."""
-        for identity, parameter, version in self.uses:
+        for identity, (parameter, version) in self.uses.items():
             if parameter.version != version and identity <= last:
                 raise _stale(parameter, version)
 
-    def check_borrowed(self, identity: int) -> None:
-        """Raise `Stale` if the entry borrows the memory of a parameter that has changed since."""
-        for known, parameter, version in self.uses:
-            if known == identity and parameter.version != version:
+    def check_borrowed(self, *identities: int) -> None:
+        """Raise `Stale` if an entry borrows the memory of a parameter that has changed since."""
+        for identity in identities:
+            parameter, version = self.uses.get(identity, (None, 0))
+            if parameter is not None and parameter.version != version:
                 raise _stale(parameter, version)
 
     def clear(self) -> None:
@@ -193,8 +198,8 @@ class Tape:
         counters.free(self._told_bytes, self._told_buffers)
         self.session = None
         # Whoever looks at the old lists, such as a gradient map at the leaves, keeps them.
-        self.values, self.rules, self.uses = [], [], []
-        self.names, self.leaves = {}, {}
+        self.values, self.rules = [], []
+        self.uses, self.names, self.leaves = {}, {}, {}
         self.bytes = self.extra = self._told_bytes = self._told_buffers = 0
 
     def __del__(self) -> None:
@@ -204,15 +209,20 @@ class Tape:
 
 def backward_sparse(tape: Tape, out: int, seed: Tensor, sink: Sink) -> None:
     """Send `seed` back from node `out`, keeping only the cotangents of trainable leaves."""
+    send_back(tape, out, seed, sink.accumulate, sink.places)
+
+
+def send_back(tape: Tape, out: int, seed: Tensor, accumulate: Accumulate, places: Places) -> None:
+    """Do as `backward_sparse` with the two functions of a sink."""
     if tape.rules[out] is LEAF:
-        sink.accumulate(out, seed)
+        accumulate(out, seed)
         return
-    _sweep(tape, out, seed, sink)
+    _sweep(tape, out, seed, accumulate, places)
 
 
 def backward_dense(tape: Tape, out: int, seed: Tensor) -> list[Tensor | None]:
     """Return the cotangent of every node, each in memory of its own; None where unreached."""
-    table = _sweep(tape, out, seed.clone(), None)
+    table = _sweep(tape, out, seed.clone(), None, _nowhere)
     storages: set[int] = set()
     for identity, cotangent in enumerate(table):
         if cotangent is None:
@@ -224,7 +234,13 @@ def backward_dense(tape: Tape, out: int, seed: Tensor) -> list[Tensor | None]:
     return table
 
 
-def _sweep(tape: Tape, out: int, seed: Tensor, sink: Sink | None) -> list[Tensor | None]:
+def _nowhere(parents: tuple[int, ...], dtype: torch.dtype) -> Sequence[Tensor | None]:
+    return [None] * len(parents)
+
+
+def _sweep(
+    tape: Tape, out: int, seed: Tensor, accumulate: Accumulate | None, places: Places
+) -> list[Tensor | None]:
     """Run the rules from `out` downwards; without a sink, keep every cotangent."""
     # This runs for every node of every backward pass.
     rules, values = tape.rules, tape.values
@@ -232,7 +248,7 @@ def _sweep(tape: Tape, out: int, seed: Tensor, sink: Sink | None) -> list[Tensor
     table[out] = seed
     owned: set[int] = set()
     # A sink takes the leaves' cotangents; without one, no rule is the leaf's.
-    leaf = LEAF if sink is not None else ()
+    leaf = LEAF if accumulate is not None else ()
     live = peak = made = 0
     try:
         for identity in range(out, -1, -1):
@@ -243,9 +259,8 @@ def _sweep(tape: Tape, out: int, seed: Tensor, sink: Sink | None) -> list[Tensor
             if rule is None or rule is LEAF:
                 continue
             vjp, saved, parents, needs = rule
-            if vjp in WRITERS and sink is not None:
-                places = sink.places(parents, cotangent.dtype)
-                contributions = vjp(saved, cotangent, needs, places)
+            if vjp in WRITERS and accumulate is not None:
+                contributions = vjp(saved, cotangent, needs, places(parents, cotangent.dtype))
             else:
                 contributions = vjp(saved, cotangent, needs)
             for parent, contribution in zip(parents, contributions, strict=True):
@@ -263,8 +278,8 @@ def _sweep(tape: Tape, out: int, seed: Tensor, sink: Sink | None) -> list[Tensor
                 if contribution.shape != values[parent].shape:
                     raise _wrong_shape(identity, parent, contribution, values[parent])
                 if before is None:
-                    assert sink is not None
-                    sink.accumulate(parent, contribution)
+                    assert accumulate is not None
+                    accumulate(parent, contribution)
                 elif parent in owned:
                     before.add_(contribution)
                 else:

@@ -13,6 +13,7 @@ Inputs of integers or booleans, such as labels and masks, reach the loss as they
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,14 +24,13 @@ import torch
 from torch import Tensor
 
 from fast import bridge
-from fast._beside import Beside, session_of
-from fast._integers import is_integer
+from fast._param_list import ParamList, use_inputs, use_params
 from fast._total import Total
 from fast.batches import Batch, MicroBatches, pieces_of, split
 from fast.compiled import CompiledSession
 from fast.errors import Rejected
 from fast.gradmap import GradMap
-from fast.param import Param
+from fast.optim._rule import is_list
 from fast.ref import Ref
 from fast.session import Session
 
@@ -57,83 +57,6 @@ Rate = float | Callable[[int], float]
 """A learning rate, or a schedule: from the number of steps taken so far to a learning rate."""
 
 
-class ParamList:
-    """Parameters of one session in a fixed order, each trainable or frozen."""
-
-    def __init__(
-        self,
-        values: Sequence[Any],
-        requires_grad: Sequence[bool] | None = None,
-        *,
-        session: Session | None = None,
-        **options: Any,
-    ) -> None:
-        """Make one parameter per value; as many flags as values, or Rejected; True unless given.
-
-        Values are host data, copied and rounded once to the dtype of the session's parameters.
-        They belong to the session given, or to a new one with the options.
-        """
-        flags = [True] * len(values) if requires_grad is None else list(requires_grad)
-        if len(flags) != len(values) or not all(isinstance(flag, bool) for flag in flags):
-            raise Rejected(
-                f"params: one requires_grad flag, True or False, for each of the {len(values)} "
-                f"values; got {flags}"
-            )
-        self.session = session_of("params", session, options)
-        hosts = [bridge.to_host(value, self.session.options.master) for value in values]
-        self.params: list[Param] = [
-            self.session.param(host, requires_grad=flag)
-            for host, flag in zip(hosts, flags, strict=True)
-        ]
-
-    def __len__(self) -> int:
-        """Count the parameters."""
-        return len(self.params)
-
-    def values(self, sync: bool = True) -> list[Tensor]:
-        """Return the current values as new host tensors, in order, which the caller owns.
-
-        With sync=False nothing crosses, and what an update has changed since the last readback is
-        returned as it was then.
-        """
-        return [param.value(sync) for param in self.params]
-
-    def set_values(self, values: Sequence[Any]) -> None:
-        """Overwrite all values by host data, copied, or none: what does not fit is Rejected."""
-        hosts = [bridge.to_host(value, self.session.options.master) for value in values]
-        came, wanted = [tuple(h.shape) for h in hosts], [p.shape for p in self.params]
-        if came != wanted:
-            raise Rejected(f"params: values of the shapes {wanted}; got {came}")
-        for param, host in zip(self.params, hosts, strict=True):
-            param.set(host)
-
-    def sgd_step(self, lr: float, gradients: Sequence[Any], **hyper: Any) -> None:
-        """Take a step of SGD by one gradient per parameter, host data or buffers, all or none.
-
-        None stands for a parameter that the loss did not reach. The session's tape is left alone.
-        """
-        if len(gradients) != len(self):
-            raise Rejected(f"params: one gradient for each of {len(self)}; got {len(gradients)}")
-        beside = Beside("params", self.session, {})
-        try:
-            with beside.entered() as session:
-                leaves = use_params(session, self)
-                by_leaf = {ref.id: g for ref, g in zip(leaves, gradients, strict=True)}
-                session.sgd_step(lr, by_leaf, **hyper)
-        finally:
-            beside.release()
-
-
-def use_params(session: Session, params: ParamList) -> list[Ref]:
-    """Put every parameter on the tape, in order."""
-    return [session.use(param) for param in params.params]
-
-
-def use_inputs(session: Session, inputs: Sequence[Any]) -> list[Any]:
-    """Put outside data on the tape, in order, as leaves without gradient; integers stay as data."""
-    return [value if is_integer(value) else session.input(value) for value in inputs]
-
-
 def gradients_of(session: Session, loss: Ref, refs: Sequence[Ref]) -> list[Tensor]:
     """Download the gradients of a scalar loss by each ref, zero where it does not reach.
 
@@ -155,35 +78,46 @@ class ScalarTrainer:
     session: Session
     steps: int = field(default=0, kw_only=True)
 
+    def get_params(self, sync: bool = True) -> list[Tensor]:
+        """Return the current values as new host tensors, in order, as `ParamList.values` does."""
+        return self.params.values(sync)
+
     def forward(self, inputs: Batch) -> Tensor:
         """Compute the loss and download it: a new host scalar. Another shape is Rejected.
 
         Inputs are host data or device buffers, which stay the caller's, here and in every step.
         """
         with self._fresh() as loss:
-            for piece, weight in pieces_of(inputs):
+            for piece, weight in self._pieces(inputs):
                 loss.add(self._run(piece), weight)
             return loss.download()
 
     def backward(self, inputs: Batch) -> list[Tensor]:
         """Compute and download the gradient by every parameter, in order; frozen ones have zero.
 
-        Each is a new host tensor of its parameter's shape.
+        Each is a new host tensor of its parameter's shape. A loss that is no scalar, an index out
+        of range, data that `fast.bridge` does not read and a malformed `MicroBatches` are Rejected;
+        that, and what the loss raises, leaves the tape empty and nothing else changed.
         """
         with self._fresh(), self._gradients(inputs, None) as grads:
             return self._by_parameter(grads)
 
     def loss_and_backward(self, inputs: Batch) -> tuple[Tensor, list[Tensor]]:
-        """Compute and download the loss, and the gradient by every parameter, in order."""
+        """Compute and download the loss, and the gradient by every parameter, in order.
+
+        Both are new host tensors; the gradients and the refusals are `backward`'s.
+        """
         with self._fresh() as loss, self._gradients(inputs, loss) as grads:
             return loss.download(), self._by_parameter(grads)
 
     def step(self, lr: Rate, inputs: Batch, **hyper: Any) -> None:
         """Take one step of SGD; nothing is downloaded. Hyper-parameters are `sgd_step`'s.
 
-        What is refused, or fails, changes no parameter and no count, and leaves the tape empty.
+        What is refused, or fails, changes no parameter and no count, and leaves the tape empty:
+        what `backward` refuses, and hyper-parameters that the session's step does.
 
-        `lr` may be a schedule, here and in `groups`, whose 'params' may be positions in the list.
+        `lr` may be a schedule, here and in `groups`, whose 'params' may be positions in the list,
+        from 0; another position is Rejected.
         """
         self._update("sgd_step", inputs, {"lr": lr, **hyper}, False)
 
@@ -192,11 +126,17 @@ class ScalarTrainer:
         return _asked(self._update("sgd_step", inputs, {"lr": lr, **hyper}, True))
 
     def adam_step(self, inputs: Batch, *, with_loss: bool = False, **hyper: Any) -> Tensor | None:
-        """Take one step of Adam; download and return the loss before it only if asked to."""
+        """Take one step of Adam; download and return the loss before it only if asked to.
+
+        Hyper-parameters are the session's `adam_step`'s; schedules, groups and refusals `step`'s.
+        """
         return self._update("adam_step", inputs, hyper, with_loss)
 
     def adamw_step(self, inputs: Batch, *, with_loss: bool = False, **hyper: Any) -> Tensor | None:
-        """Take one step of AdamW; download and return the loss before it only if asked to."""
+        """Take one step of AdamW; download and return the loss before it only if asked to.
+
+        Hyper-parameters are the session's `adamw_step`'s; schedules, groups and refusals `step`'s.
+        """
         return self._update("adamw_step", inputs, hyper, with_loss)
 
     @contextmanager
@@ -217,11 +157,19 @@ class ScalarTrainer:
             raise Rejected(f"trainer: the loss is a scalar; got the shape {out.shape}")
         return out
 
+    def _pieces(self, inputs: Batch) -> Iterator[tuple[Sequence[Any], float | Fraction]]:
+        """Iterate over the pieces; a weight that the session cannot hold is Rejected."""
+        compute = self.session.options.compute
+        for piece, weight in pieces_of(inputs):
+            if weight != 1 and math.isinf(bridge.round_number(weight, compute)):
+                raise Rejected(f"trainer: a weight is finite in {compute}, got {weight}")
+            yield piece, weight
+
     def _gradients(self, inputs: Batch, loss: Total | None) -> GradMap:
         """Return the gradients of all pieces, added up; add the losses up as well if asked to."""
         grads: GradMap | None = None
         try:
-            for piece, weight in pieces_of(inputs):
+            for piece, weight in self._pieces(inputs):
                 out = self._run(piece)
                 grads = self.session.backward(out, self._seed(weight), into=grads)
                 if loss is not None:
@@ -264,16 +212,35 @@ class ScalarTrainer:
 
     def _scheduled(self, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the schedules for this step's learning rates, and name the groups' parameters."""
+        found = self._rated(hyper)
+        if isinstance(found.get("groups"), (list, tuple)):
+            found["groups"] = [self._group(group) for group in found["groups"]]
+        return found
+
+    def _rated(self, hyper: Mapping[str, Any]) -> dict[str, Any]:
         found = dict(hyper)
         if callable(found.get("lr")):
             found["lr"] = found["lr"](self.steps)
-        if found.get("groups"):
-            found["groups"] = [self._scheduled(group) for group in found["groups"]]
-        if "params" in found:
-            found["params"] = [
-                self.params.params[p] if isinstance(p, int) else p for p in found["params"]
-            ]
         return found
+
+    def _group(self, group: Any) -> Any:
+        """Return a group as the session takes it; what is no group is the session's to refuse."""
+        if not isinstance(group, Mapping):
+            return group
+        found = self._rated(group)
+        if is_list(found.get("params")):
+            found["params"] = [self._member(p) for p in found["params"]]
+        return found
+
+    def _member(self, given: Any) -> Any:
+        if not isinstance(given, int):
+            return given
+        if isinstance(given, bool) or not 0 <= given < len(self.params):
+            raise Rejected(
+                "trainer: a group names a parameter by itself or by its position, from 0 to "
+                f"{len(self.params) - 1}; got {given!r}"
+            )
+        return self.params.params[given]
 
 
 def scalar_trainer(

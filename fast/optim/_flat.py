@@ -7,16 +7,14 @@ While the sticky error flag is set, nothing is written at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fast._arena import Arena
-from fast.bridge import to_float
-from fast.errors import Rejected
-from fast.optim import clip
+from fast.optim import _state, clip
 from fast.optim._chunks import ChunkTable, Run, chunk_table, runs
 from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened, widened
 
@@ -58,6 +56,15 @@ class _Plan:
         self.whole: list[Run] | None = None
 
 
+class Kept(NamedTuple):
+    """Everything that an optimizer holds for its parameters, in memory of the host."""
+
+    ages: list[int]
+    used: list[Any]
+    steps: Tensor
+    states: list[Tensor] | None
+
+
 class FlatOptimizer:
     """One rule, the parameters' arena, and the state that belongs to them."""
 
@@ -76,6 +83,7 @@ class FlatOptimizer:
         self._key: Any = None
         self._plan = _Plan()
         self._given: dict[str, Any] | None = None
+        self._kinds: list[type] = []
         self._checked_hyper: tuple[Any, ...] = ()
         self._hypers: tuple[Any, ...] = ()
         self._planned_hypers: tuple[Any, ...] | None = None
@@ -84,6 +92,10 @@ class FlatOptimizer:
 
     def read(self, given: dict[str, Any]) -> tuple[Any, ...]:
         """Return checked hyper-parameters for one group; those of the last call are known good."""
+        kinds = [*map(type, given.values())]
+        if kinds != self._kinds:
+            # True equals 1.0, and so does a tensor of it: what is no number is found by its type.
+            self._given, self._kinds = None, kinds
         # NaN is equal to nothing, so it is never taken for something that was checked.
         if given != self._given:
             self._checked_hyper = (self.rule.read(given),)
@@ -166,22 +178,46 @@ class FlatOptimizer:
         self._settle()
         return self._used[slot]
 
-    def load(self, slot: int, state: Mapping[str, Any], hyper: Any = None) -> None:
+    def load(self, slot: int, state: Any, hyper: Any = None) -> None:
         """Replace one parameter's state, as `state` returned it, after checking all of it."""
+        self.put(slot, self.checked(slot, state), hyper)
+
+    def checked(self, slot: int, state: Any) -> _state.State:
+        """Read a parameter's state, as `state` returned it, or raise Rejected; write nothing."""
         self._fit()
-        age, tensors = self._checked(slot, state)
+        return _state.checked(self.rule, self.masters.views[slot], state)
+
+    def put(self, slot: int, state: _state.State, hyper: Any = None) -> None:
+        """Write one parameter's state, which `checked` has read."""
         self._settle()
-        if tensors and self._states is None:
+        if state.tensors and self._states is None:
             self._states = tuple(self._new_arena() for _ in self.rule.states)
-        for k, tensor in enumerate(tensors):
+        for k, tensor in enumerate(state.tensors):
             assert self._states is not None
             self._states[k].views[slot].copy_(tensor)
-        for arena in () if tensors else self._states or ():
+        for arena in () if state.tensors else self._states or ():
             arena.views[slot].zero_()
-        self._ages[slot] = age
+        self._ages[slot] = state.age
         self._used[slot] = hyper
-        self._steps[slot] = float(age)
+        self._steps[slot] = float(state.age)
         self._key = None
+
+    def keep(self) -> Kept:
+        """Copy what is held for every parameter, so that `put_back` restores it bit for bit."""
+        self._fit()
+        self._settle()
+        flats = None if self._states is None else [_on_host(arena.flat) for arena in self._states]
+        return Kept([*self._ages], [*self._used], _on_host(self._steps), flats)
+
+    def put_back(self, kept: Kept) -> None:
+        """Hold again what `keep` copied, without a check and without memory for it."""
+        self._key, self._plan = None, _Plan()
+        self._ages, self._used = kept.ages, kept.used
+        self._steps.copy_(kept.steps)
+        if kept.states is None:
+            self._states = None
+        for arena, flat in zip(self._states or (), kept.states or (), strict=True):
+            arena.flat.copy_(flat)
 
     def forget_plan(self) -> None:
         """Drop what was cut for the last update, so that its memory can be returned."""
@@ -296,33 +332,14 @@ class FlatOptimizer:
             self._key = None
 
     def _settle(self) -> None:
+        if not self._plan.updates:
+            return
         for slot in self._plan.advancing:
             self._ages[slot] += self._plan.updates
-        if self._plan.updates:
-            for slot, group in self._plan.groups:
-                self._used[slot] = self._applied[group]
+        for slot, group in self._plan.groups:
+            self._used[slot] = self._applied[group]
         self._plan.updates = 0
 
-    def _checked(self, slot: int, state: Mapping[str, Any]) -> tuple[int, list[Tensor]]:
-        rule, view = self.rule, self.masters.views[slot]
-        expected = (*rule.states, *(("step",) if rule.counted else ()))
-        if set(state) != set(expected):
-            raise Rejected(f"{rule.name}: a state has {list(expected)}, got {sorted(state)}")
-        found = [state[name] for name in rule.states]
-        for name, tensor in zip(rule.states, found, strict=True):
-            if tensor is None:
-                continue
-            if not isinstance(tensor, Tensor) or tensor.shape != view.shape:
-                raise Rejected(
-                    f"{rule.name}: {name} must be a tensor of shape {tuple(view.shape)}, "
-                    f"got {getattr(tensor, 'shape', tensor)!r}"
-                )
-            if not tensor.isfinite().all():
-                raise Rejected(f"{rule.name}: {name} has an entry that is not finite")
-        empty = [tensor is None for tensor in found]
-        if any(empty) != all(empty):
-            raise Rejected(f"{rule.name}: either all of {list(rule.states)} are None, or none is")
-        age = to_float(state["step"]) if rule.counted else float(not all(empty))
-        if age < 0 or age != int(age) or (age > 0 and all(empty)):
-            raise Rejected(f"{rule.name}: step counts the updates that made the state; got {age}")
-        return int(age), [] if all(empty) else found
+
+def _on_host(flat: Tensor) -> Tensor:
+    return flat.to("cpu", copy=True)

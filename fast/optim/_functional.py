@@ -13,6 +13,7 @@ from fast.errors import Rejected, Unavailable
 from fast.optim import clip
 from fast.optim._flat import FlatOptimizer
 from fast.optim._rule import Groups, Rule, grouped
+from fast.optim._state import fields
 
 _DTYPES = {
     "aten": (torch.float32, torch.bfloat16, torch.float64),
@@ -69,7 +70,7 @@ class Functional:
         self._hypers, groups = grouped(rule, hyper, self._groups, len(places), self._position)
         self._group_of = {
             dtype: tuple(groups[k] for k, (own, _) in enumerate(places) if own is dtype)
-            for dtype, _ in places
+            for dtype in dict.fromkeys(own for own, _ in places)
         }
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
@@ -100,13 +101,34 @@ class Functional:
     def state(self) -> dict[str, list[Any]]:
         """Return each state under torch's name, as a list along the parameters."""
         states = [self._flat[dtype].state(slot) for dtype, slot in self._places]
-        names = (*self._rule.states, *(("step",) if self._rule.counted else ()))
-        return {name: [state[name] for state in states] for name in names}
+        return {name: [state[name] for state in states] for name in fields(self._rule)}
 
     def load_state(self, state: Mapping[str, Sequence[Any]]) -> None:
-        """Replace the state of every parameter by what `state` returned earlier."""
-        for k, (dtype, slot) in enumerate(self._places):
-            self._flat[dtype].load(slot, {name: column[k] for name, column in state.items()})
+        """Replace the state of every parameter by what `state` returned earlier.
+
+        All of it is copied, after all of it was read; what does not fit is Rejected, and then no
+        parameter's state is written.
+        """
+        columns = self._columns(state)
+        read = [
+            self._flat[dtype].checked(slot, {name: column[k] for name, column in columns.items()})
+            for k, (dtype, slot) in enumerate(self._places)
+        ]
+        for (dtype, slot), one in zip(self._places, read, strict=True):
+            self._flat[dtype].put(slot, one)
+
+    def _columns(self, state: Any) -> dict[str, Sequence[Any]]:
+        """Return the columns of a state, one entry per parameter in each, or refuse them."""
+        rule, expected = self._rule.name, fields(self._rule)
+        if not isinstance(state, Mapping) or set(state) != set(expected):
+            came = list(state) if isinstance(state, Mapping) else type(state).__name__
+            raise Rejected(f"{rule}: a state has {list(expected)}, got {came}")
+        for name, column in state.items():
+            if not isinstance(column, Sequence) or len(column) != len(self._places):
+                raise Rejected(
+                    f"{rule}: {name} has an entry for each of the {len(self._places)} parameters"
+                )
+        return dict(state)
 
     def _position(self, parameter: Any, what: str) -> int:
         if type(parameter) is not int or not 0 <= parameter < len(self._places):

@@ -119,4 +119,5 @@ def moments_rule(name: str, hyper: type[Any], fused: Callable[..., None], decoup
         stateful=lambda values: True,
         aten=aten_update,
         triton=update,
+        squares=("exp_avg_sq",),
     )

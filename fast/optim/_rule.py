@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from fast.errors import Rejected
@@ -78,6 +79,7 @@ class Rule:
     `hyper` is a NamedTuple of floats with defaults; `check` refuses values that break a rule.
     `stateful` says whether an update with these hyper-parameters reads and counts state.
     `aten` updates a batch after the step counts were raised; `triton` starts the one launch.
+    `squares` names the states that are never below 0.
     """
 
     name: str
@@ -88,9 +90,14 @@ class Rule:
     stateful: Callable[[Any], bool]
     aten: Update
     triton: Callable[[Flat, Launch], None]
+    squares: tuple[str, ...] = ()
 
     def read(self, given: Mapping[str, Any]) -> Any:
         """Return checked hyper-parameters, or raise naming what is wrong."""
+        if not isinstance(given, Mapping):
+            raise Rejected(
+                f"{self.name}: the hyper-parameters are a mapping, got {type(given).__name__}"
+            )
         known = self.hyper._fields
         for name in given:
             if name not in known:
@@ -114,16 +121,16 @@ def grouped(
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """Read the hyper-parameters of all groups, and the group of every slot; group 0 has the rest.
 
-    `slot_of` finds a parameter's slot, or raises in the name of the group that lists it.
+    `slot_of` finds a parameter's slot, or raises in the name of the group that lists it. What is no
+    list of mappings, and 'params' that are no list, are Rejected.
     """
     hypers = [rule.read(hyper)]
     group_of = [0] * slots
-    for number, group in enumerate(groups or (), 1):
-        if "params" not in group:
-            raise Rejected(f"{rule.name}: group {number} names no 'params'")
+    for number, group in enumerate(_listed(rule.name, groups), 1):
+        members = _members(rule.name, number, group)
         overrides = {name: value for name, value in group.items() if name != "params"}
         hypers.append(rule.read({**hyper, **overrides}))
-        for parameter in group["params"]:
+        for parameter in members:
             slot = slot_of(parameter, f"{rule.name}: group {number}")
             if group_of[slot]:
                 raise Rejected(
@@ -134,12 +141,51 @@ def grouped(
     return tuple(hypers), tuple(group_of)
 
 
+def _listed(rule: str, groups: Groups) -> Sequence[Any]:
+    if groups is None:
+        return ()
+    if not isinstance(groups, Sequence) or isinstance(groups, (str, bytes)):
+        raise Rejected(f"{rule}: groups are a list of mappings, got {type(groups).__name__}")
+    return groups
+
+
+def _members(rule: str, number: int, group: Any) -> Iterable[Any]:
+    """Return what a group lists, or refuse what is no group."""
+    if not isinstance(group, Mapping):
+        raise Rejected(
+            f"{rule}: group {number} is a mapping with 'params', got {type(group).__name__}"
+        )
+    if "params" not in group:
+        raise Rejected(f"{rule}: group {number} names no 'params'")
+    members = group["params"]
+    if not is_list(members):
+        raise Rejected(
+            f"{rule}: the 'params' of group {number} are a list, got {type(members).__name__}"
+        )
+    found: Iterable[Any] = members
+    return found
+
+
+def is_list(members: Any) -> bool:
+    """Say whether something lists parameters: a collection or an iterator, no text, map or data."""
+    others = (str, bytes, Mapping, Tensor, np.ndarray)
+    return isinstance(members, Iterable) and not isinstance(members, others)
+
+
 def _number(rule: str, name: str, value: Any) -> float | bool:
     if type(value) is float or (isinstance(value, bool) and name == "nesterov"):
         return value
+    return as_double(f"{rule}: {name}", value)
+
+
+def as_double(what: str, value: Any) -> float:
+    """Return a number as a double, rounded once; what is none, or is beyond them, is Rejected."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise Rejected(f"{rule}: {name} must be a number, got {value!r}")
-    return float(value)
+        raise Rejected(f"{what} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise Rejected(f"{what} is beyond the largest double, which is 1.8e308") from None
 
 
 def need(rule: str, holds: bool, text: str, came: object) -> None:

@@ -9,6 +9,9 @@ The rates are doubles, by the closed forms of torch.optim.lr_scheduler, operatio
 
 Each operation is rounded once; pow and cos are those of the C library. A schedule has no state: a
 step's rate is what the function returns for it, in whatever order steps are asked for.
+
+Numbers are ints, floats or Fractions, which are rounded to doubles once; what is no number, is
+beyond the doubles or breaks a rule of the page is Rejected where the schedule is made.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from fast.optim import _rule
 from fast.optim._rule import need
 
 Schedule = Callable[[int], float]
@@ -25,28 +29,28 @@ Schedule = Callable[[int], float]
 
 def constant(lr: float) -> Schedule:
     """Return the same rate at every step."""
-    _check_rates("constant", lr)
-    return _checked("constant", lambda t: float(lr))
+    lr, _ = _rates("constant", lr)
+    return _checked("constant", lambda t: lr)
 
 
 def step(lr: float, *, step_size: int, gamma: float = 0.1) -> Schedule:
     """Return a rate that falls by a factor every so many steps."""
-    _check_rates("step", lr)
+    lr, _ = _rates("step", lr)
     _check_counts("step", step_size=step_size)
-    _check_gamma("step", gamma)
+    gamma = _gamma("step", gamma)
     return _checked("step", lambda t: lr * gamma ** (t // step_size))
 
 
 def exponential(lr: float, *, gamma: float) -> Schedule:
     """Return a rate that falls by a factor at every step."""
-    _check_rates("exponential", lr)
-    _check_gamma("exponential", gamma)
+    lr, _ = _rates("exponential", lr)
+    gamma = _gamma("exponential", gamma)
     return _checked("exponential", lambda t: lr * gamma**t)
 
 
 def cosine(lr: float, *, total: int, minimum: float = 0.0) -> Schedule:
     """Return a rate that falls along half a cosine."""
-    _check_rates("cosine", lr, minimum)
+    lr, minimum = _rates("cosine", lr, minimum)
     _check_counts("cosine", total=total)
 
     def rate(t: int) -> float:
@@ -58,9 +62,9 @@ def cosine(lr: float, *, total: int, minimum: float = 0.0) -> Schedule:
 
 def linear_warmup(lr: float, *, warmup: int, start_factor: float = 0.0) -> Schedule:
     """Return a rate that rises in equal steps."""
-    _check_rates("linear_warmup", lr)
+    lr, _ = _rates("linear_warmup", lr)
     _check_counts("linear_warmup", warmup=warmup)
-    _check_shares("linear_warmup", start_factor=start_factor)
+    start_factor = _share("linear_warmup", "start_factor", start_factor)
 
     def rate(t: int) -> float:
         return lr * (start_factor + (1.0 - start_factor) * min(warmup, t) / warmup)
@@ -72,10 +76,10 @@ def warmup_cosine(
     lr: float, *, warmup: int, total: int, start_factor: float = 0.0, minimum: float = 0.0
 ) -> Schedule:
     """Return a rate that rises in equal steps, and then falls along half a cosine."""
-    _check_rates("warmup_cosine", lr, minimum)
+    lr, minimum = _rates("warmup_cosine", lr, minimum)
     _check_counts("warmup_cosine", warmup=warmup, total=total)
     need("warmup_cosine C2", warmup < total, "warmup < total", f"{warmup}, {total}")
-    _check_shares("warmup_cosine", start_factor=start_factor)
+    start_factor = _share("warmup_cosine", "start_factor", start_factor)
     rise = linear_warmup(lr, warmup=warmup, start_factor=start_factor)
     fall = cosine(lr, total=total - warmup, minimum=minimum)
     return _checked("warmup_cosine", lambda t: rise(t) if t < warmup else fall(t - warmup))
@@ -90,13 +94,12 @@ def one_cycle(
     final_div_factor: float = 1e4,
 ) -> Schedule:
     """Return a rate that rises and then falls, further down than it started."""
-    _check_rates("one_cycle", lr)
+    lr, _ = _rates("one_cycle", lr)
     _check_counts("one_cycle", total=total)
-    _check_shares("one_cycle", rise=rise)
-    for name, divisor in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
-        holds = 1.0 <= divisor < math.inf
-        need("one_cycle C3", holds, f"{name} is finite and >= 1", divisor)
-    peak = float(rise * total) - 1
+    rise = _share("one_cycle", "rise", rise)
+    div_factor = _divisor("one_cycle", "div_factor", div_factor)
+    final_div_factor = _divisor("one_cycle", "final_div_factor", final_div_factor)
+    peak = rise * total - 1
     start = lr / div_factor
     end = start / final_div_factor
 
@@ -116,28 +119,50 @@ def _between(first: float, last: float, along: float) -> float:
 
 def _checked(name: str, rate: Callable[[int], float]) -> Schedule:
     def schedule(t: int) -> float:
-        need(f"{name} C4", type(t) is int and t >= 0, "a step is an int >= 0", repr(t))
+        need(f"{name} C4", type(t) is int and t >= 0, "a step is an int >= 0", _shown(t))
+        _double(name, "a step", t)
         return rate(t)
 
     return schedule
 
 
-def _check_rates(name: str, lr: float, minimum: float = 0.0) -> None:
-    holds = 0.0 <= minimum <= lr < math.inf
+def _rates(name: str, lr: Any, minimum: Any = 0.0) -> tuple[float, float]:
+    high, low = _double(name, "lr", lr), _double(name, "minimum", minimum)
+    holds = 0.0 <= low <= high < math.inf
     rule = "lr and minimum are finite and 0 <= minimum <= lr"
     need(f"{name} C1", holds, rule, f"lr {lr}, minimum {minimum}")
+    return high, low
 
 
 def _check_counts(name: str, **counts: Any) -> None:
     for what, count in counts.items():
         holds = type(count) is int and count >= 1
-        need(f"{name} C2", holds, f"{what} is an int >= 1", repr(count))
+        need(f"{name} C2", holds, f"{what} is an int >= 1", _shown(count))
+        _double(name, what, count)
 
 
-def _check_gamma(name: str, gamma: float) -> None:
-    need(f"{name} C3", 0.0 < gamma <= 1.0, "gamma lies in (0, 1]", gamma)
+def _gamma(name: str, gamma: Any) -> float:
+    factor = _double(name, "gamma", gamma)
+    need(f"{name} C3", 0.0 < factor <= 1.0, "gamma lies in (0, 1]", gamma)
+    return factor
 
 
-def _check_shares(name: str, **shares: float) -> None:
-    for what, share in shares.items():
-        need(f"{name} C3", 0.0 <= share <= 1.0, f"{what} lies in [0, 1]", share)
+def _share(name: str, what: str, share: Any) -> float:
+    found = _double(name, what, share)
+    need(f"{name} C3", 0.0 <= found <= 1.0, f"{what} lies in [0, 1]", share)
+    return found
+
+
+def _divisor(name: str, what: str, divisor: Any) -> float:
+    found = _double(name, what, divisor)
+    need(f"{name} C3", 1.0 <= found < math.inf, f"{what} is finite and >= 1", divisor)
+    return found
+
+
+def _shown(number: Any) -> str:
+    """Write what came; of long ints Python writes none."""
+    return "a long int" if type(number) is int and abs(number) > 2**64 else repr(number)
+
+
+def _double(name: str, what: str, number: Any) -> float:
+    return _rule.as_double(f"{name}: {what}", number)

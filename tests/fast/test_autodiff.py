@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 from fast import OPS, Rejected, Released, Session, SessionError, Stale, Unavailable, counters
 from fast.autodiff import grad, hvp, value_and_grad, vjp
@@ -34,6 +35,12 @@ def cubic(ops: Any, x: Any, y: Any) -> Any:
 def score(ops: Any, w: Any, x: Any, labels: Any) -> Any:
     """A loss of one layer; labels are no refs."""
     return ops.cross_entropy(ops.matmul(x, w), labels)
+
+
+def nested(ops: Any, x: Any) -> Any:
+    """Ask for a Hessian inside a Hessian."""
+    (found,) = hvp(well, [2.0], [1.0], **CPU)
+    return ops.mul(ops.square(x), ops.const(found))
 
 
 def broken(ops: Any, x: Any) -> Any:
@@ -267,6 +274,17 @@ def test_transfers_are_the_inputs_and_what_is_asked_for() -> None:
         (lambda: vjp(well, 1.0, provider="cuda"), Rejected, "unknown provider"),
         (lambda: hvp(well, [1.0], [], **CPU), Rejected, "one vector for each of the 1 inputs"),
         (lambda: hvp(well, [1.0], [[1.0]], **CPU), Rejected, r"shape \(\), got \(1,\)"),
+        (lambda: hvp(well, [1.0], torch.ones(1), **CPU), Rejected, "vectors are a list.*Tensor"),
+        (lambda: hvp(well, [1.0], torch.ones(2), **CPU), Rejected, "vectors are a list.*Tensor"),
+        (lambda: hvp(well, [1.0], np.ones(1), **CPU), Rejected, "vectors are a list.*ndarray"),
+        (lambda: hvp(well, [1.0], None, **CPU), Rejected, "vectors are a list.*NoneType"),
+        (lambda: hvp(well, [1.0], 1.0, **CPU), Rejected, "vectors are a list.*float"),
+        (lambda: hvp(well, [1.0], "1", **CPU), Rejected, "vectors are a list.*str"),
+        (lambda: hvp(well, [1.0], ["1"], **CPU), Rejected, "^hvp: the vector of input 0: .*str"),
+        (lambda: hvp(well, torch.ones(1), [1.0], **CPU), Rejected, "inputs are a list.*Tensor"),
+        (lambda: hvp(well, 1.0, [1.0], **CPU), Rejected, "inputs are a list.*float"),
+        (lambda: hvp(well, None, [], **CPU), Rejected, "inputs are a list.*NoneType"),
+        (lambda: hvp(nested, [1.0], [1.0], **CPU), Rejected, "^hvp: .* inside another"),
         (lambda: hvp(lambda ops, x: x, [[1.0]], [[1.0]], **CPU), Rejected, "a scalar, got"),
         (lambda: hvp(well, [1.0], [1.0], provider="triton"), Unavailable, "provider='aten' has"),
         (lambda: hvp(well, [1.0], [1.0], session=Session("triton")), Unavailable, "no forward"),
@@ -275,6 +293,15 @@ def test_transfers_are_the_inputs_and_what_is_asked_for() -> None:
 def test_refusals(run: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run()
+
+
+def test_a_hessian_is_refused_inside_torchs_forward_mode_and_leaves_it_as_it_is() -> None:
+    with forward_ad.dual_level():
+        for _ in range(2):
+            with pytest.raises(Rejected, match=r"^hvp: .* inside another"):
+                hvp(well, [1.0], [1.0], **CPU)
+        assert grad(well, **CPU)(2.0).item() == 24.0
+    assert hvp(well, [1.0], [1.0], **CPU)[0].item() == 8.0
 
 
 def test_refs_of_the_sessions_own_tape_are_foreign_to_a_program() -> None:

@@ -152,6 +152,9 @@ def test_seeds_are_checked() -> None:
         s.backward(x)
     with pytest.raises(Rejected, match=r"shape \(2,\) of entry 0, got \(3,\)"):
         s.backward(x, [1.0, 2.0, 3.0])
+    for bad in (torch.ones(2).to_sparse(), torch.ones(2, device="meta")):
+        with pytest.raises(Rejected, match="a dense one that holds its numbers"):
+            s.backward(x, bad)
     with pytest.raises(Released):
         s.backward(x, released)
     assert s.grad(s.backward(x, [1.0, 2.0]), x).tolist() == [1.0, 2.0]

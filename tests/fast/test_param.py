@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from fast import Rejected, Released, Session, SessionError, Stale
+from fast import Rejected, Released, Session, SessionError, Stale, bridge
 from fast._counters import counters
 
 
@@ -149,6 +149,40 @@ def test_freezing_stops_gradients_and_updates() -> None:
     w.requires_grad = True
     s.sgd_step(1.0, grads)
     assert (w.value().tolist(), w.version, b.version) == ([0.0, 1.0], 1, 0)
+
+
+def test_a_name_that_was_not_given_is_free() -> None:
+    s = session()
+    names = [s.param([1.0], name=n).name for n in ("param1", None, "param3", None, None, "", None)]
+    assert names == ["param1", "param2", "param3", "param4", "param5", "", "param6"]
+    assert [p.name for p in s.params] == names
+
+
+def test_a_parameter_has_a_name_and_is_trainable_or_frozen() -> None:
+    s = session()
+    for name in (1, b"w", ["w"], object()):
+        with pytest.raises(Rejected, match="param: a name is a str, got"):
+            s.param([1.0], name=name)  # type: ignore[arg-type]
+        with pytest.raises(Rejected, match="input: a name is a str, got"):
+            s.input([1.0], name=name)  # type: ignore[arg-type]
+    for flag in ("no", 0, 1, None):
+        with pytest.raises(Rejected, match="param 'w': requires_grad is True or False, got"):
+            s.param([1.0], name="w", requires_grad=flag)  # type: ignore[arg-type]
+        with pytest.raises(Rejected, match="input: requires_grad is True or False, got"):
+            s.input([1.0], requires_grad=flag)  # type: ignore[arg-type]
+    assert (s.params, s._names, len(s._tape), s.masters.layout.total) == ([], set(), 0, 0)
+    assert s.param([1.0], name="w").requires_grad
+
+
+def test_a_refused_device_value_names_what_would_be_taken() -> None:
+    for precision, made in (("bf16", "fp32"), ("fp64", "fp64")):
+        s = Session(provider="aten", precision=precision, device="cpu")
+        w = s.param([1.0, 2.0])
+        given = s.upload([3.0, 4.0]) if precision == "bf16" else torch.ones(2)
+        with pytest.raises(Rejected, match=rf"fast\.bridge\.upload\(data, '{made}', 'cpu'\)"):
+            w.set_device(given)
+        w.set_device(bridge.upload([3.0, 4.0], made, "cpu"))
+        assert w.value().tolist() == [3.0, 4.0]
 
 
 def test_refusals_change_nothing() -> None:

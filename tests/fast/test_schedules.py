@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -278,3 +279,53 @@ def test_both_sides_have_the_same_schedules() -> None:
         ]
     public = {n for n, f in vars(ours).items() if inspect.isfunction(f) and n[0] != "_"}
     assert public - {"need"} == names
+
+
+HUGE = 10**400
+NUMBERS = [True, "0.5", None, [0.5], torch.tensor(0.5), np.float32(0.5), np.array(0.5), 1j]
+
+
+@pytest.mark.parametrize(("name", "settings"), SCHEDULES)
+def test_a_rate_is_a_double_whatever_number_it_was_made_of(
+    name: str, settings: dict[str, Any]
+) -> None:
+    known = getattr(ours, name)(1.0, **settings)
+    exactly = {k: Fraction(v) if isinstance(v, float) else v for k, v in settings.items()}
+    for lr in (1, Fraction(1), np.float64(1.0)):
+        for given_settings in (settings, exactly):
+            rate = getattr(ours, name)(lr, **given_settings)
+            for t in range(STEPS):
+                assert type(rate(t)) is float
+                assert rate(t) == known(t)
+    assert type(ours.exponential(1, gamma=1)(3)) is float
+
+
+@pytest.mark.parametrize(("name", "settings"), SCHEDULES)
+@pytest.mark.parametrize("strange", [*NUMBERS, HUGE, -HUGE, Fraction(HUGE)], ids="abcdefghijk")
+def test_a_rate_is_a_number_within_doubles(
+    name: str, settings: dict[str, Any], strange: Any
+) -> None:
+    message = "is beyond the largest double" if isinstance(strange, (int, Fraction)) else "a number"
+    message = "a number" if strange is True else message
+    with pytest.raises(fast.Rejected, match=f"^{name}: lr .*{message}"):
+        getattr(ours, name)(strange, **settings)
+    for key, value in settings.items():
+        if isinstance(value, float):
+            with pytest.raises(fast.Rejected, match=f"^{name}: {key} .*{message}"):
+                getattr(ours, name)(LR, **{**settings, key: strange})
+        else:
+            with pytest.raises(fast.Rejected, match=f"^{name} C2: {key} is an int"):
+                getattr(ours, name)(LR, **{**settings, key: 2.5})
+            with pytest.raises(fast.Rejected, match=f"^{name}: {key} is beyond the largest"):
+                getattr(ours, name)(LR, **{**settings, key: HUGE})
+
+
+@pytest.mark.parametrize(("name", "settings"), SCHEDULES)
+def test_a_step_is_a_number_within_doubles_too(name: str, settings: dict[str, Any]) -> None:
+    rate = getattr(ours, name)(LR, **settings)
+    assert 0.0 <= rate(10**300) <= LR
+    for huge in (HUGE, 10**5000):
+        with pytest.raises(fast.Rejected, match=f"^{name}: a step is beyond the largest"):
+            rate(huge)
+    with pytest.raises(fast.Rejected, match=f"^{name} C4: a step is an int >= 0"):
+        rate(-(10**5000))

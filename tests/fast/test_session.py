@@ -140,6 +140,21 @@ def test_operators_broadcast(run: Callable[[Ref, Ref], Ref], expected: list[list
     assert s.value(run(x, y)).tolist() == expected
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+def test_a_number_in_an_operator_does_not_cross(precision: str) -> None:
+    s = session(precision=precision)
+    x = s.input([1.0, -2.0])
+    before = counters.host_transfers
+    refs = [x * 0.5, 0.1 + x, -x, x - Fraction(1, 3), 2 / x]
+    assert counters.host_transfers == before
+    compute = s.options.compute
+    for ref, due in zip(refs, (0.5, 0.1, -1.0, 1 / 3, 2.0), strict=True):
+        constants = [s._tape.values[k] for k in (ref.id - 1, ref.id - 2)]
+        assert all(value.dtype is compute for value in constants)
+        number = torch.tensor(due, dtype=torch.float64).to(compute)
+        assert any(value.numel() and value.reshape(-1)[0] == number for value in constants)
+
+
 def test_broadcast_gradients_have_the_operands_shapes() -> None:
     s = session()
     x, y = s.input([[1.0], [2.0]], requires_grad=True), s.input([3.0, 4.0, 5.0], requires_grad=True)
@@ -339,6 +354,11 @@ def test_fp64_is_exact_where_fp32_is_not() -> None:
         ({"device": "meta"}, Unavailable, "not supported"),
         ({"provider": "triton", "precision": "fp64"}, Unavailable, "'aten' only"),
         ({"deterministic": 1}, Rejected, "True or False"),
+        ({"device": object()}, Rejected, "names no device; try 'cpu' or 'cuda'"),
+        ({"device": ["cpu"]}, Rejected, "names no device"),
+        ({"precision": []}, Rejected, r"unknown precision \[\]; there are fp32"),
+        ({"precision": None}, Rejected, "unknown precision None"),
+        ({"provider": []}, Rejected, r"unknown provider \[\]; there are aten"),
         ({"provider": "aten", "precision": "tf32", "device": "cpu"}, Unavailable, "TF32"),
     ],
 )

@@ -26,6 +26,9 @@ class Leaves:
         else:
             self.found[leaf] = cotangent.clone()
 
+    def places(self, parents: tuple[int, ...], dtype: torch.dtype) -> list[Tensor | None]:
+        return [None] * len(parents)
+
 
 def node(tape: Tape, value: Tensor, parents: tuple[int, ...], rule: Any) -> int:
     """Append an op whose rule is a function of the cotangent."""
