@@ -3,6 +3,8 @@
 Each op is a pair in torch's library, `twingrad::<op>` and `twingrad::<op>_backward`. Only the
 inputs are saved between the two: the backward forms the row statistics anew, which costs one more
 pass over the rows and no memory. There is no second derivative: torch says so if asked for one.
+There is no forward mode either, and torch takes that for a derivative of zero: `Unavailable` says
+so instead. Results are contiguous, whatever the layout of the inputs.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.library import custom_op
 
 from fast import _device
-from fast.errors import Rejected
+from fast.errors import Rejected, Unavailable
 from fast.ops import OPS
 
 Backward = Callable[..., tuple[Tensor, ...]]
@@ -26,8 +29,7 @@ def softmax(x: Tensor, axis: int = -1, *, provider: str | None = None) -> Tensor
 
     Raises `Rejected` (C1) for an axis that x does not have. See `fast.ops.softmax`.
     """
-    result: Tensor = torch.ops.twingrad.softmax(x, axis, _chosen(provider, x))
-    return result
+    return _call("softmax", (x,), axis, _chosen(provider, x))
 
 
 def log_softmax(x: Tensor, axis: int = -1, *, provider: str | None = None) -> Tensor:
@@ -35,8 +37,7 @@ def log_softmax(x: Tensor, axis: int = -1, *, provider: str | None = None) -> Te
 
     Raises `Rejected` (C1) for an axis that x does not have. See `fast.ops.log_softmax`.
     """
-    result: Tensor = torch.ops.twingrad.log_softmax(x, axis, _chosen(provider, x))
-    return result
+    return _call("log_softmax", (x,), axis, _chosen(provider, x))
 
 
 def layer_norm(
@@ -47,9 +48,7 @@ def layer_norm(
     Raises `Rejected` for shapes that do not fit (C1, C2) and for eps <= 0 (C3). See
     `fast.ops.layer_norm`.
     """
-    where = _chosen(provider, x)
-    result: Tensor = torch.ops.twingrad.layer_norm(x, gamma, beta, float(eps), where)
-    return result
+    return _call("layer_norm", (x, gamma, beta), float(eps), _chosen(provider, x))
 
 
 def cross_entropy(
@@ -67,10 +66,8 @@ def cross_entropy(
     refused on the host; on a device it sets the sticky flag (see `fast.Session.check_flag`).
     Raises `Rejected` (C1 to C5) otherwise. See `fast.ops.cross_entropy`.
     """
-    result: Tensor = torch.ops.twingrad.cross_entropy(
-        logits, labels, ignore_index, float(label_smoothing), reduction, _chosen(provider, logits)
-    )
-    return result
+    options = ignore_index, float(label_smoothing), reduction, _chosen(provider, logits)
+    return _call("cross_entropy", (logits, labels), *options)
 
 
 def _chosen(provider: str | None, x: Tensor) -> str:
@@ -82,8 +79,46 @@ def _chosen(provider: str | None, x: Tensor) -> str:
     return provider
 
 
+def _call(name: str, inputs: tuple[Tensor, ...], *rest: Any) -> Tensor:
+    """Run an op of torch's library, or raise `Unavailable` under a transform that it does not know.
+
+    A tangent of `torch.func` is seen only here: torch takes it off before it runs the op.
+    """
+    _refuse_tangents(name, inputs)
+    try:
+        result: Tensor = getattr(torch.ops.twingrad, name)(*inputs, *rest)
+    except RuntimeError as error:
+        if "setup_context" not in str(error):
+            raise
+        raise Unavailable(
+            f"fast.torch.{name}: torch.func's grad, vjp and jacrev refuse "
+            "ops of torch.library; use torch.autograd.grad or backward(), or "
+            f"torch.nn.functional.{name}"
+        ) from error
+    return result
+
+
+def _refuse_tangents(name: str, inputs: Sequence[Tensor]) -> None:
+    if any(_carries_tangent(x) for x in inputs):
+        raise Unavailable(
+            f"fast.torch.{name}: an input carries a tangent, and the op has no forward mode "
+            f"(torch.func.jvp, jacfwd, linearize, forward_ad); use torch.nn.functional.{name}, or "
+            "reverse mode by torch.autograd.grad or backward()"
+        )
+
+
+def _carries_tangent(x: Tensor) -> bool:
+    try:
+        unpacked: Any = forward_ad.unpack_dual(x)  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        # torch cannot look into a batch of vmap; it is asked only where forward mode is on.
+        return True
+    return unpacked.tangent is not None
+
+
 def _value(name: str, provider: str, inputs: Sequence[Tensor], attributes: dict[str, Any]) -> Any:
     op = OPS[name]
+    _refuse_tangents(name, inputs)
     op.check(*inputs, **attributes)
     return op.hosts(provider)[0](*inputs, **attributes)
 
@@ -125,7 +160,7 @@ def _define(
     def value(*arguments: Any) -> Tensor:
         tensors, chosen, provider = split(arguments)
         result: Tensor = _value(name, provider, tensors, chosen)[0]
-        return result
+        return result.contiguous()
 
     def backward(cotangent: Tensor, *arguments: Any) -> list[Tensor]:
         tensors, chosen, provider = split(arguments)

@@ -2,29 +2,27 @@
 
 A parameter group is updated at once, in flat memory that the optimizer keeps: parameters and
 gradients are copied in, and parameters out. The moments stay there, and `state` shows them under
-torch's names, so that a state_dict goes to torch's own class of the same name and back.
+torch's names, so that a state_dict goes to torch's own class of the same name and back. A state
+that was changed since is what the next step uses.
 
-`step` validates the hyper-parameters and gradients of every group before it writes any of them.
+`step` validates the hyper-parameters, parameters, states and gradients of every group before it
+writes any of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from fast.errors import Rejected
 from fast.optim import OPTIMIZERS
-from fast.optim._functional import Functional
 from fast.optim._rule import Rule
+from fast.torch import _checks
+from fast.torch._engine import Engine
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]]
-
-
-UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable")
-"""The flags of torch's classes that would change what is computed, and are refused."""
 
 
 class _Optimizer(torch.optim.Optimizer):
@@ -32,58 +30,60 @@ class _Optimizer(torch.optim.Optimizer):
 
     rule: ClassVar[Rule]
     _decoupled: ClassVar[bool] = False
+    _telling: ClassVar[tuple[str, ...]] = ()
+    """The flags that only torch's optimizers of this family have in their groups."""
 
-    def __init__(
-        self,
-        params: Params,
-        defaults: dict[str, Any],
-        provider: str | None,
-        unsupported: Mapping[str, object],
-    ) -> None:
-        for flag, value in unsupported.items():
-            if value:
-                raise Rejected(
-                    f"{type(self).__name__}: {flag}={value!r} is not supported; leave it out, or "
-                    f"use torch.optim.{type(self).__name__}"
-                )
-        self.rule.read(self._hyper(defaults))
+    def __init__(self, params: Params, defaults: dict[str, Any], provider: str | None) -> None:
         self._provider = provider
-        self._engines: dict[int, _Engine] = {}
+        self._engines: dict[int, Engine] = {}
+        self._read(type(self).__name__, defaults)
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group after checking its hyper-parameters and parameters, as torch does."""
-        self.rule.read(self._hyper({**self.defaults, **param_group}))
+        """Add a group as torch does; one that no step could take is refused and not added.
+
+        Raises `Rejected` for hyper-parameters, flags, layouts, devices and a provider that are not
+        taken, `Unavailable` for dtypes that the provider does not take.
+        """
         super().add_param_group(param_group)
+        try:
+            group, who = self.param_groups[-1], self._who(len(self.param_groups) - 1)
+            self._check_params(who, group["params"], self._read(who, group))
+        except BaseException:
+            self.param_groups.pop()
+            raise
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; return the closure's loss, if one is given.
 
-        Raises `Rejected` for a hyper-parameter or a gradient that breaks a rule; nothing is written
-        then, in any group.
+        Raises `Rejected` for a hyper-parameter, a parameter, a state or a gradient that breaks a
+        rule; nothing is written then, in any group.
         """
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         prepared = [self._prepared(number) for number in range(len(self.param_groups))]
+        self._engines = {number: engine for number, (engine, _) in enumerate(prepared)}
         for engine, grads in prepared:
             engine.step(grads, self.state)
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state_dict of this class, or of torch's class of the same name."""
-        before = self.state, self.param_groups
-        super().load_state_dict(state_dict)
+        """Take over a state_dict of this class, or of torch's class of the same name.
+
+        Raises `Rejected` for a state of another algorithm, and for one with a field too few or too
+        many; whatever is raised, nothing has changed then.
+        """
+        before = self.state, self.param_groups, self._engines
         try:
-            for group in self.param_groups:
-                self._refuse_flags(group)
-                self.rule.read(self._hyper(group))
-        except Rejected:
-            self.state, self.param_groups = before
+            super().load_state_dict(state_dict)
+            for number, own in enumerate(before[1]):
+                self._check_loaded(self._who(number), self.param_groups[number], own)
+        except BaseException:
+            self.state, self.param_groups, self._engines = before
             raise
-        self._engines.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle keeps: everything but the flat memory."""
@@ -95,95 +95,46 @@ class _Optimizer(torch.optim.Optimizer):
         super().__setstate__(state)
         self._engines = {}
 
-    def _prepared(self, number: int) -> tuple[_Engine, list[Tensor | None]]:
-        group = self.param_groups[number]
-        self._refuse_flags(group)
-        hyper, params = self._hyper(group), group["params"]
-        self.rule.read(hyper)
+    def _who(self, number: int) -> str:
+        return f"{type(self).__name__}: group {number}"
+
+    def _read(self, who: str, group: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a group's hyper-parameters as the rule names them, after checking its flags."""
+        _checks.check_flags(who, group, self._decoupled)
+        return _checks.read_hyper(who, self.rule, group)
+
+    def _check_loaded(self, who: str, group: dict[str, Any], own: Mapping[str, Any]) -> None:
+        needed = (*_checks.names(self.rule), *self._telling)
+        _checks.check_loaded_keys(who, group, needed, own)
+        group.update(dict.fromkeys(_checks.HOW))
+        self._read(who, group)
+        self._known(who, group["params"])
+
+    def _known(self, who: str, params: Sequence[Tensor]) -> list[_checks.Known | None]:
+        return [
+            _checks.read_state(who, self.rule, k, param, self.state.get(param, {}))
+            for k, param in enumerate(params)
+        ]
+
+    def _check_params(self, who: str, params: Sequence[Tensor], hyper: dict[str, Any]) -> str:
+        """Return the provider that updates these parameters, after checking that it can."""
+        provider = self._provider or ("triton" if _on_gpu(params) else "aten")
+        _checks.check_params(who, self.rule, params, hyper, provider)
+        return provider
+
+    def _prepared(self, number: int) -> tuple[Engine, list[Tensor | None]]:
+        """Return a group's engine, which may be new, and its gradients; all of it is checked."""
+        group, who = self.param_groups[number], self._who(number)
+        hyper, params = self._read(who, group), group["params"]
         engine = self._engines.get(number)
-        if engine is None or not engine.serves(params):
-            provider = self._provider or ("triton" if _on_gpu(params) else "aten")
-            engine = self._engines[number] = _Engine(self.rule, params, hyper, provider, self.state)
-        engine.functional.set_hyper(hyper)
-        grads = [param.grad for param in params]
-        for grad in grads:
-            if grad is not None and grad.layout is not torch.strided:
-                raise Rejected(f"{self.rule.name}: a gradient is dense, got {grad.layout}")
-        engine.functional.check(grads)
-        return engine, grads
-
-    def _refuse_flags(self, group: Mapping[str, Any]) -> None:
-        for flag in UNSUPPORTED:
-            if group.get(flag):
-                raise Rejected(
-                    f"{type(self).__name__}: a parameter group has {flag}=True, which is not "
-                    "supported; False is"
-                )
-        if group.get("decoupled_weight_decay", self._decoupled) != self._decoupled:
-            raise Rejected(
-                f"{type(self).__name__}: decoupled_weight_decay is {self._decoupled}; "
-                "Adam and AdamW differ in it"
-            )
-
-    def _hyper(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        found = {name: group[name] for name in self.rule.hyper._fields if name in group}
-        if "betas" in group:
-            found["beta1"], found["beta2"] = group["betas"]
-        return found
+        if engine is None or not engine.serves(params, self.state):
+            provider = self._check_params(who, params, hyper)
+            engine = Engine(self.rule, params, hyper, provider, self._known(who, params))
+        _checks.check_writable(who, params)
+        return engine, engine.prepare(hyper)
 
 
-class _Engine:
-    """One group's flat memory, and the state of its parameters in it."""
-
-    def __init__(
-        self,
-        rule: Rule,
-        params: list[Tensor],
-        hyper: dict[str, Any],
-        provider: str,
-        state: Mapping[Tensor, dict[str, Any]],
-    ) -> None:
-        self.params = list(params)
-        self.functional = Functional(rule, self.params, hyper, provider)
-        self._rule = rule
-        self._views: dict[int, list[Tensor | None]] = {}
-        names = (*rule.states, *(("step",) if rule.counted else ()))
-        columns: dict[str, list[Any]] = {name: [] for name in names}
-        for param in self.params:
-            known = state.get(param, {})
-            for name in names:
-                columns[name].append(known.get(name, 0 if name == "step" else None))
-        self.functional.load_state(columns)
-
-    def serves(self, params: list[Tensor]) -> bool:
-        """Say whether these are still the parameters."""
-        same = len(params) == len(self.params)
-        return same and all(x is y for x, y in zip(params, self.params, strict=True))
-
-    def step(self, grads: list[Tensor | None], state: dict[Tensor, dict[str, Any]]) -> None:
-        """Copy in, update, copy out, and show the state."""
-        flat = self.functional.params()
-        active = [k for k, grad in enumerate(grads) if grad is not None]
-        if not active:
-            return
-        mine, theirs = [flat[k] for k in active], [self.params[k] for k in active]
-        torch._foreach_copy_(mine, theirs)
-        self.functional.step(grads)
-        torch._foreach_copy_(theirs, mine)
-        for k in active:
-            self._show(k, state[self.params[k]])
-
-    def _show(self, k: int, shown: dict[str, Any]) -> None:
-        """Let a parameter's state be the flat memory itself, and count its step as torch does."""
-        if any(view is None for view in self._views.get(k, [None])):
-            moments = self.functional.state()
-            self._views[k] = [moments[name][k] for name in self._rule.states]
-        shown.update(zip(self._rule.states, self._views[k], strict=True))
-        if self._rule.counted:
-            shown["step"] = shown.get("step", torch.zeros(())) + 1
-
-
-def _on_gpu(params: list[Tensor]) -> bool:
+def _on_gpu(params: Sequence[Tensor]) -> bool:
     return bool(params) and all(p.is_cuda and p.dtype is not torch.float64 for p in params)
 
 
@@ -201,20 +152,25 @@ class SGD(_Optimizer):
         weight_decay: float = 0.0,
         nesterov: bool = False,
         *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
         provider: str | None = None,
-        **unsupported: object,
     ) -> None:
         defaults = {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov,
+            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
+            "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
-        super().__init__(params, defaults, provider, unsupported)
+        super().__init__(params, defaults, provider)
 
 
 class Adam(_Optimizer):
     """Adam with torch.optim.Adam's arguments; see `fast.optim.adam`."""
 
     rule = OPTIMIZERS["adam"]
+    _telling = ("amsgrad", "decoupled_weight_decay")
 
     def __init__(
         self,
@@ -223,12 +179,23 @@ class Adam(_Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
         provider: str | None = None,
-        **unsupported: object,
     ) -> None:
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, defaults, provider, unsupported)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable, "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }  # fmt: skip
+        super().__init__(params, defaults, provider)
 
 
 class AdamW(_Optimizer):
@@ -236,6 +203,7 @@ class AdamW(_Optimizer):
 
     rule = OPTIMIZERS["adamw"]
     _decoupled = True
+    _telling = Adam._telling
 
     def __init__(
         self,
@@ -244,9 +212,19 @@ class AdamW(_Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
+        amsgrad: bool = False,
         *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
         provider: str | None = None,
-        **unsupported: object,
     ) -> None:
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, defaults, provider, unsupported)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable, "fused": fused,
+            "decoupled_weight_decay": True,
+        }  # fmt: skip
+        super().__init__(params, defaults, provider)

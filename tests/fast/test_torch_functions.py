@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 import fast.torch as ours
 from fast import Rejected
+from fast.errors import Unavailable
 from fast.ops import OPS
 
 LABELS = torch.tensor([2, 0, -100, 1])
@@ -107,3 +109,103 @@ def test_a_second_derivative_is_refused_not_wrong() -> None:
     (first,) = torch.autograd.grad(ours.softmax(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="softmax_backward"):
         torch.autograd.grad(first.sum(), x)
+
+
+def turned(dtype: torch.dtype, *shape: int) -> Tensor:
+    """Draw a tensor of a shape, whose last two axes are swapped in memory."""
+    return drawn(dtype, *shape[:-2], shape[-1], shape[-2]).detach().transpose(-1, -2)
+
+
+@pytest.mark.parametrize("provider", ["aten", "triton"])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "cross_entropy"])
+def test_inputs_in_any_layout_pass_torchs_own_check(name: str, provider: str) -> None:
+    op = getattr(torch.ops.twingrad, name)
+    back = getattr(torch.ops.twingrad, f"{name}_backward")
+    shape = (4, 3) if name == "cross_entropy" else (2, 4, 3)
+    _, *rest = (a.detach() if isinstance(a, Tensor) else a for a in arguments(name, provider))
+    for x in (turned(torch.float32, *shape), torch.ones(4, 1).expand(shape)):
+        found = torch.library.opcheck(op, (x, *rest))
+        assert set(found.values()) == {"SUCCESS"}
+        cotangent = torch.ones(()) if name == "cross_entropy" else turned(torch.float32, *shape)
+        found = torch.library.opcheck(back, (cotangent, x, *rest))
+        assert set(found.values()) == {"SUCCESS"}
+
+
+def test_a_compiled_layer_norm_takes_a_transposed_input() -> None:
+    compiled = torch.compile(lambda *x: ours.layer_norm(*x).view(-1), backend="aot_eager")
+    arguments = turned(torch.float32, 2, 3, 4), torch.ones(4), torch.zeros(4)
+    assert compiled(*arguments).equal(ours.layer_norm(*arguments).view(-1))
+
+
+SCRIPTED = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+"""What torch itself warns of when its forward mode is first used."""
+
+
+def pushed_by_a_dual_number(function: Callable[[Tensor], Tensor], x: Tensor, t: Tensor) -> None:
+    with forward_ad.dual_level():
+        make: Any = forward_ad.make_dual
+        function(make(x, t))
+
+
+FORWARD: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], object]] = {
+    "jvp": lambda f, x, t: torch.func.jvp(f, (x,), (t,)),
+    "jvp of vmap": lambda f, x, t: torch.func.jvp(torch.func.vmap(f), (x[None],), (t[None],)),
+    "jacfwd": lambda f, x, t: torch.func.jacfwd(f)(x),
+    "linearize": lambda f, x, t: torch.func.linearize(f, x),
+    "forward_ad": pushed_by_a_dual_number,
+}
+
+
+@SCRIPTED
+@pytest.mark.parametrize("mode", FORWARD)
+@pytest.mark.parametrize("name", CASES)
+def test_forward_mode_is_refused_not_zero(name: str, mode: str) -> None:
+    """Let the last input carry the tangent: who asks only the first would miss it."""
+    function, inputs = CASES[name]
+    *others, last = (x.detach() for x in inputs(torch.float32))
+    with pytest.raises(
+        Unavailable, match=f"fast.torch.{name.split()[0]}: .*forward mode.*torch.nn"
+    ):
+        FORWARD[mode](lambda x: function(*others, x), last, drawn(torch.float32, *last.shape))
+
+
+@SCRIPTED
+def test_forward_mode_is_refused_by_the_compiled_program_and_the_op_itself() -> None:
+    x, t = drawn(torch.float32, 4, 3).detach(), torch.eye(4, 3)
+    compiled = torch.compile(lambda x: ours.softmax(x), backend="eager", fullgraph=True)
+    op = torch.ops.twingrad.softmax
+    for function in (compiled, lambda x: op(x, -1, "aten")):
+        with pytest.raises(Unavailable, match=r"softmax: .*forward mode"):
+            pushed_by_a_dual_number(function, x, t)
+
+
+@SCRIPTED
+def test_what_carries_no_tangent_runs_beside_one_that_does() -> None:
+    x, t = drawn(torch.float32, 4, 3).detach(), torch.eye(4, 3)
+    pair: Any = torch.func.jvp(lambda y: y * ours.softmax(x), (x,), (t,))
+    z, dz = pair
+    assert z.equal(x * ours.softmax(x)) and dz.equal(t * ours.softmax(x))
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev])
+def test_transforms_that_torch_refuses_name_the_op_and_the_way_out(transform: Any) -> None:
+    with pytest.raises(Unavailable, match=r"fast.torch.softmax: torch.func.*torch.autograd.grad"):
+        transform(lambda x: ours.softmax(x).square().sum())(drawn(torch.float32, 4, 3).detach())
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+def test_vmap_runs_the_op_for_each_sample() -> None:
+    x, gamma, beta = drawn(torch.float32, 2, 3, 4), torch.ones(4), torch.zeros(4)
+    assert torch.func.vmap(ours.softmax)(x).equal(ours.softmax(x))
+    normed = torch.func.vmap(ours.layer_norm, in_dims=(0, None, None))(x, gamma, beta)
+    assert normed.equal(ours.layer_norm(x, gamma, beta))
+
+
+def test_autocast_does_not_change_the_dtypes_of_a_functions_inputs() -> None:
+    x, w, gamma = torch.ones(2, 4), torch.ones(4, 4), torch.ones(4)
+    with torch.autocast("cpu", torch.bfloat16):
+        z = torch.nn.functional.linear(x, w)
+        assert ours.softmax(z).dtype is torch.bfloat16
+        with pytest.raises(Rejected, match=r"one dtype, got torch.bfloat16 and torch.float32"):
+            ours.layer_norm(z, gamma, gamma)
+        assert ours.layer_norm(z.float(), gamma, gamma).dtype is torch.float32

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 import fast.torch as ours
 from fast import Rejected
+from fast.errors import Unavailable
 
 # It imports triton, so it must come after fast, which chooses how triton runs.
 theirs = pytest.importorskip("torch.testing._internal.common_optimizers")
@@ -192,10 +194,194 @@ def test_a_rejected_step_writes_nothing_in_any_group() -> None:
         assert all(p.detach().equal(q) for p, q in zip(first, before[1], strict=True))
 
 
-@pytest.mark.parametrize("flag", ["amsgrad", "maximize", "capturable", "differentiable", "foreach"])
+FLAGS = ("amsgrad", "maximize", "capturable", "differentiable", "foreach", "fused")
+
+
+@pytest.mark.parametrize("flag", FLAGS)
 def test_unsupported_flags_are_refused_not_ignored(flag: str) -> None:
+    chosen: dict[str, Any] = {flag: True}
     with pytest.raises(Rejected, match=f"{flag}=True is not supported"):
-        ours.Adam(twins()[0], **{flag: True})
+        ours.Adam(twins()[0], **chosen)
+    first, _ = twins()
+    with pytest.raises(Rejected, match=f"{flag}=True is not supported"):
+        ours.Adam([{"params": first[:1]}, {"params": first[1:], **chosen}])
+    chosen[flag] = False
+    optimizer = ours.Adam(first[:1], **chosen)
+    with pytest.raises(Rejected, match=f"{flag}=True is not supported"):
+        optimizer.add_param_group({"params": first[1:], flag: True})
+    assert len(optimizer.param_groups) == 1
+    optimizer.param_groups[0][flag] = True
+    give_gradients(1, first)
+    with pytest.raises(Rejected, match=f"{flag}=True is not supported"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_arguments_that_torch_does_not_have_are_refused(name: str) -> None:
+    for value in (0.0, None, False, 0.1):
+        with pytest.raises(TypeError, match="weigth_decay"):
+            PAIRS[name][0](twins()[0], weigth_decay=value)
+    if name != "Adam":
+        with pytest.raises(TypeError, match="decoupled_weight_decay"):
+            PAIRS[name][0](twins()[0], decoupled_weight_decay=False)
+    else:
+        with pytest.raises(Rejected, match=r"decoupled_weight_decay .* fast.torch.AdamW"):
+            ours.Adam(twins()[0], decoupled_weight_decay=True)
+
+
+@pytest.mark.parametrize("betas", [(0.9,), 0.9, (0.9, 0.99, 0.999), None, "ab"])
+def test_betas_are_two_numbers(betas: Any) -> None:
+    with pytest.raises(Rejected, match="beta"):
+        ours.AdamW(twins()[0], betas=betas)
+    optimizer = ours.AdamW(twins()[0])
+    with pytest.raises(Rejected, match="beta"):
+        optimizer.add_param_group({"params": [drawn(2)], "betas": betas})
+    assert len(optimizer.param_groups) == 1
+
+
+def test_what_no_step_could_take_is_refused_at_once() -> None:
+    first, _ = twins()
+    with pytest.raises(Rejected, match="unknown provider 'cudnn'"):
+        ours.SGD(first, provider="cudnn")
+    optimizer = ours.SGD(first[:1], provider="triton")
+    for param, error, message in (
+        (drawn(2).half(), Unavailable, "parameter 0 is torch.float16"),
+        (drawn(2).double(), Unavailable, "parameter 0 is torch.float64; provider 'triton'"),
+        (drawn(2).to_sparse(), Rejected, "parameter 0 is dense, got torch.sparse_coo"),
+    ):
+        with pytest.raises(error, match=message):
+            optimizer.add_param_group({"params": [param]})
+        with pytest.raises(error, match=message):
+            ours.SGD([param], provider="triton")
+    with pytest.raises(Rejected, match="on one device, got cpu and meta"):
+        optimizer.add_param_group({"params": [drawn(2), drawn(2).to("meta")]})
+    with (
+        pytest.warns(UserWarning, match="duplicate parameters"),
+        pytest.raises(Rejected, match="parameter 1 is parameter 0 again"),
+    ):
+        optimizer.add_param_group({"params": [first[1], first[1]]})
+    assert len(optimizer.param_groups) == 1
+
+
+def expanded() -> Tensor:
+    return torch.ones(1).expand(4).requires_grad_()
+
+
+def unfolded() -> Tensor:
+    return torch.ones(4).unfold(0, 2, 1).requires_grad_()
+
+
+def woven() -> Tensor:
+    """Return a tensor each of whose axes steps over the one before, but not over both."""
+    return torch.ones(23).as_strided((3, 3, 3), (1, 3, 7)).requires_grad_()
+
+
+@pytest.mark.parametrize("made", [expanded, unfolded, woven])
+def test_a_parameter_whose_elements_share_memory_is_refused_before_a_write(made: Any) -> None:
+    first, second = drawn(3).requires_grad_(), made()
+    optimizer = ours.SGD([{"params": [first]}, {"params": [second]}], momentum=0.5)
+    give_gradients(1, [first, second], gaps=False)
+    before = first.detach().clone()
+    with pytest.raises(Rejected, match=r"group 1: the elements of parameter 0 share memory"):
+        optimizer.step()
+    assert first.equal(before) and not optimizer.state
+
+
+def test_layouts_whose_elements_are_apart_are_taken() -> None:
+    params = [drawn(4, 6).T, drawn(8)[::2], drawn(4, 4, 2).permute(2, 0, 1)[:, ::3], drawn(1, 3)[0]]
+    second = [p.clone().requires_grad_() for p in params]
+    first = [p.requires_grad_() for p in params]
+    give_gradients(1, first, second, gaps=False)
+    for optimizer in (ours.AdamW(first), ours.AdamW(second)):
+        optimizer.step()
+    assert all(p.equal(q) for p, q in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_data_of_another_shape_is_refused_before_a_write(name: str, momentum: float) -> None:
+    options: dict[str, Any] = {"momentum": momentum} if name == "SGD" else {}
+    first, second = drawn(64).requires_grad_(), drawn(8, 8).requires_grad_()
+    optimizer = PAIRS[name][0]([{"params": [first]}, {"params": [second]}], **options)
+    give_gradients(1, [first, second], gaps=False)
+    optimizer.step()
+    second.data = drawn(3)
+    before = first.detach().clone()
+    with pytest.raises(Rejected, match="parameter 0"):
+        optimizer.step()
+    second.grad = torch.ones(3)
+    if name == "SGD" and not momentum:
+        optimizer.step()
+        assert second.equal(drawn(3) - optimizer.param_groups[1]["lr"])
+        return
+    with pytest.raises(Rejected, match=r"parameter 0 .* shape \(3,\).*, got .*\(8, 8\)"):
+        optimizer.step()
+    assert first.equal(before)
+    del optimizer.state[second]
+    optimizer.step()
+    assert not first.equal(before) and not second.equal(drawn(3))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_data_of_another_dtype_goes_on_with_moments_of_that_dtype(
+    name: str, dtype: torch.dtype
+) -> None:
+    """As a new optimizer does that loads the state: torch converts it to the parameters' dtype."""
+    options: dict[str, Any] = {"momentum": 0.5} if name == "SGD" else {}
+    first, _ = twins()
+    one = PAIRS[name][0](first, 0.1, **options)
+    give_gradients(1, first)
+    one.step()
+    for p in first:
+        p.grad = None
+        p.data = p.data.to(dtype)
+    second = [p.detach().clone().requires_grad_() for p in first]
+    two = PAIRS[name][0](second, 0.1, **options)
+    two.load_state_dict(copy.deepcopy(one.state_dict()))
+    for step in range(2, 5):
+        give_gradients(step, first, second)
+        one.step()
+        two.step()
+        agree(one, two)
+    assert all(p.dtype is dtype for p in first)
+
+
+def lines_run(count: int, make: Any) -> list[int]:
+    """Count the lines of the library that each of three steps on so many parameters runs.
+
+    Before the third step, the state is loaded.
+    """
+    params = [drawn(4).requires_grad_() for _ in range(count)]
+    optimizer = make(params)
+    found: list[int] = []
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if "/fast/" not in frame.f_code.co_filename or "/tests/" in frame.f_code.co_filename:
+            return None
+        found[-1] += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    for step in range(3):
+        give_gradients(step, params, gaps=False)
+        if step == 2:
+            optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        found.append(0)
+        sys.settrace(trace)
+        try:
+            optimizer.step()
+        finally:
+            sys.settrace(before)
+    return found
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_step_is_linear_in_the_number_of_parameters(name: str) -> None:
+    """Twice as many parameters are at most twice as many lines, at each of three steps."""
+    make = PAIRS[name][0]
+    for small, large in zip(lines_run(32, make), lines_run(64, make), strict=True):
+        assert 0 < large <= 2 * small
 
 
 def test_states_of_another_algorithm_are_refused() -> None:

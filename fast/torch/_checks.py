@@ -1,0 +1,185 @@
+"""What an optimizer for torch may be given: groups, parameters and states, each read or refused.
+
+Nothing here writes. `who` begins every message: the class, and the group where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fast.bridge import to_float
+from fast.errors import Rejected
+from fast.optim._functional import Functional
+from fast.optim._rule import Rule
+from fast.optim._state import fields
+
+UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable", "foreach", "fused")
+"""The flags of torch's classes that are refused where they are set."""
+
+HOW = ("foreach", "fused")
+"""Those of them that say only how torch computes: a state that torch made may have them."""
+
+NOTES = (
+    "params", "param_names", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum",
+    "swa_lr",
+)  # fmt: skip
+"""What torch and its schedules keep in a group beside hyper-parameters and flags."""
+
+
+class Known(NamedTuple):
+    """One parameter's state: a moment for each of the rule's, and the count of its steps."""
+
+    moments: list[Tensor]
+    step: int
+
+
+def names(rule: Rule) -> tuple[str, ...]:
+    """Name a rule's hyper-parameters as torch does, with one pair of betas."""
+    found = ("betas" if name.startswith("beta") else name for name in rule.hyper._fields)
+    return tuple(dict.fromkeys(found))
+
+
+def check_flags(who: str, group: Mapping[str, Any], decoupled: bool) -> None:
+    """Refuse a flag that would change what is computed, or how torch computes it."""
+    for flag in UNSUPPORTED:
+        if group.get(flag):
+            raise Rejected(
+                f"{who}: {flag}={group[flag]!r} is not supported; leave it out, or use the "
+                "optimizer of torch.optim"
+            )
+    if group.get("decoupled_weight_decay", decoupled) != decoupled:
+        raise Rejected(
+            f"{who}: decoupled_weight_decay is {decoupled} here, it is the difference between Adam "
+            f"and AdamW; use fast.torch.{'Adam' if decoupled else 'AdamW'}"
+        )
+
+
+def read_hyper(who: str, rule: Rule, group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a group's hyper-parameters as the rule names them; each of them must be there."""
+    need(who, group, names(rule))
+    found = {name: group[name] for name in rule.hyper._fields if name in group}
+    if "betas" in names(rule):
+        betas = group["betas"]
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+            raise Rejected(f"{who}: betas are two numbers, such as (0.9, 0.999); got {betas!r}")
+        found["beta1"], found["beta2"] = betas
+    rule.read(found)
+    return found
+
+
+def need(who: str, group: Mapping[str, Any], keys: Sequence[str]) -> None:
+    """Refuse a group without one of the keys."""
+    missing = [key for key in keys if key not in group]
+    if missing:
+        raise Rejected(f"{who} has {list(keys)}; missing: {missing}")
+
+
+def check_loaded_keys(
+    who: str, group: Mapping[str, Any], needed: Sequence[str], own: Collection[str]
+) -> None:
+    """Refuse a group that another algorithm's optimizer has made.
+
+    `needed` are the keys that tell this one from others; `own` are those that its group has now.
+    """
+    need(who, group, needed)
+    strange = [key for key in group if key not in own and key not in NOTES]
+    if strange:
+        raise Rejected(
+            f"{who} has {list(needed)}, torch's flags, and what the optimizer's own group has; "
+            f"unknown: {strange}, which another algorithm may mean"
+        )
+
+
+def check_params(
+    who: str, rule: Rule, params: Sequence[Tensor], hyper: Mapping[str, Any], provider: str
+) -> None:
+    """Refuse parameters that no step could update: their dtypes, layouts and devices.
+
+    Raises `Unavailable` for a dtype that the provider does not take, `Rejected` for the others.
+    """
+    seen: dict[int, int] = {}
+    for k, param in enumerate(params):
+        if param.layout is not torch.strided:
+            raise Rejected(f"{who}: parameter {k} is dense, got {param.layout}")
+        if id(param) in seen:
+            raise Rejected(f"{who}: parameter {k} is parameter {seen[id(param)]} again")
+        seen[id(param)] = k
+    devices = sorted({str(param.device) for param in params})
+    if len(devices) > 1:
+        raise Rejected(
+            f"{who}: the parameters of a group are on one device, got {' and '.join(devices)}; "
+            "give each device a group of its own"
+        )
+    Functional(rule, [torch.empty(0, dtype=param.dtype) for param in params], hyper, provider)
+
+
+def check_writable(who: str, params: Sequence[Tensor]) -> None:
+    """Refuse parameters that a copy cannot be written to: elements that share memory."""
+    for k, param in enumerate(params):
+        if not param.is_contiguous() and not _apart(param):
+            raise Rejected(
+                f"{who}: the elements of parameter {k} share memory: its shape is "
+                f"{tuple(param.shape)} and its strides are {param.stride()}; give it a clone"
+            )
+
+
+def _apart(tensor: Tensor) -> bool:
+    """Say whether each axis steps over all that the axes of smaller strides reach."""
+    reached = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride <= reached:
+                return False
+            reached += stride * (size - 1)
+    return True
+
+
+def read_state(who: str, rule: Rule, k: int, param: Tensor, state: Any) -> Known | None:
+    """Read the state of parameter k, or return None if it has none yet.
+
+    Numbers that are not finite are taken as they are, as torch does. Raises `Rejected` for fields
+    that are not the rule's, moments that are no dense tensor of the parameter's shape, and counts
+    that are no counts.
+    """
+    needed = sorted(fields(rule))
+    if not isinstance(state, dict):
+        raise Rejected(f"{who}: the state of parameter {k} is a dict with {needed}, got {state!r}")
+    kept = {key: value for key, value in state.items() if value is not None}
+    if not kept:
+        return None
+    if set(kept) != set(needed):
+        raise Rejected(
+            f"{who}: the state of parameter {k} has {needed}, or nothing; "
+            f"got {sorted(map(str, kept))}"
+        )
+    moments = [_moment(who, name, k, param, kept[name]) for name in rule.states]
+    return Known(moments, _step(who, k, kept["step"], moments) if rule.counted else 1)
+
+
+def _moment(who: str, name: str, k: int, param: Tensor, value: Any) -> Tensor:
+    came = type(value).__name__
+    if isinstance(value, Tensor):
+        dense = value.layout is torch.strided and value.is_floating_point()
+        if dense and value.shape == param.shape:
+            return value
+        came = f"one of shape {tuple(value.shape)}, {value.dtype}, {value.layout}"
+    raise Rejected(
+        f"{who}: {name} of parameter {k} is a dense tensor of numbers of shape "
+        f"{tuple(param.shape)}, got {came}; delete the parameter's state to start afresh"
+    )
+
+
+def _step(who: str, k: int, value: Any, moments: list[Tensor]) -> int:
+    try:
+        step = to_float(value)
+    except Rejected as error:
+        raise Rejected(f"{who}: the step of parameter {k} is a number; {error}") from error
+    if step < 0 or not step.is_integer():
+        raise Rejected(f"{who}: the step of parameter {k} counts updates, got {step}")
+    if step == 0 and any(bool(moment.any()) for moment in moments):
+        raise Rejected(f"{who}: the step of parameter {k} is 0, but its moments are not zero")
+    return int(step)
