@@ -22,7 +22,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-Rounding = Literal["nearest", "toward_zero"]
+Rounding = Literal["nearest", "toward_zero", "faithful"]
+"""Faithful rounding returns one of the two neighbours, whichever: it may mix the other two."""
 Division = Literal["rn", "full", "reciprocal"]
 Flush = Literal["none", "outputs", "inputs_outputs"]
 

@@ -86,6 +86,11 @@ SAVED_LOGARITHM_WHY = (
     "log s, whose roundings to storage are relative errors of (|x - m| + |p|) u in exp(p)"
 )
 
+BETWEEN_WHY = (
+    "what lies between ops is torch's on every ring: contributions to a gradient are added, and "
+    "weights and copies of parameters made, with rounding to nearest"
+)
+
 SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
 """The ops whose gradient, in torch, starts from a saved log-probability."""
 
@@ -188,6 +193,28 @@ def _triton(op: str, dtype: str) -> Contract:
     contract = base("triton-device", op, dtype, triton_functions())
     sources = (*contract.sources, DEVICE_WHY)
     return _tensor_cores(replace(contract, flush="inputs_outputs", sources=sources), dtype)
+
+
+def family_of(provider: str) -> str:
+    """Return the family of a session's provider on this machine's ring, on a CPU."""
+    if provider == "aten":
+        return "aten"
+    from fast import _device
+
+    return f"triton-{_device.ring()}"
+
+
+def of_program(family: str, dtype: str) -> Contract:
+    """Return the contract of a whole program: of all ops, cross_entropy promises the least.
+
+    What passes from op to op is stored, so that any step may pass through the storage format.
+    """
+    contract = declared(family)("cross_entropy", dtype)
+    contract = replace(contract, name=f"{family} program {dtype}", steps="storage")
+    if contract.store_rounding == "nearest":
+        return contract
+    sources = (*contract.sources, BETWEEN_WHY)
+    return replace(contract, store_rounding="faithful", sources=sources)
 
 
 RULES: Mapping[str, ContractRule] = {

@@ -172,9 +172,7 @@ def unsettled(value: AnyTensor) -> AnyTensor:
     An update may take (c g) g where the reference takes c (g g); only one of these may be exact.
     Both are 0 where g is; a ball around 0 would have no root, and leave the element unjudged.
     """
-    return value.map(
-        lambda x: x if x.v.is_zero() else Bounded(x.v, flint.arb(x.v), x.arithmetic)
-    )
+    return value.map(lambda x: x if x.v.is_zero() else Bounded(x.v, flint.arb(x.v), x.arithmetic))
 
 
 def lifted_moments(

@@ -88,10 +88,15 @@ class Rounder:
     __slots__ = ("eta", "largest", "scale")
 
     def __init__(self, format: Format, rounding: Rounding, flushed: bool) -> None:
-        """Prepare 1 +- u and eta; truncation errs twice as much, always toward zero."""
+        """Prepare 1 +- u and eta; truncation errs twice as much, always toward zero.
+
+        Faithful rounding errs by as much as truncation, either way.
+        """
         unit = format.unit
         to_nearest = rounding == "nearest"
-        self.scale: Arb = 1 + spread(unit) if to_nearest else 1 - unit + spread(unit)
+        scales = {"nearest": (1, unit), "toward_zero": (1 - unit, unit), "faithful": (1, 2 * unit)}
+        middle, radius = scales[rounding]
+        self.scale: Arb = middle + spread(radius)
         half = power_of_two(format.least_exponent - 1)
         self.eta: Arb = half if to_nearest else 2 * half
         if flushed:
@@ -147,7 +152,7 @@ class Arithmetic:
         self._sum_grid = Grid([wide], flushed)
         self._sum_range: Arb = spread(wide.max_finite)
         self._sum_eta: Arb = spread(sums.eta + Rounder(contract.compute, "nearest", flushed).eta)
-        doubled = 2.0 if contract.accumulate_rounding == "toward_zero" else 1.0
+        doubled = 1.0 if contract.accumulate_rounding == "nearest" else 2.0
         self._unit = (wide.unit * doubled, max(contract.compute.unit, wide.unit * doubled))
         self._growth: dict[tuple[int, bool], Arb] = {}
         self._finish: Arb | None = None

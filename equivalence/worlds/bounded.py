@@ -23,6 +23,8 @@ The contract travels with the scalars, in their `Arithmetic`.
 (True, False, True)
 """
 
+# This file is longer than the guide because the rules of one world stand in one table.
+
 from __future__ import annotations
 
 import operator
@@ -45,6 +47,7 @@ from equivalence.worlds.balls import (
     square_of,
 )
 from spec import scalar
+from spec.dual import Dual
 
 
 class Bounded:
@@ -123,11 +126,13 @@ def stored(x: Bounded) -> Bounded:
     return x if w is x.w else Bounded(x.v, w, x.arithmetic)
 
 
-def _meet(one: Bounded, other: Any) -> Bounded:
+def _meet(one: Bounded, other: Any) -> Any:
     if type(other) is Bounded:
         return other
     if isinstance(other, (int, Fraction)):
         return constant(one.arithmetic, other)
+    if isinstance(other, Dual):
+        return other  # a pair of such numbers: it answers itself
     raise TypeError(
         f"a Bounded meets a {type(other).__name__}; accepted are Bounded, ints and fractions. "
         "A float enters as an exact number through equivalence.worlds.bounded.exact."
@@ -142,8 +147,10 @@ def _read(x: Bounded, y: Bounded) -> tuple[Arithmetic, Arb, Arb]:
     return arithmetic, x.w, y.w
 
 
-def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Bounded) -> Bounded:
+def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Any) -> Bounded:
     """Add or subtract; an exact 0 changes nothing."""
+    if type(y) is Dual:
+        return NotImplemented  # type: ignore[no-any-return]
     arithmetic, a, b = _read(x, y)
     v = operation(x.v, y.v)
     if b is y.v:
@@ -156,8 +163,10 @@ def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Bounded) -> B
     return Bounded(v, arithmetic.rounded(operation(a, b)), arithmetic)
 
 
-def _multiplied(x: Bounded, y: Bounded) -> Bounded:
+def _multiplied(x: Bounded, y: Any) -> Bounded:
     """Multiply; exact zeros and powers of two cost nothing."""
+    if type(y) is Dual:
+        return NotImplemented  # type: ignore[no-any-return]
     arithmetic, a, b = _read(x, y)
     v = x.v * y.v
     if a is x.v:
@@ -222,7 +231,11 @@ scalar.is_zero.register(Bounded)(lambda x, _: bool(x.w is x.v and x.w.is_zero())
 
 
 @scalar.select.register(Fork)
-def _select(truth: Fork, first: Any, second: Any) -> Bounded:
+def _select(truth: Fork, first: Any, second: Any) -> Any:
+    if isinstance(first, Dual) or isinstance(second, Dual):
+        (a, s), (b, t) = ((x.value, x.tangent) if isinstance(x, Dual) else (x, 0)
+                          for x in (first, second))  # fmt: skip
+        return Dual(_select(truth, a, b), _select(truth, s, t))
     arithmetic = truth.arithmetic
     x, y = (
         branch if type(branch) is Bounded else constant(arithmetic, branch)

@@ -54,8 +54,9 @@ class Machine:
         return number
 
     def store(self, number: Fraction) -> Fraction:
-        """Round to storage as the contract says."""
-        if self.contract.store_rounding == "nearest":
+        """Round to storage as the contract says; faithful rounding is either of the others."""
+        kind = self.contract.store_rounding
+        if kind == "nearest" or (kind == "faithful" and self.flips()):
             return Fraction(self.storage.round(number))
         return truncated(number, self.contract.store)
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from equivalence.contract import BF16, FP32, FP64, TF32, Contract, FunctionError, ulps
 from equivalence.judge import budget_of, fraction_of
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import Bounded, Fork, exact, stored
+from equivalence.worlds.bounded import Bounded, Fork, constant, exact, stored
 from spec import scalar
+from spec.dual import Dual
 from spec.ops import OPS
 from spec.rounded import BINARY32
 from spec.tensor import Tensor, tabulate
@@ -40,6 +41,7 @@ CONTRACTS = {
     "saved logarithm": replace(IEEE, functions={"exp": FunctionError(4.0, 1e-9, 2.0, False)}),
     "bf16 store": replace(IEEE, store=BF16),
     "truncating store": replace(IEEE, store=BF16, store_rounding="toward_zero"),
+    "faithful steps": replace(IEEE, store=BF16, store_rounding="faithful", steps="storage"),
     "tf32 factors": replace(IEEE, dot_inputs=TF32, dot_rounding="toward_zero"),
     "bf16 factors": replace(IEEE, dot_inputs=BF16),
     "bf16 steps": replace(IEEE, store=BF16, steps="storage"),
@@ -331,3 +333,19 @@ def test_a_product_of_one_term_may_be_rounded_in_every_format(format: Any) -> No
     x, y = exact(arithmetic, 1 + 2 * format.unit, 1 + 2 * format.unit)
     product = scalar.dot_terms([x], [y])
     assert format.unit < float(budget_of(product)) < 2 * format.unit
+
+
+def test_numbers_meet_the_duals_that_they_are_parts_of() -> None:
+    """Second derivatives at an open question: value and tangent are chosen together."""
+    arithmetic = Arithmetic(IEEE)
+    one, ten = exact(arithmetic, 1.0, 10.0)
+    moving, still = Dual(ten, one), constant(arithmetic, 0)
+    for found, value in ((one + moving, 11), (one - moving, -9), (one * moving, 10)):
+        assert isinstance(found, Dual)
+        assert found.value.v == value
+    tenth = scalar.divide(one, ten)
+    asked = scalar.less(tenth * ten, one)
+    chosen = scalar.select(asked, moving, still)
+    assert isinstance(chosen, Dual)
+    assert chosen.value.w.contains(0) and chosen.value.w.contains(10)
+    assert chosen.tangent.w.contains(0) and chosen.tangent.w.contains(1)

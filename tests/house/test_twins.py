@@ -120,6 +120,13 @@ CALLED = ("constant", "sgd_step", "adam_step", "adamw_step")
 """Methods of a session, no ops, that a text written once for every session calls."""
 
 
+OPERATORS = (
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"),
+    *("__truediv__", "__rtruediv__", "__matmul__", "__neg__"),
+)
+"""What a program may write on a ref."""
+
+
 def bare(method: Callable[..., Any]) -> str:
     """What a caller sees of a method: names in order, with their kinds and defaults."""
     found = inspect.signature(method)
@@ -158,16 +165,21 @@ def test_twins_have_one_signature() -> None:
 
 
 def test_methods_that_programs_and_loops_call_have_one_signature() -> None:
+    from fast.ref import Ref as FastRef
     from fast.session import Session as Fast
     from fast.train import ParamList as FastList
+    from fast.train import ScalarTrainer as FastTrainer
     from spec.linked import GraphSession
+    from spec.ref import Ref
     from spec.session import Session
-    from spec.train import ParamList
+    from spec.train import ParamList, ScalarTrainer
 
     found = [
         *differing_methods(Session, Fast, CALLED),
         *differing_methods(GraphSession, Fast, CALLED),
         *differing_methods(ParamList, FastList, ["sgd_step"]),
+        *differing_methods(ScalarTrainer, FastTrainer, ["get_params"]),
+        *differing_methods(Ref, FastRef, OPERATORS),
     ]
     assert not found, "\n".join(found)
 
