@@ -15,7 +15,7 @@ import torch
 
 import fast
 from equivalence.machine_model import Dense, Sparse
-from fast.errors import Rejected, Released, SessionError
+from fast.errors import Rejected, Released, SessionError, Stale
 from spec.tensor import tensor
 
 if TYPE_CHECKING:
@@ -81,10 +81,15 @@ def strange(life: Life) -> Iterator[Bad]:
 
 
 def ops(life: Life) -> Iterator[Bad]:
-    """Break a constraint of an op."""
+    """Break a constraint of an op, and run one on a leaf whose parameter has changed."""
     if not life.refs:
         return
     ref = life.refs[-1]
+    if life.model.unreadable(len(life.refs) - 1):
+        alone = partial(life.twin.fast.exp, ref.fast)
+        beside = partial(life.twin.fast.apply, "concat", (ref.fast, ref.fast), {"axis": 0})
+        yield Bad((alone, beside), errors=(Stale,))
+        return
     wrong = (math.prod(ref.shape) + 1,)
     cases: list[tuple[str, tuple[Any, ...], tuple[Any, ...], dict[str, Any]]] = [
         ("reshape", (), (), {"shape": wrong}),

@@ -20,6 +20,7 @@ from equivalence.machine_twin import (
     Violation,
     check_bits,
     check_equal,
+    decays_gradient,
     lifted_moments,
     unsettled,
 )
@@ -154,7 +155,12 @@ class Steps(Gradients, Writes):
             spec.load_state(owner.spec, self._lifted(optimizer, state, arithmetic))
         used = spec.params_by_leaf
         spec.params_by_leaf = {k: self.twin.params[p].spec for k, (p, _) in enumerate(pieces)}
-        lifted = [unsettled(self.twin.lift(bits)) for _, bits in pieces]
+        lifted = [
+            unsettled(
+                self.twin.lift(bits), decays_gradient(optimizer, self.hyper_of(p, groups, hyper))
+            )
+            for p, bits in pieces
+        ]
         grads: Any = SpecDense(lifted, range(len(lifted))) if dense else dict(enumerate(lifted))
         more = {"groups": self.fast_groups(groups, "spec")} if groups else {}
         before = [p.spec.version for p in self.twin.params]

@@ -166,13 +166,24 @@ def show(value: Tensor) -> str:
     return f"{str(value.dtype).removeprefix('torch.')} {value.tolist()}"
 
 
-def unsettled(value: AnyTensor) -> AnyTensor:
+def unsettled(value: AnyTensor, decayed: bool) -> AnyTensor:
     """Let no operation on exact numbers count as exact, except on 0.
 
     An update may take (c g) g where the reference takes c (g g); only one of these may be exact.
-    Both are 0 where g is; a ball around 0 would have no root, and leave the element unjudged.
+    Both are 0 where g is, and a ball around 0 would have no root, and leave the element unjudged;
+    not so where weight decay adds a multiple of the parameter to the gradient.
     """
-    return value.map(lambda x: x if x.v.is_zero() else Bounded(x.v, flint.arb(x.v), x.arithmetic))
+
+    def lifted(x: Bounded) -> Bounded:
+        settled = x.v.is_zero() and not decayed
+        return x if settled else Bounded(x.v, flint.arb(x.v), x.arithmetic)
+
+    return value.map(lifted)
+
+
+def decays_gradient(optimizer: str, hyper: Mapping[str, object]) -> bool:
+    """Say whether an update adds a multiple of the parameter to its gradient."""
+    return optimizer != "adamw" and bool(hyper.get("weight_decay"))
 
 
 def lifted_moments(

@@ -255,7 +255,8 @@ class TwinTrainer:
             check_equal(f"{label}: step", int(found["step"] or 0), known.step)
 
     def _gradient(self, value: Tensor, optimizer: str) -> AnyTensor:
-        return unsettled(lift_one(value, self.updates[optimizer]))
+        # Groups may decay their parameters, so any may be.
+        return unsettled(lift_one(value, self.updates[optimizer]), optimizer != "adamw")
 
     def _lift(self, value: Tensor) -> AnyTensor:
         return lift_one(value, self.passes)

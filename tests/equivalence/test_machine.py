@@ -44,10 +44,23 @@ def test_every_promise_is_kept(provider: str, precision: str) -> None:
 def test_what_is_unsettled_is_not_exact_but_for_zero() -> None:
     """A ball around a zero gradient would have no root, and leave Adam's update unjudged."""
     arithmetic = Arithmetic(Contract("ieee", FP32, FP32))
-    zero, three = unsettled(Tensor((2,), exact(arithmetic, 0.0, 3.0))).data
+    given = Tensor((2,), exact(arithmetic, 0.0, 3.0))
+    zero, three = unsettled(given, False).data
     assert zero.exact and not three.exact
     assert divide(three, sqrt(zero * zero) + three).w.is_finite()
     assert not (three * three).exact
+
+
+def test_what_weight_decay_adds_to_a_zero_gradient_may_be_squared_in_any_order() -> None:
+    """The kernel rounds (c p) p twice where the reference's p p is exact."""
+    life = Life("triton", "bf16")
+    life.param((64,), 0)
+    life.use(0)
+    life.op("sub", (0, 0))
+    life.backward(1, 0)
+    life.step("adam", 0, lr=1e-5, weight_decay=1.0)
+    life.release(0)
+    life.end()
 
 
 def test_the_same_number_drives_the_same_lives() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ def packed(path: Path) -> dict[str, Any]:
 def whole(folder: Path) -> tuple[Trained, dict[str, Any]]:
     trained = train(JOB, images(), checkpoints=Checkpoints(folder / "whole"))
     return trained, packed(folder / "whole")
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt, also where whoever started the tests has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Stop(Exception):
@@ -104,6 +113,7 @@ def test_checkpoints_are_saved_when_they_should_be(
         assert extra["seed"] == JOB.seed
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("stopped", ["between two steps", "inside a save"])
 def test_an_interrupt_leaves_a_whole_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: str
@@ -180,6 +190,7 @@ def test_the_command_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(rows("whole")) == 11, "a run that cannot start has left the earlier one alone"
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_the_command_says_how_an_interrupted_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
