@@ -20,11 +20,9 @@ from equivalence.machine_twin import (
     Violation,
     check_bits,
     check_equal,
-    decays_gradient,
     lifted_moments,
-    unsettled,
 )
-from equivalence.updates import COUNTED, MOMENTS, PAGES
+from equivalence.updates import COUNTED, MOMENTS, PAGES, decays_gradient, unsettled
 from equivalence.worlds.arithmetic import Arithmetic
 from spec.tape import Dense as SpecDense
 

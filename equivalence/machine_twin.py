@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-import flint
 from torch import Tensor
 
 import fast
@@ -23,7 +22,7 @@ from equivalence.oracle import lift_one, store
 from equivalence.twins import TwinRef, TwinSession
 from equivalence.updates import MOMENTS
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import Bounded, constant
+from equivalence.worlds.bounded import constant
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
 from spec.tape import Accumulate, Event, Seed
@@ -164,26 +163,6 @@ def check_equal(label: str, got: object, due: object) -> None:
 def show(value: Tensor) -> str:
     """Write a tensor in a message."""
     return f"{str(value.dtype).removeprefix('torch.')} {value.tolist()}"
-
-
-def unsettled(value: AnyTensor, decayed: bool) -> AnyTensor:
-    """Let no operation on exact numbers count as exact, except on 0.
-
-    An update may take (c g) g where the reference takes c (g g); only one of these may be exact.
-    Both are 0 where g is, and a ball around 0 would have no root, and leave the element unjudged;
-    not so where weight decay adds a multiple of the parameter to the gradient.
-    """
-
-    def lifted(x: Bounded) -> Bounded:
-        settled = x.v.is_zero() and not decayed
-        return x if settled else Bounded(x.v, flint.arb(x.v), x.arithmetic)
-
-    return value.map(lifted)
-
-
-def decays_gradient(optimizer: str, hyper: Mapping[str, object]) -> bool:
-    """Say whether an update adds a multiple of the parameter to its gradient."""
-    return optimizer != "adamw" and bool(hyper.get("weight_decay"))
 
 
 def lifted_moments(

@@ -22,9 +22,9 @@ import fast.train
 import spec.train
 from equivalence.declared import declared, family_of, of_program
 from equivalence.ledger import Ledger
-from equivalence.machine_twin import check_bits, check_equal, lifted_moments, unsettled
+from equivalence.machine_twin import check_bits, check_equal, lifted_moments
 from equivalence.oracle import lift_one
-from equivalence.updates import COUNTED, MOMENTS, PAGES
+from equivalence.updates import COUNTED, MOMENTS, PAGES, unsettled
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
 from spec.batches import Batch as SpecBatch
@@ -256,7 +256,9 @@ class TwinTrainer:
 
     def _gradient(self, value: Tensor, optimizer: str) -> AnyTensor:
         # Groups may decay their parameters, so any may be.
-        return unsettled(lift_one(value, self.updates[optimizer]), optimizer != "adamw")
+        lifted: AnyTensor = lift_one(value, self.updates[optimizer])
+        found: AnyTensor = unsettled(lifted, optimizer != "adamw")
+        return found
 
     def _lift(self, value: Tensor) -> AnyTensor:
         return lift_one(value, self.passes)

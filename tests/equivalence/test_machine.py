@@ -17,7 +17,8 @@ from equivalence.machine import CONFIGURATIONS, run_lives
 from equivalence.machine_bad import KINDS
 from equivalence.machine_life import Life
 from equivalence.machine_model import Arena, same_bits
-from equivalence.machine_twin import Violation, unsettled
+from equivalence.machine_twin import Violation
+from equivalence.updates import unsettled
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import exact
 from fast import _flags

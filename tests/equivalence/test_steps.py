@@ -9,12 +9,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import fast
 from equivalence.cli import main
 from equivalence.declared import declared
+from equivalence.measure import compare
 from equivalence.oracle import lift_one
 from equivalence.recorded_steps import NoRecord, read_manifest, retaken_step
 from equivalence.rowwise import LINEAR, Rowwise
 from equivalence.steps import PARTS, judge_run, steps_document
+from equivalence.updates import expected_step
 from equivalence.worlds.arithmetic import Arithmetic
 from spec.ops import OPS
 from spec.session import Session
@@ -168,3 +171,20 @@ def test_a_program_by_rows_has_every_operation_of_the_session() -> None:
     assert float(session.value(loss)[()].v) == 1.0
     gradients = session.backward(loss)
     assert [float(e.v) for e in gradients[w.id].data] == [1.0, -2.0, 0.0, 0.0]
+
+
+def test_a_gradient_of_few_digits_may_be_squared_in_any_order() -> None:
+    """Its square is exact, and torch rounds (c g) g twice; a step of the digits run did so."""
+    gradient, parameter = torch.tensor([float.fromhex("0x1.698p-12")]), torch.zeros(1)
+    hyper = {"lr": 3e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 1e-2}
+    session = fast.Session(provider="aten", device="cpu")
+    owner = session.param(parameter)
+    session.use(owner)
+    session.adamw_step(**hyper, grads={0: gradient})
+    found = session.optimizer_state("adamw", owner)
+    none = {"exp_avg": None, "exp_avg_sq": None}
+    contract = declared("aten")("adamw", "fp32")
+    due = expected_step("adamw", parameter, gradient, none, 0, hyper, contract).tensors
+    for name in none:
+        outcome = compare([name], [found[name]], [due[name]])
+        assert outcome.judged == 1 and not outcome.failed, outcome
