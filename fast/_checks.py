@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -65,6 +65,11 @@ def axes(op: str, rank: int, given: Sequence[int] | None) -> tuple[int, ...]:
 
 _FEW = 256
 """Up to here, Python's own extremes of a list are quicker than a reduction of a tensor."""
+
+
+def is_row(value: object) -> TypeGuard[Sequence[Any]]:
+    """Say whether something is a list, or like one; a text is none."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def extents(label: str, shape: Sequence[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
@@ -9,6 +10,7 @@ import torch
 
 from fast import _checks, bridge
 from fast._arena import Arena
+from fast._integers import is_integer
 from fast._options import Options
 from fast._shadow import Shadow
 from fast.buffer import Buffer
@@ -97,6 +99,10 @@ class Leaves:
         if name is not None:
             self._tape.names[identity] = name
         return Ref(self._tape, identity)
+
+    def _given(self, inputs: Iterable[Any]) -> list[Any]:
+        """Record a program's data as inputs, in order; integers and booleans stay as they are."""
+        return [value if is_integer(value) else self.input(value) for value in inputs]
 
     def const(self, value: Any) -> Ref:
         """Record a copy of data, of their shape, as a leaf that takes no gradient.

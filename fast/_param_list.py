@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fast import bridge
 from fast._beside import Beside, session_of
-from fast._integers import is_integer
+from fast._checks import is_row
 from fast.errors import Rejected
 from fast.param import Param
 from fast.ref import Ref
@@ -34,8 +34,7 @@ class ParamList:
         does not read are Rejected, and so is a session in which one of the parameters' names,
         `param` and their number, is taken; then none is made.
         """
-        if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
-            raise Rejected(f"params: a list of values is needed, got {type(values).__name__}")
+        _check_values(values)
         flags = _flags(requires_grad, len(values))
         self.session = session_of("params", session, options)
         hosts = [bridge.to_host(value, self.session.options.master) for value in values]
@@ -59,8 +58,7 @@ class ParamList:
 
     def set_values(self, values: Sequence[Any]) -> None:
         """Overwrite all values by host data, copied, or none: what does not fit is Rejected."""
-        if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
-            raise Rejected(f"params: a list of values is needed, got {type(values).__name__}")
+        _check_values(values)
         hosts = [bridge.to_host(value, self.session.options.master) for value in values]
         came, wanted = [tuple(h.shape) for h in hosts], [p.shape for p in self.params]
         if came != wanted:
@@ -89,11 +87,16 @@ class ParamList:
             beside.release()
 
 
+def _check_values(values: object) -> None:
+    if not is_row(values):
+        raise Rejected(f"params: a list of values is needed, got {type(values).__name__}")
+
+
 def _flags(requires_grad: Any, count: int) -> list[bool]:
     """Return one flag per value, or refuse what is no list of so many flags."""
     if requires_grad is None:
         return [True] * count
-    listed = isinstance(requires_grad, Sequence) and not isinstance(requires_grad, (str, bytes))
+    listed = is_row(requires_grad)
     flags: list[Any] = [*requires_grad] if listed else []
     if not listed or len(flags) != count or not all(isinstance(flag, bool) for flag in flags):
         raise Rejected(
@@ -124,4 +127,4 @@ def use_inputs(session: Session, inputs: Sequence[Any]) -> list[Any]:
 
     The leaves are copies, rounded once; data that `fast.bridge` does not read are Rejected.
     """
-    return [value if is_integer(value) else session.input(value) for value in inputs]
+    return session._given(inputs)

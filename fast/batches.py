@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast._checks import is_row
 from fast.buffer import Buffer
 from fast.errors import Rejected
 from fast.optim._rule import as_double
@@ -35,7 +36,7 @@ class MicroBatches:
 
     def weighted(self) -> Iterator[tuple[Sequence[Any], float | Fraction]]:
         """Iterate over the pieces with their weights."""
-        if not _is_list(self.pieces) or not (self.weights is None or _is_list(self.weights)):
+        if not is_row(self.pieces) or not (self.weights is None or is_row(self.weights)):
             raise Rejected(
                 "trainer: the micro-batches are a list of pieces, and their weights a list of "
                 f"numbers; got {type(self.pieces).__name__} and {type(self.weights).__name__}"
@@ -67,7 +68,7 @@ def split(inputs: Sequence[Any], count: int, reduction: str = "mean") -> MicroBa
     `inputs` is a list of data that have one extent along their first axis, and `count` an int from
     1 to that extent; else Rejected. The pieces of tensors and buffers are views of them.
     """
-    if not _is_list(inputs):
+    if not is_row(inputs):
         raise Rejected(f"split: a list of inputs is needed, got {type(inputs).__name__}")
     extents = [_extent(data) for data in inputs]
     rows = extents[0] if extents else None
@@ -95,17 +96,12 @@ def pieces_of(inputs: Batch) -> Iterable[tuple[Sequence[Any], float | Fraction]]
 
 def _inputs(piece: Any) -> Sequence[Any]:
     """Return what a program is given, or refuse what is no list: a tensor would be taken apart."""
-    if not _is_list(piece):
+    if not is_row(piece):
         raise Rejected(
             "trainer: a batch is a list with an entry for each input of the loss, got "
             f"{type(piece).__name__}"
         )
-    inputs: Sequence[Any] = piece
-    return inputs
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return piece
 
 
 def _extent(data: Any) -> int | None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from itertools import count, islice
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -129,21 +130,17 @@ class CompiledSession(Session):
         owners = [(p.slot, p.requires_grad) for p in params if isinstance(p, Param)]
         key = (_hashable(program), *owners, *map(_kind, taken))
         self.reset_tape()
-        arguments: list[Any] = [self.use(parameter) for parameter in params]
+        for parameter in params:
+            self.use(parameter)
         tape = self._tape
-        integers = []
-        log = Log(len(params) + sum(_is_number(value) for value in taken))
         for value in taken:
             if _is_number(value):
-                arguments.append(Ref(tape, tape.leaf(value, False)))
-            elif isinstance(value, Tensor):
-                arguments.append(Indices(value, len(integers), log))
-                integers.append(value)
-            else:
-                arguments.append(value)
+                tape.leaf(value, False)
+        integers = [v for v in taken if isinstance(v, Tensor) and not _is_number(v)]
         plan = self._plans.pop(key, None)
         if plan is None:
-            out = self._record(log, program, arguments)
+            log = Log(len(tape))
+            out = self._record(log, program, len(params), taken)
             while len(self._plans) >= MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = Plan(log, tape, out.id, integers)
@@ -202,9 +199,20 @@ class CompiledSession(Session):
         self._plans.clear()
         super().collect()
 
-    def _record(self, log: Log, program: Callable[..., Ref], arguments: list[Any]) -> Ref:
-        """Run a program eagerly, and keep what it did."""
-        tape = self._tape
+    def _record(
+        self, log: Log, program: Callable[..., Ref], params: int, taken: Sequence[Any]
+    ) -> Ref:
+        """Run a program eagerly on the leaves that the tape holds, and keep what it did."""
+        tape, positions = self._tape, count()
+        leaves = (Ref(tape, identity) for identity in range(log.first))
+        arguments: list[Any] = [*islice(leaves, params)]
+        for value in taken:
+            if _is_number(value):
+                arguments.append(next(leaves))
+            elif isinstance(value, Tensor):
+                arguments.append(Indices(value, next(positions), log))
+            else:
+                arguments.append(value)
         self._log = log
         try:
             out = program(self, *arguments)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast._checks import is_row
 from fast._contents import (
     Held,
     Hyper,
@@ -148,7 +149,7 @@ def _hyper(name: str, number_of: int, group: Any) -> Hyper:
         raise Rejected(f"{where} is a mapping, got {type(group).__name__}")
     needed = list(OPTIMIZERS[name].hyper._fields)
     found = dict(group)
-    if not _is_list(found.get("params")):
+    if not is_row(found.get("params")):
         raise Rejected(f"{where}: 'params' lists the indices of parameters")
     _refuse_flags(where, name, found)
     if "betas" in found:
@@ -188,21 +189,16 @@ def _flag(where: str, flag: str, value: Any) -> bool:
 
 
 def _betas(where: str, betas: Any) -> Sequence[Any]:
-    if not _is_list(betas) or len(betas) != 2:
+    if not is_row(betas) or len(betas) != 2:
         raise Rejected(f"{where}: betas are two numbers, got {betas!r}")
-    pair: Sequence[Any] = betas
-    return pair
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    return betas
 
 
 def _members(session: Session, groups: Sequence[Mapping[str, Any]]) -> list[list[Param]]:
     """Find each group's parameters, by name where there are names, else by position."""
     for number_of, group in enumerate(groups):
         names = group.get("param_names", group["params"])
-        if not _is_list(names):
+        if not is_row(names):
             raise Rejected(
                 f"from_torch: group {number_of}: param_names are a list, got {type(names).__name__}"
             )

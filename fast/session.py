@@ -16,7 +16,6 @@ from torch import Tensor
 from fast import bridge
 from fast._arena import Arena, Layout
 from fast._binding import Bindings, Bound, bind, foreign
-from fast._integers import is_integer
 from fast._leaves import Leaves
 from fast._options import choose
 from fast._random import is_word
@@ -85,7 +84,7 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
         """
         self.reset_tape()
         leaves = [self.use(parameter) for parameter in params]
-        return program(self, *leaves, *[v if is_integer(v) else self.input(v) for v in inputs])
+        return program(self, *leaves, *self._given(inputs))
 
     def value(self, ref: Ref) -> Tensor:
         """Download the value of a ref as a new host tensor of its shape, which the caller owns.

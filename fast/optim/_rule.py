@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from fast._checks import is_row
 from fast.errors import Rejected
 from fast.optim._chunks import ChunkTable
 
@@ -144,7 +145,7 @@ def grouped(
 def _listed(rule: str, groups: Groups) -> Sequence[Any]:
     if groups is None:
         return ()
-    if not isinstance(groups, Sequence) or isinstance(groups, (str, bytes)):
+    if not is_row(groups):
         raise Rejected(f"{rule}: groups are a list of mappings, got {type(groups).__name__}")
     return groups
 
