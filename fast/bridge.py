@@ -43,6 +43,8 @@ _OF_A_DOUBLE = (torch.float64, torch.float32)
 _NARROW = (torch.bfloat16, torch.float16)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+NUMBERS = (*_FORMATS, *_INTEGERS, *UNSIGNED)
+"""The dtypes of real numbers."""
 
 
 def upload(
@@ -138,10 +140,12 @@ def _read(data: Any, dtype: torch.dtype) -> Tensor:
 
 def dense(who: str, source: Tensor) -> Tensor:
     """Return a tensor without its autograd graph; one that holds no dense numbers is Rejected."""
-    if source.layout is not torch.strided or source.is_meta:
+    if source.is_nested or source.layout is not torch.strided or source.is_meta:
         kind = "the meta device" if source.is_meta else source.layout
+        kind = "nested tensors" if source.is_nested else kind
         raise Rejected(
-            f"{who}: a tensor of {kind} is not accepted; a dense one that holds its numbers is "
+            f"{who}: a dense tensor is needed, got one of {kind}; accepted is a dense one that "
+            "holds its numbers "
             "(to_dense() makes one of a sparse tensor)"
         )
     return source.detach() if source.requires_grad else source

@@ -19,13 +19,6 @@ from fast.errors import Rejected
 if TYPE_CHECKING:
     from fast.optim._rule import Rule
 
-NUMBERS = (
-    torch.float64, torch.float32, torch.bfloat16, torch.float16,
-    torch.int8, torch.int16, torch.int32, torch.int64,
-    torch.uint8, torch.uint16, torch.uint32, torch.uint64,
-)  # fmt: skip
-"""The dtypes that host data may have, see `fast.bridge`."""
-
 MOST_STEPS = 2**30
 """The largest count that is taken: the kernels count in 32 bits."""
 
@@ -42,15 +35,13 @@ def dense(what: str, tensor: Tensor) -> Tensor:
 
     Refused are sparse and nested tensors, those without memory, and dtypes of no real numbers.
     """
-    if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_meta:
-        kind = "a nested tensor" if tensor.is_nested else f"{tensor.layout} on {tensor.device}"
-        raise Rejected(f"{what}: a dense tensor with memory is needed, got {kind}")
-    if tensor.dtype not in NUMBERS:
+    source = bridge.dense(what, tensor)
+    if source.dtype not in bridge.NUMBERS:
         raise Rejected(
-            f"{what}: a tensor of {tensor.dtype} is not accepted; real numbers are, such as those "
+            f"{what}: a tensor of {source.dtype} is not accepted; real numbers are, such as those "
             "of torch.float32"
         )
-    return tensor.detach() if tensor.requires_grad else tensor
+    return source
 
 
 def number(what: str, value: Any) -> float:
