@@ -63,7 +63,7 @@ conformance: $(READY)  ## judge our backends and torch (PROFILE=quick, ci or tho
 
 kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
 	$(VPY) -m fast kernels --target sm_80,sm_90 --json build/kernels.json
-	$(VPY) -m equivalence.specializations
+	$(VPY) -m equivalence.runs.specializations
 
 # The GPU's host may have an older triton; it lies beside the pinned one and is found first.
 $(OLDEST)/.ready: $(READY)

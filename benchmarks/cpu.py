@@ -20,8 +20,8 @@ from torch.nn import functional
 from benchmarks.report import Row, environment, save, show
 from benchmarks.timing import paired
 from fast import CompiledSession, Session
-from fast._counters import counters
-from fast._digits import digits_mlp, images, initial_parameters
+from fast.commands.digits import digits_mlp, images, initial_parameters
+from fast.device.counters import counters
 
 BATCH, HIDDEN, LR = 32, 128, 1e-3
 FLAT_TIME, FLAT_MEMORY = 1.25, 1.1

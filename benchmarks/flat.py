@@ -18,9 +18,9 @@ from typing import Any
 import torch
 
 from benchmarks.report import Row, environment, save, show
-from fast._counters import counters
-from fast._digits import batches, images
-from fast._training import Job, begin, take_step
+from fast.commands.digits import batches, images
+from fast.commands.loop import Job, begin, take_step
+from fast.device.counters import counters
 
 SAMPLES = 100
 BARS = "▁▂▃▄▅▆▇█"

@@ -3,3 +3,18 @@
 Start at `python -m equivalence run --help`.
 To have your own kernels judged, read docs/backends.md.
 """
+
+ROOMS = (
+    "cases",
+    "worlds",
+    "budgets",
+    "backends",
+    "measure",
+    "twins",
+    "runs",
+    "training",
+    "lives",
+    "cli",
+    "__main__",
+)
+"""The reading order, which the house rules check: a file imports only what stands before it."""

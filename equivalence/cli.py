@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from equivalence.results import (
+from equivalence.runs.results import (
     CONFORMANT,
     CRASH,
     NONCONFORMANT,
@@ -117,7 +117,7 @@ def _load(name: str) -> Any:
 
 def _command_run(chosen: argparse.Namespace) -> int:
     """Run the suite and report."""
-    from equivalence.run import Request, Unusable, perform
+    from equivalence.runs.run import Request, Unusable, perform
 
     _load(chosen.backend)
     if chosen.ring is not None and chosen.record is None:
@@ -143,7 +143,7 @@ def _finish(
     chosen: argparse.Namespace, results: Sequence[RowResult], environment: dict[str, Any]
 ) -> int:
     """Write the reports and return the exit code."""
-    from equivalence.report import print_report, summary
+    from equivalence.runs.report import print_report, summary
 
     if chosen.json is not None:
         plain = document(chosen.backend, environment, results)
@@ -167,8 +167,8 @@ def _command_list(chosen: argparse.Namespace) -> int:
     """List what there is to choose from."""
     del chosen
     from equivalence.backends import BUILT_IN
-    from equivalence.runner import PROFILES
-    from equivalence.update_cases import OPTIMIZERS
+    from equivalence.cases.updates import OPTIMIZERS
+    from equivalence.runs.runner import PROFILES
     from spec.ops import OPS
 
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
@@ -180,8 +180,8 @@ def _command_list(chosen: argparse.Namespace) -> int:
 
 def _command_replay(chosen: argparse.Namespace) -> int:
     """Run one case and show its worst element."""
-    from equivalence.kinds import kind_of, read_case
-    from equivalence.report import show_fraction
+    from equivalence.runs.kinds import kind_of, read_case
+    from equivalence.runs.report import show_fraction
 
     backend = _load(chosen.backend)
     try:
@@ -202,8 +202,8 @@ def _command_replay(chosen: argparse.Namespace) -> int:
 
 def _command_judge(chosen: argparse.Namespace) -> int:
     """Judge recorded training steps."""
-    from equivalence.recorded_steps import NoRecord
-    from equivalence.steps import judge_run, report_steps
+    from equivalence.training.judge import judge_run, report_steps
+    from equivalence.training.record import NoRecord
 
     try:
         judged = judge_run(chosen.run, jobs=chosen.jobs)
@@ -214,9 +214,9 @@ def _command_judge(chosen: argparse.Namespace) -> int:
 
 def _command_machine(chosen: argparse.Namespace) -> int:
     """Drive whole lives of a session, and print the program of one that broke a promise."""
-    from equivalence.machine import drive, report
-    from equivalence.run import chosen_seed
-    from equivalence.runner import PROFILES
+    from equivalence.lives.drive import drive, report
+    from equivalence.runs.run import chosen_seed
+    from equivalence.runs.runner import PROFILES
 
     if chosen.profile not in PROFILES:
         raise UsageError(f"unknown profile {chosen.profile!r}; there are {', '.join(PROFILES)}")

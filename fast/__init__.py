@@ -17,10 +17,34 @@ except ImportError as error:
         "fast needs torch, which the extra [fast] installs: pip install 'twingrad[fast]'"
     ) from error
 
-from fast._device import decide
+from fast.device.mode import decide
 from fast.errors import Rejected, Released, SessionError, Stale, Unavailable
 
 decide()
+
+ROOMS = (
+    "errors",
+    "protocol",
+    "device",
+    "tape",
+    "ref",
+    "naturals",
+    "kernels",
+    "ops",
+    "optim",
+    "batches",
+    "runtime",
+    "session",
+    "compiled",
+    "programs",
+    "autodiff",
+    "train",
+    "checkpoint",
+    "torch",
+    "commands",
+    "__main__",
+)
+"""The reading order, which the house rules check: a file imports only what stands before it."""
 
 _LAZY = {
     "Session": "fast.session",
@@ -30,7 +54,7 @@ _LAZY = {
     "GradMap": "fast.session",
     "Buffer": "fast.session",
     "OPS": "fast.ops",
-    "counters": "fast._counters",
+    "counters": "fast.device.counters",
 }
 
 __all__ = ["Rejected", "Released", "SessionError", "Stale", "Unavailable", *_LAZY]

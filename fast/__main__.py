@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from fast import _compile, _train_digits
+from fast.commands import compilation, train_digits
 from fast.errors import Rejected, Unavailable
 
 
@@ -17,8 +17,8 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train on a task", description="Train on a task.")
-    _train_digits.add_parser(train.add_subparsers(dest="task", required=True))
-    _compile.add_parser(commands)
+    train_digits.add_parser(train.add_subparsers(dest="task", required=True))
+    compilation.add_parser(commands)
     return top
 
 

@@ -1,8 +1,8 @@
 """Twin of spec.autodiff: derivatives of programs, from host data to host tensors.
 
-A program is `f(ops, *refs) -> ref`, as everywhere. What is given is anything that `fast.bridge`
-reads: numbers, nested lists, numpy arrays, torch tensors, device buffers. What is returned are host
-tensors of the session's dtype of computation, each in memory of its own.
+A program is `f(ops, *refs) -> ref`, as everywhere. What is given is anything that
+the bridge reads: numbers, nested lists, numpy arrays, torch tensors, device buffers. What is
+returned are host tensors of the session's dtype of computation, each in memory of its own.
 
 Integers and booleans, such as labels, reach the program as they are and have no derivative; write
 1.0, not 1, for a number to compute with. An input that is to be differentiated is a number always.
@@ -26,11 +26,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast import _forward, bridge
-from fast._beside import Beside, check_session
-from fast._integers import is_integer
-from fast.buffer import Buffer
+from fast.device import bridge
+from fast.device.buffer import Buffer
+from fast.device.integers import is_integer
 from fast.errors import Rejected, Released, Unavailable
+from fast.programs import forward
+from fast.programs.beside import Beside, check_session
 from fast.ref import Ref
 from fast.session import Session
 from fast.tape import backward_sparse
@@ -146,7 +147,7 @@ def grad(
     on the host, and the caller's; the inputs are copied.
 
     Rejected are options beside a session, and, when the function is called, argnums that are not
-    distinct positions, inputs that `fast.bridge` does not read, an index out of range, and a
+    distinct positions, inputs that `fast.device.bridge` does not read, an index out of range, and a
     program that returns no ref of its session or no scalar. What the program raises passes through;
     a parameter that it used and changed raises Stale.
     """
@@ -242,18 +243,18 @@ def hvp(
             raise Rejected(
                 f"hvp: one vector for each of the {len(inputs)} inputs, or None; got {len(vectors)}"
             )
-        with _forward.level():
+        with forward.level():
             out, leaves = _run("hvp", f, inputs, beside, None, vectors)
             _check_scalar("hvp", beside, out)
             tape = beside.tape
-            _forward.lift_rules(tape)
+            forward.lift_rules(tape)
             if tape.rules[out] is not None:
                 backward_sparse(tape, out, beside.session._one, sums)
             return tuple(_tangent_of(sums, tape.values, leaf) for leaf in leaves)
     except NotImplementedError as error:
         if "forward AD" not in str(error):
             raise
-        raise _forward.unavailable(error) from error
+        raise forward.unavailable(error) from error
     finally:
         sums.release()
         beside.release()
@@ -304,7 +305,7 @@ def _run(
                 continue
             ref = session.input(data, requires_grad=picked or chosen is None)
             if vector is not None:
-                _forward.attach(who, ref, position, vector)
+                forward.attach(who, ref, position, vector)
             arguments.append(ref)
             leaves.append(ref.id)
         out = f(session, *arguments)
@@ -344,7 +345,7 @@ def _tangent_of(sums: _Sums, values: list[Tensor], leaf: int | None) -> Tensor |
     if leaf is None:
         return None
     total = sums.found.get(leaf)
-    tangent = None if total is None else _forward.split(total.tensor)[1]
+    tangent = None if total is None else forward.split(total.tensor)[1]
     if tangent is None:
         return torch.zeros(values[leaf].shape, dtype=values[leaf].dtype)
     return bridge.download(tangent)

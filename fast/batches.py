@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast._checks import is_row
-from fast.buffer import Buffer
+from fast.device.buffer import Buffer
 from fast.errors import Rejected
+from fast.kernels.checks import is_row
 from fast.optim._rule import as_double
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fast.bridge import to_indices
+from fast.device.bridge import to_indices
 from fast.errors import Rejected, SessionError
 
 if TYPE_CHECKING:

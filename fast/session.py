@@ -13,23 +13,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast import bridge
-from fast._arena import Arena, Layout
-from fast._binding import Bindings, Bound, bind, foreign
-from fast._leaves import Leaves
-from fast._options import choose
-from fast._random import is_word
-from fast._seed import start_at
-from fast._shadow import Shadow
-from fast._updates import Updates
-from fast.buffer import Buffer
+from fast.device import bridge
+from fast.device.arena import Arena, Layout
+from fast.device.buffer import Buffer
+from fast.device.options import choose
 from fast.errors import Rejected, SessionError
-from fast.gradmap import DenseGrads, GradMap
+from fast.kernels.random import is_word
 from fast.naturals import NatRef, Naturals, NatVecRef
 from fast.optim._flat import FlatOptimizer
-from fast.param import Param
 from fast.protocol import Ops
 from fast.ref import Ref
+from fast.runtime.binding import Bindings, Bound, bind, foreign
+from fast.runtime.gradmap import DenseGrads, GradMap
+from fast.runtime.leaves import Leaves
+from fast.runtime.param import Param
+from fast.runtime.seed import start_at
+from fast.runtime.shadow import Shadow
+from fast.runtime.updates import Updates
 from fast.tape import NEEDED, NEEDED_OF_TWO, NO_PARENT, Tape, backward_dense, send_back
 
 __all__ = ["Buffer", "DenseGrads", "GradMap", "NatRef", "NatVecRef", "Param", "Ref", "Session"]

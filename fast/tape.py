@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from fast._counters import counters
+from fast.device.counters import counters
 from fast.errors import Rejected, Stale
 
 LEAF: tuple[Any, ...] = ("trainable leaf",)

@@ -23,15 +23,15 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from fast import bridge
-from fast._param_list import ParamList, use_inputs, use_params
-from fast._total import Total
 from fast.batches import Batch, MicroBatches, pieces_of, split
-from fast.compiled import CompiledSession
+from fast.compiled.session import CompiledSession
+from fast.device import bridge
 from fast.errors import Rejected
-from fast.gradmap import GradMap
 from fast.optim._rule import is_list
+from fast.programs.param_list import ParamList, use_inputs, use_params
+from fast.programs.total import Total
 from fast.ref import Ref
+from fast.runtime.gradmap import GradMap
 from fast.session import Session
 
 __all__ = [
@@ -96,8 +96,8 @@ class ScalarTrainer:
         """Compute and download the gradient by every parameter, in order; frozen ones have zero.
 
         Each is a new host tensor of its parameter's shape. A loss that is no scalar, an index out
-        of range, data that `fast.bridge` does not read and a malformed `MicroBatches` are Rejected;
-        that, and what the loss raises, leaves the tape empty and nothing else changed.
+        of range, data that `fast.device.bridge` does not read and a malformed `MicroBatches` are
+        Rejected; that, and what the loss raises, leaves the tape empty and nothing else changed.
         """
         with self._fresh(), self._gradients(inputs, None) as grads:
             return self._by_parameter(grads)

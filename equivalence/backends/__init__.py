@@ -1,4 +1,4 @@
-"""The backends that ship with the suite, and how to name another one.
+"""The backends that ship with the suite, and the protocol by which strangers enter.
 
 `load("fast-aten")` returns one of ours; `load("package.module:attribute")` imports any object that
 follows `equivalence.backends.protocol` (a class is called without arguments).

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equivalence.backends.fence import fenced
 from equivalence.backends.protocol import Capabilities, ContractRule, OptimizerHandle
-from equivalence.declared import declared
-from equivalence.fence import fenced
+from equivalence.budgets.declared import declared
 
 
 def family(provider: str, ring: str) -> str:

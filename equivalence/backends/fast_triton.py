@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from equivalence.backends.fast_ops import FastBackend
-from fast import _device
+from fast.device import mode
 
 DTYPES = ("fp32", "bf16")
 
@@ -20,7 +20,7 @@ class FastTriton(FastBackend):
     def __init__(self) -> None:
         """Read the ring and the device off `fast`, which decides both."""
         super().__init__(
-            "fast-triton", "triton", DTYPES, ring=_device.ring(), device=str(_device.device())
+            "fast-triton", "triton", DTYPES, ring=mode.ring(), device=str(mode.device())
         )
 
 
@@ -29,9 +29,9 @@ class FastTritonInterpreted(FastBackend):
 
     def __init__(self) -> None:
         """Choose the interpreter, or refuse where the kernels are already compiled."""
-        os.environ[_device.INTERPRET] = "1"
-        _device.ring.cache_clear()
-        _device.require_triton()
+        os.environ[mode.INTERPRET] = "1"
+        mode.ring.cache_clear()
+        mode.require_triton()
         super().__init__(
             "fast-triton-interpreted", "triton", DTYPES, ring="interpreted", device="cpu"
         )

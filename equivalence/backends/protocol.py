@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from equivalence.contract import Contract
+from equivalence.worlds.contract import Contract
 
 ContractRule = Callable[[str, str], Contract]
 """The contract of one operation (or optimizer) in one dtype."""

@@ -2,7 +2,7 @@
 
 Each operation is torch's own of the same meaning, without help: where torch's convention differs
 from the reference's (a mean over no labels is NaN, a zero cotangent times an infinity is NaN) the
-difference is declared in `equivalence/findings.toml`, not hidden here.
+difference is declared in `equivalence/budgets/findings.toml`, not hidden here.
 Ops that draw are left out: torch has a generator of its own, whose bits are not those of the pages.
 """
 
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
 from equivalence.backends.torch_optim import OPTIMIZERS, TorchOptimizer
-from equivalence.contract import Contract
-from equivalence.declared import declared
+from equivalence.budgets.declared import declared
+from equivalence.worlds.contract import Contract
 
 DTYPES = ("fp32", "bf16", "fp64")
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import flint
 
-from equivalence.contract import Contract, Format, Rounding
 from equivalence.worlds.balls import NAN, Arb
+from equivalence.worlds.contract import Contract, Format, Rounding
 
 ZERO: Arb = flint.arb(0)
 ONE: Arb = flint.arb(1)

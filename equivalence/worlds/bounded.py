@@ -16,7 +16,7 @@ Each elementary step maps w with ball arithmetic and widens it by that step's de
 
 The contract travels with the scalars, in their `Arithmetic`.
 
->>> from equivalence.contract import FP32, Contract
+>>> from equivalence.worlds.contract import FP32, Contract
 >>> from spec.scalar import divide
 >>> one, ten = exact(Arithmetic(Contract("ieee", FP32, FP32)), 1.0, 10.0)
 >>> (ten + one).exact, divide(one, ten).exact, divide(one, one - one).unconstrained

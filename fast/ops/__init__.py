@@ -1,8 +1,8 @@
-"""The table of ops, in the reading order of the reference."""
+"""The ops, a page each, in the reading order of the reference; sessions and `torch` enter."""
 
 from __future__ import annotations
 
-from fast._op import Op
+from fast.kernels.page import Op
 from fast.ops.add import op as _add
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.broadcast_to import op as _broadcast_to

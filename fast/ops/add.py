@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast._examples import binary
-from fast._op import Gradients, Op, Saved
+from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import binary
+from fast.kernels.page import Gradients, Op, Saved
 
 
 @triton.jit
@@ -23,12 +23,12 @@ def _add(x, y):
 
 def check(x: Tensor, y: Tensor) -> None:
     """Refuse shapes that differ (C1)."""
-    _checks.pair("add", x, y)
+    checks.pair("add", x, y)
 
 
 def value(x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
     """Add entry by entry."""
-    return _pointwise.value(_add, x, y), ()
+    return pointwise.value(_add, x, y), ()
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:

@@ -11,16 +11,16 @@ from math import prod
 import torch
 from torch import Tensor
 
-from fast import _random
-from fast._device import tl, triton
-from fast._examples import source
-from fast._op import REQUIRED, Gradients, Op, Saved
-from fast._random import Counter
+from fast.device.mode import tl, triton
+from fast.kernels import random
+from fast.kernels.examples import source
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
+from fast.kernels.random import Counter
 
 
 @triton.jit
 def _bernoulli(w0, w1, w2, w3, bound):
-    return tl.where(_random.leading(_random.in_order(w0, w1, w2, w3)) < bound, 1.0, 0.0)
+    return tl.where(random.leading(random.in_order(w0, w1, w2, w3)) < bound, 1.0, 0.0)
 
 
 def check(
@@ -33,8 +33,8 @@ def check(
     device: torch.device,
 ) -> None:
     """Refuse extents (C1), a seed (C2), a call counter (C3) or a probability (C4)."""
-    _random.check_source("bernoulli_mask", shape, seed, counter, dtype)
-    _random.check_probability("bernoulli_mask C4", keep_prob)
+    random.check_source("bernoulli_mask", shape, seed, counter, dtype)
+    random.check_probability("bernoulli_mask C4", keep_prob)
 
 
 def value(
@@ -47,8 +47,8 @@ def value(
     device: torch.device,
 ) -> tuple[Tensor, Saved]:
     """Compare each element's number with the probability; nothing is saved."""
-    bound = _random.bound_of(keep_prob)
-    return _random.fill(_bernoulli, shape, seed, counter, dtype, device, bound), ()
+    bound = random.bound_of(keep_prob)
+    return random.fill(_bernoulli, shape, seed, counter, dtype, device, bound), ()
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -66,8 +66,8 @@ def aten_value(
     device: torch.device,
 ) -> tuple[Tensor, Saved]:
     """Compare each element's number with the probability; nothing is saved."""
-    drawn = _random.aten_leading(seed, counter, prod(shape), device)
-    return (drawn < _random.bound_of(keep_prob)).to(dtype).reshape(tuple(shape)), ()
+    drawn = random.aten_leading(seed, counter, prod(shape), device)
+    return (drawn < random.bound_of(keep_prob)).to(dtype).reshape(tuple(shape)), ()
 
 
 aten_vjp = vjp

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._examples import Example
-from fast._op import REQUIRED, Gradients, Op, Saved
-from fast._reduce import SUM, reduce
 from fast.errors import Rejected
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import Example
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
+from fast.kernels.reduce import SUM, reduce
 
 
 def check(x: Tensor, *, shape: Sequence[int]) -> None:
     """Refuse a shape that x does not broadcast to (C1)."""
-    _checks.floats("broadcast_to", x)
+    checks.floats("broadcast_to", x)
     target = tuple(shape)
     new = len(target) - x.dim()
     if new < 0 or any(n not in (1, to) for n, to in zip(x.shape, target[new:], strict=True)):
@@ -33,7 +33,7 @@ def check(x: Tensor, *, shape: Sequence[int]) -> None:
 
 def value(x: Tensor, *, shape: Sequence[int]) -> tuple[Tensor, Saved]:
     """Repeat x over the shape."""
-    return _pointwise.copy(x.expand(tuple(shape)), wide=False), (x.shape,)
+    return pointwise.copy(x.expand(tuple(shape)), wide=False), (x.shape,)
 
 
 def _repeated(source: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:

@@ -11,19 +11,19 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from fast import _along_axis, _checks
-from fast._examples import Example
-from fast._op import REQUIRED, Gradients, Op, Saved
 from fast.errors import Rejected
+from fast.kernels import along_axis, checks
+from fast.kernels.examples import Example
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 
 
 def check(*xs: Tensor, axis: int) -> None:
     """Refuse no inputs (C1), an axis (C2), or shapes that differ elsewhere (C3)."""
     if not xs:
         raise Rejected("concat C1: there is at least one input, got none")
-    _checks.floats("concat", *xs)
+    checks.floats("concat", *xs)
     first = xs[0].shape
-    at = _checks.axis("concat C2", len(first), axis)
+    at = checks.axis("concat C2", len(first), axis)
     before, behind = first[:at], first[at + 1 :]
     for x in xs[1:]:
         shape = x.shape
@@ -37,13 +37,13 @@ def check(*xs: Tensor, axis: int) -> None:
 
 def value(*xs: Tensor, axis: int) -> tuple[Tensor, Saved]:
     """Copy the inputs, one behind the other."""
-    _checks.for_kernels(xs[0])
+    checks.for_kernels(xs[0])
     at = axis % xs[0].dim()
     extents = [x.shape[at] for x in xs]
     *starts, total = accumulate(extents, initial=0)
-    z = _along_axis.fresh(xs[0], at, total)
+    z = along_axis.fresh(xs[0], at, total)
     for x, start, extent in zip(xs, starts, extents, strict=True):
-        _along_axis.place(z, x, at, start, start, start + extent)
+        along_axis.place(z, x, at, start, start, start + extent)
     return z, (at, extents)
 
 

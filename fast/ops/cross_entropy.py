@@ -1,9 +1,10 @@
 """Twin of spec.ops.cross_entropy.
 
 One pass over a row of logits leaves its maximum, its sum of exponentials and its loss, all fp32
-(fast._rows); one program adds the losses up (fast._losses). Smoothing of a row longer than a block
-takes a second pass. Saved: the logits, the labels, those two numbers per row, and the number of
-rows counted; the VJP recomputes the exponentials and divides by their sum once per row.
+(fast.kernels.rowwise); one program adds the losses up (fast.kernels.label_losses). Smoothing of a
+row longer than a block takes a second pass. Saved: the logits, the labels, those two numbers per
+row, and the number of rows counted; the VJP recomputes the exponentials and divides by their sum
+once per row.
 
 The ATen twin saves the log-probabilities and exponentiates them again, as torch does.
 """
@@ -15,13 +16,13 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _losses, _rows
-from fast._device import tl, triton
-from fast._examples import Example
-from fast._flags import CODES, word
-from fast._launch import launch
-from fast._op import Gradients, Op, Saved
+from fast.device.flags import CODES, word
+from fast.device.launch import launch
+from fast.device.mode import tl, triton
 from fast.errors import Rejected
+from fast.kernels import checks, label_losses, rowwise
+from fast.kernels.examples import Example
+from fast.kernels.page import Gradients, Op, Saved
 
 _CODE = CODES["cross_entropy"]
 
@@ -35,14 +36,14 @@ def _value_kernel(
     xr: tl.int64, xn: tl.int64, ls: tl.int64, kept, spread,
     CODE: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    n = _rows.length(n, UNIT)
-    row, live = _rows.tile_of_rows(tl.program_id(0), rows, ROWS)
+    n = rowwise.length(n, UNIT)
+    row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
     start = row * xr
-    first = _rows.block(x, start, 0, n, xn, float("-inf"), UNIT, BLOCK)
-    maximum, total = _rows.statistics(first, x, start, n, xn, UNIT, BLOCK)
+    first = rowwise.block(x, start, 0, n, xn, float("-inf"), UNIT, BLOCK)
+    maximum, total = rowwise.statistics(first, x, start, n, xn, UNIT, BLOCK)
     tl.store(maxima + row, maximum, mask=live)
     tl.store(sums + row, total, mask=live)
-    label, good = _losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
+    label, good = label_losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
     here = tl.load(x + (start + label * xn), mask=good, other=0.0).to(tl.float32)
     log = tl.log(total)
     loss = log - (here - maximum)
@@ -50,7 +51,7 @@ def _value_kernel(
         every = tl.zeros_like(loss)
         for at in range(0, n, BLOCK):
             if at > 0:
-                first = _rows.block(x, start, at, n, xn, float("-inf"), UNIT, BLOCK)
+                first = rowwise.block(x, start, at, n, xn, float("-inf"), UNIT, BLOCK)
             column = at + tl.arange(0, BLOCK)
             each = log[:, None] - (first - maximum[:, None])
             every += tl.sum(tl.where((column < n)[None, :], each, 0.0), 1)
@@ -65,9 +66,9 @@ def _vjp_kernel(
     xr: tl.int64, xn: tl.int64, ls: tl.int64, gs: tl.int64, kept, spread,
     CODE: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    n = _rows.length(n, UNIT)
-    row, live = _rows.tile_of_rows(tl.program_id(0), rows, ROWS)
-    label, good = _losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
+    n = rowwise.length(n, UNIT)
+    row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
+    label, good = label_losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
     share = tl.div_rn(tl.load(g + row * gs).to(tl.float32), tl.load(count))
     share = tl.where(good, share, 0.0)
     maximum = tl.load(maxima + row)[:, None]
@@ -76,12 +77,12 @@ def _vjp_kernel(
     # The sum of the targets: of one class, it is what is subtracted, so that nothing is left.
     over = tl.div_rn(to_label + to_every * n, tl.load(sums + row))[:, None]
     for at in range(0, n, BLOCK):
-        here = _rows.block(x, row * xr, at, n, xn, 0.0, UNIT, BLOCK)
+        here = rowwise.block(x, row * xr, at, n, xn, 0.0, UNIT, BLOCK)
         column = at + tl.arange(0, BLOCK)
         here_label = column[None, :] == label[:, None]
         target = to_every[:, None] + tl.where(here_label, to_label[:, None], 0.0)
         result = tl.exp(here - maximum) * over - target
-        _rows.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
+        rowwise.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
 
 
 def check(
@@ -93,7 +94,7 @@ def check(
     reduction: str = "mean",
 ) -> None:
     """Refuse what `nll_loss` refuses (C1 to C4), and a smoothing outside [0, 1] (C5)."""
-    _losses.check("cross_entropy", logits, labels, ignore_index, reduction)
+    label_losses.check("cross_entropy", logits, labels, ignore_index, reduction)
     if not 0 <= label_smoothing <= 1:
         raise Rejected(f"cross_entropy C5: label_smoothing lies in [0, 1], got {label_smoothing}")
 
@@ -108,18 +109,18 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Score logits against labels."""
     x, labels = logits, labels.to(torch.int64)
-    _checks.for_kernels(x)
+    checks.for_kernels(x)
     rows, n = x.shape
     source = x[:, :, None]
-    maxima, sums, losses = (_rows.statistic(source) for _ in range(3))
+    maxima, sums, losses = (rowwise.statistic(source) for _ in range(3))
     weights = (1 - label_smoothing, label_smoothing / max(n, 1))
-    meta = _rows.tile(source)
+    meta = rowwise.tile(source)
     launch(
         _value_kernel, (-(-rows // meta["ROWS"]),), losses, maxima, sums, x, labels,
         word(x.device), rows, n, ignore_index, *x.stride(), labels.stride(0), *weights,
         CODE=_CODE, **meta,
     )  # fmt: skip
-    z, count = _losses.total(losses, labels, ignore_index, reduction)
+    z, count = label_losses.total(losses, labels, ignore_index, reduction)
     return z.to(x.dtype), (x, labels, maxima, sums, count, ignore_index, weights, reduction)
 
 
@@ -131,7 +132,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     rows, n = x.shape
     dx = torch.empty((rows, n), dtype=x.dtype, device=x.device)
     # 32-bit rows are read by whole cache lines as they are.
-    meta = _rows.tile(x[:, :, None], dx[:, :, None], wide=x.element_size() == 2)
+    meta = rowwise.tile(x[:, :, None], dx[:, :, None], wide=x.element_size() == 2)
     if n:
         launch(
             _vjp_kernel, (-(-rows // meta["ROWS"]),), dx, cotangent, count, maxima, sums, x,
@@ -150,14 +151,14 @@ def aten_value(
     reduction: str = "mean",
 ) -> tuple[Tensor, Saved]:
     """Score logits against labels; the log-probabilities are saved, in fp32 for bf16."""
-    labels = _losses.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
+    labels = label_losses.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
     wide = logits.float() if logits.dtype is torch.bfloat16 else logits
     log_probabilities = torch.log_softmax(wide, 1)
     read = (log_probabilities, labels, ignore_index)
     if label_smoothing:
         z, count = _smoothed(*read, label_smoothing, reduction)
     else:
-        z, count = _losses.aten_losses(*read, reduction)
+        z, count = label_losses.aten_losses(*read, reduction)
     saved = (log_probabilities, labels, count, ignore_index, label_smoothing, reduction)
     return z if wide is logits else z.to(logits.dtype), saved
 
@@ -171,7 +172,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if smoothing:
         dz = _smoothed_cotangents(g, log_probabilities, labels, count, ignored, smoothing)
     else:
-        dz = _losses.aten_cotangents(g, log_probabilities, labels, ignored, reduction, count)
+        dz = label_losses.aten_cotangents(g, log_probabilities, labels, ignored, reduction, count)
     dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
     return dx if g is cotangent else dx.to(cotangent.dtype), None
 
@@ -180,7 +181,7 @@ def _smoothed(
     log_probabilities: Tensor, labels: Tensor, ignored: int, smoothing: float, reduction: str
 ) -> tuple[Tensor, Tensor]:
     """Return the smoothed loss, and what a row's cotangent is divided by."""
-    losses, _ = _losses.aten_losses(log_probabilities, labels, ignored, "none")
+    losses, _ = label_losses.aten_losses(log_probabilities, labels, ignored, "none")
     every = log_probabilities.sum(1).masked_fill_(labels == ignored, 0)
     losses = losses * (1 - smoothing) - every * (smoothing / max(log_probabilities.shape[1], 1))
     if reduction == "none":
@@ -196,7 +197,7 @@ def _smoothed_cotangents(
     """Return the cotangent of the log-probabilities under the smoothed loss."""
     share = (cotangent / count).expand(labels.shape).masked_fill(labels == ignored, 0)
     to_label = share * (1 - smoothing)
-    dz = _losses.aten_cotangents(to_label, shaped, labels, ignored, "none", count)
+    dz = label_losses.aten_cotangents(to_label, shaped, labels, ignored, "none", count)
     return dz.sub_(share[:, None] * (smoothing / max(shaped.shape[1], 1)))
 
 

@@ -10,19 +10,19 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._examples import unary
-from fast._op import Gradients, Op, Saved
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import unary
+from fast.kernels.page import Gradients, Op, Saved
 
 
 def check(x: Tensor) -> None:
     """Refuse anything but a floating tensor."""
-    _checks.floats("detach", x)
+    checks.floats("detach", x)
 
 
 def value(x: Tensor) -> tuple[Tensor, Saved]:
     """Copy x."""
-    return _pointwise.copy(x), ()
+    return pointwise.copy(x), ()
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton
-from fast._examples import binary
-from fast._op import Gradients, Op, Saved
+from fast.device.mode import tl, triton
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import binary
+from fast.kernels.page import Gradients, Op, Saved
 
 
 @triton.jit
@@ -32,17 +32,17 @@ def _vjp(x, y, g):
 
 def check(x: Tensor, y: Tensor) -> None:
     """Refuse shapes that differ (C1)."""
-    _checks.pair("div", x, y)
+    checks.pair("div", x, y)
 
 
 def value(x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
     """Divide entry by entry; both inputs are saved."""
-    return _pointwise.value(_div, x, y), (x, y)
+    return pointwise.value(_div, x, y), (x, y)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g / y and -((x / y) / y) g, or 0 where g is 0."""
-    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+    return pointwise.vjp(_vjp, saved, cotangent, needs)
 
 
 def aten_value(x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:

@@ -12,13 +12,13 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise, _random
-from fast._device import tl, triton
-from fast._examples import Example
-from fast._launch import launch
-from fast._op import REQUIRED, Gradients, Op, Saved
-from fast._random import BLOCK, Counter
-from fast.bridge import round_number
+from fast.device.bridge import round_number
+from fast.device.launch import launch
+from fast.device.mode import tl, triton
+from fast.kernels import checks, pointwise, random
+from fast.kernels.examples import Example
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
+from fast.kernels.random import BLOCK, Counter
 
 
 @triton.jit(
@@ -30,10 +30,8 @@ def _drop_kernel(
     n: tl.int64, bound: tl.int32, scale: tl.float32, BLOCK: tl.constexpr,
 ):  # fmt: skip
     start = tl.program_id(0).to(tl.int64) * BLOCK
-    w0, w1, w2, w3 = _random.tile_words(
-        start, cell, call_low, call_high, seed_low, seed_high, BLOCK
-    )
-    kept = _random.leading(_random.in_order(w0, w1, w2, w3)) < bound
+    w0, w1, w2, w3 = random.tile_words(start, cell, call_low, call_high, seed_low, seed_high, BLOCK)
+    kept = random.leading(random.in_order(w0, w1, w2, w3)) < bound
     index = start + tl.arange(0, BLOCK)
     if start + BLOCK <= n:
         here = tl.load(x + index).to(tl.float32)
@@ -46,9 +44,9 @@ def _drop_kernel(
 
 def check(x: Tensor, *, p: float, seed: int, training: bool = True, counter: Counter) -> None:
     """Refuse a probability (C1), a seed (C2) or a call counter (C3)."""
-    _checks.floats("dropout", x)
-    _random.check_probability("dropout C1", p)
-    _random.check_call("dropout", seed, counter)
+    checks.floats("dropout", x)
+    random.check_probability("dropout C1", p)
+    random.check_call("dropout", seed, counter)
 
 
 def value(
@@ -56,7 +54,7 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Scale the entries that are kept, and put zeros for the others; nothing is saved."""
     if not training:
-        return _pointwise.copy(x), ()
+        return pointwise.copy(x), ()
     return _drop(x, p, seed, counter), (p, seed, counter)
 
 
@@ -68,12 +66,12 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 
 def _drop(x: Tensor, p: float, seed: int, counter: Counter) -> Tensor:
-    _checks.for_kernels(x)
+    checks.for_kernels(x)
     if not x.is_contiguous() or x.data_ptr() % 16:
-        x = _pointwise.copy(x, wide=False)
+        x = pointwise.copy(x, wide=False)
     z, n = torch.empty_like(x, memory_format=torch.contiguous_format), x.numel()
     bound, scale = _kept(p, torch.float32)
-    call = _random.call_arguments(seed, counter)
+    call = random.call_arguments(seed, counter)
     launch(_drop_kernel, (-(-n // BLOCK),), z, x, *call, n, bound, scale, BLOCK=BLOCK)
     return z
 
@@ -81,7 +79,7 @@ def _drop(x: Tensor, p: float, seed: int, counter: Counter) -> Tensor:
 def _kept(p: float, dtype: torch.dtype) -> tuple[int, float]:
     """Return how many of the 2^24 uniform numbers keep an entry, and what scales it."""
     kept = 1 - Fraction(p)
-    return _random.bound_of(kept), round_number(1 / kept, dtype) if kept else 0.0
+    return random.bound_of(kept), round_number(1 / kept, dtype) if kept else 0.0
 
 
 def aten_value(
@@ -101,9 +99,9 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 def _aten_drop(x: Tensor, p: float, seed: int, counter: Counter) -> Tensor:
-    dtype = _random.wide(x.dtype)
+    dtype = random.wide(x.dtype)
     bound, scale = _kept(p, dtype)
-    kept = _random.aten_leading(seed, counter, x.numel(), x.device) < bound
+    kept = random.aten_leading(seed, counter, x.numel(), x.device) < bound
     scaled = torch.mul(x.to(dtype), scale)
     return torch.where(kept.view(x.shape), scaled, 0.0).to(x.dtype)
 

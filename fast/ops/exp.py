@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton
-from fast._examples import unary
-from fast._op import Gradients, Op, Saved
+from fast.device.mode import tl, triton
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import unary
+from fast.kernels.page import Gradients, Op, Saved
 
 
 @triton.jit
@@ -29,17 +29,17 @@ def _vjp(x, g):
 
 def check(x: Tensor) -> None:
     """Refuse anything but a floating tensor."""
-    _checks.floats("exp", x)
+    checks.floats("exp", x)
 
 
 def value(x: Tensor) -> tuple[Tensor, Saved]:
     """Take the exponential; the input is saved."""
-    return _pointwise.value(_exp, x), (x,)
+    return pointwise.value(_exp, x), (x,)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return exp(x) g."""
-    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+    return pointwise.vjp(_vjp, saved, cotangent, needs)
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:

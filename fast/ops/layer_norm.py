@@ -1,7 +1,8 @@
 """Twin of spec.ops.layer_norm.
 
 The mean, then the variance of the centred entries, in registers where a row fits a block
-(fast._rows). Saved: x, gamma, and per row, in fp32, the mean and the root of variance + eps.
+(fast.kernels.rowwise). Saved: x, gamma, and per row, in fp32, the mean and the root of variance +
+eps.
 
 The VJP is one launch of at most PROGRAMS programs: each writes dx for every PROGRAMS-th tile of
 rows and adds its share of dgamma and dbeta to its own line of fp32 partials, which a second launch
@@ -17,12 +18,12 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _rows
-from fast._device import tl, triton
-from fast._examples import Example
-from fast._launch import launch
-from fast._op import Gradients, Op, Saved
+from fast.device.launch import launch
+from fast.device.mode import tl, triton
 from fast.errors import Rejected
+from fast.kernels import checks, rowwise
+from fast.kernels.examples import Example
+from fast.kernels.page import Gradients, Op, Saved
 
 PROGRAMS = 512
 _SIZES = ["rows", "n", "xr", "xn", "gs"]
@@ -36,22 +37,22 @@ def _value_kernel(
     gs: tl.int64, bs: tl.int64, eps,
     UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    n = _rows.length(n, UNIT)
+    n = rowwise.length(n, UNIT)
     count = n.to(tl.float32)
     column = tl.arange(0, BLOCK)
-    row, live = _rows.tile_of_rows(tl.program_id(0), rows, ROWS)
+    row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
     start = row * xr
-    first = _rows.block(x, start, 0, n, xn, 0.0, UNIT, BLOCK)
+    first = rowwise.block(x, start, 0, n, xn, 0.0, UNIT, BLOCK)
     total = tl.sum(first, 1)
     for at in range(BLOCK, n, BLOCK):
-        total += tl.sum(_rows.block(x, start, at, n, xn, 0.0, UNIT, BLOCK), 1)
+        total += tl.sum(rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK), 1)
     mean = tl.div_rn(total, count)
     tl.store(means + row, mean, mask=live)
     mean = mean[:, None]
     first = tl.where((column < n)[None, :], first - mean, 0.0)
     total = tl.sum(first * first, 1)
     for at in range(BLOCK, n, BLOCK):
-        here = _rows.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
+        here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
         here = tl.where((at + column < n)[None, :], here, 0.0)
         total += tl.sum(here * here, 1)
     root = tl.sqrt_rn(tl.div_rn(total, count) + eps)
@@ -59,11 +60,11 @@ def _value_kernel(
     root = root[:, None]
     for at in range(0, n, BLOCK):
         if at > 0:
-            first = _rows.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
-        scale = _rows.line(gamma, at, n, gs, UNIT, BLOCK)
-        shift = _rows.line(beta, at, n, bs, UNIT, BLOCK)
+            first = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
+        scale = rowwise.line(gamma, at, n, gs, UNIT, BLOCK)
+        shift = rowwise.line(beta, at, n, bs, UNIT, BLOCK)
         result = tl.div_rn(first, root) * scale + shift
-        _rows.keep(z, row * n, at, n, 1, result, live, UNIT, BLOCK)
+        rowwise.keep(z, row * n, at, n, 1, result, live, UNIT, BLOCK)
 
 
 @triton.jit
@@ -73,11 +74,11 @@ def _entries(
 ):  # fmt: skip
     """Return, for a block, the normalized entries, the cotangent, and the cotangent by gamma."""
     inside = live[:, None] & (at + tl.arange(0, BLOCK) < n)[None, :]
-    here = _rows.block(x, row * xr, at, n, xn, 0.0, UNIT, BLOCK)
+    here = rowwise.block(x, row * xr, at, n, xn, 0.0, UNIT, BLOCK)
     normal = tl.where(inside, tl.div_rn(here - mean, root), 0.0)
-    cotangent = _rows.block(g, row * gr, at, n, gn, 0.0, UNIT, BLOCK)
+    cotangent = rowwise.block(g, row * gr, at, n, gn, 0.0, UNIT, BLOCK)
     cotangent = tl.where(inside, cotangent, 0.0)
-    return normal, cotangent, cotangent * _rows.line(gamma, at, n, gs, UNIT, BLOCK)
+    return normal, cotangent, cotangent * rowwise.line(gamma, at, n, gs, UNIT, BLOCK)
 
 
 @triton.jit(do_not_specialize=[*_SIZES, "gr", "gn"],
@@ -87,7 +88,7 @@ def _vjp_kernel(
     xr: tl.int64, xn: tl.int64, gr: tl.int64, gn: tl.int64, gs: tl.int64,
     UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    n = _rows.length(n, UNIT)
+    n = rowwise.length(n, UNIT)
     count = n.to(tl.float32)
     column = tl.arange(0, BLOCK)
     program, programs = tl.program_id(0), tl.num_programs(0)
@@ -96,7 +97,7 @@ def _vjp_kernel(
     dgamma = tl.zeros((BLOCK,), dtype=tl.float32)
     dbeta = tl.zeros((BLOCK,), dtype=tl.float32)
     for tile in range(program, tl.cdiv(rows, ROWS), programs):
-        row, live = _rows.tile_of_rows(tile, rows, ROWS)
+        row, live = rowwise.tile_of_rows(tile, rows, ROWS)
         mean = tl.load(means + row)[:, None]
         root = tl.load(roots + row)[:, None]
         normal, cotangent, scaled = _entries(
@@ -114,7 +115,7 @@ def _vjp_kernel(
         along = tl.div_rn(along, count)[:, None]
         over = tl.div_rn(1.0, root)
         result = (scaled - total - normal * along) * over
-        _rows.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)
+        rowwise.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)
         dgamma += tl.sum(cotangent * normal, 0)
         dbeta += tl.sum(cotangent, 0)
         for at in range(BLOCK, n, BLOCK):
@@ -122,7 +123,7 @@ def _vjp_kernel(
                 x, g, gamma, row, live, mean, root, at, n, xr, xn, gr, gn, gs, UNIT, BLOCK
             )
             result = (scaled - total - normal * along) * over
-            _rows.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
+            rowwise.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
             inside = at + column < n
             before = inside & (tile != program)
             part = tl.load(dgammas + at + column, mask=before, other=0.0)
@@ -165,18 +166,18 @@ def check(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float = 1e-5) -> None:
         )
     if not 0 < eps < math.inf:
         raise Rejected(f"layer_norm C3: eps is finite and > 0, got {eps}")
-    _checks.floats("layer_norm", x, gamma, beta)
+    checks.floats("layer_norm", x, gamma, beta)
 
 
 def value(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float = 1e-5) -> tuple[Tensor, Saved]:
     """Centre, divide by the root of the variance, scale and shift."""
-    _checks.for_kernels(x)
-    source = _rows.view(x, -1)
+    checks.for_kernels(x)
+    source = rowwise.view(x, -1)
     rows, n, _ = source.shape
-    means, roots = _rows.statistic(source), _rows.statistic(source)
+    means, roots = rowwise.statistic(source), rowwise.statistic(source)
     z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if n:
-        meta = _rows.tile(source, z.view(source.shape), _line(gamma), _line(beta))
+        meta = rowwise.tile(source, z.view(source.shape), _line(gamma), _line(beta))
         launch(
             _value_kernel, (-(-rows // meta["ROWS"]),), z, means, roots, source, gamma, beta,
             rows, n, *source.stride()[:2], gamma.stride(0), beta.stride(0), eps, **meta,
@@ -189,11 +190,11 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     if not any(needs):
         return None, None, None
     x, gamma, means, roots = saved
-    source, g = _rows.view(x, -1), _rows.view(cotangent, -1)
+    source, g = rowwise.view(x, -1), rowwise.view(cotangent, -1)
     rows, n, _ = source.shape
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     # 32-bit rows are read by whole cache lines as they are.
-    meta = _rows.tile(source, g, dx.view(source.shape), _line(gamma), wide=x.element_size() == 2)
+    meta = rowwise.tile(source, g, dx.view(source.shape), _line(gamma), wide=x.element_size() == 2)
     programs = min(PROGRAMS, -(-rows // meta["ROWS"]))
     partials = torch.empty(2 * programs * n, dtype=torch.float32, device=x.device)
     if n:
@@ -245,9 +246,9 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
         dx = scaled.sub_(_mean(scaled)).addcmul_(normal, along, value=-1).mul_(root.reciprocal())
         dx = dx.to(x.dtype)
     if needs[1]:
-        dgamma = _rows.view(g * normal, -1).sum(0).view(-1).to(x.dtype)
+        dgamma = rowwise.view(g * normal, -1).sum(0).view(-1).to(x.dtype)
     if needs[2]:
-        dbeta = _rows.view(g, -1).sum(0).view(-1).to(x.dtype)
+        dbeta = rowwise.view(g, -1).sum(0).view(-1).to(x.dtype)
     return dx, dgamma, dbeta
 
 

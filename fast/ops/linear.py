@@ -1,8 +1,8 @@
 """Twin of spec.ops.linear.
 
-The tiled product of fast._product on flattened leading axes, the bias added once in its epilogue.
-The VJP is two such products on transposed strides, and the sum of the cotangent's rows. Saved: x,
-w, and whether tf32 was allowed.
+The tiled product of fast.kernels.product on flattened leading axes, the bias added once in its
+epilogue. The VJP is two such products on transposed strides, and the sum of the cotangent's rows.
+Saved: x, w, and whether tf32 was allowed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fast import _checks
-from fast._examples import Example
-from fast._op import Gradients, Op, Places, Saved
-from fast._product import TF32, aten_product, product
-from fast._reduce import SUM, reduce
 from fast.errors import Rejected
+from fast.kernels import checks
+from fast.kernels.examples import Example
+from fast.kernels.page import Gradients, Op, Places, Saved
+from fast.kernels.product import TF32, aten_product, product
+from fast.kernels.reduce import SUM, reduce
 
 
 def check(x: Tensor, w: Tensor, b: Tensor) -> None:
@@ -37,7 +37,7 @@ def check(x: Tensor, w: Tensor, b: Tensor) -> None:
         raise Rejected(
             f"linear C3: b has one element per row of w, got {bias[0]} for {matrix[0]} rows"
         )
-    _checks.floats("linear", x, w, b)
+    checks.floats("linear", x, w, b)
 
 
 def value(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Saved]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton
-from fast._examples import unary
-from fast._op import Gradients, Op, Saved
+from fast.device.mode import tl, triton
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import unary
+from fast.kernels.page import Gradients, Op, Saved
 
 
 @triton.jit
@@ -26,17 +26,17 @@ def _vjp(x, g):
 
 def check(x: Tensor) -> None:
     """Refuse anything but a floating tensor."""
-    _checks.floats("log", x)
+    checks.floats("log", x)
 
 
 def value(x: Tensor) -> tuple[Tensor, Saved]:
     """Take the natural logarithm; the input is saved."""
-    return _pointwise.value(_log, x), (x,)
+    return pointwise.value(_log, x), (x,)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g / x, or 0 where g is 0."""
-    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+    return pointwise.vjp(_vjp, saved, cotangent, needs)
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:

@@ -1,7 +1,7 @@
 """Twin of spec.ops.matmul.
 
-Tiled (fast._product), with fp32 sums in tile order and one rounding to storage. The VJP is the same
-kernel on transposed strides. Saved: x, y, and whether tf32 was allowed.
+Tiled (fast.kernels.product), with fp32 sums in tile order and one rounding to storage. The VJP is
+the same kernel on transposed strides. Saved: x, y, and whether tf32 was allowed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks
-from fast._examples import Example
-from fast._op import Gradients, Op, Saved
-from fast._product import TF32, aten_product, product
 from fast.errors import Rejected
+from fast.kernels import checks
+from fast.kernels.examples import Example
+from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.product import TF32, aten_product, product
 
 
 def check(x: Tensor, y: Tensor) -> None:
@@ -29,7 +29,7 @@ def check(x: Tensor, y: Tensor) -> None:
             f"matmul C2: the inner extents are equal, got {tuple(x.shape)} @ {tuple(y.shape)}; "
             f"y would have {x.shape[1]} rows"
         )
-    _checks.floats("matmul", x, y)
+    checks.floats("matmul", x, y)
 
 
 def value(x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks
-from fast._device import tl, triton
-from fast._examples import Example, reduction
-from fast._launch import launch
-from fast._op import Gradients, Op, Saved
-from fast._reduce import INTEGERS, MAX, inverse, reduce, row_offset, walk
+from fast.device.launch import launch
+from fast.device.mode import tl, triton
 from fast.errors import Rejected
+from fast.kernels import checks
+from fast.kernels.examples import Example, reduction
+from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.reduce import INTEGERS, MAX, inverse, reduce, row_offset, walk
 
 Axes = tuple[int, ...] | None
 
@@ -69,15 +69,15 @@ def _vjp_kernel(
 
 def check(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> None:
     """Refuse axes out of range (C1), given twice (C2) or empty (C3)."""
-    _checks.floats("max", x)
-    gone = _checks.axes("max", x.dim(), axes)
+    checks.floats("max", x)
+    gone = checks.axes("max", x.dim(), axes)
     if any(x.shape[axis] == 0 for axis in gone):
         raise Rejected(f"max C3: no reduced axis is empty, got axes {gone} of {tuple(x.shape)}")
 
 
 def value(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> tuple[Tensor, Saved]:
     """Take the largest along the axes; the input and the largest are saved."""
-    gone = _checks.axes("max", x.dim(), axes)
+    gone = checks.axes("max", x.dim(), axes)
     z = reduce(MAX, x, gone, wide=False)
     return z.reshape(_widened(x, gone)) if keepdims else z, (x, z, gone)
 
@@ -112,7 +112,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def aten_value(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> tuple[Tensor, Saved]:
     """Take the largest along the axes; torch reads an empty tuple as all axes."""
-    gone = _checks.axes("max", x.dim(), axes)
+    gone = checks.axes("max", x.dim(), axes)
     if not gone:
         z = x.clone(memory_format=torch.contiguous_format)
         return z, (x, z, gone)

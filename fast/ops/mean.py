@@ -13,12 +13,12 @@ from math import prod
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton
-from fast._examples import Example, reduction
-from fast._op import Gradients, Op, Saved
-from fast._reduce import SUM, reduce
+from fast.device.mode import tl, triton
 from fast.errors import Rejected
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import Example, reduction
+from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.reduce import SUM, reduce
 
 Axes = tuple[int, ...] | None
 
@@ -30,15 +30,15 @@ def _share(g, number):
 
 def check(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> None:
     """Refuse axes out of range (C1), given twice (C2) or empty (C3)."""
-    _checks.floats("mean", x)
-    gone = _checks.axes("mean", x.dim(), axes)
+    checks.floats("mean", x)
+    gone = checks.axes("mean", x.dim(), axes)
     if any(x.shape[axis] == 0 for axis in gone):
         raise Rejected(f"mean C3: no reduced axis is empty, got axes {gone} of {tuple(x.shape)}")
 
 
 def _saved(x: Tensor, axes: Axes) -> tuple[tuple[int, ...], torch.Size, int]:
     """Return the axes, the shape with extents of 1 in their place, and how many are averaged."""
-    gone = _checks.axes("mean", x.dim(), axes)
+    gone = checks.axes("mean", x.dim(), axes)
     shape = torch.Size(1 if axis in gone else size for axis, size in enumerate(x.shape))
     return gone, shape, prod(x.shape[axis] for axis in gone)
 
@@ -57,7 +57,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     whole, shape, number = saved
     share = torch.empty_like(cotangent, memory_format=torch.contiguous_format)
     # Not wide: with both kernels of the sum, that would be more than eight compiled ones.
-    _pointwise.run(_share, (cotangent,), (share,), (float(number),), wide=False)
+    pointwise.run(_share, (cotangent,), (share,), (float(number),), wide=False)
     return (share.reshape(shape).expand(whole),)
 
 

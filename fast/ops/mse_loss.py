@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton
-from fast._examples import Example
-from fast._launch import launch
-from fast._losses import REDUCTIONS
-from fast._op import Gradients, Op, Saved
-from fast._reduce import SUM, reduce
+from fast.device.launch import launch
+from fast.device.mode import tl, triton
 from fast.errors import Rejected
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import Example
+from fast.kernels.label_losses import REDUCTIONS
+from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.reduce import SUM, reduce
 
 BLOCK = 1024
 PART, PARTS = 4 * BLOCK, 512
@@ -75,7 +75,7 @@ def _flat_vjp_kernel(
 
 def check(x: Tensor, y: Tensor, *, reduction: str = "mean") -> None:
     """Refuse shapes that differ (C1), an unknown reduction (C2), and a mean of nothing (C3)."""
-    _checks.pair("mse_loss", x, y)
+    checks.pair("mse_loss", x, y)
     if reduction not in REDUCTIONS:
         raise Rejected(f"mse_loss C2: the reduction is 'mean', 'sum' or 'none', got {reduction!r}")
     if reduction == "mean" and x.numel() == 0:
@@ -96,8 +96,8 @@ def value(x: Tensor, y: Tensor, *, reduction: str = "mean") -> tuple[Tensor, Sav
     saved = (x, y, reduction)
     left, right, n = _dense(x), _dense(y), x.numel()
     if reduction == "none":
-        return _pointwise.value(_loss, left, right), saved
-    _checks.for_kernels(x)
+        return pointwise.value(_loss, left, right), saved
+    checks.for_kernels(x)
     count = max(1, min(PARTS, -(-n // PART)))
     parts = torch.empty(count, dtype=torch.float32, device=x.device)
     blocks = -(-n // (count * BLOCK))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast._examples import binary
-from fast._op import Gradients, Op, Saved
+from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import binary
+from fast.kernels.page import Gradients, Op, Saved
 
 
 @triton.jit
@@ -25,17 +25,17 @@ def _vjp(x, y, g):
 
 def check(x: Tensor, y: Tensor) -> None:
     """Refuse shapes that differ (C1)."""
-    _checks.pair("mul", x, y)
+    checks.pair("mul", x, y)
 
 
 def value(x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
     """Multiply entry by entry; both inputs are saved."""
-    return _pointwise.value(_mul, x, y), (x, y)
+    return pointwise.value(_mul, x, y), (x, y)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Multiply the cotangent with the other side."""
-    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+    return pointwise.vjp(_vjp, saved, cotangent, needs)
 
 
 def aten_value(x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:

@@ -1,7 +1,8 @@
 """Twin of spec.ops.nll_loss.
 
-One launch reads off a loss per row, in fp32, and one program adds them up (fast._losses). Saved:
-the labels and the number of rows counted, and nothing of the log-probabilities but their shape.
+One launch reads off a loss per row, in fp32, and one program adds them up
+(fast.kernels.label_losses). Saved: the labels and the number of rows counted, and nothing of the
+log-probabilities but their shape.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _losses, _rows
-from fast._device import tl, triton
-from fast._examples import Example
-from fast._flags import CODES, word
-from fast._launch import launch
-from fast._op import Gradients, Op, Saved
+from fast.device.flags import CODES, word
+from fast.device.launch import launch
+from fast.device.mode import tl, triton
+from fast.kernels import checks, label_losses, rowwise
+from fast.kernels.examples import Example
+from fast.kernels.page import Gradients, Op, Saved
 
 _CODE = CODES["nll_loss"]
 _BLOCK = 256
@@ -29,7 +30,9 @@ def _value_kernel(
     xr: tl.int64, xc: tl.int64, ls: tl.int64, CODE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    label, good = _losses.read_labels(labels, row, row < rows, ls, classes, ignored, word, CODE)
+    label, good = label_losses.read_labels(
+        labels, row, row < rows, ls, classes, ignored, word, CODE
+    )
     here = tl.load(x + (row * xr + label * xc), mask=good, other=0.0).to(tl.float32)
     tl.store(losses + row, tl.where(good, -here, 0.0), mask=row < rows)
 
@@ -41,22 +44,22 @@ def _vjp_kernel(
     gs: tl.int64, ls: tl.int64,
     CODE: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    n = _rows.length(n, UNIT)
-    row, live = _rows.tile_of_rows(tl.program_id(0), rows, ROWS)
-    label, good = _losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
+    n = rowwise.length(n, UNIT)
+    row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
+    label, good = label_losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
     share = tl.div_rn(tl.load(g + row * gs).to(tl.float32), tl.load(count))
     share = tl.where(good, -share, 0.0)[:, None]
     for at in range(0, n, BLOCK):
         column = at + tl.arange(0, BLOCK)
         result = tl.where(column[None, :] == label[:, None], share, 0.0)
-        _rows.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
+        rowwise.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
 
 
 def check(
     log_probabilities: Tensor, labels: Tensor, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> None:
     """Refuse all but a matrix (C1), a label per row (C2) in range (C3), and a reduction (C4)."""
-    _losses.check("nll_loss", log_probabilities, labels, ignore_index, reduction)
+    label_losses.check("nll_loss", log_probabilities, labels, ignore_index, reduction)
 
 
 def value(
@@ -64,14 +67,14 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Read off the negative log-probability of each row's label, then reduce."""
     x, labels = log_probabilities, labels.to(torch.int64)
-    _checks.for_kernels(x)
+    checks.for_kernels(x)
     rows, classes = x.shape
     losses = torch.empty(rows, dtype=torch.float32, device=x.device)
     launch(
         _value_kernel, (-(-rows // _BLOCK),), losses, x, labels, word(x.device), rows, classes,
         ignore_index, *x.stride(), labels.stride(0), CODE=_CODE, BLOCK=_BLOCK,
     )  # fmt: skip
-    z, count = _losses.total(losses, labels, ignore_index, reduction)
+    z, count = label_losses.total(losses, labels, ignore_index, reduction)
     return z.to(x.dtype), (x.shape, labels, count, ignore_index, reduction)
 
 
@@ -81,7 +84,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
         return None, None
     (rows, n), labels, count, ignored, reduction = saved
     dx = torch.empty((rows, n), dtype=cotangent.dtype, device=cotangent.device)
-    meta = _rows.tile(dx[:, :, None])
+    meta = rowwise.tile(dx[:, :, None])
     if n:
         launch(
             _vjp_kernel, (-(-rows // meta["ROWS"]),), dx, cotangent, count, labels,
@@ -96,9 +99,9 @@ def aten_value(
 ) -> tuple[Tensor, Saved]:
     """Read off the negative log-probability of each row's label, then reduce."""
     x = log_probabilities
-    labels = _losses.aten_labels("nll_loss", labels, x.shape[1], ignore_index)
+    labels = label_losses.aten_labels("nll_loss", labels, x.shape[1], ignore_index)
     wide = x.float() if x.dtype is torch.bfloat16 else x
-    z, count = _losses.aten_losses(wide, labels, ignore_index, reduction)
+    z, count = label_losses.aten_losses(wide, labels, ignore_index, reduction)
     return z.to(x.dtype), (x.shape, labels, count, ignore_index, reduction)
 
 
@@ -109,7 +112,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     shape, labels, count, ignored, reduction = saved
     g = cotangent.float() if cotangent.dtype is torch.bfloat16 else cotangent
     shaped = count.expand(shape)
-    dx = _losses.aten_cotangents(g, shaped, labels, ignored, reduction, count)
+    dx = label_losses.aten_cotangents(g, shaped, labels, ignored, reduction, count)
     return dx.to(cotangent.dtype), None
 
 

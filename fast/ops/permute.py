@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._examples import Example
-from fast._op import REQUIRED, Gradients, Op, Saved
 from fast.errors import Rejected
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import Example
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 
 
 def check(x: Tensor, *, axes: Sequence[int]) -> None:
     """Refuse axes that are not a permutation (C1)."""
-    _checks.floats("permute", x)
+    checks.floats("permute", x)
     rank = x.dim()
     whole = all(isinstance(axis, int) and -rank <= axis < rank for axis in axes)
     if not whole or sorted(axis % rank for axis in axes) != list(range(rank)):
@@ -29,7 +29,7 @@ def check(x: Tensor, *, axes: Sequence[int]) -> None:
 
 def value(x: Tensor, *, axes: Sequence[int]) -> tuple[Tensor, Saved]:
     """Copy x with its axes in the new order."""
-    return _pointwise.copy(x.permute(tuple(axes))), (tuple(axes),)
+    return pointwise.copy(x.permute(tuple(axes))), (tuple(axes),)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _functions, _random
-from fast._device import tl, triton
-from fast._examples import source
-from fast._op import REQUIRED, Gradients, Op, Saved
-from fast._random import Counter
+from fast.device.mode import tl, triton
+from fast.kernels import functions, random
+from fast.kernels.examples import source
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
+from fast.kernels.random import Counter
 
 
 @triton.jit
 def _pair(first, second):
-    radius = tl.sqrt_rn(-2.0 * tl.log(1.0 - _random.unit(first)))
-    cosine, sine = _functions.turned(_random.unit(second))
+    radius = tl.sqrt_rn(-2.0 * tl.log(1.0 - random.unit(first)))
+    cosine, sine = functions.turned(random.unit(second))
     return radius * cosine, radius * sine
 
 
@@ -30,21 +30,21 @@ def _pair(first, second):
 def _normal(w0, w1, w2, w3, bound):
     z0, z1 = _pair(w0, w1)
     z2, z3 = _pair(w2, w3)
-    return _random.in_order(z0, z1, z2, z3)
+    return random.in_order(z0, z1, z2, z3)
 
 
 def check(
     *, shape: Sequence[int], seed: int, counter: Counter, dtype: torch.dtype, device: torch.device
 ) -> None:
     """Refuse extents (C1), a seed (C2) or a call counter (C3)."""
-    _random.check_source("rand_normal", shape, seed, counter, dtype)
+    random.check_source("rand_normal", shape, seed, counter, dtype)
 
 
 def value(
     *, shape: Sequence[int], seed: int, counter: Counter, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Saved]:
     """Turn each pair of uniform numbers into a pair of normal ones; nothing is saved."""
-    return _random.fill(_normal, shape, seed, counter, dtype, device), ()
+    return random.fill(_normal, shape, seed, counter, dtype, device), ()
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -57,7 +57,7 @@ def aten_value(
 ) -> tuple[Tensor, Saved]:
     """Turn each pair of uniform numbers into a pair of normal ones; nothing is saved."""
     count = math.prod(shape)
-    u = _random.aten_uniform(seed, counter, count + count % 2, _random.wide(dtype), device)
+    u = random.aten_uniform(seed, counter, count + count % 2, random.wide(dtype), device)
     first, second = (u[k::2].contiguous() for k in (0, 1))
     radius, angle = (first.neg_().add_(1).log_().mul_(-2)).sqrt_(), second.mul_(2 * math.pi)
     drawn = torch.stack((radius * angle.cos(), radius * angle.sin()), 1).reshape(-1)[:count]

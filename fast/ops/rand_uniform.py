@@ -11,30 +11,30 @@ from math import prod
 import torch
 from torch import Tensor
 
-from fast import _random
-from fast._device import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast._examples import source
-from fast._op import REQUIRED, Gradients, Op, Saved
-from fast._random import Counter
+from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
+from fast.kernels import random
+from fast.kernels.examples import source
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
+from fast.kernels.random import Counter
 
 
 @triton.jit
 def _uniform(w0, w1, w2, w3, bound):
-    return _random.unit(_random.in_order(w0, w1, w2, w3))
+    return random.unit(random.in_order(w0, w1, w2, w3))
 
 
 def check(
     *, shape: Sequence[int], seed: int, counter: Counter, dtype: torch.dtype, device: torch.device
 ) -> None:
     """Refuse extents (C1), a seed (C2) or a call counter (C3)."""
-    _random.check_source("rand_uniform", shape, seed, counter, dtype)
+    random.check_source("rand_uniform", shape, seed, counter, dtype)
 
 
 def value(
     *, shape: Sequence[int], seed: int, counter: Counter, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Saved]:
     """Draw each entry by its position; nothing is saved."""
-    return _random.fill(_uniform, shape, seed, counter, dtype, device), ()
+    return random.fill(_uniform, shape, seed, counter, dtype, device), ()
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -46,7 +46,7 @@ def aten_value(
     *, shape: Sequence[int], seed: int, counter: Counter, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Saved]:
     """Draw each entry by its position; nothing is saved."""
-    drawn = _random.aten_uniform(seed, counter, prod(shape), torch.float32, device)
+    drawn = random.aten_uniform(seed, counter, prod(shape), torch.float32, device)
     return drawn.to(dtype).reshape(tuple(shape)), ()
 
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton
-from fast._examples import unary
-from fast._op import Gradients, Op, Saved
+from fast.device.mode import tl, triton
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import unary
+from fast.kernels.page import Gradients, Op, Saved
 
 _threshold_backward = torch.ops.aten.threshold_backward.default
 
@@ -31,18 +31,18 @@ def _vjp(z, g):
 
 def check(x: Tensor) -> None:
     """Refuse anything but a floating tensor."""
-    _checks.floats("relu", x)
+    checks.floats("relu", x)
 
 
 def value(x: Tensor) -> tuple[Tensor, Saved]:
     """Replace what is negative by zero; the output is saved."""
-    z = _pointwise.value(_relu, x)
+    z = pointwise.value(_relu, x)
     return z, (z,)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g where the output is positive or NaN."""
-    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+    return pointwise.vjp(_vjp, saved, cotangent, needs)
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:

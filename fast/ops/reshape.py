@@ -11,15 +11,15 @@ from math import prod
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._examples import Example
-from fast._op import REQUIRED, Gradients, Op, Saved
 from fast.errors import Rejected
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import Example
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 
 
 def check(x: Tensor, *, shape: Sequence[int]) -> None:
     """Refuse negative extents (C2) and another size (C1)."""
-    _checks.floats("reshape", x)
+    checks.floats("reshape", x)
     target = tuple(shape)
     if any(not isinstance(n, int) or n < 0 for n in target):
         raise Rejected(f"reshape C2: every extent is an integer >= 0, got {target}")
@@ -32,14 +32,14 @@ def check(x: Tensor, *, shape: Sequence[int]) -> None:
 
 def value(x: Tensor, *, shape: Sequence[int]) -> tuple[Tensor, Saved]:
     """Copy the entries of x, in row-major order, under the new shape."""
-    return _pointwise.copy(x).view(tuple(shape)), (x.shape,)
+    return pointwise.copy(x).view(tuple(shape)), (x.shape,)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Read the cotangent under the input's shape."""
     if not needs[0]:
         return (None,)
-    rows = cotangent if cotangent.is_contiguous() else _pointwise.copy(cotangent)
+    rows = cotangent if cotangent.is_contiguous() else pointwise.copy(cotangent)
     return (rows.view(saved[0]),)
 
 

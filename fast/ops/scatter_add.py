@@ -12,17 +12,18 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _flags, _indexing
-from fast._examples import Example
-from fast._op import REQUIRED, Gradients, Op, Saved
+from fast.device import flags
 from fast.errors import Rejected
+from fast.kernels import checks, indexing
+from fast.kernels.examples import Example
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 
 
 def check(x: Tensor, indices: Tensor, source: Tensor, *, axis: int) -> None:
     """Refuse an axis (C1), a dtype (C2), an index that the host can see (C3) or a shape (C4)."""
-    _checks.floats("scatter_add", x, source)
-    at = _checks.axis("scatter_add C1", x.dim(), axis)
-    if indices.dtype not in _checks.INTEGERS:
+    checks.floats("scatter_add", x, source)
+    at = checks.axis("scatter_add C1", x.dim(), axis)
+    if indices.dtype not in checks.INTEGERS:
         raise Rejected(f"scatter_add C2: the indices are integers, got {indices.dtype}")
     if indices.device != x.device:
         raise Rejected(f"scatter_add: inputs lie on one device, got {x.device}, {indices.device}")
@@ -31,36 +32,36 @@ def check(x: Tensor, indices: Tensor, source: Tensor, *, axis: int) -> None:
         raise Rejected(
             f"scatter_add C4: the source has the shape {fitting}, got {tuple(source.shape)}"
         )
-    _checks.indices("scatter_add C3", indices, x.shape[at])
+    checks.indices("scatter_add C3", indices, x.shape[at])
 
 
 def value(x: Tensor, indices: Tensor, source: Tensor, *, axis: int) -> tuple[Tensor, Saved]:
     """Add the source to x at the indices, which are saved."""
-    _checks.for_kernels(x)
-    at, flat = axis % x.dim(), _indexing.flattened(indices).contiguous()
-    z = _indexing.scatter("scatter_add", x, x.shape, source, flat, at, indices.dim())
+    checks.for_kernels(x)
+    at, flat = axis % x.dim(), indexing.flattened(indices).contiguous()
+    z = indexing.scatter("scatter_add", x, x.shape, source, flat, at, indices.dim())
     return z, (at, flat, indices.shape)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Hand the cotangent on to x, and take it at the indices for the source."""
     at, flat, positions = saved
-    taken = _indexing.gather("scatter_add", cotangent, flat, at, positions) if needs[2] else None
+    taken = indexing.gather("scatter_add", cotangent, flat, at, positions) if needs[2] else None
     return cotangent if needs[0] else None, None, taken
 
 
 def aten_value(x: Tensor, indices: Tensor, source: Tensor, *, axis: int) -> tuple[Tensor, Saved]:
     """Add the source to x at the indices, which are saved."""
     at = axis % x.dim()
-    flat, bad = _flags.guard("scatter_add", _indexing.flattened(indices), x.shape[at])
-    z = _indexing.aten_scatter(x, x.shape, source, flat, bad, at)
+    flat, bad = flags.guard("scatter_add", indexing.flattened(indices), x.shape[at])
+    z = indexing.aten_scatter(x, x.shape, source, flat, bad, at)
     return z, (at, flat, bad, indices.shape)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Hand the cotangent on to x, and take it at the indices for the source."""
     at, flat, bad, positions = saved
-    taken = _indexing.aten_gather(cotangent, flat, bad, at, positions) if needs[2] else None
+    taken = indexing.aten_gather(cotangent, flat, bad, at, positions) if needs[2] else None
     return cotangent if needs[0] else None, None, taken
 
 

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _along_axis, _checks
-from fast._examples import Example
-from fast._op import REQUIRED, Gradients, Op, Saved
 from fast.errors import Rejected
+from fast.kernels import along_axis, checks
+from fast.kernels.examples import Example
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 
 
 def check(x: Tensor, *, axis: int, start: int, length: int) -> None:
     """Refuse an axis (C1), or an interval that is not within it (C2)."""
-    _checks.floats("slice", x)
-    extent = x.shape[_checks.axis("slice C1", x.dim(), axis)]
+    checks.floats("slice", x)
+    extent = x.shape[checks.axis("slice C1", x.dim(), axis)]
     whole = all(type(n) is int and n >= 0 for n in (start, length))
     if not whole or start + length > extent:
         raise Rejected(
@@ -31,10 +31,10 @@ def check(x: Tensor, *, axis: int, start: int, length: int) -> None:
 
 def value(x: Tensor, *, axis: int, start: int, length: int) -> tuple[Tensor, Saved]:
     """Copy the interval."""
-    _checks.for_kernels(x)
+    checks.for_kernels(x)
     at = axis % x.dim()
-    z = _along_axis.fresh(x, at, length)
-    _along_axis.place(z, x.narrow(at, start, length), at, 0, 0, length)
+    z = along_axis.fresh(x, at, length)
+    along_axis.place(z, x.narrow(at, start, length), at, 0, 0, length)
     return z, (at, start, x.shape[at])
 
 
@@ -43,8 +43,8 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     if not needs[0]:
         return (None,)
     at, start, extent = saved
-    dx = _along_axis.fresh(cotangent, at, extent)
-    _along_axis.place(dx, cotangent, at, start, 0, extent)
+    dx = along_axis.fresh(cotangent, at, extent)
+    along_axis.place(dx, cotangent, at, start, 0, extent)
     return (dx,)
 
 
@@ -60,7 +60,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not needs[0]:
         return (None,)
     at, start, extent = saved
-    dx = _along_axis.fresh(cotangent, at, extent).zero_()
+    dx = along_axis.fresh(cotangent, at, extent).zero_()
     dx.narrow(at, start, cotangent.shape[at]).copy_(cotangent)
     return (dx,)
 

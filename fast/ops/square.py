@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast._examples import unary
-from fast._op import Gradients, Op, Saved
+from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import unary
+from fast.kernels.page import Gradients, Op, Saved
 
 
 @triton.jit
@@ -25,17 +25,17 @@ def _vjp(x, g):
 
 def check(x: Tensor) -> None:
     """Refuse anything but a floating tensor."""
-    _checks.floats("square", x)
+    checks.floats("square", x)
 
 
 def value(x: Tensor) -> tuple[Tensor, Saved]:
     """Square entry by entry; the input is saved."""
-    return _pointwise.value(_square, x), (x,)
+    return pointwise.value(_square, x), (x,)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return 2 x g."""
-    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+    return pointwise.vjp(_vjp, saved, cotangent, needs)
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:

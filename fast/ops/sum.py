@@ -10,23 +10,23 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks
-from fast._examples import reduction
-from fast._op import Gradients, Op, Saved
-from fast._reduce import SUM, reduce
+from fast.kernels import checks
+from fast.kernels.examples import reduction
+from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.reduce import SUM, reduce
 
 Axes = tuple[int, ...] | None
 
 
 def check(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> None:
     """Refuse axes out of range (C1) or given twice (C2)."""
-    _checks.floats("sum", x)
-    _checks.axes("sum", x.dim(), axes)
+    checks.floats("sum", x)
+    checks.axes("sum", x.dim(), axes)
 
 
 def value(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> tuple[Tensor, Saved]:
     """Add along the axes."""
-    gone = _checks.axes("sum", x.dim(), axes)
+    gone = checks.axes("sum", x.dim(), axes)
     z = reduce(SUM, x, gone)
     return z.reshape(_widened(x, gone)) if keepdims else z, (x.shape, gone, keepdims)
 
@@ -48,7 +48,7 @@ def _widened(x: Tensor, gone: tuple[int, ...]) -> list[int]:
 
 def aten_value(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> tuple[Tensor, Saved]:
     """Add along the axes; torch reads an empty tuple as all axes, so that is a copy."""
-    gone = _checks.axes("sum", x.dim(), axes)
+    gone = checks.axes("sum", x.dim(), axes)
     saved = (x.shape, gone, keepdims)
     if not gone and x.dim():
         return x.clone(memory_format=torch.contiguous_format), saved

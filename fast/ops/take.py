@@ -11,28 +11,29 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _flags, _indexing
-from fast._examples import Example
-from fast._op import REQUIRED, Gradients, Op, Saved
+from fast.device import flags
 from fast.errors import Rejected
+from fast.kernels import checks, indexing
+from fast.kernels.examples import Example
+from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 
 
 def check(x: Tensor, indices: Tensor, *, axis: int) -> None:
     """Refuse an axis (C1), a dtype (C2) or, where the host can see it, an index (C3)."""
-    _checks.floats("take", x)
-    at = _checks.axis("take C1", x.dim(), axis)
-    if indices.dtype not in _checks.INTEGERS:
+    checks.floats("take", x)
+    at = checks.axis("take C1", x.dim(), axis)
+    if indices.dtype not in checks.INTEGERS:
         raise Rejected(f"take C2: the indices are integers, got {indices.dtype}")
     if indices.device != x.device:
         raise Rejected(f"take: inputs lie on one device, got {x.device}, {indices.device}")
-    _checks.indices("take C3", indices, x.shape[at])
+    checks.indices("take C3", indices, x.shape[at])
 
 
 def value(x: Tensor, indices: Tensor, *, axis: int) -> tuple[Tensor, Saved]:
     """Read x at the indices; the indices are saved."""
-    _checks.for_kernels(x)
-    at, flat = axis % x.dim(), _indexing.flattened(indices).contiguous()
-    z = _indexing.gather("take", x, flat, at, indices.shape)
+    checks.for_kernels(x)
+    at, flat = axis % x.dim(), indexing.flattened(indices).contiguous()
+    z = indexing.gather("take", x, flat, at, indices.shape)
     return z, (x.shape, at, flat, indices.dim())
 
 
@@ -41,14 +42,14 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     if not needs[0]:
         return None, None
     shape, at, flat, rank = saved
-    return _indexing.scatter("take", None, shape, cotangent, flat, at, rank), None
+    return indexing.scatter("take", None, shape, cotangent, flat, at, rank), None
 
 
 def aten_value(x: Tensor, indices: Tensor, *, axis: int) -> tuple[Tensor, Saved]:
     """Read x at the indices; the indices are saved."""
     at = axis % x.dim()
-    flat, bad = _flags.guard("take", _indexing.flattened(indices), x.shape[at])
-    return _indexing.aten_gather(x, flat, bad, at, indices.shape), (x.shape, at, flat, bad)
+    flat, bad = flags.guard("take", indexing.flattened(indices), x.shape[at])
+    return indexing.aten_gather(x, flat, bad, at, indices.shape), (x.shape, at, flat, bad)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -56,7 +57,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not needs[0]:
         return None, None
     shape, at, flat, bad = saved
-    return _indexing.aten_scatter(None, shape, cotangent, flat, bad, at), None
+    return indexing.aten_scatter(None, shape, cotangent, flat, bad, at), None
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:

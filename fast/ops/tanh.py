@@ -1,8 +1,8 @@
 """Twin of spec.ops.tanh.
 
-The kernels' tanh keeps relative accuracy everywhere, as `fast._functions` says; they save the input
-and compute it again. ATen saves the output, except in bf16, where the gradient must not see the
-output's rounding.
+The kernels' tanh keeps relative accuracy everywhere, as `fast.kernels.functions` says; they save
+the input and compute it again. ATen saves the output, except in bf16, where the gradient must not
+see the output's rounding.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast._examples import unary
-from fast._functions import tanh
-from fast._op import Gradients, Op, Saved
+from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import unary
+from fast.kernels.functions import tanh
+from fast.kernels.page import Gradients, Op, Saved
 
 _tanh_backward = torch.ops.aten.tanh_backward.default
 
@@ -29,17 +29,17 @@ def _vjp(x, g):
 
 def check(x: Tensor) -> None:
     """Refuse anything but a floating tensor."""
-    _checks.floats("tanh", x)
+    checks.floats("tanh", x)
 
 
 def value(x: Tensor) -> tuple[Tensor, Saved]:
     """Take the hyperbolic tangent; the input is saved."""
-    return _pointwise.value(tanh, x), (x,)
+    return pointwise.value(tanh, x), (x,)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return (1 - tanh(x)^2) g."""
-    return _pointwise.vjp(_vjp, saved, cotangent, needs)
+    return pointwise.vjp(_vjp, saved, cotangent, needs)
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:

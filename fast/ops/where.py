@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast import _checks, _pointwise
-from fast._device import tl, triton
-from fast._examples import Example, binary
-from fast._op import Gradients, Op, Saved
+from fast.device.mode import tl, triton
 from fast.errors import Rejected
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import Example, binary
+from fast.kernels.page import Gradients, Op, Saved
 
 
 @triton.jit
@@ -35,7 +35,7 @@ def check(mask: Tensor, x: Tensor, y: Tensor) -> None:
         raise Rejected(f"where C1: all shapes are equal, got {came}; broadcast_to makes them so")
     if mask.dtype is not torch.bool:
         raise Rejected(f"where C2: the mask is boolean (torch.bool), got {mask.dtype}")
-    _checks.floats("where", x, y)
+    checks.floats("where", x, y)
     if mask.device != x.device:
         raise Rejected(f"where: inputs lie on one device, got {mask.device}, {x.device}")
 
@@ -43,14 +43,14 @@ def check(mask: Tensor, x: Tensor, y: Tensor) -> None:
 def value(mask: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
     """Take x where the mask is true and y where it is not; the mask is saved."""
     z = torch.empty_like(x, memory_format=torch.contiguous_format)
-    _pointwise.run(_where, (mask.view(torch.uint8), x, y), (z,))
+    pointwise.run(_where, (mask.view(torch.uint8), x, y), (z,))
     return z, (mask,)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Send the cotangent to the side that was chosen, and 0 to the other."""
     (mask,) = saved
-    sides = _pointwise.vjp(_vjp, (mask.view(torch.uint8),), cotangent, needs[1:])
+    sides = pointwise.vjp(_vjp, (mask.view(torch.uint8),), cotangent, needs[1:])
     return (None, *sides)
 
 

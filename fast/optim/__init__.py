@@ -1,4 +1,4 @@
-"""Optimizers on the device: one launch over flat arenas, each twin of a page in spec.optim."""
+"""Optimizers, each the twin of a page in spec.optim: one launch over flat arenas; updates enter."""
 
 from __future__ import annotations
 

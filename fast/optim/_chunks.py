@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fast._arena import Layout
+from fast.device.arena import Layout
 
 CHUNK = 1024
 """Elements per program: enough to hide a launch's fixed cost, and few enough for small models."""

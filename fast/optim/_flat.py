@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fast._arena import Arena
+from fast.device.arena import Arena
 from fast.optim import _state, clip
 from fast.optim._chunks import ChunkTable, Run, chunk_table, runs
 from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened, widened

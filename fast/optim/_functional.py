@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast._arena import Arena, Layout
+from fast.device.arena import Arena, Layout
 from fast.errors import Rejected, Unavailable
 from fast.optim import clip
 from fast.optim._flat import FlatOptimizer

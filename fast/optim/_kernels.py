@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fast._device import tl, triton
-from fast._launch import launch
+from fast.device.launch import launch
+from fast.device.mode import tl, triton
 from fast.optim._chunks import CHUNK
 from fast.optim._rule import Flat, Launch
 

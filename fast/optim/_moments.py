@@ -28,7 +28,7 @@ from typing import Any
 
 from torch import Tensor
 
-from fast._device import tl, triton
+from fast.device.mode import tl, triton
 from fast.optim._kernels import power, renew_steps, start
 from fast.optim._rule import Batch, Flat, Launch, Rule, finite_and_not_negative, need
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from fast._checks import is_row
 from fast.errors import Rejected
+from fast.kernels.checks import is_row
 from fast.optim._chunks import ChunkTable
 
 

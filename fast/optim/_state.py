@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fast import bridge
-from fast.buffer import Buffer
+from fast.device import bridge
+from fast.device.buffer import Buffer
 from fast.errors import Rejected
 
 if TYPE_CHECKING:

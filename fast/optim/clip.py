@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast._device import tl, triton
-from fast._launch import launch
+from fast.device.launch import launch
+from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.optim._chunks import CHUNK, ChunkTable
 from fast.optim._rule import as_double, finite_and_not_negative, need, widened

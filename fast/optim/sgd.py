@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fast._device import tl, triton
+from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.optim._functional import Functional
 from fast.optim._kernels import renew_steps, start

@@ -1,4 +1,4 @@
-"""For programs that live in torch: optimizers, and the fused ops as functions.
+"""For programs that live in torch, which enter from outside: optimizers, and fused functions.
 
     from fast.torch import AdamW, layer_norm, cross_entropy
 

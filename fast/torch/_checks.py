@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fast.bridge import to_float
+from fast.device.bridge import to_float
 from fast.errors import Rejected
 from fast.optim._functional import Functional
 from fast.optim._rule import Rule

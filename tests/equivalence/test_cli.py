@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from equivalence.cli import main
-from tests.equivalence import fakes
+from tests.equivalence.backends import fakes
 
 MODULE = "fake_backends"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from equivalence.run import Request, perform
+from equivalence.runs.run import Request, perform
 from tools.tree import ROOT
 
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)

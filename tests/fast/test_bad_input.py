@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from fast import Rejected, Released, Session, SessionError, Unavailable, _flags
+from fast import Rejected, Released, Session, SessionError, Unavailable
+from fast.device import flags
 from fast.optim import OPTIMIZERS, Adam, AdamW, Sgd
 from fast.session import Param, Ref
 from spec import dual, formats, rounded
@@ -201,7 +202,7 @@ def test_while_the_flag_is_set_no_step_writes_or_counts(
     m = Machine(provider)
     s = m.session
     before = m.bytes()
-    flag = _flags.word(s.options.device)
+    flag = flags.word(s.options.device)
     flag.fill_(1 << 48)
     try:
         for step in (s.sgd_step, s.adam_step, s.adamw_step):

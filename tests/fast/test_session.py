@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from fast import Rejected, Session, SessionError, Unavailable
-from fast._binding import PLAIN
-from fast._counters import counters
+from fast.device.counters import counters
 from fast.ops import OPS
+from fast.runtime.binding import PLAIN
 from fast.session import Ref
 from spec.session import Session as Reference
 from spec.tensor import tensor

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fast import Rejected
-from fast._counters import counters
+from fast.device.counters import counters
 from fast.tape import LEAF, Tape, backward_dense, backward_sparse
 
 

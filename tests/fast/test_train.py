@@ -14,7 +14,7 @@ import torch
 import spec.session
 import spec.train
 from fast import Rejected, Session, SessionError, counters, train
-from fast._total import Total
+from fast.programs.total import Total
 from fast.train import (
     MicroBatches,
     ParamList,

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tools.tree import ROOT, Import, imports, literal, python_files, table_order
 
 STANDARD = sys.stdlib_module_names
@@ -83,45 +85,60 @@ def permitted(found: Import, names: frozenset[str], rule: Rule) -> bool:
     return standard or allowed(found.name, names) or lazily
 
 
-def chapter_of(name: str, chapters: list[str]) -> str | None:
-    """The chapter a dotted name such as spec.ops.add.op belongs to, most specific first."""
-    inside = name.removeprefix("spec.")
-    matches = [c for c in chapters if inside == c or inside.startswith(c + ".")]
+def place_of(name: str, package: str, order: list[str]) -> str | None:
+    """The entry that a dotted name such as spec.ops.add.op belongs to, most specific first."""
+    inside = name.removeprefix(f"{package}.")
+    matches = [entry for entry in order if inside == entry or inside.startswith(entry + ".")]
     return max(matches, key=len, default=None)
 
 
-def forward_references(root: Path) -> Iterator[str]:
-    """Say, for each import of a later chapter of `spec`, which chapters are meant."""
-    listed = literal(root / "spec" / "__init__.py", "CHAPTERS")
-    chapters = [str(c) for c in listed] if isinstance(listed, list | tuple) else []
-    pages = [f"ops.{name}" for name in table_order(root / "spec" / "ops" / "__init__.py", "OPS")]
-    if "ops" in chapters:
-        at = chapters.index("ops")
-        chapters[at:at] = pages
-    for path in python_files(root, "spec"):
+ORDER = {"spec": "CHAPTERS", "fast": "ROOMS", "equivalence": "ROOMS"}
+"""The tuple in a package's `__init__.py` that names its chapters or rooms in reading order."""
+
+
+def reading_order(root: Path, package: str) -> list[str]:
+    """The chapters or rooms of a package, each page of `ops` as a chapter of its own."""
+    listed = literal(root / package / "__init__.py", ORDER[package])
+    order = [str(entry) for entry in listed] if isinstance(listed, list | tuple) else []
+    pages = [f"ops.{name}" for name in table_order(root / package / "ops/__init__.py", "OPS")]
+    if "ops" in order and package == "spec":
+        at = order.index("ops")
+        order[at:at] = pages
+    return order
+
+
+def forward_references(root: Path, package: str) -> Iterator[str]:
+    """Say, for each import of what stands later in a package, which places are meant."""
+    order = reading_order(root, package)
+    for path in python_files(root, package):
         where = path.relative_to(root)
         module = ".".join(where.with_suffix("").parts).removesuffix(".__init__")
-        if module == "spec":
+        if module == package:
             continue
-        here = chapter_of(module, chapters)
+        here = place_of(module, package, order)
         if here is None:
-            yield f"{where} is no chapter; add it to CHAPTERS in spec/__init__.py, in reading order"
+            yield (
+                f"{where} is not in the reading order; add it to {ORDER[package]} in "
+                f"{package}/__init__.py, or move it into a room that is listed there"
+            )
             continue
-        yield from later_chapters(where, path, here, chapters)
+        yield from later_places(where, path, package, here, order)
 
 
-def later_chapters(where: Path, path: Path, here: str, chapters: list[str]) -> Iterator[str]:
+def later_places(
+    where: Path, path: Path, package: str, here: str, order: list[str]
+) -> Iterator[str]:
     """The forward references of one file."""
     for found in imports(path):
-        if not allowed(found.name, frozenset({"spec"})):
+        if not allowed(found.name, frozenset({package})):
             continue
-        there = chapter_of(found.name, chapters)
+        there = place_of(found.name, package, order)
         if there is None:
-            yield f"{where}:{found.line} imports {found.name}; name the chapter it comes from"
-        elif chapters.index(there) > chapters.index(here):
+            yield f"{where}:{found.line} imports {found.name}; name the place it comes from"
+        elif order.index(there) > order.index(here):
             yield (
-                f"{where}:{found.line} (chapter {here}) refers forward to {found.name}; "
-                "a chapter imports only what a reader has met before (CHAPTERS in spec/__init__.py)"
+                f"{where}:{found.line} ({here}) refers forward to {found.name}; a file imports "
+                f"only what a reader has met before ({ORDER[package]} in {package}/__init__.py)"
             )
 
 
@@ -130,8 +147,9 @@ def test_every_package_keeps_the_dependency_rule() -> None:
     assert not found, "\n".join(found)
 
 
-def test_chapters_of_spec_refer_only_backwards() -> None:
-    found = list(forward_references(ROOT))
+@pytest.mark.parametrize("package", ORDER)
+def test_packages_refer_only_backwards(package: str) -> None:
+    found = list(forward_references(ROOT, package))
     assert not found, "\n".join(found)
 
 
@@ -166,12 +184,12 @@ def test_planted_forward_references_are_found(
     plant("spec/ops/add.py", "from spec.op import Op\nfrom spec.ops import mul\n")
     plant("spec/ops/mul.py", "from spec.ops import add\n")
     plant("spec/extra.py", "")
-    found = [line.split(";")[0] for line in forward_references(tmp_path)]
+    found = [line.split(";")[0] for line in forward_references(tmp_path, "spec")]
     assert found == [
-        "spec/extra.py is no chapter",
-        "spec/scalar.py:1 (chapter scalar) refers forward to spec.tape.Tape",
+        "spec/extra.py is not in the reading order",
+        "spec/scalar.py:1 (scalar) refers forward to spec.tape.Tape",
         "spec/tape.py:2 imports spec.Tensor",
-        "spec/ops/add.py:2 (chapter ops.add) refers forward to spec.ops.mul",
+        "spec/ops/add.py:2 (ops.add) refers forward to spec.ops.mul",
     ]
 
 
@@ -192,3 +210,23 @@ def test_spec_needs_nothing_but_python() -> None:
         [sys.executable, "-S", "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() in (["__main__", "spec"], ["spec"])
+
+
+def test_planted_references_to_later_rooms_are_found(
+    tmp_path: Path, plant: Callable[[str, str], None]
+) -> None:
+    plant("fast/__init__.py", "ROOMS = ('errors', 'device', 'session')\n")
+    plant("fast/errors.py", "")
+    plant("fast/device/__init__.py", "")
+    plant(
+        "fast/device/arena.py",
+        "from typing import TYPE_CHECKING\n\nfrom fast.errors import Rejected\n"
+        "if TYPE_CHECKING:\n    from fast.session import Session\n",
+    )
+    plant("fast/session.py", "from fast.device.arena import Arena\n")
+    plant("fast/attic/old.py", "")
+    found = [line.split(";")[0] for line in forward_references(tmp_path, "fast")]
+    assert found == [
+        "fast/attic/old.py is not in the reading order",
+        "fast/device/arena.py:5 (device) refers forward to fast.session.Session",
+    ]

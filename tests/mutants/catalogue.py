@@ -1,9 +1,9 @@
 """The seeded bugs: each a small patch on a kernel, a host, the tape, a parameter or an optimizer.
 
 Each is of a class that has reached users of some library. `catcher` names what must find it: a row
-of the suite, by its fixed strata alone, a program of `equivalence.programs` on one provider, or the
-lifecycle machine on one provider at one precision.
-`shows` is what the finding must say, so that no unrelated failure passes for it.
+of the suite, by its fixed strata alone, a program of `equivalence.twins.programs` on one provider,
+or the lifecycle machine on one provider at one precision. `shows` is what the finding must say, so
+that no unrelated failure passes for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.mutants.patch import Mutant
 MUTANTS = (
     Mutant(
         name="off-by-one mask",
-        file="fast/_reduce.py",
+        file="fast/kernels/reduce.py",
         before="value = tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32)",
         after="value = tl.load(pointers, mask=r1 <= end1, other=OTHER).to(tl.float32)",
         catcher="sum value fp32",
@@ -24,7 +24,7 @@ MUTANTS = (
     ),
     Mutant(
         name="missing row maximum",
-        file="fast/_rows.py",
+        file="fast/kernels/rowwise.py",
         before="    maximum = tl.max(first, 1)\n",
         after="    maximum = tl.zeros_like(tl.max(first, 1))\n",
         catcher="softmax value fp32",
@@ -35,8 +35,8 @@ MUTANTS = (
     Mutant(
         name="dropped cotangent term",
         file="fast/ops/softmax.py",
-        before="_rows.keep(dx, out, 0, n, inner, share * (cotangent - total), live, UNIT, BLOCK)",
-        after="_rows.keep(dx, out, 0, n, inner, share * cotangent, live, UNIT, BLOCK)",
+        before="rowwise.keep(dx, out, 0, n, inner, share * (cotangent - total), live, UNIT, BLOCK)",
+        after="rowwise.keep(dx, out, 0, n, inner, share * cotangent, live, UNIT, BLOCK)",
         catcher="softmax vjp fp32",
         shows="gradient of x[",
         why="The cotangent reaches an input by two paths and one is forgotten; with a cotangent of "
@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         name="bf16 accumulation",
-        file="fast/_product.py",
+        file="fast/kernels/product.py",
         before="        total = tl.dot(left, right, total, input_precision=PRECISION)\n",
         after="        total = tl.dot(left, right, total, input_precision=PRECISION)\n"
         "        total = total.to(z.dtype.element_ty).to(tl.float32)\n",
@@ -56,8 +56,8 @@ MUTANTS = (
     Mutant(
         name="overwritten saved tensor",
         file="fast/ops/relu.py",
-        before="    return _pointwise.vjp(_vjp, saved, cotangent, needs)\n",
-        after="    _pointwise.run(_vjp, (*saved, cotangent), saved)\n    return saved\n",
+        before="    return pointwise.vjp(_vjp, saved, cotangent, needs)\n",
+        after="    pointwise.run(_vjp, (*saved, cotangent), saved)\n    return saved\n",
         catcher="program repeated on triton",
         shows="second: gradient",
         why="A gradient is written over what the forward pass saved, to spare memory; a second "
@@ -76,9 +76,9 @@ MUTANTS = (
         name="mean subtracted wrongly",
         file="fast/ops/layer_norm.py",
         before="        result = (scaled - total - normal * along) * over\n"
-        "        _rows.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)\n",
+        "        rowwise.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)\n",
         after="        result = (scaled - total - total - normal * along) * over\n"
-        "        _rows.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)\n",
+        "        rowwise.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)\n",
         catcher="layer_norm vjp fp32",
         shows="gradient of x[",
         why="A hand-derived backward pass subtracts the mean of the cotangent twice; with a "
@@ -92,14 +92,14 @@ MUTANTS = (
     first = tl.where((column < n)[None, :], first - mean, 0.0)
     total = tl.sum(first * first, 1)
     for at in range(BLOCK, n, BLOCK):
-        here = _rows.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
+        here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
         here = tl.where((at + column < n)[None, :], here, 0.0)
         total += tl.sum(here * here, 1)
 """,
         after="""\
     total = tl.sum(first * first, 1)
     for at in range(BLOCK, n, BLOCK):
-        here = _rows.block(x, start, at, n, xn, 0.0, UNIT, BLOCK)
+        here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK)
         total += tl.sum(here * here, 1)
     total = tl.maximum(total - count * mean * mean, 0.0)
     mean = mean[:, None]
@@ -210,7 +210,7 @@ MUTANTS = (
     ),
     Mutant(
         name="random words of half a counter",
-        file="fast/_random.py",
+        file="fast/kernels/random.py",
         before="call_low.to(tl.uint32), call_high.to(tl.uint32),",
         after="call_low.to(tl.uint32), (call_high * 0).to(tl.uint32),",
         catcher="rand_uniform value fp32",
@@ -230,7 +230,7 @@ MUTANTS = (
     ),
     Mutant(
         name="stale mirror",
-        file="fast/param.py",
+        file="fast/runtime/param.py",
         before="self.host_current, self.mirror_current = True, False",
         after="self.host_current = True",
         catcher="program lived on aten",
@@ -240,7 +240,7 @@ MUTANTS = (
     ),
     Mutant(
         name="in-place update under a live tape",
-        file="fast/_updates.py",
+        file="fast/runtime/updates.py",
         before="            parameter.host_current = False\n            parameter.version += 1\n",
         after="            parameter.host_current = False\n",
         catcher="program outdated on aten",
@@ -250,7 +250,7 @@ MUTANTS = (
     ),
     Mutant(
         name="out-of-bounds store",
-        file="fast/_pointwise.py",
+        file="fast/kernels/pointwise.py",
         before="tl.store(z0 + index, results.to(z0.dtype.element_ty), mask=mask)",
         after="tl.store(z0 + index, results.to(z0.dtype.element_ty))",
         catcher="exp value fp32",
@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         name="non-contiguous cotangent read as contiguous",
-        file="fast/_rows.py",
+        file="fast/kernels/rowwise.py",
         before="*source.stride(), *g.stride(), **meta,",
         after="*source.stride(), n * inner, inner, 1, **meta,",
         catcher="softmax vjp fp32",

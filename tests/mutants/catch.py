@@ -17,9 +17,9 @@ from hashlib import sha256
 from typing import Any
 
 from equivalence.backends import load
-from equivalence.kinds import kind_of
-from equivalence.outcome import Outcome
-from equivalence.results import CONFORMANT, CRASH, NONCONFORMANT, Row, plain_fraction
+from equivalence.budgets.outcome import Outcome
+from equivalence.runs.kinds import kind_of
+from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row, plain_fraction
 
 BACKEND = "fast-triton-interpreted"
 
@@ -101,8 +101,8 @@ def row(which: Row) -> Found:
 def life(program: str, provider: str) -> Found:
     """Judge one life of a session."""
     import fast
-    from equivalence.programs import PROGRAMS, NotRefused
-    from equivalence.twins import TwinSession
+    from equivalence.twins.programs import PROGRAMS, NotRefused
+    from equivalence.twins.session import TwinSession
 
     (run,) = [p for p in PROGRAMS if p.__name__ == program]
     twin = TwinSession(fast.Session(provider=provider, device="cpu"))
@@ -122,7 +122,7 @@ def life(program: str, provider: str) -> Found:
 
 def lives(provider: str, precision: str) -> Found:
     """Drive many lives of a session, until one breaks a promise."""
-    from equivalence.machine import run_lives
+    from equivalence.lives.drive import run_lives
 
     run = run_lives(provider, precision, LIVES, STEPS, 0)
     return _found(False, None, [run.says] if run.says else [])

@@ -1,6 +1,6 @@
 """The seeded bugs of lifetimes: what is stale, aliased, released too early or done twice.
 
-Each is caught by the lifecycle machine (`equivalence.machine`) at one configuration.
+Each is caught by the lifecycle machine (`equivalence.lives.drive`) at one configuration.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="arena grown without its contents",
-        file="fast/_arena.py",
+        file="fast/device/arena.py",
         before="            grown[: self.flat.numel()].copy_(self.flat)\n",
         after="",
         catcher="machine aten fp32",
@@ -51,7 +51,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="host copy fresh after a device write",
-        file="fast/param.py",
+        file="fast/runtime/param.py",
         before="        self.mirror_current, self.host_current = True, False\n",
         after="        self.mirror_current = True\n",
         catcher="machine triton fp32",
@@ -60,7 +60,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="16-bit copy not refreshed",
-        file="fast/_shadow.py",
+        file="fast/runtime/shadow.py",
         before="        if self._versions[parameter.slot] != parameter.version:\n",
         after="        if self._versions[parameter.slot] is None:\n",
         catcher="machine aten bf16",
@@ -69,7 +69,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="first contribution borrowed",
-        file="fast/gradmap.py",
+        file="fast/runtime/gradmap.py",
         before="            copy = cotangent.clone(memory_format=torch.contiguous_format)\n",
         after="            copy = cotangent\n",
         catcher="machine aten fp32",
@@ -89,7 +89,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="gradients returned twice",
-        file="fast/gradmap.py",
+        file="fast/runtime/gradmap.py",
         before="        self.session.return_gradients(self.arena)\n",
         after="        self.session.return_gradients(self.arena)\n"
         "        self.session.return_gradients(self.arena)\n",
@@ -110,7 +110,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="second use not added",
-        file="fast/gradmap.py",
+        file="fast/runtime/gradmap.py",
         before="for slot in slots] + self._again()\n",
         after="for slot in slots]\n",
         catcher="machine aten fp32",
@@ -120,7 +120,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="detach passes zeros on",
-        file="fast/_binding.py",
+        file="fast/runtime/binding.py",
         before='    if name == "detach":\n',
         after='    if name == "nothing":\n',
         catcher="machine triton fp32",
@@ -150,7 +150,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="frozen parameter moved",
-        file="fast/_updates.py",
+        file="fast/runtime/updates.py",
         before="            if reached and parameter.requires_grad:\n",
         after="            if reached:\n",
         catcher="machine triton fp32",
@@ -159,7 +159,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="unreached parameter decayed",
-        file="fast/_updates.py",
+        file="fast/runtime/updates.py",
         before="            if reached and parameter.requires_grad:\n",
         after="            if parameter.requires_grad:\n",
         catcher="machine aten fp32",
@@ -199,7 +199,7 @@ LIFECYCLES = (
     ),
     Mutant(
         name="counted before it is done",
-        file="fast/_updates.py",
+        file="fast/runtime/updates.py",
         before="""\
         optimizer.step(arena, active, hypers, group_of, scale)
         for parameter in updated:

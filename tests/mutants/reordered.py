@@ -23,7 +23,7 @@ class Reordered(Patch):
 REORDERED = (
     Reordered(
         name="pointwise: not by Horner",
-        file="fast/_functions.py",
+        file="fast/kernels/functions.py",
         before="q = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * q))",
         after="q = (1 / 2 + r * (1 / 6)) + (r * r) * (1 / 24 + r * q)",
         catchers=("tanh value fp32",),
@@ -31,7 +31,7 @@ REORDERED = (
     ),
     Reordered(
         name="reduction: other tiles",
-        file="fast/_reduce.py",
+        file="fast/kernels/reduce.py",
         before="ROW_TILE, COLUMN_TILE = (8, 256), (64, 32)",
         after="ROW_TILE, COLUMN_TILE = (2, 16), (4, 4)",
         catchers=("sum value fp32",),
@@ -39,7 +39,7 @@ REORDERED = (
     ),
     Reordered(
         name="matmul: other tiles",
-        file="fast/_product.py",
+        file="fast/kernels/product.py",
         before='_SMALL = {"ieee": (64, 64, 16, 4)',
         after='_SMALL = {"ieee": (16, 32, 64, 4)',
         catchers=("matmul value fp32",),
@@ -47,7 +47,7 @@ REORDERED = (
     ),
     Reordered(
         name="softmax: short blocks",
-        file="fast/_rows.py",
+        file="fast/kernels/rowwise.py",
         before='NARROW = {"ROWS": 4, "BLOCK": 256, "num_warps": 8}',
         after='NARROW = {"ROWS": 2, "BLOCK": 32, "num_warps": 8}',
         catchers=("softmax value fp32", "softmax vjp fp32"),

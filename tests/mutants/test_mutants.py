@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from equivalence.results import CONFORMANT, NONCONFORMANT
+from equivalence.runs.results import CONFORMANT, NONCONFORMANT
 from tests.mutants.catalogue import MUTANTS, Mutant
 from tests.mutants.patch import Patch, StalePatch, copy_of_fast
 from tests.mutants.reordered import REORDERED, Reordered

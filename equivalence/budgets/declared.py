@@ -1,0 +1,243 @@
+"""The declared contracts: what our providers, and torch itself, promise on each ring.
+
+`declared(family)` returns the rule that gives the contract of an op (or optimizer) at a dtype; the
+families are "torch" and "aten" (on a CPU), "torch-device" and "aten-device" (on a GPU),
+"triton-interpreted" and "triton-device".
+A dtype is "fp32", "bf16", "fp64", or "tf32" for float32 tensors on tensor cores.
+
+Every number names its source; those of functions are confirmed by `equivalence.budgets.sweep`.
+
+>>> declared("aten")("softmax", "bf16").rung, declared("torch")("softmax", "bf16").rung
+('f32-acc+1 store', 'bf16-intermediates')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from equivalence.worlds.contract import (
+    BF16,
+    FP32,
+    FP64,
+    TF32,
+    Contract,
+    Format,
+    FunctionError,
+    ulps,
+)
+
+ContractRule = Callable[[str, str], Contract]
+
+NUMPY: Mapping[str, FunctionError] = {
+    "exp": ulps(2.52, "numpy loops_exponent_log.dispatch.c.src: max ULP error 2.52, all float32"),
+    "log": ulps(3.84, "numpy loops_exponent_log.dispatch.c.src: max ULP error 3.83, all float32"),
+    "tanh": ulps(4.0, "numpy loops_hyperbolic: Intel SVML's low-accuracy class, below 4 ulp"),
+}
+"""numpy's float32 loops, which Triton's interpreter calls; 3.832 was seen for log."""
+
+TORCH: Mapping[str, FunctionError] = {
+    "exp": ulps(1.0, "SLEEF, Sleef_expf_u10: 1.0 ulp"),
+    "log": ulps(1.0, "SLEEF, Sleef_logf_u10: 1.0 ulp"),
+    "tanh": ulps(1.0, "SLEEF, Sleef_tanhf_u10: 1.0 ulp"),
+    "sqrt": ulps(1.0, "Intel MKL VML in high-accuracy mode: below 1 ulp; not correctly rounded"),
+    "cos": ulps(3.5, "SLEEF, Sleef_cosf_u35: 3.5 ulp; Intel MKL VML is closer"),
+    "sin": ulps(3.5, "SLEEF, Sleef_sinf_u35: 3.5 ulp; Intel MKL VML is closer"),
+}
+"""torch's vectorized functions on a CPU, in fp32 and in fp64."""
+
+CUDA: Mapping[str, FunctionError] = {
+    "exp": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: expf 2 ulp"),
+    "log": ulps(1.0, "CUDA C++ Programming Guide, mathematical functions: logf 1 ulp"),
+    "tanh": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: tanhf 2 ulp"),
+    "cos": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: cosf 2 ulp"),
+    "sin": ulps(2.0, "CUDA C++ Programming Guide, mathematical functions: sinf 2 ulp"),
+}
+"""torch's functions on a GPU."""
+
+
+def triton_functions() -> dict[str, FunctionError]:
+    """Read the errors that the kernels declare; this loads triton, as the kernels do."""
+    from fast.kernels.functions import ERRORS
+
+    source = "fast.kernels.functions.ERRORS"
+    return {name: FunctionError(*error, source=source) for name, error in ERRORS.items()}
+
+
+FUSED = frozenset({"softmax", "log_softmax", "layer_norm", "cross_entropy"})
+"""The ops whose kernels do not follow their page step by step."""
+
+FUSED_WHY = (
+    "a fused rule forms other intermediate results than the page; it promises nothing about "
+    "subnormal ones, and it may multiply by a reciprocal"
+)
+INTERPRETER_WHY = (
+    "Triton's interpreter truncates fp32 to bf16 and garbles subnormal bf16 numbers, in and out "
+    "(triton/runtime/interpreter.py, _convert_float)"
+)
+TENSOR_CORE_WHY = (
+    "tensor cores read fp32 as tf32 by dropping bits, and truncate partial sums (Fasi, Higham, "
+    "Mikaitis and Pranesh, 2021)"
+)
+DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and results to zero"
+STORAGE_WHY = "torch saves results in bf16 and its backward reads them back"
+LAYER_NORM_WHY = "torch's layer_norm computes in fp32 and rounds its result to bf16 once"
+DIFFERENCE_WHY = (
+    "torch's mse_loss_backward multiplies the difference by 2 / n before the cotangent, so that "
+    "what is tiny may be subnormal in between (BinaryOpsKernel.cpp, mse_backward)"
+)
+RECIPROCAL_WHY = (
+    "on a GPU torch multiplies by the reciprocal of a count, and of a divisor that the host knows "
+    "(ReduceMomentKernel.cu; BinaryDivTrueKernel.cu)"
+)
+SAVED_LOGARITHM_WHY = (
+    "torch's derivatives.yaml: the gradient exponentiates the saved log-probability p = (x - m) - "
+    "log s, whose roundings to storage are relative errors of (|x - m| + |p|) u in exp(p)"
+)
+
+BETWEEN_WHY = (
+    "what lies between ops is torch's on every ring: contributions to a gradient are added, and "
+    "weights and copies of parameters made, with rounding to nearest"
+)
+
+SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
+"""The ops whose gradient, in torch, starts from a saved log-probability."""
+
+COUNTED = frozenset({"mean", "mse_loss"})
+"""The ops that divide by a number of entries, beside those that are fused."""
+
+FORMATS: Mapping[str, tuple[Format, Format]] = {
+    "fp32": (FP32, FP32),
+    "tf32": (FP32, FP32),
+    "bf16": (FP32, BF16),
+    "fp64": (FP64, FP64),
+}
+"""By dtype: the formats of computation and of storage."""
+
+
+def base(
+    family: str, op: str, dtype: str, functions: Mapping[str, FunctionError] | None = None
+) -> Contract:
+    """Return the contract that all families start from."""
+    if dtype not in FORMATS:
+        raise ValueError(f"no contract for dtype {dtype!r}; there are {', '.join(FORMATS)}")
+    compute, store = FORMATS[dtype]
+    contract = Contract(f"{family} {op} {dtype}", compute, store, functions=functions or {})
+    if op in FUSED:
+        contract = replace(contract, flush="outputs", division="reciprocal", sources=(FUSED_WHY,))
+    if op == "mse_loss" and family in ("aten", "torch"):
+        contract = replace(contract, flush="outputs", sources=(DIFFERENCE_WHY,))
+    return contract
+
+
+def _aten(op: str, dtype: str) -> Contract:
+    contract = base("aten", op, dtype, TORCH)
+    if op == "cross_entropy":
+        # It is saved in the format of computation, whatever the dtype of the row.
+        contract = replace(contract, functions={**TORCH, "exp": _of_saved_logarithm(1.0)})
+    return contract
+
+
+def _torch(op: str, dtype: str) -> Contract:
+    contract = base("torch", op, dtype, TORCH)
+    if op in SAVES_LOGARITHMS:
+        coarser = contract.store.unit / contract.compute.unit
+        contract = replace(contract, functions={**TORCH, "exp": _of_saved_logarithm(coarser)})
+    if dtype != "bf16":
+        return contract
+    if op == "layer_norm":
+        return replace(contract, sources=(*contract.sources, LAYER_NORM_WHY))
+    return replace(contract, steps="storage", sources=(*contract.sources, STORAGE_WHY))
+
+
+def _of_saved_logarithm(coarser: float) -> FunctionError:
+    """Return the error of exp where its argument was saved with a unit so many times u.
+
+    exp(0) is not safe.
+    """
+    return FunctionError(4.0 * coarser, 0.0, 2.0 * coarser, False, SAVED_LOGARITHM_WHY)
+
+
+def _on_device(rule: ContractRule, family: str) -> ContractRule:
+    def device(op: str, dtype: str) -> Contract:
+        contract = rule(op, dtype)
+        functions = {**CUDA}
+        if contract.functions["exp"].source == SAVED_LOGARITHM_WHY:
+            # What was saved is as coarse on a device as on the host.
+            functions["exp"] = contract.functions["exp"]
+        if op in COUNTED:
+            sources = (*contract.sources, RECIPROCAL_WHY)
+            contract = replace(contract, division="reciprocal", sources=sources)
+        name = f"{family} {op} {dtype}"
+        return _tensor_cores(replace(contract, name=name, functions=functions), dtype)
+
+    return device
+
+
+def _tensor_cores(contract: Contract, dtype: str) -> Contract:
+    if dtype not in ("tf32", "bf16"):
+        return contract
+    return replace(
+        contract,
+        dot_inputs=TF32 if dtype == "tf32" else None,
+        dot_rounding="toward_zero",
+        accumulate_rounding="toward_zero",
+        sources=(*contract.sources, TENSOR_CORE_WHY),
+    )
+
+
+def _interpreted(op: str, dtype: str) -> Contract:
+    contract = base("triton-interpreted", op, dtype, triton_functions())
+    if dtype != "bf16":
+        return contract
+    return replace(
+        contract,
+        store_rounding="toward_zero",
+        flush="inputs_outputs",
+        sources=(*contract.sources, INTERPRETER_WHY),
+    )
+
+
+def _triton(op: str, dtype: str) -> Contract:
+    contract = base("triton-device", op, dtype, triton_functions())
+    sources = (*contract.sources, DEVICE_WHY)
+    return _tensor_cores(replace(contract, flush="inputs_outputs", sources=sources), dtype)
+
+
+def family_of(provider: str) -> str:
+    """Return the family of a session's provider on this machine's ring, on a CPU."""
+    if provider == "aten":
+        return "aten"
+    from fast.device import mode
+
+    return f"triton-{mode.ring()}"
+
+
+def of_program(family: str, dtype: str) -> Contract:
+    """Return the contract of a whole program: of all ops, cross_entropy promises the least.
+
+    What passes from op to op is stored, so that any step may pass through the storage format.
+    """
+    contract = declared(family)("cross_entropy", dtype)
+    contract = replace(contract, name=f"{family} program {dtype}", steps="storage")
+    if contract.store_rounding == "nearest":
+        return contract
+    sources = (*contract.sources, BETWEEN_WHY)
+    return replace(contract, store_rounding="faithful", sources=sources)
+
+
+RULES: Mapping[str, ContractRule] = {
+    "torch": _torch,
+    "aten": _aten,
+    "torch-device": _on_device(_torch, "torch-device"),
+    "aten-device": _on_device(_aten, "aten-device"),
+    "triton-interpreted": _interpreted,
+    "triton-device": _triton,
+}
+
+
+def declared(family: str) -> ContractRule:
+    """Return the contract rule of a family; ValueError names those that there are."""
+    if family not in RULES:
+        raise ValueError(f"no declared contracts for {family!r}; there are {', '.join(RULES)}")
+    return RULES[family]

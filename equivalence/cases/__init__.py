@@ -1,0 +1,1 @@
+"""What is asked: calls, their numbers and layouts, drawn from pages; all who judge enter."""

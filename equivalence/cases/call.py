@@ -1,0 +1,300 @@
+"""Cases: a few words that denote one call of one operation, and the tensors they stand for.
+
+A `CaseSpec` is compact: shapes, attributes, and for every tensor a recipe (value regime, seed,
+layout).  It is what strategies draw, what a failure prints, what JSON carries and what shrinking
+makes smaller; `build` turns it into guarded tensors, always the same ones.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from equivalence.cases.fills import (
+    INDEX_REGIMES,
+    MASK_REGIMES,
+    REGIMES,
+    IndexRange,
+    fill,
+    fill_indices,
+    fill_mask,
+)
+from equivalence.cases.guard import LAYOUTS, Guarded, core_shape, guard
+from spec.op import Type
+from spec.ops import OPS
+
+Shape = tuple[int, ...]
+
+DTYPES: dict[str, torch.dtype] = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp64": torch.float64,
+}
+
+DIRECTIONS = ("value", "vjp", "jvp")
+
+IGNORE_INDEX = -100
+
+EVERY_REGIME = (*REGIMES, *INDEX_REGIMES, *MASK_REGIMES)
+"""Those of real numbers, of indices and of masks, the plainest of each first."""
+
+
+WORDS = ("seed", "counter")
+"""Attributes of random ops that are words of 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one tensor is filled and laid out."""
+
+    regime: str = "integers"
+    seed: int = 0
+    layout: str = "contiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSpec:
+    """One call of one operation, described in a few words."""
+
+    op: str
+    direction: str
+    dtype: str
+    shapes: tuple[Shape, ...]
+    recipes: tuple[Recipe, ...]
+    attrs: tuple[tuple[str, Any], ...] = ()
+    cotangent: Recipe | None = None
+    tangent: Recipe | None = None
+
+    def seeds(self) -> list[tuple[str, Recipe]]:
+        """Name the recipe of the cotangent, or that of every tangent, if the case has one."""
+        named = (("cotangent", self.cotangent), ("tangent", self.tangent))
+        return [(name, recipe) for name, recipe in named if recipe is not None]
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes as keyword arguments."""
+        return dict(self.attrs)
+
+    def types(self) -> tuple[Type, ...]:
+        """Return the inputs' types, as the page's type rule takes them."""
+        page = OPS[self.op]
+        return tuple(page.type_at(k, shape) for k, shape in enumerate(self.shapes))
+
+    def output_shape(self) -> Shape:
+        """Return the result's shape; Rejected where the case breaks a constraint."""
+        return tuple(OPS[self.op].type_rule(*self.types(), **self.attributes()).shape)
+
+    def to_json(self) -> str:
+        """Return the case as one line of JSON."""
+        return json.dumps(self.to_dict(), separators=(",", ":"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the case as plain data."""
+        plain: dict[str, Any] = {
+            "op": self.op,
+            "direction": self.direction,
+            "dtype": self.dtype,
+            "shapes": [list(shape) for shape in self.shapes],
+            "recipes": [_plain_recipe(recipe) for recipe in self.recipes],
+        }
+        if self.attrs:
+            plain["attrs"] = {name: _listed(value) for name, value in self.attrs}
+        plain.update({name: _plain_recipe(recipe) for name, recipe in self.seeds()})
+        return plain
+
+
+def attribute_pairs(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Return attributes in the hashable form that a case holds."""
+    return tuple((name, _tupled(attrs[name])) for name in sorted(attrs))
+
+
+def case_from_dict(plain: Mapping[str, Any]) -> CaseSpec:
+    """Read a case back from plain data; ValueError says what is wrong with it."""
+    missing = [key for key in ("op", "direction", "dtype", "shapes", "recipes") if key not in plain]
+    if missing:
+        raise ValueError(f"a case needs {', '.join(missing)}; got the keys {sorted(plain)}")
+    seeds = {key: plain.get(key) for key in ("cotangent", "tangent")}
+    case = CaseSpec(
+        op=plain["op"],
+        direction=plain["direction"],
+        dtype=plain["dtype"],
+        shapes=tuple(tuple(int(n) for n in shape) for shape in plain["shapes"]),
+        recipes=tuple(read_recipe(item) for item in plain["recipes"]),
+        attrs=attribute_pairs(plain.get("attrs", {})),
+        **{key: None if item is None else read_recipe(item) for key, item in seeds.items()},
+    )
+    _check(case)
+    return case
+
+
+def case_from_json(text: str) -> CaseSpec:
+    """Read a case back from its line of JSON."""
+    return case_from_dict(json.loads(text))
+
+
+def _check(case: CaseSpec) -> None:
+    """Refuse a description that names what does not exist."""
+    for kind, name, known in (
+        ("op", case.op, OPS),
+        ("direction", case.direction, DIRECTIONS),
+        ("dtype", case.dtype, DTYPES),
+    ):
+        if name not in known:
+            raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+    if len(case.shapes) != len(case.recipes):
+        raise ValueError(
+            f"a case needs one recipe per input; got {len(case.recipes)} for {len(case.shapes)}"
+        )
+    given = (case.cotangent is not None, case.tangent is not None)
+    if given != (case.direction == "vjp", case.direction == "jvp"):
+        raise ValueError("a vjp case has a cotangent, a jvp case has a tangent, a value neither")
+
+
+def _plain_recipe(recipe: Recipe) -> list[Any]:
+    return [recipe.regime, recipe.seed, recipe.layout]
+
+
+def read_recipe(item: Sequence[Any]) -> Recipe:
+    """Read a recipe back from plain data."""
+    regime, seed, layout = item
+    if regime not in EVERY_REGIME:
+        raise ValueError(f"unknown regime {regime!r}; known: {', '.join(EVERY_REGIME)}")
+    if layout not in LAYOUTS:
+        raise ValueError(f"unknown layout {layout!r}; known: {', '.join(LAYOUTS)}")
+    return Recipe(regime, int(seed), layout)
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def size_key(case: CaseSpec) -> tuple[int, ...]:
+    """Order cases: fewer axes, then fewer elements, then plainer numbers, layouts, attributes."""
+    recipes = (*case.recipes, *(recipe for _, recipe in case.seeds()))
+    words = (value for name, value in case.attrs if name in WORDS)
+    shapes = case.shapes or (case.attributes().get("shape", ()),)
+    return (
+        sum(len(shape) for shape in shapes),
+        sum(math.prod(shape) for shape in shapes),
+        sum(EVERY_REGIME.index(recipe.regime) for recipe in recipes),
+        sum(LAYOUTS.index(recipe.layout) for recipe in recipes),
+        len(case.attrs),
+        sum(recipe.seed for recipe in recipes),
+        sum(words),
+    )
+
+
+def describe(case: CaseSpec) -> str:
+    """Return the case as a reader writes it: ``matmul(fp32[2,3], fp32[3,4])``."""
+    inputs = [str(type_).replace("real", case.dtype) for type_ in case.types()]
+    attrs = [f"{name}={value!r}" for name, value in case.attrs]
+    return f"{case.op}({', '.join((*inputs, *attrs))}) {case.direction}"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The tensors of a case, each in its guard arena."""
+
+    case: CaseSpec
+    inputs: tuple[Guarded, ...]
+    cotangent: Guarded | None = None
+    tangents: tuple[Guarded | None, ...] = ()
+
+    def views(self) -> tuple[torch.Tensor, ...]:
+        """Return the inputs as a backend receives them."""
+        return tuple(item.view for item in self.inputs)
+
+    def check(self) -> None:
+        """Raise guard.Trespass if the backend wrote outside its own memory."""
+        for position, item in self.tensors():
+            item.check(position)
+
+    def tensors(self) -> list[tuple[str, Guarded]]:
+        """Name the tensors of the case by their positions."""
+        named: list[tuple[str, Guarded | None]] = [
+            *((f"input {k}", item) for k, item in enumerate(self.inputs)),
+            ("cotangent", self.cotangent),
+            *((f"tangent {k}", item) for k, item in enumerate(self.tangents)),
+        ]
+        return [(position, item) for position, item in named if item is not None]
+
+
+Numbers = Mapping[str, Sequence[float]]
+"""Recorded numbers of tensors by their positions, instead of those that their recipes draw."""
+
+
+def build(case: CaseSpec, device: str = "cpu", numbers: Numbers | None = None) -> Built:
+    """Construct the tensors that a case denotes."""
+    integer = OPS[case.op].index_inputs
+    inputs = tuple(
+        _index_tensor(case, k, device, numbers)
+        if k in integer
+        else real_tensor(recipe, f"input {k}", shape, case.dtype, device, numbers)
+        for k, (shape, recipe) in enumerate(zip(case.shapes, case.recipes, strict=True))
+    )
+    if case.cotangent is not None:
+        shape = case.output_shape()
+        cotangent = real_tensor(case.cotangent, "cotangent", shape, case.dtype, device, numbers)
+        return Built(case, inputs, cotangent)
+    if case.tangent is None:
+        return Built(case, inputs)
+    tangents = tuple(
+        None
+        if k in integer
+        else real_tensor(case.tangent, f"tangent {k}", shape, case.dtype, device, numbers)
+        for k, shape in enumerate(case.shapes)
+    )
+    return Built(case, inputs, None, tangents)
+
+
+def real_tensor(
+    recipe: Recipe, position: str, shape: Shape, dtype: str, device: str, numbers: Numbers | None
+) -> Guarded:
+    """Construct one tensor of real numbers from its recipe, or from recorded numbers."""
+    if numbers is None:
+        values = fill(recipe.regime, recipe.seed, position, core_shape(shape, recipe.layout))
+    else:
+        values = list(numbers[position])
+    return guard(values, shape, DTYPES[dtype], recipe.layout, device)
+
+
+def _index_tensor(case: CaseSpec, k: int, device: str, numbers: Numbers | None) -> Guarded:
+    """Construct one tensor of indices, all of them in range, or one mask."""
+    shape, recipe, position = case.shapes[k], case.recipes[k], f"input {k}"
+    stored = core_shape(shape, recipe.layout)
+    if numbers is not None:
+        values = [int(number) for number in numbers[position]]
+    elif k in OPS[case.op].mask_inputs:
+        values = fill_mask(recipe.regime, recipe.seed, position, stored)
+    else:
+        values = fill_indices(recipe.regime, recipe.seed, position, stored, index_range(case))
+    return guard(values, shape, dtype_at(case.op, k, case.dtype), recipe.layout, device)
+
+
+def dtype_at(op: str, k: int, dtype: str) -> torch.dtype:
+    """Return the dtype in which a backend receives an input."""
+    if k in OPS[op].mask_inputs:
+        return torch.bool
+    return torch.int64 if k in OPS[op].index_inputs else DTYPES[dtype]
+
+
+def handed(op: str, attrs: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """Return attributes as a backend receives them: an op without inputs is told its dtype."""
+    place = {} if OPS[op].inputs else {"dtype": DTYPES[dtype]}
+    return {**attrs, **place}
+
+
+def index_range(case: CaseSpec) -> IndexRange:
+    """Return what the index input of a case may hold, read off its other input."""
+    attrs = case.attributes()
+    if case.op in ("take", "scatter_add"):
+        return IndexRange(case.shapes[0][attrs["axis"]])
+    return IndexRange(case.shapes[0][1], attrs.get("ignore_index", IGNORE_INDEX))

@@ -1,0 +1,98 @@
+"""Edge rows: the pages' own tables of NaN, infinities, ties and empty axes.
+
+They are judged by membership, never by budget: a result must equal one of the results that the page
+allows, NaN for NaN and signed zero for signed zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from equivalence.cases.call import DTYPES, Shape, dtype_at, handed
+from equivalence.cases.guard import Guarded, guard
+from spec.op import Edge
+from spec.ops import OPS
+from spec.tensor import Nested, tensor
+
+
+def edges(op: str, direction: str) -> list[Edge]:
+    """Return the edge rows of one direction of an operation."""
+    wanted = direction == "vjp"
+    return [edge for edge in OPS[op].edges if (edge.cotangent is not None) == wanted]
+
+
+def _place(nested: Nested, dtype: torch.dtype, device: str) -> Guarded:
+    """Put nested lists in a guard arena."""
+    read = tensor(nested)
+    return guard(list(read.data), tuple(read.shape), dtype, "contiguous", device)
+
+
+def _same(got: torch.Tensor, nested: Nested, shape: Shape) -> bool:
+    """Compare a result with an allowed one: shape, NaN, signs of zeros, and numbers, exactly."""
+    entries = [float(entry) for entry in tensor(nested).data]
+    if tuple(got.shape) != shape or math.prod(shape) != len(entries):
+        return False
+    exact = torch.tensor(entries, dtype=torch.float64).reshape(shape).to(got.dtype)
+    both_nan = torch.isnan(got) & torch.isnan(exact)
+    equal = (got == exact) & (torch.signbit(got) == torch.signbit(exact))
+    return bool(torch.all(both_nan | equal))
+
+
+def _shapes(op: str, edge: Edge) -> list[Shape]:
+    """Return the shapes of the results; nested lists cannot tell (0, 2) from (0,)."""
+    page = OPS[op]
+    types = [page.type_at(k, tuple(tensor(nested).shape)) for k, nested in enumerate(edge.inputs)]
+    if edge.cotangent is None:
+        return [tuple(page.type_rule(*types, **edge.attributes).shape)]
+    return [type_.shape for type_ in types]
+
+
+def _fits(results: list[torch.Tensor | None], allowed: Any, shapes: list[Shape]) -> bool:
+    """Say whether the results are the ones that an edge row allows."""
+    rows = tuple(allowed)
+    if not len(rows) == len(results) == len(shapes):
+        return False
+    return all(
+        got is None if row is None else got is not None and _same(got.cpu(), row, shape)
+        for got, row, shape in zip(results, rows, shapes, strict=True)
+    )
+
+
+def edge_problem(backend: Any, op: str, edge: Edge, dtype: str, device: str) -> str | None:
+    """Return what is wrong with a backend at an edge, or None."""
+    inputs = [
+        _place(nested, dtype_at(op, k, dtype), device) for k, nested in enumerate(edge.inputs)
+    ]
+    views = [item.view for item in inputs]
+    attributes = handed(op, edge.attributes, dtype)
+    if edge.cotangent is None:
+        results = [backend.value(op, views, attributes)]
+    else:
+        cotangent = _place(edge.cotangent, DTYPES[dtype], device)
+        results = list(backend.vjp(op, views, attributes, [cotangent.view]))
+        cotangent.check("the cotangent")
+    for k, item in enumerate(inputs):
+        item.check(f"input {k}")
+    shapes = _shapes(op, edge)
+    rows = [(row,) if edge.cotangent is None else row for row in edge.allowed]
+    if any(_fits(results, row, shapes) for row in rows):
+        return None
+    got = [None if r is None else r.tolist() for r in results]
+    shown = got[0] if edge.cotangent is None else got
+    attrs = "".join(f", {name}={value!r}" for name, value in edge.attributes.items())
+    seed = "" if edge.cotangent is None else f" with cotangent {edge.cotangent}"
+    taken = ", ".join(_short(nested) for nested in edge.inputs)
+    allowed = " or ".join(_short(nested) for nested in edge.allowed)
+    return (
+        f"edge {edge.why!r} ({edge.source}): {op}({taken}{attrs}){seed} "
+        f"gave {_short(shown)}; allowed: {allowed}"
+    )
+
+
+def _short(nested: Any) -> str:
+    """Show nested lists, the middle of long ones left out."""
+    text = str(nested)
+    return text if len(text) <= 80 else f"{text[:40]} ... {text[-30:]}"

@@ -1,0 +1,142 @@
+"""Shrinking: from a failing case to a small one, by steps that each keep it failing.
+
+Hypothesis shrinks what it drew; most failures show in fixed strata, which nobody drew.  So cases
+shrink here as descriptions: fewer elements first, then plainer layouts, numbers and attributes.
+A step is kept if the smaller case still fails, and the walk ends where no step does.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from equivalence.cases.call import WORDS, CaseSpec, Recipe, size_key
+from equivalence.cases.domains import COTANGENTS, regimes
+from equivalence.cases.updates import CHOICES, GRADIENTS, PARAMETERS, UpdateSpec, permitted_pairs
+from spec.op import Rejected
+from spec.ops import OPS
+
+ATTEMPTS = 150
+"""How many evaluations one failure may cost."""
+
+
+def smallest(
+    case: Any, fails: Callable[[Any], bool], smaller: Callable[[Any], Iterator[Any]]
+) -> Any:
+    """Return a failing case below which no step leads to another failing one."""
+    tried = {case}
+
+    def step(current: Any) -> Any:
+        for candidate in smaller(current):
+            if candidate in tried or len(tried) >= ATTEMPTS:
+                continue
+            tried.add(candidate)
+            if fails(candidate):
+                return candidate
+        return None
+
+    found = case
+    while (lower := step(found)) is not None:
+        found = lower
+    return found
+
+
+def _lower(number: int, least: int = 0) -> list[int]:
+    """Return smaller numbers to try: the least, halfway, one less."""
+    return sorted({n for n in (least, number // 2, number - 1) if least <= n < number})
+
+
+def smaller_recipes(recipe: Recipe, among: Sequence[str]) -> Iterator[Recipe]:
+    """Yield plainer recipes: layout, then regime, then seed."""
+    if recipe.layout != "contiguous":
+        yield replace(recipe, layout="contiguous")
+    plainer = among[: among.index(recipe.regime)] if recipe.regime in among else among
+    for regime in plainer:
+        yield replace(recipe, regime=regime)
+    for seed in _lower(recipe.seed):
+        yield replace(recipe, seed=seed)
+
+
+def smaller_calls(case: CaseSpec) -> Iterator[CaseSpec]:
+    """Yield the cases one step below a call that its type rule accepts, the smallest first."""
+    return iter(sorted(filter(accepted, _below_call(case)), key=size_key))
+
+
+def _below_call(case: CaseSpec) -> Iterator[CaseSpec]:
+    shapes = case.shapes or (case.attributes().get("shape", ()),)
+    extents = sorted({n for shape in shapes for n in shape}, reverse=True)
+    for extent in extents:
+        for lower in _lower(extent, min(extent, 1)):
+            yield _renamed(case, extent, lower)
+    for k, among in enumerate(regimes(case.op, len(case.shapes))):
+        for recipe in smaller_recipes(case.recipes[k], among):
+            recipes = (*case.recipes[:k], recipe, *case.recipes[k + 1 :])
+            yield replace(case, recipes=recipes)
+    for name, seed in case.seeds():
+        for recipe in smaller_recipes(seed, COTANGENTS):
+            changed: dict[str, Any] = {name: recipe}
+            yield replace(case, **changed)
+    for k in range(len(case.shapes) if OPS[case.op].variadic else 0):
+        shapes = (*case.shapes[:k], *case.shapes[k + 1 :])
+        yield replace(case, shapes=shapes, recipes=(*case.recipes[:k], *case.recipes[k + 1 :]))
+    for k, (name, word) in enumerate(case.attrs):
+        for lower in _lower(word) if name in WORDS else ():
+            yield replace(case, attrs=(*case.attrs[:k], (name, lower), *case.attrs[k + 1 :]))
+    defaults = OPS[case.op].attributes
+    for pair in case.attrs:
+        if defaults.get(pair[0], inspect.Parameter.empty) is not inspect.Parameter.empty:
+            yield replace(case, attrs=tuple(other for other in case.attrs if other != pair))
+
+
+def _renamed(case: CaseSpec, extent: int, lower: int) -> CaseSpec:
+    """Change an extent wherever it occurs, in a target shape too, so that types still fit."""
+
+    def rename(shape: Sequence[int]) -> tuple[int, ...]:
+        return tuple(lower if n == extent else n for n in shape)
+
+    # An interval moves to the front, where it stays within a shorter axis.
+    fits = {"start": lower // 2, "length": lower - lower // 2}
+    return replace(
+        case,
+        shapes=tuple(rename(shape) for shape in case.shapes),
+        attrs=tuple(
+            (n, rename(v) if n == "shape" else min(v, fits[n]) if n in fits else v)
+            for n, v in case.attrs
+        ),
+    )
+
+
+def accepted(case: CaseSpec) -> bool:
+    """Say whether the page's type rule accepts a case."""
+    try:
+        OPS[case.op].type_rule(*case.types(), **case.attributes())
+    except Rejected:
+        return False
+    return True
+
+
+def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
+    """Yield the cases one step below some steps of an optimizer."""
+    for steps in _lower(case.steps, 1):
+        kept = tuple((step, k) for step, k in case.missing if step < steps)
+        yield replace(case, steps=steps, missing=kept)
+    if case.missing:
+        yield replace(case, missing=())
+    if case.groups:
+        yield replace(case, groups=())
+    if case.shapes != ((1,),):
+        yield replace(case, shapes=((1,),), missing=(), groups=())
+    for shape in case.shapes if len(case.shapes) > 1 else ():
+        yield replace(case, shapes=(shape,), missing=(), groups=())
+    for recipe in smaller_recipes(case.gradients, GRADIENTS):
+        yield replace(case, gradients=recipe)
+    for recipe in smaller_recipes(case.parameters, PARAMETERS):
+        yield replace(case, parameters=recipe)
+    for name, value in case.hyper:
+        plainest = CHOICES[case.optimizer][name][0]
+        if value != plainest:
+            yield replace(
+                case, hyper=permitted_pairs(case.optimizer, {**dict(case.hyper), name: plainest})
+            )

@@ -1,0 +1,255 @@
+"""Bad arguments: one call each that must be refused, and then be as if it had not been made.
+
+What only one side can be asked stands for that side alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import fast
+from equivalence.lives.model import Dense, Sparse
+from fast.errors import Rejected, Released, SessionError, Stale
+from spec.tensor import tensor
+
+if TYPE_CHECKING:
+    from equivalence.lives.life import Life
+
+Call = Callable[[], object]
+NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Bad:
+    """Calls that must be refused: of `fast`, by one of the errors, and of the reference."""
+
+    fast: tuple[Call, ...]
+    spec: tuple[Call, ...] = ()
+    errors: tuple[type[Exception], ...] = (Rejected,)
+
+
+class Stranger:
+    """Another session, whose refs, parameters and gradients are none of the life's."""
+
+    def __init__(self) -> None:
+        """Make one of each."""
+        self.session = fast.Session(provider="aten", device="cpu")
+        self.param = self.session.param([1.0, 2.0])
+        self.ref = self.session.use(self.param)
+        self.grads = self.session.backward(self.session.sum(self.ref))
+        self.natural = self.session.nat(0)
+
+
+def data(life: Life) -> Iterator[Bad]:
+    """Hand in what is no data, or a name that is taken."""
+    session = life.twin.fast
+    for what in ("text", None, [1.0, "2"], [[1.0], [1.0, 2.0]], 1j, True):
+        yield Bad((partial(session.input, what), partial(session.param, what)))
+    if life.model.params:
+        yield Bad((partial(session.param, [1.0], "p0"),))
+    gone = life.stranger.session.upload([1.0])
+    gone.release()
+    both = partial(session.input, gone), partial(session.const, gone)
+    yield Bad(both, errors=(Released,))
+
+
+def strange(life: Life) -> Iterator[Bad]:
+    """Hand in what belongs to another session."""
+    session, other = life.twin.fast, life.stranger
+    calls = (
+        partial(session.value, other.ref),
+        partial(session.relu, other.ref),
+        partial(session.use, other.param),
+        partial(session.backward, other.ref),
+        partial(session.get_nat, other.natural),
+        partial(session.sgd_step, 0.5, other.grads),
+        partial(session.optimizer_state, "sgd", other.param),
+    )
+    life.model.optimizers.add("sgd")
+    yield Bad(calls, errors=(SessionError,))
+    for serial, model in life.model.grads.items():
+        look_up = life.grads[serial].__getitem__
+        yield Bad((partial(look_up, other.ref),))
+        if isinstance(model, Sparse):
+            yield Bad((partial(look_up, other.param),))
+
+
+def ops(life: Life) -> Iterator[Bad]:
+    """Break a constraint of an op, and run one on a leaf whose parameter has changed."""
+    if not life.refs:
+        return
+    ref = life.refs[-1]
+    if life.model.unreadable(len(life.refs) - 1):
+        alone = partial(life.twin.fast.exp, ref.fast)
+        beside = partial(life.twin.fast.apply, "concat", (ref.fast, ref.fast), {"axis": 0})
+        yield Bad((alone, beside), errors=(Stale,))
+        return
+    wrong = (math.prod(ref.shape) + 1,)
+    cases: list[tuple[str, tuple[Any, ...], tuple[Any, ...], dict[str, Any]]] = [
+        ("reshape", (), (), {"shape": wrong}),
+        ("reshape", (), (), {"shape": (-1,)}),
+        ("sum", (), (), {"axes": (7,)}),
+        ("take", ([10**6],), (tensor([10**6]),), {"axis": 0}),
+        ("broadcast_to", (), (), {"shape": () if ref.shape else (-1,)}),
+        ("add", (1.0,), (1.0,), {}),
+        ("nothing", (), (), {}),
+    ]
+    if len(ref.shape) != 2:
+        cases.append(("matmul", (ref.fast,), (ref.spec,), {}))
+    for name, one, other, attributes in cases:
+        on_fast = partial(life.twin.fast.apply, name, (ref.fast, *one), attributes)
+        on_spec = partial(life.twin.spec.apply, name, (ref.spec, *other), attributes)
+        yield Bad((on_fast,), (on_spec,))
+
+
+def backwards(life: Life) -> Iterator[Bad]:
+    """Start where a pass cannot start, or add to what takes no addition."""
+    f, s = life.twin.fast, life.twin.spec
+    if not life.refs or life.model.stale(len(life.refs) - 1):
+        return
+    ref = life.refs[-1]
+    wrong = torch.zeros((*ref.shape, 2))
+    runs = partial(f.backward, ref.fast, wrong), partial(f.backward_dense, ref.fast, wrong)
+    yield Bad(runs, (partial(s.backward, ref.spec, life.twin.lift(wrong)),))
+    if ref.shape:
+        yield Bad((partial(f.backward, ref.fast),), (partial(s.backward, ref.spec),))
+        return
+    foreign = partial(f.backward, ref.fast, into=life.stranger.grads)
+    yield Bad((foreign,), errors=(SessionError,))
+    for serial, model in life.model.grads.items():
+        if isinstance(model, Dense):
+            yield Bad((partial(f.backward, ref.fast, into=life.grads[serial]),))
+
+
+def gradients(life: Life) -> Iterator[Bad]:
+    """Ask gradients for what they do not have."""
+    for grads in life.grads.values():
+        yield Bad((partial(grads.__getitem__, 10**6),))
+
+
+def hypers(life: Life) -> Iterator[Bad]:
+    """Update by hyper-parameters that break a rule."""
+    f, s = life.twin.fast, life.twin.spec
+    life.model.optimizers |= {"sgd", "adam", "adamw"}
+    rates = (
+        {"lr": -0.5}, {"lr": NAN}, {"momentum": -1.0}, {"nesterov": True}, {"weight_decay": NAN},
+        {"dampening": math.inf}, {"max_norm": 0.0}, {"max_norm": NAN},
+    )  # fmt: skip
+    moments = ({"lr": -1.0}, {"beta1": 1.0}, {"beta2": -0.5}, {"eps": 0.0}, {"eps": NAN})
+    for change in rates:
+        given: dict[str, Any] = {"lr": 0.5, "grads": {}, **change}
+        yield Bad((partial(f.sgd_step, **given),), (partial(s.sgd_step, **given),))
+    for change in moments:
+        for name in ("adam_step", "adamw_step"):
+            both = (partial(getattr(side, name), grads={}, **change) for side in (f, s))
+            on_fast, on_spec = both
+            yield Bad((on_fast,), (on_spec,))
+
+
+def groups(life: Life) -> Iterator[Bad]:
+    """Update by groups of which the second breaks a rule."""
+    if not life.model.params:
+        return
+    life.model.optimizers.add("sgd")
+    given, _ = life.made_up(0, "mapping")
+    lifted = {life.refs[k].spec.id: life.twin.lift(g) for k, g in given.items() if g is not None}
+    first = life.twin.params[0]
+    for change in ({"lr": -1.0}, {"speed": 1.0}, {"momentum": NAN}, {"params": "again"}, {}):
+        sides = []
+        for step, param, grads in (
+            (life.twin.fast.sgd_step, first.fast, given),
+            (life.twin.spec.sgd_step, first.spec, lifted),
+        ):
+            second = {"params": [], **change}
+            if change == {"params": "again"}:
+                second["params"] = [param]
+            if not change:
+                del second["params"]
+            pair = [{"params": [param], "lr": 0.25}, second]
+            sides.append(partial(step, 0.5, grads, groups=pair))
+        yield Bad((sides[0],), (sides[1],))
+    no_params = [{"lr": 0.1}]
+    yield Bad((partial(life.twin.fast.sgd_step, 0.5, given, groups=no_params),))
+
+
+def host_gradients(life: Life) -> Iterator[Bad]:
+    """Update by gradients of which the last is missing, or of another shape: none is used."""
+    f = life.twin.fast
+    life.model.optimizers.add("sgd")
+    given, _ = life.made_up(0, "mapping")
+    cases: list[Any] = ["gradients", None]
+    if given:
+        last = max(given)
+        cases.append({leaf: value for leaf, value in given.items() if leaf != last})
+        cases.append({**given, last: torch.zeros(5, 5)})
+        cases.append({**given, last: "text"})
+    yield Bad(tuple(partial(f.sgd_step, 0.5, case) for case in cases))
+
+
+def writes(life: Life) -> Iterator[Bad]:
+    """Write to a parameter what does not fit it."""
+    if not life.model.params:
+        return
+    param: Any = life.twin.params[-1]
+    shape = life.model.params[-1].shape
+    wrong = torch.zeros((*shape, 2))
+    other = torch.zeros(shape, dtype=torch.float16)
+    calls = (
+        partial(param.fast.set, wrong),
+        partial(param.fast.set, "text"),
+        partial(param.fast.set_device, wrong),
+        partial(param.fast.set_device, other),
+        partial(param.fast.set_device, [1.0]),
+        partial(setattr, param.fast, "requires_grad", 1),
+    )
+    yield Bad(calls, (partial(param.spec.set, life.twin.lift(wrong)),))
+
+
+def states(life: Life) -> Iterator[Bad]:
+    """Load a state with a part that is missing, not finite or of another shape."""
+    if not life.model.params:
+        return
+    param, shape = life.twin.params[-1].fast, life.model.params[-1].shape
+    right, wrong = torch.ones(shape), torch.zeros((*shape, 2))
+    broken: list[dict[str, Any]] = [
+        {"exp_avg": right},
+        {"exp_avg": right, "exp_avg_sq": wrong, "step": 1},
+        {"exp_avg": right, "exp_avg_sq": None, "step": 1},
+        {"exp_avg": right, "exp_avg_sq": right, "step": 0.5},
+    ]
+    if right.numel():
+        broken.append({"exp_avg": right, "exp_avg_sq": torch.full(shape, NAN), "step": 1})
+    life.model.fit_states("adamw")
+    load = life.twin.fast.load_optimizer_state
+    calls = [partial(load, "adamw", param, state) for state in broken]
+    yield Bad((*calls, partial(load, "nothing", param, {})))
+
+
+def naturals(life: Life) -> Iterator[Bad]:
+    """Record or write what is no natural."""
+    f: Any = life.twin.fast
+    s = life.twin.spec
+    on_fast = partial(f.nat, -1), partial(f.nat, 1.0), partial(f.nat_vec, [1, -1])
+    on_spec = partial(s.nat, -1), partial(s.nat_vec, [1, -1]), partial(s.get_nat, 10**6)
+    yield Bad((*on_fast, partial(f.get_nat, 0)), on_spec)
+    for (one, other), held in zip(life.naturals, life.model.tape.naturals, strict=True):
+        if isinstance(held, list):
+            yield Bad((partial(f.set_nat_vec, one, [0] * 9),))
+        else:
+            yield Bad((partial(f.set_nat, one, -1),), (partial(s.set_nat, other, -1),))
+
+
+KINDS: dict[str, Callable[[Any], Iterator[Bad]]] = {
+    kind.__name__: kind
+    for kind in (
+        data, strange, ops, backwards, gradients, hypers, groups, host_gradients, writes, states,
+        naturals,
+    )
+}  # fmt: skip
+"""The kinds of bad arguments, by name."""

@@ -1,0 +1,149 @@
+"""What every statement of a life has in common: it is noted, and everything is checked after it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
+
+from torch import Tensor
+
+from equivalence.lives.model import Model
+from equivalence.lives.operands import numbers
+from equivalence.lives.resynced import Resynced, Violation, check_bits, check_equal
+from equivalence.twins.session import TwinRef
+from fast.device.counters import counters
+
+Method = TypeVar("Method", bound=Callable[..., None])
+
+SCRIBBLE = 7.0
+"""What is written over memory that is the caller's again."""
+
+
+def statement(method: Method) -> Method:
+    """Make a method a statement of the program: noted as text, and checked when it is done."""
+
+    @wraps(method)
+    def run(self: Base, *args: Any, **kwargs: Any) -> None:
+        given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+        self.program.append(f"life.{method.__name__}({', '.join(given)})")
+        try:
+            method(self, *args, **kwargs)
+            self.check()
+        except Exception as error:
+            self.broken = True
+            says = (
+                error.says if isinstance(error, Violation) else f"{type(error).__name__}: {error}"
+            )
+            raise Violation(says, self.program) from error
+
+    return cast(Method, run)
+
+
+def described(call: Callable[[], object]) -> str:
+    """Write a call in a message."""
+    if not isinstance(call, partial):
+        return "it"
+    more = [f"{name}={value!r}" for name, value in call.keywords.items()]
+    return f"{call.func.__name__}({', '.join([*map(repr, call.args), *more])})"
+
+
+class Base:
+    """The sessions, the model, and the checks after every statement."""
+
+    def __init__(self, provider: str, precision: str) -> None:
+        """Start a life; what the counters showed before is not its own."""
+        self.program = [f"life = Life({provider!r}, {precision!r})"]
+        self.provider, self.precision = provider, precision
+        self.broken = False
+        self.born()
+        self.first = self.baseline
+
+    def born(self) -> None:
+        """Start both sessions anew."""
+        gc.collect()
+        before = counters.snapshot()
+        self.baseline = before.live_bytes, before.live_buffers
+        self.twin = Resynced(self.provider, self.precision)
+        options = self.twin.fast.options
+        self.model = Model(options.compute, options.master)
+        self.refs: list[TwinRef] = []
+        self.naturals: list[tuple[Any, int]] = []
+        self.grads: dict[int, Any] = {}
+        self.made = 0
+
+    def draw(self, seed: int, shape: tuple[int, ...]) -> Tensor:
+        """Draw numbers of the dtype in which the session computes."""
+        return numbers(seed, shape, self.model.compute)
+
+    def draw_master(self, seed: int, shape: tuple[int, ...]) -> Tensor:
+        """Draw the value of a parameter; what bf16 sees of it is rounded."""
+        value = numbers(seed, shape, self.model.master)
+        if self.model.shadow is not None:
+            value += numbers(seed + 1, shape) / 512
+        return value
+
+    def check(self) -> None:
+        """Check everything that can be looked at without disturbing it."""
+        self._check_params()
+        self._check_states()
+        self._check_tape()
+        self._check_grads()
+        self._check_memory()
+
+    def refused(self, call: Callable[[], object], *kinds: type[Exception]) -> None:
+        """Expect an error."""
+        try:
+            call()
+        except kinds:
+            return
+        due = " or ".join(kind.__name__ for kind in kinds)
+        raise Violation(f"{described(call)} went on, due is {due}")
+
+    def _check_params(self) -> None:
+        for slot, (param, due) in enumerate(zip(self.twin.params, self.model.params, strict=True)):
+            found = param.fast
+            label = f"parameter {slot}"
+            check_equal(f"{label}: current", found.current, due.current)
+            check_equal(f"{label}: version", found.version, due.version)
+            check_equal(f"{label}: requires_grad", found.requires_grad, due.trainable)
+            if due.current != "device":
+                check_bits(f"{label}: host copy", found._host, due.value)
+            if due.current != "host":
+                check_bits(f"{label}: mirror", self.twin.fast.masters.views[slot], due.value)
+
+    def _check_states(self) -> None:
+        for slot, param in enumerate(self.model.params):
+            for optimizer, state in param.states.items():
+                label = f"{optimizer} state of parameter {slot}"
+                found = self.twin.moments(optimizer, slot)
+                if state.moments is None:
+                    nothing = found is None or not any(bool(m.any()) for m in found.values())
+                    check_equal(f"{label}: is fresh", nothing, True)
+                    continue
+                if found is None:
+                    raise Violation(f"{label}: is gone")
+                for name, due in state.moments.items():
+                    check_bits(f"{label}: {name}", found[name], due)
+                check_equal(f"{label}: step", self.twin.steps(optimizer, slot), state.step)
+
+    def _check_tape(self) -> None:
+        tape, entries = self.twin.fast._tape, self.model.tape.entries
+        check_equal("length of the tape", len(tape.values), len(entries))
+        for here, entry in self.model.intact():
+            check_bits(f"entry {here}", tape.values[here], entry.bits)
+        for here in range(len(entries)):
+            check_equal(f"entry {here}: stale", self.twin.stale(here), self.model.stale(here))
+        check_equal("trainable leaves", list(tape.leaves), list(self.model.tape.leaves))
+        check_equal("naturals", len(self.twin.fast._nats), len(self.model.tape.naturals))
+        counters = self.twin.fast.random_counter, self.twin.spec.random_counter
+        check_equal("random counters", counters, (self.model.calls,) * 2)
+
+    def _check_grads(self) -> None:
+        raise NotImplementedError
+
+    def _check_memory(self) -> None:
+        found = counters.snapshot()
+        live = found.live_bytes - self.baseline[0], found.live_buffers - self.baseline[1]
+        check_equal("live bytes and buffers", live, self.model.weight())

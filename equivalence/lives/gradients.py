@@ -1,0 +1,198 @@
+"""Backward passes of a life, and the gradients that they leave, until these are released."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from equivalence.lives.base import SCRIBBLE, statement
+from equivalence.lives.leaves import Leaves
+from equivalence.lives.model import Dense, Sparse
+from equivalence.lives.resynced import Violation, check_bits, check_equal
+from fast.errors import Released, Stale
+from spec.op import AnyTensor, plus
+
+WILD = 2.0**12
+"""A gradient with a larger entry updates nothing: parameters must stay small for fifty steps."""
+
+
+class Gradients(Leaves):
+    """Sparse and dense gradients, named by the order in which they were made."""
+
+    @statement
+    def backward(
+        self, entry: int, seed: int | None = None, form: str = "torch", into: int | None = None
+    ) -> None:
+        """Send a cotangent back to the trainable leaves, perhaps on top of an earlier pass."""
+        given, due = self._seed(entry, seed, form)
+        target = None if into is None else self.grads[into]
+        ref = self.refs[entry]
+        if self.model.stale(entry):
+            self.refused(lambda: self.twin.fast.backward(ref.fast, given, target), Stale)
+            self._give_back(given, due)
+            return
+        found = self.twin.fast.backward(ref.fast, given, target)
+        reached = self.twin.spec.backward(ref.spec, None if due is None else self.twin.lift(due))
+        self._give_back(given, due)
+        if into is None:
+            into = self._keep(found, Sparse(self.model.tape, self.model.take()))
+        elif found is not target:
+            raise Violation("backward: into returned other gradients than it was given")
+        self._accumulated(into, [here for here, r in enumerate(self.refs) if r.spec.id in reached])
+
+    @statement
+    def backward_dense(self, entry: int, seed: int | None = None, form: str = "torch") -> None:
+        """Send a cotangent back to every entry."""
+        given, due = self._seed(entry, seed, form)
+        ref = self.refs[entry]
+        if self.model.stale(entry):
+            self.refused(lambda: self.twin.fast.backward_dense(ref.fast, given), Stale)
+            self._give_back(given, due)
+            return
+        found = self.twin.fast.backward_dense(ref.fast, given)
+        lifted = None if due is None else self.twin.lift(due)
+        cotangents = self.twin.spec.backward_dense(ref.spec, lifted)
+        self._give_back(given, due)
+        dense = Dense(self.model.tape, len(self.refs))
+        for here, known in enumerate(self.refs):
+            wanted = known.spec.id in cotangents.reached
+            check_equal(f"entry {here}: reached", found.reached(here), wanted)
+            if wanted:
+                got = found._buffers[here].tensor
+                self.twin.judge(f"cotangent of entry {here}", got, cotangents[known.spec.id])
+                dense.bits[here] = got.clone()
+        self._keep(found, dense)
+
+    @statement
+    def ask(self, grads: int, entry: int, by: str = "id") -> None:
+        """Look a gradient up: what was not reached is zero, and has memory from then on."""
+        held, model = self.grads[grads], self.model.grads[grads]
+        found = held[self._key(model, entry, by)].tensor
+        due = model.due(entry)
+        if due is None:
+            due = self._zeros(model, entry)
+            model.zeros[entry] = due
+        check_bits(f"gradient {grads} of entry {entry}", found, due)
+
+    @statement
+    def release(self, grads: int, how: str = "release") -> None:
+        """Give gradients back: by release(), which may come twice, by `with`, or by forgetting."""
+        held, model = self.grads.pop(grads), self.model.grads.pop(grads)
+        if isinstance(model, Sparse):
+            self.model.pool.append(model.arena)
+        if how == "drop":
+            return
+        self.model.optimizers.add("sgd")
+        handles = [held[entry] for entry in model.known() if model.due(entry) is not None]
+        if how == "with":
+            with held:
+                pass
+        else:
+            held.release()
+        held.release()
+        check_equal("released", [held.released, *(h.released for h in handles)],
+                    [True] * (1 + len(handles)))  # fmt: skip
+        for use in (
+            lambda: held[0],
+            lambda: held.reached(0),
+            lambda: held.__enter__(),
+            lambda: self.twin.fast.sgd_step(0.5, held),
+        ):
+            self.refused(use, Released)
+
+    def usable(self, grads: int) -> bool:
+        """Say whether gradients are small enough to update parameters with."""
+        pieces = self.model.grads[grads].pieces()
+        return all(bool((bits.abs() <= WILD).all()) for _, bits in pieces)
+
+    def _seed(self, entry: int, seed: int | None, form: str) -> tuple[Any, Tensor | None]:
+        if seed is None:
+            return None, None
+        value = self.draw(seed, tuple(self.model.tape.entries[entry].bits.shape))
+        return self.given(value, form), value.clone()
+
+    def _give_back(self, given: Any, due: Tensor | None) -> None:
+        """Check that a seed is still its caller's, and write over it."""
+        tensor = getattr(given, "tensor", given)
+        if isinstance(tensor, Tensor) and due is not None:
+            check_bits("seed", tensor, due)
+            tensor.fill_(SCRIBBLE)
+        if isinstance(tensor, Tensor) and tensor is not given:
+            given.release()
+
+    def _keep(self, found: Any, model: Sparse | Dense) -> int:
+        serial, self.made = self.made, self.made + 1
+        self.grads[serial], self.model.grads[serial] = found, model
+        return serial
+
+    def _accumulated(self, grads: int, reached: list[int]) -> None:
+        """Judge a gradient map after a pass, and adopt what it holds."""
+        found, model = self.grads[grads], self.model.grads[grads]
+        assert isinstance(model, Sparse)
+        slots, loose = self._before(model)
+        model.tape, leaves = self.model.tape, self.model.tape.leaves
+        self.model.fit(model.arena)
+        model.zeros.clear()
+        for here in reached:
+            owner = leaves[here].param
+            if owner is not None and leaves[here].first:
+                slots[owner] = self.twin.total(self.refs[here], slots.get(owner))
+            else:
+                loose[here] = self.twin.total(self.refs[here], loose.get(here))
+        check_equal("parameters reached", [*map(bool, found.touched)],
+                    [slot in slots for slot in range(len(found.touched))])  # fmt: skip
+        check_equal("leaves reached", sorted(found._loose), sorted(loose))
+        model.slots = {p: self._adopt(p, found.arena.views[p], due) for p, due in slots.items()}
+        model.loose = {k: self._adopt(k, found._loose[k].tensor, due) for k, due in loose.items()}
+        for here in leaves:
+            wanted = model.due(here) is not None
+            check_equal(f"leaf {here}: reached", found.reached(here), wanted)
+
+    def _before(self, model: Sparse) -> tuple[dict[int, AnyTensor], dict[int, AnyTensor]]:
+        """Return what a map held, by parameter and by leaf; another tape takes no leaf over."""
+        slots = {param: self.twin.lift(bits) for param, bits in model.slots.items()}
+        loose = {leaf: self.twin.lift(bits) for leaf, bits in model.loose.items()}
+        if model.tape is self.model.tape:
+            return slots, loose
+        for leaf, bits in loose.items():
+            owner = model.tape.leaves[leaf].param
+            if owner is not None:
+                slots[owner] = plus(slots.get(owner), bits) or bits
+        return slots, {}
+
+    def _adopt(self, which: int, got: Tensor, due: AnyTensor) -> Tensor:
+        self.twin.judge(f"gradient of {which}", got, due)
+        return got.clone()
+
+    def _key(self, model: Sparse | Dense, entry: int, by: str) -> Any:
+        leaf = model.tape.leaves.get(entry)
+        if by == "param" and isinstance(model, Sparse) and leaf and leaf.first:
+            assert leaf.param is not None
+            return self.twin.params[leaf.param].fast
+        if by == "ref" and model.tape is self.model.tape:
+            return self.refs[entry].fast
+        return entry
+
+    def _zeros(self, model: Sparse | Dense, entry: int) -> Tensor:
+        """Return the gradient of an entry that was not reached: of its shape, in its dtype."""
+        leaf = model.tape.leaves.get(entry)
+        in_arena = isinstance(model, Sparse) and leaf is not None and leaf.first
+        dtype = self.model.master if in_arena else self.model.compute
+        return model.tape.entries[entry].bits.new_zeros((), dtype=dtype).expand(
+            model.tape.entries[entry].bits.shape).contiguous()  # fmt: skip
+
+    def _check_grads(self) -> None:
+        for serial, model in self.model.grads.items():
+            found = self.grads[serial]
+            check_equal(f"gradients {serial}: released", found.released, False)
+            if isinstance(model, Dense):
+                for entry, due in model.bits.items():
+                    label = f"gradients {serial} of entry {entry}"
+                    check_bits(label, found._buffers[entry].tensor, due)
+                continue
+            for param, due in model.slots.items():
+                label = f"gradients {serial} of parameter {param}"
+                check_bits(label, found.arena.views[param], due)
+            for leaf, due in model.loose.items():
+                check_bits(f"gradients {serial} of leaf {leaf}", found._loose[leaf].tensor, due)

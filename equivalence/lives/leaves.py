@@ -1,0 +1,249 @@
+"""Parameters, leaves, naturals, ops and their values, as statements of a life."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equivalence.lives.base import SCRIBBLE, Base, statement
+from equivalence.lives.model import Entry, Leaf
+from equivalence.lives.model import Param as ModelParam
+from equivalence.lives.model import Tape as ModelTape
+from equivalence.lives.operands import kept
+from equivalence.lives.resynced import check_bits, check_equal
+from equivalence.twins.session import TwinRef
+from fast.device.buffer import Buffer
+from fast.errors import SessionError, Stale
+from spec.op import Rejected
+from spec.ops import OPS
+from spec.tensor import tensor
+
+
+class Leaves(Base):
+    """Parameters and other leaves, naturals, ops and their values."""
+
+    @statement
+    def param(self, shape: tuple[int, ...], seed: int, trainable: bool = True) -> None:
+        """Make a parameter."""
+        value = self.draw_master(seed, shape)
+        name = f"p{len(self.model.params)}"
+        self.twin.param(value, name, trainable)
+        self.model.params.append(ModelParam(shape, trainable, value.clone()))
+        self.model.fit(self.model.masters)
+        value.fill_(SCRIBBLE)
+
+    @statement
+    def use(self, param: int) -> None:
+        """Put a parameter on the tape."""
+        self.model.use(param)
+        owner = self.model.params[param]
+        ref = self.twin.use(self.twin.params[param])
+        due = owner.value.to(self.model.compute)
+        check_bits(f"use of parameter {param}", self.twin.peek(ref), due)
+        bits = self.twin.adopt(ref, due)
+        self._enter(ref, Entry(bits, param=param, version=owner.version))
+
+    @statement
+    def input(self, shape: tuple[int, ...], seed: int, trainable: bool = False, form: str = "torch") -> None:  # fmt: skip  # noqa: E501
+        """Put data on the tape: a torch tensor, a list, a numpy array or a device buffer."""
+        value = self.draw(seed, shape)
+        due = value.clone()
+        given = self.given(value, form)
+        fast = self.twin.fast.input(given, requires_grad=trainable)
+        spec = self.twin.spec.input(self.twin.lift(value), requires_grad=trainable)
+        if form == "buffer":
+            given.tensor.fill_(SCRIBBLE)
+            given.release()
+        value.fill_(SCRIBBLE)
+        if trainable:
+            self.model.tape.leaves[len(self.refs)] = Leaf(shape)
+        ref = TwinRef(self.twin, fast, spec)
+        check_bits("input", self.twin.peek(ref), due)
+        self._enter(ref, Entry(due, due.nbytes, 1))
+
+    def given(self, value: Tensor, form: str) -> Any:
+        """Put data into one of the forms in which a caller may hand it in."""
+        if form == "list" and value.numel():
+            return value.tolist()
+        if form == "numpy":
+            return value.float().numpy()
+        return self.twin.fast.upload(value) if form == "buffer" else value
+
+    @statement
+    def op(self, name: str, inputs: tuple[Any, ...], **attributes: Any) -> None:
+        """Run an op on entries; indices are a list or the name of a natural."""
+        fast = [self._operand(x, 0) for x in inputs]
+        spec = [self._operand(x, 1) for x in inputs]
+        ref = TwinRef(
+            self.twin,
+            getattr(self.twin.fast, name)(*fast, **attributes),
+            getattr(self.twin.spec, name)(*spec, **attributes),
+        )
+        self.twin.judge_value(ref)
+        value = self.twin.peek(ref)
+        check_equal(f"{name}: dtype", value.dtype, self.model.compute)
+        wanted = self.twin.spec.tape.node(ref.spec.id).requires_grad
+        check_equal(f"{name}: requires_grad", ref.fast.requires_grad, wanted)
+        known = self.model.tape.entries
+        nbytes, buffers = kept(name, self.provider, inputs, known) if wanted else (0, 0)
+        self.model.calls += OPS[name].random
+        bits = self.twin.adopt(ref, value)
+        self._enter(ref, Entry(bits, bits.nbytes + nbytes, 1 + buffers))
+
+    def _operand(self, given: Any, side: int) -> Any:
+        if isinstance(given, int) and not isinstance(given, bool):
+            ref = self.refs[given]
+            return ref.spec if side else ref.fast
+        if isinstance(given, str):
+            natural = int(given[1:])
+            return tensor(self.model.tape.naturals[natural]) if side else self.naturals[natural][0]
+        data = torch.tensor(given)
+        data = data if data.dtype is torch.bool else data.to(torch.int64)
+        return tensor(given) if side else data
+
+    def fed(self) -> list[int]:
+        """List the entries that a trainable leaf feeds."""
+        tape = self.twin.spec.tape
+        return [k for k, ref in enumerate(self.refs) if tape.node(ref.spec.id).requires_grad]
+
+    @statement
+    def value(self, entry: int) -> None:
+        """Read a value back, which a change of a parameter that it borrows from forbids."""
+        ref = self.refs[entry].fast
+        if self.model.unreadable(entry):
+            self.refused(lambda: self.twin.fast.value(ref), Stale)
+            return
+        found = self.twin.fast.value(ref)
+        check_bits(f"value of entry {entry}", found, self.model.tape.entries[entry].bits)
+        found.fill_(SCRIBBLE)
+
+    @statement
+    def nat(self, held: int | list[int]) -> None:
+        """Record a natural, or a vector of them."""
+        fast, spec = self.twin.fast, self.twin.spec
+        if isinstance(held, int):
+            self.naturals.append((fast.nat(held), spec.nat(held)))
+        else:
+            given = torch.tensor(held, dtype=torch.int64)
+            self.naturals.append((fast.nat_vec(given), spec.nat_vec(held)))
+            given.fill_(0)
+        self.model.tape.naturals.append(held)
+        self._check_naturals()
+
+    @statement
+    def set_nat(self, natural: int, held: int | list[int]) -> None:
+        """Overwrite a natural: what has read it stays as it was."""
+        fast, spec = self.naturals[natural]
+        if isinstance(held, int):
+            self.twin.fast.set_nat(fast, held)
+            self.twin.spec.set_nat(spec, held)
+        else:
+            given = torch.tensor(held, dtype=torch.int64)
+            self.twin.fast.set_nat_vec(fast, given)
+            self.twin.spec.set_nat_vec(spec, held)
+            given.fill_(0)
+        self.model.tape.naturals[natural] = held
+        self._check_naturals()
+
+    def _check_naturals(self) -> None:
+        for k, due in enumerate(self.model.tape.naturals):
+            fast, spec = self.naturals[k]
+            if isinstance(due, int):
+                found: Any = (self.twin.fast.get_nat(fast), self.twin.spec.get_nat(spec))
+            else:
+                count = len(due)
+                found = (
+                    self.twin.fast.get_nat_vec(fast),
+                    self.twin.spec.get_nat_vec(spec, count),
+                )
+            check_equal(f"natural {k}", found, (due, due))
+
+    @statement
+    def reset_tape(self) -> None:
+        """Forget the tape: its refs are dead, its memory is free, all else stays."""
+        dead, naturals = self.refs[-1:], self.naturals[-1:]
+        self.twin.reset_tape()
+        self.refs, self.naturals, self.model.tape = [], [], ModelTape()
+        fast, spec = self.twin.fast, self.twin.spec
+        for ref in dead:
+            for use in (fast.value, fast.relu, fast.shape_of):
+                self.refused(partial(use, ref.fast), SessionError)
+            self.refused(partial(spec.value, ref.spec), Rejected)
+        for ours, theirs in naturals:
+            self.refused(partial(fast.indices, ours), SessionError)
+            self.refused(partial(spec.get_nat, theirs), Rejected)
+
+    @statement
+    def collect(self) -> None:
+        """Give memory back that nothing needs."""
+        self.twin.fast.collect()
+        self.model.pool.clear()
+
+    def _enter(self, ref: TwinRef, entry: Entry) -> None:
+        check_equal("id of the entry", ref.fast.id, len(self.refs))
+        self.refs.append(ref)
+        self.model.tape.entries.append(entry)
+
+
+class Writes(Leaves):
+    """What is written to parameters and read from them."""
+
+    @statement
+    def set(self, param: int, seed: int, form: str = "torch") -> None:
+        """Overwrite a parameter on the host."""
+        owner = self.model.params[param]
+        value = self.draw_master(seed, owner.shape)
+        owner.written(value.clone(), "host")
+        given = value.tolist() if form == "list" else value.numpy() if form == "numpy" else value
+        self.twin.params[param].fast.set(given)
+        self._tell(param)
+        value.fill_(SCRIBBLE)
+
+    @statement
+    def set_device(self, param: int, seed: int, form: str = "torch") -> None:
+        """Overwrite a parameter on the device."""
+        owner = self.model.params[param]
+        value = self.draw_master(seed, owner.shape)
+        owner.written(value.clone(), "device")
+        self.twin.params[param].fast.set_device(
+            Buffer(value.clone()) if form == "buffer" else value
+        )
+        self._tell(param)
+        value.fill_(SCRIBBLE)
+
+    def _tell(self, param: int) -> None:
+        """Let the reference have the parameter's value."""
+        self.twin.params[param].spec.set(self.twin.lift(self.model.params[param].value))
+
+    @statement
+    def read(self, param: int) -> None:
+        """Read a parameter back, which synchronizes it."""
+        owner = self.model.params[param]
+        found = self.twin.params[param].fast.value()
+        owner.synchronized()
+        check_bits(f"parameter {param}", found, owner.value)
+        found.fill_(SCRIBBLE)
+
+    @statement
+    def sync(self, param: int) -> None:
+        """Bring a parameter's host copy up to date."""
+        self.twin.params[param].fast.sync()
+        self.model.params[param].synchronized()
+
+    @statement
+    def mirror(self, param: int) -> None:
+        """Look at a parameter's mirror, which brings it up to date."""
+        owner = self.model.params[param]
+        owner.uploaded()
+        buffer = self.twin.params[param].fast.mirror()
+        check_bits(f"mirror of parameter {param}", buffer.tensor, owner.value)
+
+    @statement
+    def freeze(self, param: int, trainable: bool = False) -> None:
+        """Freeze a parameter, or let it be trained again."""
+        self.twin.params[param].fast.requires_grad = trainable
+        self.twin.params[param].spec.requires_grad = trainable
+        self.model.params[param].trainable = trainable

@@ -1,0 +1,185 @@
+"""One case, measured: what the backend gives, what the contract allows, and the fraction between.
+
+Nothing here needs the oracle's libraries until `expectation` is called, so that a replay can judge
+recorded expectations on a machine that has only torch.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from equivalence.budgets.outcome import Detail, Outcome, merged
+from equivalence.budgets.verdict import Verdict
+from equivalence.cases.call import DTYPES, Built, CaseSpec, Shape, build, handed
+from equivalence.cases.guard import Trespass, controlled
+from spec.ops import OPS
+
+if TYPE_CHECKING:
+    from equivalence.worlds.contract import Contract
+
+Judge = Callable[[Tensor, Any], Verdict]
+
+Expectation = Sequence[Any]
+"""One expected tensor per result; None where there is none (gradients of indices)."""
+
+
+def result_names(case: CaseSpec) -> list[str]:
+    """Name the results of a case as a failure shows them."""
+    if case.direction != "vjp":
+        return ["result" if case.direction == "value" else "tangent"]
+    return [f"gradient of {name}" for name in OPS[case.op].names(len(case.shapes))]
+
+
+def result_shapes(case: CaseSpec) -> list[Shape | None]:
+    """Return the shapes that the results must have; None where there must be no result."""
+    if case.direction != "vjp":
+        return [case.output_shape()]
+    integer = OPS[case.op].index_inputs
+    return [None if k in integer else shape for k, shape in enumerate(case.shapes)]
+
+
+def observe(backend: Any, built: Built) -> list[Tensor | None]:
+    """Ask a backend for the results of a case, its fresh memory poisoned."""
+    case = built.case
+    attrs = handed(case.op, case.attributes(), case.dtype)
+    with controlled():
+        if case.direction == "value":
+            return [backend.value(case.op, built.views(), attrs)]
+        if built.cotangent is None:
+            tangents = [None if item is None else item.view for item in built.tangents]
+            return [backend.jvp(case.op, built.views(), attrs, tangents)]
+        return list(backend.vjp(case.op, built.views(), attrs, [built.cotangent.view]))
+
+
+def expectation(built: Built, contract: Contract) -> Expectation:
+    """Ask the oracle what the contract allows as results of a case."""
+    from equivalence.budgets import oracle
+
+    case = built.case
+    inputs = [view.cpu() for view in built.views()]
+    if case.direction == "value":
+        return [oracle.expected_value(case.op, inputs, case.attributes(), contract)]
+    if built.cotangent is None:
+        return [_expected_jvp(built, contract)]
+    cotangents = [built.cotangent.view.cpu()]
+    found: Expectation = oracle.expected_vjp(
+        case.op, inputs, case.attributes(), cotangents, contract
+    )
+    return found
+
+
+def _expected_jvp(built: Built, contract: Contract) -> Any:
+    """Ask the oracle what the contract allows as the tangent of a result."""
+    from equivalence.budgets.oracle import lift_one, store
+    from equivalence.worlds.arithmetic import Arithmetic
+
+    arithmetic = Arithmetic(contract)
+    inputs = tuple(lift_one(view.cpu(), arithmetic) for view in built.views())
+    tangents = tuple(
+        None if item is None else lift_one(item.view.cpu(), arithmetic) for item in built.tangents
+    )
+    page = OPS[built.case.op]
+    return store(page.jvp(inputs, tangents, **built.case.attributes()), arithmetic)
+
+
+def shape_problem(
+    names: Sequence[str],
+    shapes: Sequence[Shape | None],
+    dtype: torch.dtype,
+    results: Sequence[Tensor | None],
+) -> str | None:
+    """Return what is wrong with the form of the results, or None."""
+    if len(results) != len(shapes):
+        return f"expected {len(shapes)} results, got {len(results)}"
+    for name, shape, result in zip(names, shapes, results, strict=True):
+        if shape is None and result is not None:
+            return f"{name}: an index input has no gradient, got one"
+        if shape is None:
+            continue
+        if not isinstance(result, Tensor):
+            return f"{name}: expected a tensor, got {type(result).__name__}"
+        if tuple(result.shape) != shape:
+            return f"{name}: expected shape {list(shape)}, got {list(result.shape)}"
+        if result.dtype != dtype:
+            return f"{name}: expected {dtype}, got {result.dtype}"
+    return None
+
+
+def judge_live(result: Tensor, allowed: Any) -> Verdict:
+    """Judge a result against what the oracle has just said."""
+    from equivalence.budgets.judge import judge_tensor
+
+    return judge_tensor(result, allowed)
+
+
+def compare(
+    names: Sequence[str],
+    results: Sequence[Tensor | None],
+    expected: Expectation,
+    judge: Judge = judge_live,
+) -> Outcome:
+    """Judge every element of every result."""
+    total = Outcome()
+    for name, result, allowed in zip(names, results, expected, strict=True):
+        if result is None or allowed is None:
+            continue
+        total = merged(total, _outcome(name, judge(result.detach().cpu(), allowed)))
+    return total
+
+
+def _outcome(name: str, verdict: Verdict) -> Outcome:
+    """Turn the verdict on one result into an outcome."""
+    if verdict.reason:
+        return Outcome(fraction=math.inf, problem=f"{name}: {verdict.reason}")
+    if verdict.worst_fraction is None:
+        return Outcome(None, verdict.judged, verdict.unconstrained)
+    worst = math.inf if math.isnan(verdict.worst_fraction) else verdict.worst_fraction
+    detail: Detail | None = None
+    if verdict.first_bad_index is not None:
+        detail = Detail(
+            name,
+            tuple(verdict.first_bad_index),
+            str(verdict.got),
+            str(verdict.exact),
+            str(verdict.budget),
+            worst,
+        )
+    return Outcome(worst, verdict.judged, verdict.unconstrained, detail)
+
+
+def measure(backend: Any, case: CaseSpec, contract: Contract) -> Outcome:
+    """Run one case on a backend and judge it; the backend runs before the oracle does."""
+    built = build(case, backend.capabilities().device)
+    outcome = attempt(backend, built)
+    if isinstance(outcome, Outcome):
+        return outcome
+    return compare(result_names(case), outcome, expectation(built, contract))
+
+
+def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
+    """Run one case on a backend; an Outcome says why there is nothing to judge."""
+    case = built.case
+    try:
+        results = observe(backend, built)
+        built.check()
+    except Trespass as trespass:
+        return Outcome(fraction=math.inf, problem=str(trespass))
+    except Exception as error:
+        return Outcome(crash=crash_text(error))
+    problem = shape_problem(result_names(case), result_shapes(case), DTYPES[case.dtype], results)
+    if problem is not None:
+        return Outcome(fraction=math.inf, problem=problem)
+    return results
+
+
+def crash_text(error: Exception) -> str:
+    """Return an exception with the last places it passed through."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    places = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
+    return f"{type(error).__name__}: {error} (in {places})"

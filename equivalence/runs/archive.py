@@ -1,0 +1,224 @@
+"""Archives: rows written with inputs, exact values and budgets, and judged without any oracle.
+
+A machine that has torch, and perhaps a GPU, but neither python-flint nor Hypothesis, replays an
+archive and judges everything that the recording machine could.  A folder holds manifest.json and
+one compressed .npz per row:
+
+    meta     the row, the name of the contract, and its cases: their JSON, positions and results
+    inputs   the numbers of all tensors, one after another
+    high, budget, low   what is allowed of all results, as `equivalence.budgets.recorded` has it
+
+Optimizers are recorded open loop: budgets follow the reference's own trajectory from the recorded
+parameters and gradients, where a live run takes over the backend's state before every step.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from equivalence.budgets.outcome import Outcome
+from equivalence.budgets.recorded import Recorded, judge_recorded
+from equivalence.cases.updates import UpdateSpec
+from equivalence.measure.call import attempt, compare, result_names
+from equivalence.measure.update import COUNTED as STEPS_COUNTED
+from equivalence.measure.update import MOMENTS, Expected, Step, judge_step, measure_steps
+from equivalence.runs.kinds import Case, kind_of, read_case
+from equivalence.runs.results import COUNTED, Failure, Row, RowResult
+
+if TYPE_CHECKING:
+    from equivalence.budgets.findings import Finding
+
+FORMAT = 1
+
+Doubles = npt.NDArray[np.float64]
+
+KEPT_BITS = 16
+"""Significant bits of a recorded budget; it is rounded up to them, so that archives stay small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One recorded case: its numbers by position, and what is allowed by the results' names."""
+
+    case: Case
+    counted: bool
+    numbers: Mapping[str, Sequence[float]]
+    allowed: Mapping[str, Recorded]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The recorded cases of one row, and the contract that their budgets follow from."""
+
+    row: Row
+    contract: str
+    entries: tuple[Entry, ...]
+
+
+def constrained(entry: Entry) -> int:
+    """Count the elements of a case that have a budget."""
+    return sum(int(np.isfinite(recorded.budget).sum()) for recorded in entry.allowed.values())
+
+
+def path_of(folder: Path, row: Row) -> Path:
+    """Return the file of a row."""
+    return folder / f"{row.op}.{row.direction}.{row.dtype}.npz"
+
+
+def start_archive(folder: Path, profile: str, seed: int) -> None:
+    """Make the folder and say in its manifest what it holds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = {"format": FORMAT, "profile": profile, "seed": seed}
+    (folder / "manifest.json").write_text(json.dumps(manifest) + "\n", encoding="utf-8")
+
+
+def compact(recorded: Recorded) -> Recorded:
+    """Give up digits that no judgement needs: low goes into the budget, which is rounded up."""
+    high, low, budget = recorded.high, recorded.low, recorded.budget
+    if recorded.dtype != "fp64":
+        budget, low = budget + np.abs(low), np.zeros_like(low)
+    mantissa, exponent = np.frexp(budget)
+    kept = np.ldexp(np.ceil(np.ldexp(mantissa, KEPT_BITS)), exponent - KEPT_BITS)
+    return replace(recorded, high=high, low=low, budget=np.where(np.isfinite(budget), kept, budget))
+
+
+def save_archive(folder: Path, archive: Archive) -> None:
+    """Write one row."""
+    cases: list[dict[str, Any]] = []
+    inputs: list[Sequence[float]] = []
+    allowed: list[Recorded] = []
+    for entry in archive.entries:
+        cases.append(
+            {
+                "case": json.loads(entry.case.to_json()),
+                "counted": entry.counted,
+                "numbers": {name: len(values) for name, values in entry.numbers.items()},
+                "allowed": {name: [list(r.shape), r.dtype] for name, r in entry.allowed.items()},
+            }
+        )
+        inputs.extend(entry.numbers.values())
+        allowed.extend(map(compact, entry.allowed.values()))
+    meta = {"format": FORMAT, "contract": archive.contract, "cases": cases}
+    np.savez_compressed(
+        path_of(folder, archive.row),
+        meta=np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
+        inputs=np.array([number for values in inputs for number in values], dtype=np.float64),
+        high=_joined([r.high for r in allowed]),
+        low=_joined([r.low for r in allowed]),
+        budget=_joined([r.budget for r in allowed]),
+    )
+
+
+def _joined(parts: Sequence[Doubles]) -> Doubles:
+    return np.concatenate([*parts, np.zeros(0)]).astype(np.float64)
+
+
+def load_archive(folder: Path, row: Row) -> Archive:
+    """Read one row back."""
+    with np.load(path_of(folder, row), allow_pickle=False) as file:
+        meta = json.loads(file["meta"].tobytes().decode())
+        inputs, high, low, budget = (file[key] for key in ("inputs", "high", "low", "budget"))
+    entries: list[Entry] = []
+    read, judged = 0, 0
+    for plain in meta["cases"]:
+        numbers: dict[str, Sequence[float]] = {}
+        for name, length in plain["numbers"].items():
+            numbers[name] = inputs[read : read + length].tolist()
+            read += length
+        allowed: dict[str, Recorded] = {}
+        for name, (shape, dtype) in plain["allowed"].items():
+            part = slice(judged, judged + math.prod(shape))
+            allowed[name] = Recorded(tuple(shape), dtype, high[part], low[part], budget[part])
+            judged = part.stop
+        case = read_case(json.dumps(plain["case"]))[1]
+        entries.append(Entry(case, plain["counted"], numbers, allowed))
+    return Archive(row, meta["contract"], tuple(entries))
+
+
+class Replayed:
+    """The kind of a row whose cases are recorded ones."""
+
+    def __init__(self, archive: Archive) -> None:
+        """Index the entries by their cases; everything about the cases' form stays as it is."""
+        self.inner = kind_of(archive.row)
+        self.entries = {entry.case: entry for entry in archive.entries}
+        self.describe, self.recipes = self.inner.describe, self.inner.recipes
+        self.smaller, self.drawn = self.inner.smaller, self.inner.drawn
+
+    def fixed(self) -> Sequence[Case]:
+        """Return the counted cases."""
+        return [case for case, entry in self.entries.items() if entry.counted]
+
+    def extras(self) -> Sequence[Case]:
+        """Return the uncounted cases."""
+        return [case for case, entry in self.entries.items() if not entry.counted]
+
+    def measure(self, backend: Any, case: Case, contract: Any) -> Outcome:
+        """Run a recorded case and judge it by what was recorded."""
+        del contract
+        entry = self.entries[case]
+        if isinstance(case, UpdateSpec):
+            return _replay_update(backend, case, entry)
+        return _replay_call(backend, case, entry)
+
+
+def _replay_call(backend: Any, case: Case, entry: Entry) -> Outcome:
+    """Run one recorded call."""
+    from equivalence.cases.call import build
+
+    built = build(case, backend.capabilities().device, entry.numbers)
+    results = attempt(backend, built)
+    if isinstance(results, Outcome):
+        return results
+    names = result_names(case)
+    return compare(names, results, [entry.allowed.get(name) for name in names], judge_recorded)
+
+
+def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
+    """Run the recorded steps of an optimizer."""
+
+    def judge(step: Step) -> Outcome:
+        fields = ("parameter", *MOMENTS[case.optimizer])
+        tensors = {
+            f: entry.allowed.get(result_name(step.number, step.parameter, f)) for f in fields
+        }
+        count = step.count + 1 if case.optimizer in STEPS_COUNTED else None
+        return judge_step(step, Expected(tensors, count), judge_recorded)
+
+    return measure_steps(backend, case, judge, entry.numbers)
+
+
+def result_name(step: int, parameter: int, field: str) -> str:
+    """Name one result of one step of an optimizer."""
+    return f"step {step}, parameter {parameter}, {field}"
+
+
+def replay_row(backend: Any, row: Row, *, folder: Path, findings: Sequence[Finding]) -> RowResult:
+    """Judge one row by its recorded cases."""
+    from equivalence.runs.runner import RowRunner, supported
+
+    capabilities = backend.capabilities()
+    if not supported(capabilities, row):
+        return RowResult(row, "unsupported", ring=capabilities.ring)
+    if not path_of(folder, row).exists():
+        return RowResult(row, "vacuous", ring=capabilities.ring)
+    archive = load_archive(folder, row)
+    contract = capabilities.contract(row.op, row.dtype)
+    if archive.contract != contract.name:
+        title = f"recorded for {archive.contract!r}, but the backend declares {contract.name!r}"
+        return RowResult(
+            row, "error", ring=capabilities.ring, failures=(Failure(title, crash=True),)
+        )
+    kind = Replayed(archive)
+    counted = sum(entry.counted and constrained(entry) >= COUNTED for entry in archive.entries)
+    return RowRunner(
+        backend, row, counted=counted, seed=0, findings=findings, kind=kind, oracle=False
+    ).run()

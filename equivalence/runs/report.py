@@ -1,0 +1,104 @@
+"""Reports for readers: a table per run, a paragraph per failure.
+
+Rich draws the table on a terminal; elsewhere, and where rich is not installed, it is plain text.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from equivalence.runs.results import RowResult
+
+COLUMNS = ("op", "direction", "dtype", "cases", "worst", "declared", "inferred", "ring", "status")
+
+_COLOURS = {
+    "conformant": "green",
+    "nonconformant": "red",
+    "error": "red",
+    "ambiguous": "yellow",
+    "vacuous": "yellow",
+    "unsupported": "dim",
+}
+
+
+def show_fraction(fraction: float | None) -> str:
+    """Return a fraction of a budget in three digits; a dash where nothing was judged."""
+    if fraction is None:
+        return "-"
+    return "inf" if math.isinf(fraction) else f"{fraction:.3g}"
+
+
+def _cells(result: RowResult) -> tuple[str, ...]:
+    """Return the table cells of one row."""
+    status = f"{result.status} (declared)" if result.excused else result.status
+    return (
+        result.row.op,
+        result.row.direction,
+        result.row.dtype,
+        str(result.cases),
+        show_fraction(result.worst_fraction),
+        result.contract,
+        result.inferred,
+        result.ring,
+        status,
+    )
+
+
+def use_rich(stream: TextIO) -> bool:
+    """Say whether to draw: on a terminal, where rich is installed."""
+    return stream.isatty() and importlib.util.find_spec("rich") is not None
+
+
+def print_report(results: Sequence[RowResult], stream: TextIO | None = None) -> None:
+    """Print the table, then every failure, then every declared finding."""
+    out = sys.stdout if stream is None else stream
+    if use_rich(out):
+        _print_rich(results, out)
+    else:
+        _print_plain(results, out)
+    for result in results:
+        for failure in result.failures:
+            print(f"\n{result.row}", file=out)
+            print("\n".join(f"  {line}" for line in failure.lines()), file=out)
+    for result in results:
+        for finding in result.declared:
+            print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
+
+
+def _print_plain(results: Sequence[RowResult], out: TextIO) -> None:
+    """Print the table with columns aligned by spaces."""
+    table = [COLUMNS, *(_cells(result) for result in results)]
+    widths = [max(len(line[k]) for line in table) for k in range(len(COLUMNS))]
+    for line in table:
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        print("  ".join(cells).rstrip(), file=out)
+
+
+def _print_rich(results: Sequence[RowResult], out: TextIO) -> None:
+    """Draw the table, statuses in colour."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*COLUMNS)
+    for result in results:
+        *cells, status = _cells(result)
+        colour = _COLOURS[result.status]
+        table.add_row(*cells, f"[{colour}]{status}[/{colour}]")
+    Console(file=out, no_color=bool(os.environ.get("NO_COLOR"))).print(table)
+
+
+def summary(results: Sequence[RowResult]) -> str:
+    """Return the last line of a run."""
+    counts: dict[str, int] = {}
+    for result in results:
+        counts[result.status] = counts.get(result.status, 0) + 1
+    judged = [r.worst_fraction for r in results if r.worst_fraction is not None and not r.excused]
+    worst = show_fraction(max(judged, default=None))
+    parts = ", ".join(f"{number} {status}" for status, number in counts.items())
+    cases = sum(result.cases for result in results)
+    return f"{parts or 'no rows'}; {cases} cases; worst fraction of budget {worst}"

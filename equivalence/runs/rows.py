@@ -1,0 +1,59 @@
+"""Which rows a run has: every operation in value and vjp, every optimizer, every dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from equivalence.cases.updates import OPTIMIZERS
+from equivalence.runs.results import Row
+from spec.ops import OPS
+
+if TYPE_CHECKING:
+    from equivalence.backends.protocol import Capabilities
+
+ALWAYS = ("fp32", "bf16")
+"""Dtypes that every backend is asked about; float64 only where a backend has it."""
+
+
+class UnknownOperation(ValueError):
+    """No operation or optimizer goes by this name; the message lists those that exist."""
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names that are neither operations nor optimizers."""
+    known = (*OPS, *OPTIMIZERS)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UnknownOperation(
+            f"unknown operation {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
+        )
+
+
+def rows_of(
+    capabilities: Capabilities, names: Sequence[str] | None = None, forward: bool = False
+) -> list[Row]:
+    """Return the rows of a run over some operations (None: all), in reading order.
+
+    forward adds rows for forward mode, which few backends have.
+    An op without inputs has no derivatives, and so no rows but those of its value.
+    """
+    ways = ("value", "vjp", "jvp") if forward else ("value", "vjp")
+    if names is not None:
+        check_names(names)
+    found: list[Row] = []
+    for op in OPS:
+        if names is None or op in names:
+            dtypes = _dtypes(capabilities.ops.get(op, ()))
+            own = ways if OPS[op].inputs else ("value",)
+            found += [Row(op, way, dtype) for dtype in dtypes for way in own]
+    for optimizer in OPTIMIZERS:
+        if names is None or optimizer in names:
+            dtypes = _dtypes(capabilities.optimizers.get(optimizer, ()))
+            found += [Row(optimizer, "update", dtype) for dtype in dtypes]
+    return found
+
+
+def _dtypes(supported: Collection[str]) -> list[str]:
+    """Return the dtypes to ask about."""
+    return [*ALWAYS, *(("fp64",) if "fp64" in supported else ())]

@@ -1,0 +1,108 @@
+"""How many kernels the suite's cases make an op compile: at most eight, whatever the shapes.
+
+    python -m equivalence.runs.specializations [--target sm_90] [--ops ...] [--profile ci]
+
+A kernel that triton compiles anew for each size costs a training run its first minutes. So the
+hosts are driven over the cases of a profile in compile-only mode, where nothing runs, and the
+distinct kernels are counted. Exit code 1 where an op needs more than eight.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from equivalence.cases.call import CaseSpec, build, handed
+
+MOST = 8
+DTYPES = ("fp32", "bf16")
+DIRECTIONS = ("value", "vjp")
+
+
+def count(op: str, cases: int) -> int:
+    """Count the distinct kernels that the fixed and the drawn cases of an op compile."""
+    from fast.device import launch
+
+    seen: set[str] = set()
+    for start in launches(op, cases):
+        launch.compiled.clear()
+        start()
+        seen.update(compiled.hash for _, compiled, _ in launch.compiled)
+    return len(seen)
+
+
+class Start:
+    """One call of an op's hosts on the tensors of a case."""
+
+    def __init__(self, case: CaseSpec) -> None:
+        """Remember the case; its tensors are built when it starts."""
+        self._case = case
+
+    def __call__(self) -> None:
+        """Launch the value and, where the case has a cotangent, the VJP."""
+        from fast.ops import OPS
+
+        case = self._case
+        built = build(case)
+        page, inputs = OPS[case.op], list(built.views())
+        place = {"device": torch.device("cpu")} if page.source else {}
+        attributes = handed(case.op, case.attributes(), case.dtype)
+        _, saved = page.value(*inputs, **attributes, **place)
+        if case.direction == "vjp" and built.cotangent is not None:
+            needs = [k not in page.index_inputs for k in range(len(inputs))]
+            page.vjp(saved, built.cotangent.view, needs)
+
+
+def launches(op: str, cases: int) -> Iterator[Start]:
+    """Yield every case of an op's rows, as a profile would run them."""
+    from equivalence.cases.strata import extras, strata
+    from equivalence.cases.strategies import case_specs, draw_many
+
+    for direction in DIRECTIONS:
+        for dtype in DTYPES:
+            drawn = draw_many(case_specs(op, direction, dtype), cases, 0)
+            for case in (*strata(op, direction, dtype), *extras(op, direction, dtype), *drawn):
+                yield Start(case)
+
+
+def counted(target: str, ops: Sequence[str], cases: int) -> int:
+    """Print a line per op, in a process that is in compile-only mode; return the exit code."""
+    from fast.commands import compilation
+    from fast.ops import OPS
+
+    compilation.stand_in(target)
+    worst = 0
+    for op in ops or OPS:
+        number = count(op, cases)
+        worst = max(worst, number)
+        print(f"{op:<14} {number} kernels" + ("" if number <= MOST else f", over {MOST}"))
+    print(f"{target}: at most {worst} compiled kernels for one op; {MOST} are allowed")
+    return int(worst > MOST)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the count in a process of its own, whose triton only compiles."""
+    from equivalence.runs.runner import PROFILES
+    from fast.device.mode import COMPILE_TARGET, INTERPRET, compile_target
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--target", default="sm_90", help="the GPU to compile for")
+    parser.add_argument("--ops", nargs="*", default=[], help="all of them if unset")
+    parser.add_argument("--profile", choices=tuple(PROFILES), default="ci")
+    chosen = parser.parse_args(arguments)
+    if compile_target() is not None:
+        return counted(chosen.target, chosen.ops, PROFILES[chosen.profile])
+    environment = {**os.environ, COMPILE_TARGET: chosen.target}
+    environment.pop(INTERPRET, None)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    command = [sys.executable, "-m", "equivalence.runs.specializations", *given]
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

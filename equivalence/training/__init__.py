@@ -1,0 +1,1 @@
+"""The steps that a training recorded, judged afterwards; the command line enters."""

@@ -1,0 +1,237 @@
+"""Judging training: the recorded steps of a run, against the reference running the same program.
+
+A recorded step is a folder's `steps/step-000NN.safetensors` with everything before and after it
+(docs/recorded-steps.md).  The reference takes over inputs, parameters and optimizer state exactly,
+runs the program and one update, and every element is judged: the loss, every gradient, every
+parameter and every moment.  The update is fed the recorded gradient, so each fault shows where it
+is made.  Steps recorded with torch's kernels are then taken again with the Triton kernels, from
+the same numbers, and judged once more.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equivalence.budgets.outcome import Outcome, merged
+from equivalence.runs.report import show_fraction
+from equivalence.runs.results import CONFORMANT, NONCONFORMANT, plain_fraction
+from equivalence.training.record import (
+    Manifest,
+    NoRecord,
+    Taken,
+    accuracy_of,
+    load_step,
+    program,
+    read_manifest,
+    recorded_step,
+    retaken_step,
+    under,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PARTS = ("loss", "gradients", "parameters", "moments")
+
+
+def largest(fractions: Iterable[float | None]) -> float | None:
+    """Return the largest fraction, None where nothing was judged."""
+    return max((fraction for fraction in fractions if fraction is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedStep:
+    """The verdict on one step of one provider."""
+
+    step: int
+    provider: str
+    parts: Mapping[str, Outcome]
+
+    @property
+    def worst(self) -> float | None:
+        """The worst fraction of the step."""
+        return largest(outcome.fraction for outcome in self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict on a run."""
+
+    steps: tuple[JudgedStep, ...]
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def worst(self) -> float | None:
+        """The worst fraction of all steps."""
+        return largest(step.worst for step in self.steps)
+
+    @property
+    def conformant(self) -> bool:
+        """Whether every part of every step was judged and is within budget."""
+        parts = [outcome for step in self.steps for outcome in step.parts.values()]
+        return bool(parts) and all(o.judged > 0 and not o.failed for o in parts)
+
+
+def judge_step(
+    manifest: Manifest, tensors: Mapping[str, Tensor], taken: Taken, family: str
+) -> dict[str, Outcome]:
+    """Judge every element of one step."""
+    from equivalence.budgets.declared import declared
+    from equivalence.budgets.oracle import lift_one, store
+    from equivalence.measure.call import compare
+    from equivalence.training.rowwise import Rowwise
+    from equivalence.worlds.arithmetic import Arithmetic
+    from spec.session import Session
+
+    # One arithmetic for the whole program: of its operations, cross_entropy promises the least.
+    arithmetic = Arithmetic(declared(family)("cross_entropy", manifest.precision))
+    session = Session()
+    params = {
+        name: session.param(lift_one(tensors[f"param_before/{name}"], arithmetic), name)
+        for name in manifest.parameters
+    }
+    refs = {name: session.use(param) for name, param in params.items()}
+    x = session.input(lift_one(tensors["input/x"], arithmetic))
+    labels = lift_one(tensors["input/labels"], arithmetic)
+    loss = program(manifest.program)(Rowwise(session), *refs.values(), x, labels)
+    gradients = session.backward(loss)
+    names = list(manifest.parameters)
+    parts = {
+        "loss": compare(["loss"], [taken.loss], [store(session.value(loss), arithmetic)]),
+        "gradients": compare(
+            [f"gradient of {name}" for name in names],
+            [taken.gradients[name] for name in names],
+            [store(session.grad(gradients, refs[name]), arithmetic) for name in names],
+        ),
+    }
+    return {**parts, **_judge_update(manifest, tensors, taken, family)}
+
+
+def _judge_update(
+    manifest: Manifest, tensors: Mapping[str, Tensor], taken: Taken, family: str
+) -> dict[str, Outcome]:
+    """Judge the optimizer's step, from the recorded state and the provider's own gradients."""
+    from equivalence.budgets.declared import declared
+    from equivalence.measure.call import compare
+    from equivalence.measure.update import MOMENTS, expected_step
+
+    contract = declared(family)(manifest.optimizer, manifest.precision)
+    found = {"parameters": Outcome(), "moments": Outcome()}
+    for name in manifest.parameters:
+        before = under(tensors, f"state_before/{name}/")
+        expected = expected_step(
+            manifest.optimizer,
+            tensors[f"param_before/{name}"],
+            taken.gradients[name],
+            {moment: before.get(moment) for moment in MOMENTS[manifest.optimizer]},
+            int(before.get("step", 0)),
+            manifest.hyper,
+            contract,
+        )
+        for key, allowed in expected.tensors.items():
+            if allowed is None:
+                continue
+            own = key == "parameter"
+            got = taken.params[name] if own else taken.states[name][key]
+            part = "parameters" if own else "moments"
+            found[part] = merged(found[part], compare([f"{key} {name}"], [got], [allowed]))
+        found["moments"] = merged(found["moments"], _judge_count(name, taken, expected.step))
+    return found
+
+
+def _judge_count(name: str, taken: Taken, expected: int | None) -> Outcome:
+    """Judge a step count: exactly."""
+    count = taken.states[name].get("step")
+    if expected is None or (count is not None and int(count) == expected):
+        return Outcome(0.0, judged=int(expected is not None))
+    return Outcome(float("inf"), problem=f"step of {name}: expected {expected}, got {count}")
+
+
+def _task(run: Path, step: int, provider: str) -> JudgedStep:
+    """Judge one step of one provider; runs in a worker process."""
+    import torch
+
+    from fast.device import mode
+
+    torch.set_num_threads(1)
+    manifest, tensors = read_manifest(run), load_step(run, step)
+    if provider == manifest.provider:
+        taken = recorded_step(tensors)
+    else:
+        taken = retaken_step(manifest, tensors, provider)
+    family = provider if provider == "aten" else f"{provider}-{mode.ring()}"
+    return JudgedStep(step, family, judge_step(manifest, tensors, taken, family))
+
+
+def judge_run(run: Path, jobs: int = 1) -> Judged:
+    """Judge all recorded steps of a run: as recorded, and taken again by the Triton kernels."""
+    start = time.perf_counter()
+    manifest = read_manifest(run)
+    providers = [manifest.provider]
+    if manifest.provider == "aten" and manifest.precision == "fp32":
+        providers.append("triton")
+    tasks = [(run, step, provider) for provider in providers for step in manifest.steps]
+    if not tasks:
+        raise NoRecord(f"{run} names no recorded steps")
+    if jobs > 1 and len(tasks) > 1:
+        workers = min(jobs, len(tasks))
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            judged = tuple(pool.map(_task, *zip(*tasks, strict=True)))
+    else:
+        judged = tuple(_task(*task) for task in tasks)
+    return Judged(judged, time.perf_counter() - start)
+
+
+def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> int:
+    """Print one line per step and provider, then what is over budget; return the exit code.
+
+    The last line joins the accuracy that the run reported, if it did, to the verdict on its steps.
+    """
+    print("step    provider            " + "".join(f"{part:>12}" for part in PARTS))
+    for step in judged.steps:
+        cells = "".join(f"{show_fraction(step.parts[part].fraction):>12}" for part in PARTS)
+        print(f"{step.step:<7} {step.provider:<20}{cells}")
+    for step in judged.steps:
+        for part, outcome in step.parts.items():
+            for line in (outcome.problem, outcome.detail and outcome.detail.line()):
+                if line:
+                    print(f"step {step.step}, {step.provider}, {part}: {line}")
+    elements = sum(o.judged for step in judged.steps for o in step.parts.values())
+    print(
+        f"{len(judged.steps)} steps, {elements} elements judged in {judged.seconds:.1f} s; "
+        f"worst fraction of budget {show_fraction(judged.worst)}"
+    )
+    accuracy = accuracy_of(run)
+    if accuracy is not None and judged.worst is not None:
+        summary = f"accuracy {accuracy:.4f}, worst fraction of budget {judged.worst:.2f}"
+        print(f"{run.resolve().name}: {summary}")
+    if json_file is not None:
+        json_file.write_text(json.dumps(steps_document(judged), indent=1) + "\n", encoding="utf-8")
+    sys.stdout.flush()
+    return CONFORMANT if judged.conformant else NONCONFORMANT
+
+
+def steps_document(judged: Judged) -> dict[str, Any]:
+    """Return the verdict as plain data."""
+    steps = [
+        {
+            "step": step.step,
+            "provider": step.provider,
+            **{part: plain_fraction(step.parts[part].fraction) for part in PARTS},
+        }
+        for step in judged.steps
+    ]
+    return {
+        "schema": 1,
+        "conformant": judged.conformant,
+        "worst_fraction": plain_fraction(judged.worst),
+        "steps": steps,
+    }

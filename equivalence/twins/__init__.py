@@ -1,0 +1,1 @@
+"""One program on both sides at once; trainings, lives and the command line enter."""

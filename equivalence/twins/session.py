@@ -1,0 +1,230 @@
+"""Two sessions as one: every call goes to a session of `fast` and to the reference, and is judged.
+
+A `TwinSession` is what a program receives as `ops`. It runs each op on the device tape and, on
+Bounded scalars, on the reference's tape; values, gradients, parameters and optimizer states are
+judged wherever the caller asks for them.
+After an update the reference takes over the backend's own parameters and state, exactly, so that
+each step is judged by itself and budgets never pile up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from equivalence.budgets.declared import declared
+from equivalence.budgets.judge import judge_tensor
+from equivalence.budgets.oracle import lift_one, store
+from equivalence.budgets.verdict import Verdict, merged
+from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.bounded import constant
+from spec.op import AnyTensor
+from spec.optim import sgd
+from spec.protocol import Ops
+from spec.session import Ref as SpecRef
+from spec.session import Session as SpecSession
+from spec.tape import Observer
+from spec.updates import Param as SpecParam
+
+if TYPE_CHECKING:
+    from fast.ref import Ref as FastRef
+    from fast.runtime.gradmap import GradMap
+    from fast.runtime.param import Param as FastParam
+    from fast.session import Session as FastSession
+
+
+@dataclass(frozen=True, slots=True)
+class TwinRef:
+    """A handle on one value computed twice."""
+
+    session: TwinSession
+    fast: FastRef
+    spec: SpecRef
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, on which both sides agree or `apply` has already failed."""
+        return tuple(self.spec.shape)
+
+    def __add__(self, other: TwinRef) -> TwinRef:
+        """Add, as both sides' operators do."""
+        return TwinRef(self.session, self.fast + other.fast, self.spec + other.spec)
+
+    def __mul__(self, other: TwinRef) -> TwinRef:
+        """Multiply, as both sides' operators do."""
+        return TwinRef(self.session, self.fast * other.fast, self.spec * other.spec)
+
+
+@dataclass(frozen=True, slots=True)
+class TwinParam:
+    """A parameter of both sessions."""
+
+    fast: FastParam
+    spec: SpecParam
+
+
+@dataclass(frozen=True, slots=True)
+class TwinGrads:
+    """The gradients that both sides found."""
+
+    fast: GradMap
+    spec: Mapping[int, AnyTensor]
+
+
+class TwinSession(Ops[TwinRef]):
+    """A session of `fast` beside the reference; `verdicts` holds what was judged, by label."""
+
+    def __init__(self, session: FastSession, observer: Observer | None = None) -> None:
+        """Drive a fresh session; the contract is its provider's, at its precision.
+
+        What passes from op to op is stored, so that any step may pass through the storage format.
+        """
+        provider = session.options.provider
+        family = "aten" if provider == "aten" else f"triton-{_ring()}"
+        self._contracts = declared(family)
+        contract = self._contracts("program", session.options.precision)
+        self._arithmetic = Arithmetic(replace(contract, steps="storage"))
+        self.fast = session
+        self.spec = SpecSession(observer)
+        self.spec.like = constant(self._arithmetic, 0)
+        self.params: list[TwinParam] = []
+        self.verdicts: dict[str, Verdict] = {}
+        self._leaves: dict[int, TwinRef] = {}
+
+    def param(self, value: torch.Tensor, name: str, requires_grad: bool = True) -> TwinParam:
+        """Make a parameter on both sides."""
+        param = TwinParam(
+            self.fast.param(value, name, requires_grad),
+            self.spec.param(self._lift(value), name, requires_grad),
+        )
+        self.params.append(param)
+        return param
+
+    def set(self, param: TwinParam, value: torch.Tensor) -> None:
+        """Overwrite a parameter on both sides."""
+        param.fast.set(value)
+        param.spec.set(self._lift(value))
+
+    def use(self, param: TwinParam) -> TwinRef:
+        """Put a parameter on both tapes."""
+        return self._leaf(TwinRef(self, self.fast.use(param.fast), self.spec.use(param.spec)))
+
+    def input(self, value: torch.Tensor, requires_grad: bool = False) -> TwinRef:
+        """Put an outside tensor on both tapes."""
+        fast = self.fast.input(value, requires_grad=requires_grad)
+        spec = self.spec.input(self._lift(value), requires_grad=requires_grad)
+        return self._leaf(TwinRef(self, fast, spec))
+
+    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> TwinRef:
+        """Run an op on both sides; tensors of integers are indices."""
+        fast = tuple(x.fast if isinstance(x, TwinRef) else x for x in inputs)
+        spec = tuple(x.spec if isinstance(x, TwinRef) else self._lift(x) for x in inputs)
+        return TwinRef(
+            self,
+            self.fast.apply(name, fast, attributes),
+            self.spec.apply(name, spec, attributes),
+        )
+
+    def reset_tape(self) -> None:
+        """Forget both tapes."""
+        self.fast.reset_tape()
+        self.spec.reset_tape()
+        self._leaves.clear()
+
+    def check(self, label: str, ref: TwinRef) -> None:
+        """Judge a value."""
+        self._judge(label, self.fast.value(ref.fast), self.spec.value(ref.spec))
+
+    def backward(self, label: str, loss: TwinRef, seed: torch.Tensor | None = None) -> TwinGrads:
+        """Run both backward passes and judge the gradient of every trainable leaf."""
+        grads = TwinGrads(
+            self.fast.backward(loss.fast, seed),
+            self.spec.backward(loss.spec, None if seed is None else self._lift(seed)),
+        )
+        for leaf, exact in grads.spec.items():
+            self._judge(f"{label}: gradient of leaf {leaf}", self._found(grads, leaf), exact)
+        return grads
+
+    def sgd_step(self, label: str, grads: TwinGrads, lr: float, **hyper: Any) -> None:
+        """Update on both sides by SGD, from the backend's own gradients; judge, and shadow."""
+        self._step(label, "sgd", grads, {"lr": lr, **hyper})
+
+    def adam_step(self, label: str, grads: TwinGrads, **hyper: Any) -> None:
+        """Update on both sides by Adam, from the backend's own gradients; judge, and shadow."""
+        self._step(label, "adam", grads, hyper)
+
+    def adamw_step(self, label: str, grads: TwinGrads, **hyper: Any) -> None:
+        """Update on both sides by AdamW, from the backend's own gradients; judge, and shadow."""
+        self._step(label, "adamw", grads, hyper)
+
+    def summary(self) -> Verdict:
+        """Return one verdict on everything that was judged."""
+        return merged(self.verdicts.values())
+
+    def _leaf(self, ref: TwinRef) -> TwinRef:
+        self._leaves[ref.spec.id] = ref
+        return ref
+
+    def _own(self, grads: TwinGrads) -> dict[int, AnyTensor]:
+        """Lift the backend's own gradient of every leaf that was reached."""
+        return {leaf: self._lift(self._found(grads, leaf)) for leaf in grads.spec}
+
+    def _found(self, grads: TwinGrads, leaf: int) -> torch.Tensor:
+        found: torch.Tensor = grads.fast[self._leaves[leaf].fast].tensor
+        return found
+
+    def _step(self, label: str, optimizer: str, grads: TwinGrads, hyper: dict[str, Any]) -> None:
+        step = f"{optimizer}_step"
+        getattr(self.fast, step)(grads=grads.fast, **_of_side("fast", hyper))
+        getattr(self.spec, step)(grads=self._own(grads), **_of_side("spec", hyper))
+        self._judge_params(label, optimizer)
+
+    def _judge_params(self, label: str, optimizer: str) -> None:
+        for param in self.params:
+            name, value = param.fast.name, param.fast.value()
+            self._judge(f"{label}: {name}", value, param.spec.value)
+            param.spec.set(self._lift(value))
+            state = self.spec.state(param.spec)
+            got = self.fast.optimizer_state(optimizer, param.fast)
+            if state is not None:
+                self.spec.load_state(param.spec, self._judge_state(label, name, got, state))
+
+    def _judge_state(self, label: str, name: str, got: Any, state: Any) -> Any:
+        if isinstance(state, sgd.State):
+            if state.momentum_buffer is None:
+                return state
+            buffer = got["momentum_buffer"]
+            self._judge(f"{label}: {name} momentum_buffer", buffer, state.momentum_buffer)
+            return sgd.State(self._lift(buffer))
+        for field in ("exp_avg", "exp_avg_sq"):
+            self._judge(f"{label}: {name} {field}", got[field], getattr(state, field))
+        if int(got["step"]) != state.step:
+            raise AssertionError(f"{label}: {name} counts step {got['step']}, due is {state.step}")
+        moments = [self._lift(got[field]) for field in ("exp_avg", "exp_avg_sq")]
+        return type(state)(moments[0], moments[1], state.step)
+
+    def _lift(self, value: torch.Tensor) -> AnyTensor:
+        return lift_one(value, self._arithmetic)
+
+    def _judge(self, label: str, got: torch.Tensor, exact: AnyTensor) -> None:
+        if label in self.verdicts:
+            raise AssertionError(f"the label {label!r} was used before; labels are unique")
+        self.verdicts[label] = judge_tensor(got, store(exact, self._arithmetic))
+
+
+def _of_side(side: str, hyper: dict[str, Any]) -> dict[str, Any]:
+    """Name the parameters of groups as one side knows them."""
+    groups = [
+        {**group, "params": [getattr(param, side) for param in group["params"]]}
+        for group in hyper.get("groups") or ()
+    ]
+    return {**hyper, "groups": groups}
+
+
+def _ring() -> str:
+    from fast.device import mode
+
+    return mode.ring()

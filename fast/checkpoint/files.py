@@ -1,0 +1,108 @@
+"""Saves what a session holds in one file, and loads it again: all of it, or nothing.
+
+`save` replaces the file as a whole, so that a process killed at any moment leaves the previous
+checkpoint or the new one. `load` reads and checks everything before it changes anything, and a
+refusal names the file and the entry. A run that goes on from a checkpoint is the same, bit for
+bit, as one that was never interrupted. `docs/checkpoints.md` describes the format and what these
+guarantees assume.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from fast.checkpoint import atomic, header, snapshot
+from fast.errors import Rejected
+from fast.session import Session
+
+__all__ = ["Extra", "load", "save"]
+
+File = str | os.PathLike[str]
+Extra = dict[str, int | float | str]
+"""What a program adds to a checkpoint of its own: its epoch, its seed, its place in the data."""
+
+SCHEMA = {"schema": "twingrad-checkpoint", "version": "1"}
+
+
+def save(
+    path: File, session: Session, extra: Mapping[str, int | float | str] | None = None
+) -> None:
+    """Replace the file by what the session holds now; on failure the old file is untouched.
+
+    A symbolic link is followed, and the permissions of a file that is replaced are kept. State that
+    `load` would refuse is refused here, so a good checkpoint never gives way to a useless one.
+
+    `extra` are ints, floats and strs by name. Rejected are other entries, a path that names no
+    regular file or no folder that is there, and a session after an index out of range; what the
+    file system refuses raises OSError.
+    """
+    with _named(path):
+        atomic.text_of(path)
+        contents = snapshot.read(session)
+        for name, holders in contents.optimizers.items():
+            snapshot.check_states(name, holders)
+        description = header.write(contents, {} if extra is None else extra)
+        metadata = {**SCHEMA, header.ENTRY: description}
+        data = safetensors.torch.save(header.tensors(contents), metadata)
+        atomic.replace(path, data)
+
+
+def load(
+    path: File,
+    session: Session,
+    *,
+    optimizers: Mapping[str, Mapping[str, float]] | None = None,
+) -> Extra:
+    """Let the session hold what the file does, and return the program's own entries.
+
+    The session has the same parameters, by name, shape and dtype; optimizers that the file does
+    not mention start afresh. The hyper-parameters that the state was made with, all but the
+    learning rate, must be those of the session's last update; `optimizers` states them by the
+    optimizer's name where there was none, with the defaults of its step.
+
+    What does not fit, a name in `optimizers` that is unknown, and a session after an index out of
+    range, are Rejected, with the file's name in front. On any exception the session is as it was.
+    """
+    with _named(path):
+        atomic.text_of(path)
+        metadata, tensors = _read(path)
+        contents, extra = header.read(metadata.get(header.ENTRY, ""), tensors)
+        snapshot.check(session, contents, {} if optimizers is None else optimizers)
+        session.check_flag()
+    with snapshot.all_or_nothing(session):
+        snapshot.write(session, contents)
+    return extra
+
+
+def _read(path: File) -> tuple[dict[str, str], dict[str, Tensor]]:
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            _check_schema(metadata)
+            return metadata, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except OSError as error:
+        raise Rejected(f"cannot be read: {error}") from error
+    except safetensors.SafetensorError as error:
+        raise Rejected(f"is no whole safetensors file: {error}") from error
+
+
+def _check_schema(metadata: Mapping[str, str]) -> None:
+    for key, expected in SCHEMA.items():
+        if metadata.get(key) != expected:
+            raise Rejected(f"{key}: {expected!r} can be loaded, got {metadata.get(key)!r}")
+
+
+@contextmanager
+def _named(path: File) -> Iterator[None]:
+    """Let every refusal begin with the file that it is about."""
+    try:
+        yield
+    except Rejected as error:
+        name = path if isinstance(path, (str, os.PathLike)) else repr(path)
+        raise Rejected(f"checkpoint {name}: {error}") from error

@@ -1,0 +1,227 @@
+"""The schema of a checkpoint: the names of its tensors, and the description that lists them.
+
+Every tensor is named by the description and every name has its tensor, so that nothing can be
+missing, or be there and be ignored. Floats are written in hexadecimal and come back as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fast.checkpoint.snapshot import Contents, Held, Hyper, grouped
+from fast.errors import Rejected
+from fast.optim import OPTIMIZERS
+from fast.optim._state import fields
+
+ENTRY = "contents"
+"""The key of the description in the file's metadata."""
+
+PARTS = ("requires_grad", "optimizers", "random_counter", "extra")
+OF_AN_OPTIMIZER = ("fields", "with_state", "groups")
+OF_A_GROUP = ("hyper", "parameters")
+
+
+def tensors(contents: Contents) -> dict[str, Tensor]:
+    """Name every tensor of a checkpoint; step counts are integers."""
+    found = {f"param/{name}": value for name, value in contents.values.items()}
+    for name, holders in contents.optimizers.items():
+        for owner, (state, _) in holders.items():
+            for field, value in state.items():
+                found[f"state/{name}/{owner}/{field}"] = torch.as_tensor(value)
+    return found
+
+
+def write(contents: Contents, extra: Any) -> str:
+    """Describe everything that is no tensor; what could not be read again is Rejected."""
+    if not isinstance(extra, Mapping):
+        raise Rejected(f"extra: a mapping is needed, got {type(extra).__name__}")
+    for key, value in extra.items():
+        if not isinstance(key, str) or type(value) not in (int, float, str):
+            raise Rejected(f"extra/{key}: an int, a float or a str is needed, got {value!r}")
+        _check_digits(key, value)
+    description = {
+        "requires_grad": contents.trainable,
+        "optimizers": {name: _optimizer(name, h) for name, h in contents.optimizers.items()},
+        "random_counter": contents.random_counter,
+        "extra": {key: _plain(value) for key, value in extra.items()},
+    }
+    return json.dumps(description)
+
+
+def _check_digits(key: str, value: int | float | str) -> None:
+    try:
+        str(value)
+    except ValueError as error:
+        raise Rejected(
+            f"extra/{key}: an int of more digits than Python reads, which is "
+            f"{sys.get_int_max_str_digits()}; write it as a str in hexadecimal"
+        ) from error
+
+
+def read(text: str, tensors: Mapping[str, Tensor]) -> tuple[Contents, dict[str, Any]]:
+    """Put a description and its tensors together again, or refuse, naming the entry."""
+    document = _parse(text)
+    if set(document) != set(PARTS):
+        raise Rejected(f"{ENTRY}: the parts are {list(PARTS)}, got {sorted(document)}")
+    trainable = _typed(document["requires_grad"], dict, "requires_grad")
+    for name, flag in trainable.items():
+        _typed(flag, bool, f"requires_grad/{name}")
+    left = dict(tensors)
+    values = {name: _take(left, f"param/{name}") for name in trainable}
+    optimizers = {}
+    for name, part in _typed(document["optimizers"], dict, "optimizers").items():
+        optimizers[name] = _holders(name, part, trainable, left)
+    if left:
+        raise Rejected(f"{min(left)}: unknown; the description does not list it")
+    counter = _typed(document["random_counter"], int, "random_counter")
+    if not 0 <= counter < 2**64:
+        raise Rejected(f"random_counter: it lies in [0, 2^64), got {counter}")
+    extra = _typed(document["extra"], dict, "extra")
+    numbers = {key: _number(value, f"extra/{key}", (int, str)) for key, value in extra.items()}
+    return Contents(values, trainable, optimizers, counter), numbers
+
+
+def _optimizer(name: str, holders: Mapping[str, Held]) -> dict[str, Any]:
+    """Describe an optimizer; parameters with equal hyper-parameters are listed together."""
+    groups = grouped((owner, hyper) for owner, (_, hyper) in holders.items())
+    return {
+        "fields": list(fields(OPTIMIZERS[name])),
+        "with_state": [owner for owner, (state, _) in holders.items() if state],
+        "groups": [
+            {"hyper": {k: _plain(v) for k, v in hyper.items()}, "parameters": members}
+            for hyper, members in groups
+        ],
+    }
+
+
+def _holders(
+    name: str, part: Any, known: Mapping[str, bool], left: dict[str, Tensor]
+) -> dict[str, Held]:
+    entry = f"optimizers/{name}"
+    if name not in OPTIMIZERS:
+        raise Rejected(f"{entry}: there are {list(OPTIMIZERS)}")
+    part = _known(part, OF_AN_OPTIMIZER, entry)
+    expected = list(fields(OPTIMIZERS[name]))
+    if part.get("fields") != expected:
+        raise Rejected(f"{entry}/fields: a state has {expected}, got {part.get('fields')}")
+    hypers = _hypers(name, part.get("groups"), known)
+    owners = _names(part.get("with_state"), f"{entry}/with_state", known)
+    states = {owner: _state(name, owner, left) for owner in owners}
+    return {
+        owner: Held(states.get(owner, {}), hypers.get(owner))
+        for owner in known
+        if owner in states or owner in hypers
+    }
+
+
+def _state(name: str, owner: str, left: dict[str, Tensor]) -> dict[str, Tensor | int]:
+    state: dict[str, Tensor | int] = {}
+    for field in fields(OPTIMIZERS[name]):
+        entry = f"state/{name}/{owner}/{field}"
+        value = _take(left, entry)
+        if field != "step":
+            state[field] = value
+            continue
+        if value.dtype is not torch.int64 or value.shape != ():
+            raise Rejected(
+                f"{entry}: a count is one int64, got {value.dtype} of shape {tuple(value.shape)}"
+            )
+        state[field] = int(value)
+    return state
+
+
+def _hypers(name: str, groups: Any, known: Mapping[str, bool]) -> dict[str, Hyper]:
+    found: dict[str, Hyper] = {}
+    for number, group in enumerate(_typed(groups, list, f"optimizers/{name}/groups")):
+        entry = f"optimizers/{name}/groups/{number}"
+        group = _known(group, OF_A_GROUP, entry)
+        hyper = {
+            key: _number(value, f"{entry}/{key}", (bool,))
+            for key, value in _typed(group.get("hyper"), dict, f"{entry}/hyper").items()
+        }
+        if set(hyper) != set(OPTIMIZERS[name].hyper._fields):
+            raise Rejected(
+                f"{entry}/hyper: {list(OPTIMIZERS[name].hyper._fields)} are needed, "
+                f"got {list(hyper)}"
+            )
+        try:
+            OPTIMIZERS[name].read(hyper)
+        except Rejected as error:
+            raise Rejected(f"{entry}/hyper: {error}") from error
+        for owner in _names(group.get("parameters"), f"{entry}/parameters", known):
+            if owner in found:
+                raise Rejected(f"{entry}/parameters: {owner!r} is in an earlier group too")
+            found[owner] = hyper
+    return found
+
+
+def _names(value: Any, entry: str, known: Mapping[str, bool]) -> list[str]:
+    found: dict[str, None] = {}
+    for name in _typed(value, list, entry):
+        if not isinstance(name, str) or name not in known:
+            raise Rejected(f"{entry}: {name!r} is none of the parameters {list(known)}")
+        if name in found:
+            raise Rejected(f"{entry}: {name!r} stands there twice")
+        found[name] = None
+    return list(found)
+
+
+def _take(left: dict[str, Tensor], entry: str) -> Tensor:
+    if entry not in left:
+        raise Rejected(f"{entry}: missing; the description lists it")
+    return left.pop(entry)
+
+
+def _parse(text: str) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise Rejected(f"{ENTRY}: {key!r} stands there twice")
+            found[key] = value
+        return found
+
+    try:
+        found = json.loads(text, object_pairs_hook=once)
+    except Rejected:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise Rejected(f"{ENTRY}: is no JSON: {error}") from error
+    document: dict[str, Any] = _typed(found, dict, ENTRY)
+    return document
+
+
+def _known(value: Any, parts: tuple[str, ...], entry: str) -> Any:
+    """Return an object none of whose parts would be ignored."""
+    found = _typed(value, dict, entry)
+    if set(found) - set(parts):
+        raise Rejected(f"{entry}: the parts are {list(parts)}, got {sorted(found)}")
+    return found
+
+
+def _typed(value: Any, kind: type, entry: str) -> Any:
+    if type(value) is not kind:
+        raise Rejected(f"{entry}: a JSON {kind.__name__} is needed, got {value!r}")
+    return value
+
+
+def _plain(value: bool | int | float | str) -> Any:
+    return {"float": value.hex()} if isinstance(value, float) else value
+
+
+def _number(value: Any, entry: str, others: tuple[type, ...]) -> Any:
+    """Read what `_plain` wrote: a float, or one of the other types as it is."""
+    if type(value) in others:
+        return value
+    try:
+        return float.fromhex(_typed(_known(value, ("float",), entry)["float"], str, entry))
+    except Rejected:
+        raise
+    except (KeyError, ValueError, OverflowError) as error:
+        raise Rejected(f"{entry}: a hexadecimal float is needed, got {value!r}") from error

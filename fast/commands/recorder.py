@@ -1,0 +1,103 @@
+"""Recorded steps: everything a judge needs to check a training step without repeating the run.
+
+The format is described in docs/recorded-steps.md: one safetensors file per kept step, and
+manifest.json, which is written last, so that an interrupted run has no manifest.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from fast.errors import Rejected
+from fast.runtime.param import Param
+
+if TYPE_CHECKING:
+    from fast.commands.loop import Job
+    from fast.runtime.gradmap import GradMap
+    from fast.session import Session
+
+OPTIMIZER = "adamw"
+SCHEMA = 1
+
+
+class Recorder:
+    """Keeps some steps of a run, spread evenly from the first to the last."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        """Keep `count` steps under `folder`/steps; none if it is 0."""
+        if count < 0:
+            raise Rejected(f"train: the number of kept steps is at least 0, got {count}")
+        self._folder = folder / "steps"
+        self._count = count
+        self._tensors: dict[str, torch.Tensor] = {}
+        self._kept: list[int] = []
+
+    def wants(self, step: int, total: int) -> bool:
+        """Say whether the step, counted from 1, is one of those to keep."""
+        last = max(self._count - 1, 1)
+        return step in {1 + k * (total - 1) // last for k in range(self._count)}
+
+    def before(
+        self,
+        session: Session,
+        params: dict[str, Param],
+        x: np.ndarray,
+        labels: np.ndarray,
+        loss: torch.Tensor,
+        grads: GradMap,
+    ) -> None:
+        """Note the inputs, the parameters and the state before the update, loss and gradients."""
+        self._tensors = {
+            "input/x": torch.from_numpy(x.copy()),
+            "input/labels": torch.from_numpy(labels.copy()),
+            "loss": loss,
+        }
+        for name, param in params.items():
+            self._tensors[f"grad/{name}"] = grads[param].tensor.detach().cpu().clone()
+        self._note("before", session, params)
+
+    def after(self, session: Session, params: dict[str, Param], step: int) -> None:
+        """Note parameters and state after the update, and write the step."""
+        self._note("after", session, params)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        save_file(self._tensors, self._folder / f"step-{step:05d}.safetensors")
+        self._kept.append(step)
+
+    def finish(self, job: Job, provider: str) -> None:
+        """Write the manifest, which says what the steps are steps of."""
+        if not self._kept:
+            return
+        manifest = {
+            "schema": SCHEMA,
+            "program": "digits_mlp",
+            "parameters": ["w1", "b1", "w2", "b2"],
+            "provider": provider,
+            "precision": job.precision,
+            "optimizer": OPTIMIZER,
+            "hyper": {name: float(value).hex() for name, value in job.hyper.items()},
+            "steps": self._kept,
+        }
+        path = self._folder / "manifest.json"
+        path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+    def _note(self, when: str, session: Session, params: dict[str, Param]) -> None:
+        for name, param in params.items():
+            value = param.value()
+            self._tensors[f"param_{when}/{name}"] = value
+            for key, entry in _state(session, param, value).items():
+                self._tensors[f"state_{when}/{name}/{key}"] = entry
+
+
+def _state(session: Session, param: Param, value: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the optimizer's state as tensors; before the first step the moments are zeros."""
+    state = session.optimizer_state(OPTIMIZER, param)
+    moments = {key: state[key] for key in ("exp_avg", "exp_avg_sq")}
+    zero = torch.zeros_like(value)
+    tensors = {k: (zero if m is None else m).clone() for k, m in moments.items()}
+    return {**tensors, "step": torch.tensor(int(state["step"] or 0))}

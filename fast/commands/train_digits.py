@@ -1,0 +1,137 @@
+"""The command `python -m fast train digits`: train, report, and keep steps for the judge."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from fast.commands.digits import Split, accuracy, folds, held_out_fifth
+from fast.commands.loop import Job, Trained, begin, train
+from fast.commands.recorder import Recorder
+from fast.commands.report import Metrics, plot_losses, prepare, save_parameters
+from fast.commands.resume import Checkpoints
+from fast.train import INTERPRETERS
+
+KNOBS = {
+    "hidden": "units in the hidden layer",
+    "epochs": "passes over the training images",
+    "batch_size": "images per step",
+    "lr": "AdamW's learning rate",
+    "beta1": "AdamW's decay of the first moment",
+    "beta2": "AdamW's decay of the second moment",
+    "eps": "AdamW's eps, outside the root",
+    "weight_decay": "AdamW's decoupled weight decay",
+    "seed": "seed of the first weights and of the order of images",
+}
+
+
+def add_parser(tasks: Any) -> None:
+    """Add the task to the parser of `train`."""
+    parser = tasks.add_parser(
+        "digits",
+        help="a perceptron on scikit-learn's handwritten digits",
+        description="Train a perceptron (64 pixels, one hidden layer, 10 classes) on handwritten "
+        "digits; report its accuracy on a held-out fifth and the mean over folds.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/digits"), help="folder of the run")
+    parser.add_argument("--overwrite", action="store_true", help="replace a run in that folder")
+    parser.add_argument("--provider", choices=("aten", "triton"), help="the best present if unset")
+    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16", "fp64"), default="fp32")
+    parser.add_argument(
+        "--interpreter", choices=(*INTERPRETERS,), default="eager",
+        help="compiled: record the program once and replay it; the numbers are the same",
+    )  # fmt: skip
+    parser.add_argument("--keep-steps", type=int, default=0, help="steps to record for the judge")
+    parser.add_argument("--folds", type=int, default=5, help="folds to average over; 0 for none")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch on a CPU")
+    parser.add_argument("--checkpoint", type=Path, help="file that is replaced as the run goes on")
+    parser.add_argument(
+        "--checkpoint-every", type=int, default=0, help="steps between checkpoints; 0: one epoch"
+    )
+    parser.add_argument("--resume", type=Path, help="checkpoint of an equal run, to go on from")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    for field in fields(Job):
+        if field.name in KNOBS:
+            flag, kind = f"--{field.name.replace('_', '-')}", type(field.default)
+            parser.add_argument(flag, type=kind, default=field.default, help=KNOBS[field.name])
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train on the held-out split, then on each fold, and write the run's folder."""
+    # Matrices this small gain nothing from a second thread, and lose much where cores are busy.
+    torch.set_num_threads(arguments.threads)
+    job = Job(**{field.name: getattr(arguments, field.name) for field in fields(Job)})
+    folder: Path = arguments.out
+    checkpoints = Checkpoints(arguments.checkpoint, arguments.checkpoint_every, arguments.resume)
+    recorder = Recorder(folder, arguments.keep_steps)
+    split = held_out_fifth()
+    job.steps(len(split.train[0]))
+    # What cannot be resumed is refused here, before an earlier run's files are removed.
+    checkpoints.begin(begin(job)[0], job, split.train)
+    prepare(folder, arguments.overwrite)
+    with Metrics(folder) as metrics:
+        writer = _Writer(folder, metrics, arguments.quiet)
+        try:
+            trained = _train_and_write(job, split, writer, recorder, checkpoints)
+        except KeyboardInterrupt:
+            print(f"interrupted; {checkpoints.advice}", file=sys.stderr)
+            return 130
+        recorder.finish(job, trained.provider)
+        held_out = accuracy(trained.parameters, split.test)
+        print(f"accuracy on the held-out fifth: {held_out:.4f} (provider {trained.provider})")
+        if arguments.folds:
+            mean = _mean_over_folds(job, arguments.folds, arguments.quiet)
+            print(f"mean accuracy of {arguments.folds} folds: {mean:.4f}")
+            metrics.write(event="folds", folds=arguments.folds, accuracy=mean)
+        metrics.write(event="result", accuracy=held_out, provider=trained.provider)
+    print(f"written to {folder}: metrics.jsonl, loss.png, parameters.safetensors")
+    return 0
+
+
+class _Writer(NamedTuple):
+    """Where a run writes what it does."""
+
+    folder: Path
+    metrics: Metrics
+    quiet: bool
+
+
+def _train_and_write(
+    job: Job, split: Split, writer: _Writer, recorder: Recorder, checkpoints: Checkpoints
+) -> Trained:
+    total = job.steps(len(split.train[0]))
+    with _bar(total, "training", writer.quiet) as bar:
+
+        def watch(step: int, loss: float) -> None:
+            writer.metrics.write(event="step", step=step, loss=loss)
+            bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+            bar.update(step - bar.n)
+
+        trained = train(job, split.train, watch, recorder, checkpoints)
+    save_parameters(writer.folder, trained.parameters)
+    plot_losses(writer.folder, trained.losses, total // job.epochs, trained.before)
+    return trained
+
+
+def _mean_over_folds(job: Job, count: int, quiet: bool) -> float:
+    results = []
+    with _bar(count, "folds", quiet) as bar:
+        for split in folds(count):
+            results.append(accuracy(train(job, split.train).parameters, split.test))
+            bar.update()
+    return sum(results) / len(results)
+
+
+def _bar(total: int, title: str, quiet: bool) -> Any:
+    from tqdm import tqdm
+
+    make: Callable[..., Any] = tqdm
+    return make(total=total, desc=title, disable=quiet, leave=True)

@@ -1,0 +1,242 @@
+"""A recorded program, planned once: what runs again, what its tape keeps, and what it draws.
+
+Calls that do not feed the result are not run; what they refuse is still refused, and a random one
+still takes its counter. A value that no rule has saved is dropped as soon as its last reader has
+run; its place on the tape keeps the shape, with NaN for contents.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import inf, nan
+from traceback import clear_frames
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fast.device.buffer import Buffer
+from fast.device.counters import counters
+from fast.runtime.binding import Bindings, Bound
+from fast.tape import Tape
+
+
+class Argument(NamedTuple):
+    """Stands for one of the program's integer inputs, by position among them."""
+
+    position: int
+
+
+class Recorded(NamedTuple):
+    """A call as it was recorded: its inputs are tape entries, arguments, or integers of its own."""
+
+    bound: Bound
+    sources: tuple[int | Argument | Tensor, ...]
+    attributes: dict[str, Any]
+
+
+@dataclass
+class Log:
+    """The entries of a program after its leaves, in order: calls, and constants that it made."""
+
+    first: int
+    entries: list[Recorded | Buffer] = field(default_factory=list)
+    read: list[Argument | Tensor] = field(default_factory=list)
+    """The integers that the call at hand has read so far."""
+
+    def calls(self) -> Iterator[tuple[int, Recorded]]:
+        """Iterate over the calls with the ids of their results."""
+        for identity, entry in enumerate(self.entries, self.first):
+            if isinstance(entry, Recorded):
+                yield identity, entry
+
+
+class Call(NamedTuple):
+    """A call as it is replayed: where in the table it reads and writes, and what it leaves.
+
+    `check` is None where nothing can fail any more, `value` where nothing reads the result.
+    `drawn` counts the random calls before this one.
+    """
+
+    value: Callable[..., tuple[Tensor, tuple[Any, ...]]] | None
+    check: Callable[..., None] | None
+    sources: tuple[int, ...]
+    attributes: dict[str, Any]
+    out: int
+    rule: tuple[Any, tuple[int, ...], tuple[bool, ...]] | None
+    drawn: int
+    done: tuple[int, ...]
+
+
+class Weight(NamedTuple):
+    """What a replay weighs: what its tape keeps, the most at once, and how much comes and goes."""
+
+    kept_bytes: int
+    kept_buffers: int
+    peak_bytes: int
+    passing_buffers: int
+
+
+class Plan:
+    """The calls of one program at fixed shapes; each replay appends its entries to a tape."""
+
+    def __init__(self, log: Log, tape: Tape, out: int, arguments: Sequence[Tensor]) -> None:
+        """Plan what `log` has recorded on `tape`; the program returned the entry `out`."""
+        self.out = out
+        self._first = log.first
+        # They are counted as live for as long as this list holds them.
+        self._constants = [entry for entry in log.entries if isinstance(entry, Buffer)]
+        self._blanks = [
+            entry.tensor if isinstance(entry, Buffer) else _blank(value)
+            for entry, value in zip(log.entries, tape.values[log.first :], strict=True)
+        ]
+        self._integers: list[Tensor] = []
+        self._calls: list[Call] = []
+        self._draws = 0
+        needed, last = _readers(log, out)
+        read_from = len(tape.values) + len(arguments)
+        for identity, entry in log.calls():
+            sources = self._sources(entry, len(tape.values), read_from)
+            call = self._call(identity, entry, sources, tape, last)
+            if identity in needed:
+                self._calls.append(call)
+            elif call.check is not None:
+                self._calls.append(call._replace(value=None))
+            self._draws += entry.bound.op.random
+        run = [call for call in self._calls if call.value is not None]
+        made = {call.out for call in run}
+        others = [value for k, value in enumerate(tape.values) if k not in made]
+        self._weight = _weigh(run, tape, last, (*others, *arguments, *self._integers))
+
+    def replay(self, tape: Tape, arguments: Sequence[Tensor], counter: Bindings) -> None:
+        """Run the calls on a tape that holds the leaves, and append what the recording appended.
+
+        If one of them fails, the tape stays as it was, and the random counter is where the program
+        itself would have left it.
+        """
+        count = len(self._blanks)
+        table = [*tape.values, *self._blanks, *arguments, *self._integers]
+        rules: list[tuple[Any, ...] | None] = [None] * count
+        start = counter.next_call
+        try:
+            self._run(table, rules, counter)
+        except BaseException as error:
+            # The traceback keeps this frame and the ops' frames, but must not keep values.
+            table.clear()
+            rules.clear()
+            clear_frames(error.__traceback__)
+            raise
+        counter.next_call = start + self._draws
+        weight = self._weight
+        counters.passed(tape.untold + weight.peak_bytes, weight.passing_buffers)
+        tape.values += table[self._first : self._first + count]
+        tape.rules += rules
+        tape.bytes += weight.kept_bytes
+        tape.extra += weight.kept_buffers - count
+
+    def _run(
+        self, table: list[Tensor], rules: list[tuple[Any, ...] | None], counter: Bindings
+    ) -> None:
+        """Run the calls in order; what is done with goes at once."""
+        blanks, first, start = self._blanks, self._first, counter.next_call
+        for value, check, sources, attributes, out, rule, drawn, done in self._calls:
+            tensors = [table[k] for k in sources]
+            counter.next_call = start + drawn
+            if check is not None:
+                check(*tensors, **attributes)
+                if value is None:
+                    continue
+            assert value is not None
+            result, saved = value(*tensors, **attributes)
+            table[out] = result
+            if rule is not None:
+                vjp, parents, needs = rule
+                rules[out - first] = (vjp, saved, parents, needs)
+            # What nothing else holds must not live through the next call.
+            saved = ()
+            for k in done:
+                table[k] = blanks[k - first]
+
+    def _sources(self, entry: Recorded, entries: int, read_from: int) -> tuple[int, ...]:
+        """Return where in the table of a replay a call's inputs are."""
+        found = []
+        for source in entry.sources:
+            if isinstance(source, Argument):
+                found.append(entries + source.position)
+            elif isinstance(source, Tensor):
+                found.append(read_from + len(self._integers))
+                self._integers.append(source)
+            else:
+                found.append(source)
+        return tuple(found)
+
+    def _call(
+        self, identity: int, entry: Recorded, sources: tuple[int, ...], tape: Tape,
+        last: dict[int, float],
+    ) -> Call:  # fmt: skip
+        bound, rule = entry.bound, tape.rules[identity]
+        # Shapes are those of the recording. What labels hold and where the counter stands is not.
+        varies = bound.op.random or any(isinstance(s, Argument) for s in entry.sources)
+        done = sorted({k for k in sources if last.get(k) == identity})
+        return Call(
+            bound.value,
+            bound.check if varies else None,
+            sources,
+            entry.attributes,
+            identity,
+            None if rule is None else (rule[0], rule[2], rule[3]),
+            self._draws,
+            tuple(done),
+        )
+
+
+def _readers(log: Log, out: int) -> tuple[set[int], dict[int, float]]:
+    """Return the entries that feed `out`, and the last reader of each call's result."""
+    needed, last = {out}, {out: inf}
+    results = [identity for identity, _ in log.calls()]
+    for identity, entry in reversed([*log.calls()]):
+        if identity in needed:
+            read = {source for source in entry.sources if isinstance(source, int)}
+            needed |= read
+            for source in read.intersection(results):
+                last.setdefault(source, identity)
+    return needed, last
+
+
+def _blank(value: Tensor) -> Tensor:
+    """Return a tensor of a value's shape that takes the memory of one number."""
+    return torch.full((), nan, dtype=value.dtype, device=value.device).expand(value.shape)
+
+
+def _weigh(
+    calls: Sequence[Call], tape: Tape, last: Mapping[int, float], foreign: Iterable[Tensor]
+) -> Weight:
+    """Weigh the storages that calls make; what was there before them is not theirs."""
+    others = {_storage(tensor) for tensor in foreign}
+    born: dict[int, int] = {}
+    ends: dict[int, float] = {}
+    sizes: dict[int, int] = {}
+    for call in calls:
+        value, rule = tape.values[call.out], tape.rules[call.out]
+        saved = [item for item in rule[1] if isinstance(item, Tensor)] if rule else []
+        for tensor, end in ((value, last[call.out]), *((item, inf) for item in saved)):
+            key = _storage(tensor)
+            if key not in others:
+                born.setdefault(key, call.out)
+                ends[key] = max(ends.get(key, 0), end)
+                sizes[key] = tensor.untyped_storage().nbytes()
+    change: Counter[float] = Counter()
+    for key, size in sizes.items():
+        change[born[key]] += size
+        change[ends[key] + 0.5] -= size
+    moments = sorted(moment for moment in change if moment != inf)
+    live = [*accumulate((change[moment] for moment in moments), initial=0)]
+    kept = sum(end == inf for end in ends.values())
+    return Weight(live[-1], kept, max(live), len(ends) - kept)
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)

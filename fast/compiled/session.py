@@ -1,0 +1,307 @@
+"""Compiled sessions: a program is recorded once, and then replayed.
+
+A session of this kind is an eager one, except for `run`, through which trainers run their losses.
+There the first call records what the program does, and later calls with the same shapes replay it:
+the same functions on new data, without the program's Python, without checks that can no longer
+fail, without what does not feed the result, and without keeping what no rule needs. Results equal
+the eager session's bit for bit, gradients and random numbers too: each replay draws anew.
+
+So a program is taken at its word. Its Python runs once per combination of shapes: what it prints,
+counts or decides then is not done again, and what it reads from outside its arguments stays as it
+was. Labels and masks reach it as `Indices`, which ops take and whose values it cannot see; a plain
+Python integer is part of the program, and another integer is another recording.
+
+The backward pass and the update are the eager session's. Nothing is fused, and a GPU is given one
+launch after the other: capturing the whole step as one graph is not done yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from itertools import count, islice
+from numbers import Integral
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fast.compiled.plan import Argument, Log, Plan, Recorded
+from fast.device.bridge import to_device
+from fast.device.buffer import Buffer
+from fast.device.integers import is_integer, to_integers
+from fast.errors import Rejected, SessionError
+from fast.ref import Ref
+from fast.runtime.binding import Bound
+from fast.runtime.param import Param
+from fast.session import Session
+
+MOST_PLANS = 32
+"""How many recordings a session keeps; the one that was not used for longest goes first."""
+
+
+class Indices:
+    """Integers or booleans that a recorded program hands on to ops without seeing them."""
+
+    __slots__ = ("_log", "_position", "_tensor")
+
+    def __init__(self, tensor: Tensor, position: int, log: Log) -> None:
+        """Hold a device tensor, the one of that position among the program's integer inputs."""
+        self._tensor = tensor
+        self._position = position
+        self._log = log
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the data, which every replay has."""
+        return tuple(self._tensor.shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the data, which every replay has."""
+        return self._tensor.dtype
+
+    def __len__(self) -> int:
+        """Return the extent of the first axis."""
+        return len(self._tensor)
+
+    def _unseen(self, *_: object) -> NoReturn:
+        """Refuse to show a value: it would be recorded, and be stale in the next call."""
+        raise Rejected(
+            "compiled: the values of integer inputs are not known when a program is recorded; it "
+            "may hand them to ops and ask for their shape. Prepare them before the call."
+        )
+
+    __getitem__ = __iter__ = __bool__ = __eq__ = __ne__ = __array__ = _unseen  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse what a tensor or an array has and this has not."""
+        try:
+            self._unseen()
+        except Rejected as refusal:
+            raise AttributeError(str(refusal)) from None
+
+
+class CompiledSession(Session):
+    """An eager session whose `run` records a program once and replays it afterwards.
+
+    `recordings` counts how often a program was recorded. Everything else is a `Session`'s, but that
+    the tape of a replay shows NaN where it has dropped a value.
+    """
+
+    def __init__(
+        self,
+        provider: str | None = None,
+        precision: str = "fp32",
+        device: torch.device | str | None = None,
+        deterministic: bool = True,
+    ) -> None:
+        """Choose as a `Session` does."""
+        super().__init__(provider, precision, device, deterministic)
+        self.recordings = 0
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._log: Log | None = None
+        self._shown: Plan | None = None
+
+    @property
+    def random_counter(self) -> int:
+        """The counter that the next random call takes; a program may not move it."""
+        return self._bound.next_call
+
+    @random_counter.setter
+    def random_counter(self, counter: int) -> None:
+        self._refuse("random_counter")
+        Session.random_counter.__set__(self, counter)
+
+    def run(
+        self, program: Callable[..., Ref], params: Sequence[Param], inputs: Sequence[Any]
+    ) -> Ref:
+        """Run a program on an empty tape: program(session, *uses of params, *inputs).
+
+        It is recorded if it was not yet run on parameters and inputs of these shapes and kinds,
+        else replayed. Integers and booleans reach it as `Indices`, plain ones as they are.
+        A program is hashable, uses the session for ops and constants only, and returns one ref of
+        it; else it is refused. Programs that are equal are one.
+        """
+        self._refuse("run")
+        params, taken = [*params], [self._take(value) for value in inputs]
+        owners = [(p.slot, p.requires_grad) for p in params if isinstance(p, Param)]
+        key = (_hashable(program), *owners, *map(_kind, taken))
+        self.reset_tape()
+        for parameter in params:
+            self.use(parameter)
+        tape = self._tape
+        for value in taken:
+            if _is_number(value):
+                tape.leaf(value, False)
+        integers = [v for v in taken if isinstance(v, Tensor) and not _is_number(v)]
+        plan = self._plans.pop(key, None)
+        if plan is None:
+            log = Log(len(tape))
+            out = self._record(log, program, len(params), taken)
+            while len(self._plans) >= MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+            self._plans[key] = Plan(log, tape, out.id, integers)
+            self.recordings += 1
+            return out
+        # The tape shows the plan's constants, also if the plan is forgotten before the tape.
+        self._plans[key] = self._shown = plan
+        plan.replay(tape, integers, self._bound)
+        return Ref(tape, plan.out)
+
+    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
+        """Check and run one op and append it; a refusal leaves the tape as it was."""
+        if self._log is None:
+            return super().apply(name, inputs, attributes)
+        read = self._log.read
+        read.clear()
+        ref = super().apply(name, inputs, attributes)
+        sources = tuple(x.id if isinstance(x, Ref) else read.pop(0) for x in inputs)
+        self._log.entries.append(Recorded(self._bound[name], sources, deepcopy(attributes)))
+        return ref
+
+    def param(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Param:
+        """Make a parameter from host data; a program takes parameters as arguments instead."""
+        self._refuse("param")
+        return super().param(value, name, requires_grad)
+
+    def use(self, parameter: Param) -> Ref:
+        """Record a parameter's value as a leaf; a program takes parameters as arguments instead."""
+        self._refuse("use")
+        return super().use(parameter)
+
+    def input(self, value: Any, name: str | None = None, requires_grad: bool = False) -> Ref:
+        """Record data as a leaf; a program takes data as arguments instead."""
+        self._refuse("input")
+        return super().input(value, name, requires_grad)
+
+    def const(self, value: Any) -> Ref:
+        """Record a copy of data as a leaf that takes no gradient; a replay has the same data."""
+        if isinstance(value, Indices):
+            value._unseen()
+        return self._constant(super().input(value))
+
+    def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
+        """Record one number, rounded once and repeated to a shape; no tensor crosses."""
+        return self._constant(super().constant(value, shape, like))
+
+    def reset_tape(self) -> None:
+        """Forget every value, ref and natural; what was recorded stays."""
+        self._refuse("reset_tape")
+        self._shown = None
+        super().reset_tape()
+
+    def collect(self) -> None:
+        """Give memory that nothing needs back; programs are recorded anew after it."""
+        self._refuse("collect")
+        self._plans.clear()
+        super().collect()
+
+    def _record(
+        self, log: Log, program: Callable[..., Ref], params: int, taken: Sequence[Any]
+    ) -> Ref:
+        """Run a program eagerly on the leaves that the tape holds, and keep what it did."""
+        tape, positions = self._tape, count()
+        leaves = (Ref(tape, identity) for identity in range(log.first))
+        arguments: list[Any] = [*islice(leaves, params)]
+        for value in taken:
+            if _is_number(value):
+                arguments.append(next(leaves))
+            elif isinstance(value, Tensor):
+                arguments.append(Indices(value, next(positions), log))
+            else:
+                arguments.append(value)
+        self._log = log
+        try:
+            out = program(self, *arguments)
+        finally:
+            self._log = None
+        if not isinstance(out, Ref) or out.tape is not tape:
+            raise Rejected(
+                f"compiled: a program returns one ref of the session that runs it, got {out!r}"
+            )
+        return out
+
+    def _take(self, value: Any) -> Any:
+        """Copy an input to the device; a plain integer is the program's own."""
+        if not isinstance(value, (Tensor, np.ndarray)) and isinstance(value, (Integral, np.bool_)):
+            return value
+        if is_integer(value):
+            return to_integers(value, self._place)
+        return to_device(value, self.options.compute, self._place)
+
+    def _constant(self, ref: Ref) -> Ref:
+        if self._log is not None:
+            copy = self._tape.values[ref.id].clone()
+            self._log.entries.append(Buffer(copy, "a recorded program"))
+        return ref
+
+    def _indices(self, bound: Bound, position: int, arg: Any) -> Tensor:
+        """Return the integers of an input, and note for the recording where they come from."""
+        read: Argument | Tensor
+        if isinstance(arg, Indices):
+            tensor, read = self._received(bound, position, arg), Argument(arg._position)
+        else:
+            read = tensor = super()._indices(bound, position, arg)
+        if self._log is not None:
+            self._log.read.append(read)
+        return tensor
+
+    def _received(self, bound: Bound, position: int, indices: Indices) -> Tensor:
+        """Return what a program hands on, where it may."""
+        what = bound.describe(position)
+        if indices._log is not self._log:
+            raise SessionError(
+                f"{what}: these integers were given to a program for one recording, which is over; "
+                "hand data in as an argument"
+            )
+        if position not in bound.op.index_inputs:
+            raise Rejected(f"{what} takes a ref, and a program's integer inputs are none")
+        if (indices.dtype is torch.bool) != (position in bound.op.mask_inputs):
+            super()._indices(bound, position, indices._tensor)  # refuses the one for the other
+        return indices._tensor
+
+    def _own(self, ref: Ref, what: str) -> int:
+        if what != "shape_of":
+            self._refuse(what)
+        return super()._own(ref, what)
+
+    def _update(self, *args: Any) -> None:
+        self._refuse("an update")
+        super()._update(*args)
+
+    def _refuse(self, what: str) -> None:
+        if self._log is not None:
+            raise _beyond(f"call {what}")
+
+
+def _hashable(program: Callable[..., Ref]) -> Callable[..., Ref]:
+    try:
+        hash(program)
+    except TypeError as error:
+        raise Rejected(
+            f"compiled: a program is found again by its hash, got a {type(program).__name__} that "
+            "has none; a function is one"
+        ) from error
+    return program
+
+
+def _is_number(value: Any) -> bool:
+    """Say whether what was taken of an input becomes a leaf."""
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _kind(value: Any) -> tuple[Any, ...]:
+    """Return what a recording depends on: a tensor's shape and dtype, a plain integer itself."""
+    if isinstance(value, Tensor):
+        return (tuple(value.shape), value.dtype)
+    return (type(value), value)
+
+
+def _beyond(what: str) -> SessionError:
+    return SessionError(
+        f"compiled: while a program is recorded it may not {what}; a recorded program has ops and "
+        "constants only, takes parameters and data as arguments, and returns one ref"
+    )

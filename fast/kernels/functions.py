@@ -1,0 +1,77 @@
+"""Elementary functions of fp32 tiles that Triton lacks, and the errors that kernels may quote."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from fast.device.mode import tl, triton
+
+ERRORS: Final = {
+    "exp": (4, 0, 1.25),
+    "log": (6, 0, 0),
+    "tanh": (4, 0, 0),
+    "cos": (4, 0, 0),
+    "sin": (4, 0, 0),
+}
+"""Declared (relative, absolute, slope): error <= (relative + slope |x|) u |y| + absolute.
+
+exp is `tl.exp`: compiled, a rounded product with log2(e) and ex2.approx; interpreted, numpy's.
+log is `tl.log`: compiled, libdevice's logf (1 ulp, also near 1 and for subnormal arguments);
+interpreted, numpy's, the looser of the two. tanh is ours and the same, bit for bit, in both.
+Over 2^22 arguments per binade range, interpreted, at most 3.6, 4.6 and 3.0 units were seen.
+cos and sin are ours, too, of an angle in turns (`turned`), the same in both; over all 2^24 angles
+that a random call can draw, at most 2.5 units were seen.
+"""
+
+_LOG2_E = tl.constexpr(1 / math.log(2))
+# ln 2 in two pieces: a small integer times the first is exact in fp32.
+_LN2_HIGH = tl.constexpr(355 / 512)
+_LN2_LOW = tl.constexpr(math.log(2) - 355 / 512)
+_TWO_PI = tl.constexpr(2 * math.pi)
+
+
+@triton.jit
+def tanh(x):
+    """Compute e / (e + 2) for e = expm1(2 |x|), which keeps relative accuracy everywhere."""
+    a = tl.abs(x)
+    # tanh(10) rounds to 1. A NaN compares false, and comes back in the last line.
+    a = 2.0 * tl.where(a < 10.0, a, 10.0)
+    k = tl.floor(a * _LOG2_E + 0.5)
+    r = (a - k * _LN2_HIGH) - k * _LN2_LOW
+    q = 1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * (1 / 40320)))
+    q = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * q))
+    power = ((k.to(tl.int32) + 127) << 23).to(tl.float32, bitcast=True)
+    e = power * (r + r * r * q) + (power - 1.0)
+    t = tl.div_rn(e, e + 2.0)
+    return tl.where(x > 0, t, tl.where(x < 0, -t, x))
+
+
+@triton.jit
+def turned(v):
+    """Return cosine and sine of 2 pi v for v in [0, 1], with relative accuracy at their zeros."""
+    # Quarter turns are taken off exactly; what is left is an eighth of a turn, at most.
+    quarter = tl.floor(4.0 * v + 0.5)
+    t = v - 0.25 * quarter
+    x = t * _TWO_PI
+    s = x * x
+    c = 1 - s * (1 / 2 - s * (1 / 24 - s * (1 / 720 - s * (1 / 40320 - s * (1 / 3628800)))))
+    s = x - x * s * (1 / 6 - s * (1 / 120 - s * (1 / 5040 - s * (1 / 362880))))
+    place = quarter.to(tl.int32) & 3
+    odd = (place & 1) == 1
+    cosine, sine = tl.where(odd, s, c), tl.where(odd, c, s)
+    return tl.where((place == 1) | (place == 2), -cosine, cosine), tl.where(place < 2, sine, -sine)
+
+
+@triton.jit
+def cos_of_turns(v):
+    """Compute the cosine alone, for a sweep."""
+    cosine, _ = turned(v)
+    return cosine
+
+
+@triton.jit
+def sin_of_turns(v):
+    """Compute the sine alone, for a sweep."""
+    _, sine = turned(v)
+    return sine

@@ -1,0 +1,167 @@
+"""What the kernels over rows share: how they read a row, and the statistics of a softmax.
+
+A tensor is seen as [outer, n, inner], reduced along n, so any axis of any rank is a row. A program
+takes a tile of rows. The first block of a row stays in registers; a row longer than a block is
+read on, block by block, as often as the arithmetic passes over it.
+
+Two tiles: the wide one, whose loads are 128 bits wide, for large aligned rows; the narrow one for
+everything else. Rows past the last repeat it and are not stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fast.device.launch import launch
+from fast.device.mode import tl, triton
+from fast.errors import Unavailable
+from fast.kernels import checks
+from fast.kernels.page import Saved
+
+NARROW = {"ROWS": 4, "BLOCK": 256, "num_warps": 8}
+WIDE = {"ROWS": 2, "BLOCK": 1024, "num_warps": 8}
+WORTHWHILE = 2**16
+"""The number of elements from which the wide tile is used; below, a launch costs more."""
+
+LONGEST = 2**30
+"""The most elements of a row: a column is a 32-bit number; offsets have 64."""
+
+
+@triton.jit
+def tile_of_rows(tile, rows, ROWS: tl.constexpr):
+    """Return the rows of a tile, the last one repeated past the end, and which are no repeats."""
+    row = tile * tl.full((1,), ROWS, tl.int64) + tl.arange(0, ROWS)
+    return tl.minimum(row, rows - 1), row < rows
+
+
+@triton.jit
+def starts(row, inner, outer_stride, inner_stride):
+    """Return the offset of each row's first element."""
+    return row // inner * outer_stride + row % inner * inner_stride
+
+
+@triton.jit
+def length(n, UNIT: tl.constexpr):
+    """Return n, written so that the compiler knows it to be a multiple of UNIT."""
+    return n // UNIT * UNIT if UNIT > 1 else n
+
+
+@triton.jit
+def block(x, start, at, n, step, other, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """Read columns [at, at + BLOCK) of rows that begin at the offsets `start`, as fp32."""
+    column = at + tl.arange(0, BLOCK)
+    if UNIT > 1:
+        pointers = tl.multiple_of(x + (start[:, None] + column[None, :]), (1, 16))
+    else:
+        pointers = x + (start[:, None] + (column * step)[None, :])
+    return tl.load(pointers, mask=(column < n)[None, :], other=other).to(tl.float32)
+
+
+@triton.jit
+def keep(z, start, at, n, step, value, live, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """Store what `block` would read, in the type of z, for the rows that are live."""
+    column = at + tl.arange(0, BLOCK)
+    if UNIT > 1:
+        pointers = tl.multiple_of(z + (start[:, None] + column[None, :]), (1, 16))
+    else:
+        pointers = z + (start[:, None] + (column * step)[None, :])
+    tl.store(pointers, value.to(z.dtype.element_ty), mask=live[:, None] & (column < n)[None, :])
+
+
+@triton.jit
+def line(x, at, n, step, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """Read elements [at, at + BLOCK) of a vector that every row shares, as fp32, in a row."""
+    column = at + tl.arange(0, BLOCK)
+    pointers = x + column * step
+    if UNIT > 1:
+        pointers = tl.multiple_of(x + column, (16,))
+    return tl.load(pointers, mask=column < n, other=0.0).to(tl.float32)[None, :]
+
+
+@triton.jit
+def powers(x, maximum):
+    """Return e^(x - maximum), and 0 rather than NaN in rows that hold only -inf so far."""
+    shift = tl.where(maximum == float("-inf"), 0.0, maximum)
+    return tl.exp(x - shift[:, None])
+
+
+@triton.jit
+def statistics(first, x, start, n, step, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """Return each row's maximum and its sum of e^(x - maximum), in one pass.
+
+    `first` is the first block, read with -inf past the end. A later block that raises the maximum
+    scales the sum so far. NaN reaches the sum, whatever a maximum does with it.
+    """
+    maximum = tl.max(first, 1)
+    total = tl.sum(powers(first, maximum), 1)
+    for at in range(BLOCK, n, BLOCK):
+        here = block(x, start, at, n, step, float("-inf"), UNIT, BLOCK)
+        larger = tl.maximum(maximum, tl.max(here, 1))
+        shift = tl.where(larger == float("-inf"), 0.0, larger)
+        total = total * tl.exp(maximum - shift) + tl.sum(powers(here, larger), 1)
+        maximum = larger
+    return maximum, total
+
+
+def view(x: Tensor, axis: int) -> Tensor:
+    """See x as [outer, n, inner], by a view where the strides allow it."""
+    axis %= x.dim()
+    return x.reshape(x.shape[:axis].numel(), x.shape[axis], x.shape[axis + 1 :].numel())
+
+
+def tile(*operands: Tensor, wide: bool = True) -> dict[str, Any]:
+    """Choose the tile for operands of one shape [outer, n, inner]: a launch's keyword arguments."""
+    outer, n, inner = operands[0].shape
+    if n > LONGEST:
+        raise Unavailable(
+            f"fast: the kernels over rows take up to {LONGEST} elements in a row, got {n}; "
+            "the aten provider takes more"
+        )
+    unit = 16 // min(x.element_size() for x in operands)
+    fills = n >= WIDE["BLOCK"] // 4 and inner == 1 and outer * n >= WORTHWHILE
+    if wide and fills and n % unit == 0 and all(_aligned(x, unit) for x in operands):
+        return {"UNIT": unit, **WIDE}
+    return {"UNIT": 1, **NARROW}
+
+
+def _aligned(x: Tensor, unit: int) -> bool:
+    return x.stride(1) == 1 and x.stride(0) % unit == 0 and x.data_ptr() % 16 == 0
+
+
+def statistic(x: Tensor) -> Tensor:
+    """Allocate one fp32 number per row of x [outer, n, inner]."""
+    return torch.empty(x.shape[0] * x.shape[2], dtype=torch.float32, device=x.device)
+
+
+def value(kernel: Any, x: Tensor, axis: int) -> tuple[Tensor, Saved]:
+    """Launch a kernel that maps rows to rows and leaves their maxima and sums."""
+    checks.for_kernels(x)
+    source = view(x, axis)
+    outer, n, inner = source.shape
+    maxima, sums = statistic(source), statistic(source)
+    z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    meta = tile(source, z.view(outer, n, inner))
+    if n:
+        launch(
+            kernel, (-(-outer * inner // meta["ROWS"]),), z, maxima, sums, source,
+            outer * inner, n, inner, *source.stride(), **meta,
+        )  # fmt: skip
+    return z, (x, maxima, sums, axis)
+
+
+def vjp(kernel: Any, saved: Saved, cotangent: Tensor) -> Tensor:
+    """Launch the kernel of the VJP of what `value` launched."""
+    x, maxima, sums, axis = saved
+    source, g = view(x, axis), view(cotangent, axis)
+    outer, n, inner = source.shape
+    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    meta = tile(source, g, dx.view(outer, n, inner))
+    if n:
+        launch(
+            kernel, (-(-outer * inner // meta["ROWS"]),), dx, source, maxima, sums, g,
+            outer * inner, n, inner, *source.stride(), *g.stride(), **meta,
+        )  # fmt: skip
+    return dx

@@ -1,0 +1,1 @@
+"""Running a program for somebody else; `autodiff`, `train` and the command line enter."""

@@ -1,0 +1,1 @@
+"""What a session is made of: parameters, gradients, updates, bindings; sessions enter."""

@@ -1,0 +1,131 @@
+"""What comes into a session: parameters and their uses, inputs, constants and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from fast.device import bridge
+from fast.device.arena import Arena
+from fast.device.buffer import Buffer
+from fast.device.integers import is_integer
+from fast.device.options import Options
+from fast.errors import Rejected, SessionError
+from fast.kernels import checks
+from fast.ref import Ref
+from fast.runtime.param import Param, check_name, check_trainable
+from fast.runtime.shadow import Shadow
+from fast.tape import Tape
+
+if TYPE_CHECKING:
+    from fast.session import Session
+
+
+class Leaves:
+    """The parameters that a session owns, and the leaves of its tape."""
+
+    options: Options
+    params: list[Param]
+    masters: Arena
+    _names: set[str]
+    _place: torch.device
+    _shadow: Shadow | None
+    _tape: Tape
+
+    def param(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Param:
+        """Make a parameter of the data's shape from host data, copied and rounded once.
+
+        It belongs to the session and is not on the tape until it is used. Where no name is given,
+        it is `param` with its position, or the next number that is free. A name that is taken, or
+        no str, a requires_grad that is no bool, and data that `fast.device.bridge` does not read
+        are Rejected.
+        """
+        if name is None:
+            free = (f"param{k}" for k in count(len(self.params)))
+            name = next(known for known in free if known not in self._names)
+        check_name("param", name)
+        check_trainable(f"param {name!r}", requires_grad)
+        if name in self._names:
+            raise Rejected(f"param: the name {name!r} is taken; names are unique in a session")
+        host = bridge.to_host(value, self.options.master)
+        slot = self.masters.layout.append(tuple(host.shape))
+        self.masters.fit()
+        parameter = Param(cast("Session", self), slot, host, name, requires_grad)
+        self.params.append(parameter)
+        self._names.add(name)
+        return parameter
+
+    def use(self, parameter: Param) -> Ref:
+        """Record a parameter's value as a leaf; each use is a leaf, and an update adds them up.
+
+        The leaf borrows the mirror, which is uploaded first if it is stale and which outlives the
+        tape. What is no parameter of this session raises SessionError.
+        """
+        if type(parameter) is not Param or parameter.session is not self:
+            raise SessionError(f"use: {parameter!r} is not a parameter of this session")
+        tape = self._tape
+        if self._shadow is not None:
+            view = self._shadow.view(parameter)
+        elif parameter.mirror_current:
+            view = self.masters.views[parameter.slot]
+        else:
+            view = parameter.device_view()
+        again = parameter.used_on is tape
+        parameter.used_on = tape
+        return Ref(tape, tape.use(view, parameter, parameter.requires_grad, again))
+
+    @property
+    def params_by_leaf(self) -> dict[int, Param]:
+        """The parameters in use on the present tape, trainable or not, by the ids of their leaves.
+
+        With `optimizer_state`, this shows an optimizer's state by leaf id.
+        """
+        return {identity: parameter for identity, (parameter, _) in self._tape.uses.items()}
+
+    def input(self, value: Any, name: str | None = None, requires_grad: bool = False) -> Ref:
+        """Record a copy of host data, or of a device buffer, as a leaf of the data's shape.
+
+        The tape owns the copy. With requires_grad backward passes keep its gradient; updates do not
+        write it. Data that `fast.device.bridge` does not read, a name that is no str and a
+        requires_grad that is no bool are Rejected.
+        """
+        check_trainable("input", requires_grad)
+        if name is not None:
+            check_name("input", name)
+        tensor = bridge.to_device(value, self.options.compute, self.options.device)
+        identity = self._tape.leaf(tensor, requires_grad)
+        if name is not None:
+            self._tape.names[identity] = name
+        return Ref(self._tape, identity)
+
+    def _given(self, inputs: Iterable[Any]) -> list[Any]:
+        """Record a program's data as inputs, in order; integers and booleans stay as they are."""
+        return [value if is_integer(value) else self.input(value) for value in inputs]
+
+    def const(self, value: Any) -> Ref:
+        """Record a copy of data, of their shape, as a leaf that takes no gradient.
+
+        Refusals are `input`'s.
+        """
+        return self.input(value)
+
+    def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
+        """Record one number, rounded once and repeated to a shape; no tensor crosses.
+
+        What is no real number, and no shape, is Rejected.
+        """
+        checks.extents("constant", shape)
+        compute = self.options.compute
+        number = bridge.round_number(value, compute)
+        tensor = torch.full(shape, number, dtype=compute, device=self._place)
+        return Ref(self._tape, self._tape.leaf(tensor, False))
+
+    def upload(self, value: Any) -> Buffer:
+        """Copy host data into a device buffer of the session's precision; the caller owns it.
+
+        Data that `fast.device.bridge` does not read are Rejected.
+        """
+        return Buffer(bridge.to_device(value, self.options.compute, self.options.device))

@@ -1,0 +1,169 @@
+"""The built-in backends: all of them load, and each computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from equivalence.backends import BUILT_IN, UnknownBackend, load
+from equivalence.backends.protocol import Backend, HasJvp, HasOptimizers
+from equivalence.cases.updates import OPTIMIZERS
+from equivalence.runs.kinds import Updates
+from equivalence.runs.results import Row
+from equivalence.runs.runner import run_row
+from spec.ops import OPS
+from tests.equivalence.backends import fakes
+
+CPU = ("torch", "fast-aten", "fast-triton-interpreted")
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_a_built_in_backend_follows_the_protocol(name: str) -> None:
+    backend = load(name)
+    assert isinstance(backend, Backend) and isinstance(backend, HasOptimizers)
+    assert not isinstance(backend, HasJvp)
+    assert backend.name == name
+    capabilities = backend.capabilities()
+    draws = {op for op, page in OPS.items() if page.random}
+    assert set(capabilities.ops) == (set(OPS) - draws if name == "torch" else set(OPS))
+    assert set(capabilities.optimizers) == set(OPTIMIZERS)
+    assert all({"fp32", "bf16"} <= set(dtypes) for dtypes in capabilities.ops.values())
+    assert capabilities.ring in ("host", "interpreted", "device")
+    assert capabilities.contract("softmax", "fp32").name
+
+
+@pytest.mark.parametrize("name", CPU)
+def test_a_built_in_backend_computes(name: str) -> None:
+    backend = load(name)
+    x, g = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 5.0]])
+    assert backend.value("relu", [x], {}).tolist() == [[1.0, 0.0]]
+    gradients = backend.vjp("take", [x, torch.tensor([1, 1])], {"axis": 1}, [g])
+    assert gradients[1] is None
+    assert gradients[0] is not None and gradients[0].tolist() == [[0.0, 8.0]]
+
+
+def test_torch_cannot_draw_our_bits_and_says_so() -> None:
+    for op in ("rand_uniform", "dropout"):
+        result = run_row(load("torch"), Row(op, "value", "fp32"), counted=3, seed=0, findings=())
+        assert result.status == "unsupported"
+
+
+@pytest.mark.parametrize("name", CPU)
+def test_a_row_of_each_kind_is_conformant(name: str) -> None:
+    backend = load(name)
+    for row in (Row("softmax", "vjp", "fp32"), Row("max", "value", "bf16")):
+        result = run_row(backend, row, counted=3, seed=0, findings=())
+        assert (result.status, result.failures) == ("conformant", ())
+
+
+@pytest.mark.parametrize("name", CPU)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_an_optimizer_row_is_conformant(name: str, optimizer: str) -> None:
+    row = Row(optimizer, "update", "fp32")
+    result = run_row(load(name), row, counted=4, seed=0, findings=())
+    assert (result.status, result.failures) == ("conformant", ())
+
+
+class _Stale:
+    """An optimizer that forgets to update its second parameter's moments."""
+
+    def __init__(self, handle: object) -> None:
+        self.handle = handle
+        self.kept: dict[str, object] = {}
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.handle, name)
+
+    def state(self) -> dict[str, list[object]]:
+        rows = {k: list(v) for k, v in self.handle.state().items()}  # type: ignore[attr-defined]
+        if rows["exp_avg"][-1] is not None:
+            rows["exp_avg"][-1] = rows["exp_avg"][-1] * 0.5
+        return rows
+
+
+class _WrongUpdates(fakes.Right):
+    """Torch's AdamW with one moment reported wrongly."""
+
+    def optimizer(self, name: str, params: object, hyper: object) -> object:
+        return _Stale(load("torch").optimizer(name, params, hyper))  # type: ignore[attr-defined]
+
+
+def test_a_wrong_moment_is_caught() -> None:
+    row = Row("adamw", "update", "fp32")
+    contract = load("torch").capabilities().contract("adamw", "fp32")
+    kind = Updates(row)
+    outcome = kind.measure(_WrongUpdates(), kind.fixed()[0], contract)
+    assert outcome.failed and outcome.detail is not None
+    assert "exp_avg of parameter 0" in outcome.detail.result
+
+
+class _Clipped:
+    """A handle whose gradients go through a wrong clipping before they reach torch."""
+
+    def __init__(self, handle: object, change: Callable[[list[Any]], list[Any]]) -> None:
+        self.handle = handle
+        self.change = change
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.handle, name)
+
+    def step(self, grads: list[Any]) -> None:
+        self.handle.step(self.change(grads))  # type: ignore[attr-defined]
+
+
+class _WronglyClipping(fakes.Right):
+    """Torch's optimizers behind a clipping of our own."""
+
+    def __init__(self, change: Callable[..., list[Any]]) -> None:
+        self.change = change
+
+    def optimizer(self, name: str, params: object, hyper: dict[str, Any]) -> object:
+        bound = hyper.get("max_norm")
+        plain = {key: value for key, value in hyper.items() if key != "max_norm"}
+        handle = load("torch").optimizer(name, params, plain)  # type: ignore[attr-defined]
+        return handle if bound is None else _Clipped(handle, lambda g: self.change(g, bound))
+
+
+def _one_by_one(grads: list[Any], bound: float) -> list[Any]:
+    """Clip each gradient by its own norm."""
+    return [None if g is None else g * (bound / (g.norm() + 1e-6)).clamp(max=1.0) for g in grads]
+
+
+def _unguarded(grads: list[Any], bound: float) -> list[Any]:
+    """Divide by the norm alone."""
+    norm = torch.cat([g.flatten() for g in grads if g is not None]).norm()
+    return [None if g is None else g * (bound / norm).clamp(max=1.0) for g in grads]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("change", [_one_by_one, _unguarded])
+def test_a_wrong_clipping_is_caught(optimizer: str, change: Callable[..., list[Any]]) -> None:
+    contract = load("torch").capabilities().contract(optimizer, "fp32")
+    kind, backend = Updates(Row(optimizer, "update", "fp32")), _WronglyClipping(change)
+    assert any(kind.measure(backend, case, contract).failed for case in kind.fixed())
+
+
+def _deaf(grads: list[Any], bound: float) -> list[Any]:
+    """Make finite numbers of those that are not, as a careful library might."""
+    return [None if g is None else torch.nan_to_num(g) * 0.0 for g in grads]
+
+
+def test_a_gradient_that_is_not_finite_must_spoil_what_torch_spoils() -> None:
+    contract = load("torch").capabilities().contract("adam", "fp32")
+    kind, backend = Updates(Row("adam", "update", "fp32")), _WronglyClipping(_deaf)
+    right, wrong = (
+        [kind.measure(one, case, contract) for case in kind.extras() if case.max_norm]
+        for one in (load("torch"), backend)
+    )
+    assert not any(outcome.failed for outcome in right)
+    assert all(outcome.failed for outcome in wrong)
+
+
+def test_unknown_names_are_refused_with_those_that_exist() -> None:
+    with pytest.raises(UnknownBackend, match="there are fast-triton"):
+        load("fast-tritan")
+    with pytest.raises(UnknownBackend, match="it has no name, capabilities, value, vjp"):
+        load("math:pi")

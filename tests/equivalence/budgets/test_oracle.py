@@ -1,0 +1,142 @@
+"""The oracle against torch: right kernels are inside their budgets, wrong ones are outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from equivalence.budgets.declared import declared
+from equivalence.budgets.judge import judge_tensor
+from equivalence.budgets.oracle import expected_value, expected_vjp, lift, store
+from equivalence.budgets.verdict import Verdict
+from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.contract import Contract
+
+TORCH = declared("torch")
+REGIMES = [(1.0, 0.0), (1.0, 1e3), (1e-2, 0.0), (1e-3, 1.0)]
+
+
+def normals(scale: float, offset: float) -> list[torch.Tensor]:
+    """Draw the inputs of layer_norm and a cotangent."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 32) * scale + offset
+    return [x, torch.randn(32), torch.randn(32), torch.randn(4, 32)]
+
+
+def centred_gradient(
+    x: torch.Tensor,
+    gamma: torch.Tensor,
+    g: torch.Tensor,
+    variance: Callable[[torch.Tensor], torch.Tensor],
+    eps: float = 1e-5,
+    again: float = 0.0,
+) -> torch.Tensor:
+    """Return layer_norm's dx with the mistakes that one asks for."""
+    centred = x - x.mean(-1, keepdim=True)
+    rate = (variance(x) + eps).rsqrt()
+    normal, weighted = centred * rate, g * gamma
+    mean = weighted.mean(-1, keepdim=True)
+    dx = (weighted - mean - normal * (weighted * normal).mean(-1, keepdim=True)) * rate
+    return dx - again * mean * rate
+
+
+def two_pass(x: torch.Tensor) -> torch.Tensor:
+    """Return the population variance, stably."""
+    return x.var(-1, unbiased=False, keepdim=True)
+
+
+def unbiased(x: torch.Tensor) -> torch.Tensor:
+    """Return the variance of a sample."""
+    return x.var(-1, keepdim=True)
+
+
+def one_pass(x: torch.Tensor) -> torch.Tensor:
+    """Return the mean of squares less the square of the mean."""
+    return x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()
+
+
+def test_torch_layer_norm_is_inside_in_every_regime() -> None:
+    contract = TORCH("layer_norm", "fp32")
+    for scale, offset in REGIMES:
+        *inputs, g = normals(scale, offset)
+        leaves = [t.clone().requires_grad_() for t in inputs]
+        y = torch.nn.functional.layer_norm(leaves[0], (32,), leaves[1], leaves[2])
+        y.backward(g)
+        verdicts = [judge_tensor(y, expected_value("layer_norm", inputs, {}, contract))]
+        allowed = expected_vjp("layer_norm", inputs, {}, [g], contract)
+        for leaf, expected in zip(leaves, allowed, strict=True):
+            assert leaf.grad is not None and expected is not None
+            verdicts.append(judge_tensor(leaf.grad, expected))
+        assert [v.status for v in verdicts] == ["conformant"] * 4
+
+
+MUTANTS: dict[str, Callable[..., torch.Tensor]] = {
+    "mean subtracted twice": lambda x, w, g: centred_gradient(x, w, g, two_pass, again=1.0),
+    "unbiased variance": lambda x, w, g: centred_gradient(x, w, g, unbiased),
+    "one-pass variance": lambda x, w, g: centred_gradient(x, w, g, one_pass),
+    "another eps": lambda x, w, g: centred_gradient(x, w, g, two_pass, eps=1e-6),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_every_mutant_has_a_regime_that_shows_it(name: str) -> None:
+    seen: list[Verdict] = []
+    for scale, offset in REGIMES:
+        x, gamma, beta, g = normals(scale, offset)
+        contract = TORCH("layer_norm", "fp32")
+        allowed = expected_vjp("layer_norm", [x, gamma, beta], {}, g, contract)[0]
+        assert allowed is not None
+        right = judge_tensor(centred_gradient(x, gamma, g, two_pass), allowed)
+        assert right.status == "conformant"
+        seen.append(judge_tensor(MUTANTS[name](x, gamma, g), allowed))
+    assert "nonconformant" in [v.status for v in seen]
+
+
+@pytest.mark.parametrize(("n", "scale"), [(8, 1.0), (64, 1.0), (64, 10.0), (256, 30.0)])
+def test_torch_softmax_is_inside_and_a_dropped_term_is_not(n: int, scale: float) -> None:
+    torch.manual_seed(n)
+    x, g = torch.randn(4, n) * scale, torch.randn(4, n)
+    contract = TORCH("softmax", "fp32")
+    leaf = x.clone().requires_grad_()
+    y = torch.softmax(leaf, -1)
+    y.backward(g)
+    assert judge_tensor(y, expected_value("softmax", [x], {}, contract)).status == "conformant"
+    (allowed,) = expected_vjp("softmax", [x], {}, g, contract)
+    assert leaf.grad is not None and allowed is not None
+    assert judge_tensor(leaf.grad, allowed).status == "conformant"
+    assert judge_tensor(y.detach() * g, allowed).status == "nonconformant"
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp64"])
+def test_torch_matmul_is_inside(dtype: str) -> None:
+    torch.manual_seed(0)
+    kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp64": torch.float64}[dtype]
+    x, y = torch.randn(3, 300).to(kind), torch.randn(300, 3).to(kind)
+    expected = expected_value("matmul", [x, y], {}, TORCH("matmul", dtype))
+    assert judge_tensor(x @ y, expected).status == "conformant"
+
+
+def test_lifting_refuses_what_has_no_budget() -> None:
+    contract = TORCH("add", "fp32")
+    with pytest.raises(ValueError, match="EDGES"):
+        lift([torch.tensor([1.0, float("nan")])], contract)
+    numbers, labels = lift([torch.ones(2, 2).t(), torch.tensor([3, -100])], contract)
+    assert numbers.shape == (2, 2) and labels.data == (3, -100)
+
+
+def test_a_result_of_constants_enters_the_world() -> None:
+    arithmetic = Arithmetic(TORCH("sum", "fp32"))
+    empty = expected_value("sum", [torch.ones(2, 0)], {"axes": (1,)}, TORCH("sum", "fp32"))
+    assert judge_tensor(torch.zeros(2), empty).worst_fraction == 0
+    assert store(empty.map(lambda _: 0), arithmetic).data[0].exact
+
+
+def test_an_op_may_be_given_by_name_or_record() -> None:
+    from spec.ops import OPS
+
+    contract: Contract = TORCH("square", "fp32")
+    x = torch.tensor([0.1, 3.0])
+    for op in ("square", OPS["square"]):
+        assert judge_tensor(x * x, expected_value(op, [x], {}, contract)).status == "conformant"

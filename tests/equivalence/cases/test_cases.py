@@ -1,0 +1,286 @@
+"""Cases: a few words that always denote the same tensors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from equivalence.backends.protocol import Capabilities
+from equivalence.budgets.declared import declared
+from equivalence.cases.call import (
+    WORDS,
+    CaseSpec,
+    Recipe,
+    build,
+    case_from_json,
+    describe,
+    handed,
+    size_key,
+)
+from equivalence.cases.domains import COTANGENTS, regimes
+from equivalence.cases.fills import MASK_REGIMES, REGIMES, fill, fill_mask
+from equivalence.cases.guard import LAYOUTS
+from equivalence.cases.nearmiss import near_misses, refused_by_reference
+from equivalence.cases.shrink import smaller_calls, smaller_updates
+from equivalence.cases.strata import EMPTY, TABLES, extras, strata
+from equivalence.cases.strategies import FAMILIES, case_specs, draw_many, near_miss_specs
+from equivalence.cases.updates import (
+    CHOICES,
+    build_gradients,
+    spoiled_cases,
+    update_specs,
+    update_strata,
+)
+from equivalence.measure.call import result_names
+from equivalence.runs.kinds import read_case
+from equivalence.runs.results import COUNTED
+from equivalence.runs.rows import rows_of
+from spec.ops import OPS
+
+OPERATIONS = sorted(OPS)
+DIRECTIONS = ("value", "vjp", "jvp")
+
+
+def drawn(op: str, direction: str) -> list[CaseSpec]:
+    return draw_many(case_specs(op, direction, "bf16"), 25, seed_=1)
+
+
+def test_every_operation_has_strata_and_a_family() -> None:
+    assert set(TABLES) == set(FAMILIES) == set(OPS)
+    assert set(EMPTY) <= set(OPS)
+    assert all(len(regimes(op, len(OPS[op].inputs))) == len(OPS[op].inputs) for op in OPS)
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_fixed_and_drawn_cases_satisfy_their_type_rule(op: str, direction: str) -> None:
+    fixed = strata(op, direction, "fp32")
+    assert len(fixed) >= 12
+    for case in (*fixed, *extras(op, direction, "fp32"), *drawn(op, direction)):
+        case.output_shape()
+        assert case_from_json(case.to_json()) == case
+        assert read_case(case.to_json())[1] == case
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_most_cases_count(op: str) -> None:
+    for direction, wanted in (("value", 9), ("vjp", 11 if OPS[op].inputs else 0)):
+        sizes = [
+            math.prod(case.output_shape())
+            if direction == "value"
+            else sum(
+                math.prod(s) for k, s in enumerate(case.shapes) if k not in OPS[op].index_inputs
+            )
+            for case in strata(op, direction, "fp32")
+        ]
+        assert sum(size >= COUNTED for size in sizes) >= wanted
+
+
+@pytest.mark.parametrize("op", [op for op in OPERATIONS if OPS[op].inputs])
+def test_strata_show_every_layout_and_no_trivial_cotangent(op: str) -> None:
+    fixed = strata(op, "vjp", "fp32")
+    layouts = {recipe.layout for case in fixed for recipe in case.recipes}
+    assert layouts == set(LAYOUTS)
+    cotangents = [case.cotangent for case in fixed]
+    assert all(recipe is not None and recipe.regime in COTANGENTS for recipe in cotangents)
+
+
+def test_building_is_deterministic_and_rounds_to_the_dtype() -> None:
+    case = CaseSpec("mul", "value", "bf16", ((3, 5), (3, 5)), (Recipe("mixed", 7), Recipe("ties")))
+    one, two = build(case), build(case)
+    assert all(torch.equal(a, b) for a, b in zip(one.views(), two.views(), strict=True))
+    assert all(view.dtype is torch.bfloat16 for view in one.views())
+    other = build(replace(case, recipes=(Recipe("mixed", 8), Recipe("ties"))))
+    assert not torch.equal(one.views()[0], other.views()[0])
+
+
+def test_recorded_numbers_replace_the_recipes() -> None:
+    case = CaseSpec("square", "value", "fp32", ((2, 2),), (Recipe("normal", 3, "expanded"),))
+    built = build(case, numbers={"input 0": [1.5, -2.0]})
+    assert built.views()[0].tolist() == [[1.5, -2.0], [1.5, -2.0]]
+    assert built.inputs[0].numbers() == [1.5, -2.0]
+
+
+@pytest.mark.parametrize("regime", sorted(REGIMES))
+def test_regimes_fill_every_shape_with_finite_numbers(regime: str) -> None:
+    for shape in ((), (0,), (7,), (3, 4), (2, 0, 3)):
+        values = fill(regime, 5, "input 0", shape)
+        assert len(values) == math.prod(shape)
+        assert all(math.isfinite(value) for value in values)
+
+
+def test_no_cotangent_regime_is_all_ones() -> None:
+    for regime in COTANGENTS:
+        for seed in range(5):
+            assert set(fill(regime, seed, "cotangent", (4, 9))) != {1.0}
+
+
+@pytest.mark.parametrize("op", ["take", "scatter_add", "nll_loss", "cross_entropy"])
+def test_indices_stay_in_range(op: str) -> None:
+    for case in drawn(op, "value"):
+        attrs = case.attributes()
+        indices = build(case).views()[1]
+        extent = case.shapes[0][attrs.get("axis", 1)]
+        ignored = indices == attrs.get("ignore_index", -100)
+        assert bool(torch.all(ignored | ((indices >= 0) & (indices < extent))))
+
+
+def test_variadic_cases_vary_in_number_and_have_empty_inputs() -> None:
+    for cases in (strata("concat", "vjp", "fp32"), drawn("concat", "vjp")):
+        assert {len(case.shapes) for case in cases} == {1, 2, 3}
+        along = {shape[case.attributes()["axis"]] for case in cases for shape in case.shapes}
+        assert {0, 1} < along
+    case = next(case for case in strata("concat", "vjp", "fp32") if len(case.shapes) == 3)
+    assert result_names(case) == [f"gradient of xs[{k}]" for k in range(3)]
+    assert any(len(lower.shapes) == 2 for lower in smaller_calls(case))
+
+
+def test_an_interval_shrinks_with_its_axis() -> None:
+    (case,) = [c for c in strata("slice", "vjp", "fp32") if c.shapes == ((1025,),)]
+    assert any(max(lower.shapes[0]) <= 512 for lower in smaller_calls(case))
+
+
+def test_masks_are_booleans_and_hold_what_their_regime_says() -> None:
+    shape = (4, 50)
+    for layout in LAYOUTS:
+        shares: dict[str, int] = {}
+        for regime in MASK_REGIMES:
+            recipes = (Recipe(regime, 1, layout), Recipe("normal"), Recipe("ties"))
+            case = CaseSpec("where", "value", "bf16", (shape,) * 3, recipes)
+            assert describe(case) == "where(mask[4,50], bf16[4,50], bf16[4,50]) value"
+            mask, x, _ = build(case).views()
+            assert mask.dtype is torch.bool and x.dtype is torch.bfloat16
+            recorded = build(case, numbers={k: v.numbers() for k, v in build(case).tensors()})
+            assert torch.equal(recorded.views()[0], mask)
+            shares[regime] = int(mask.sum())
+        assert shares["all_true"] == 200 and shares["all_false"] == 0
+        assert 0 < shares["truths"] < 200
+    with pytest.raises(ValueError, match="unknown mask regime 'indices'"):
+        fill_mask("indices", 0, "input 0", shape)
+
+
+def test_smaller_cases_come_first() -> None:
+    small = CaseSpec("exp", "value", "fp32", ((2,),), (Recipe(),))
+    ranked = replace(small, shapes=((2, 1),))
+    longer = replace(small, shapes=((3,),))
+    odder = replace(small, recipes=(Recipe("tiny"),))
+    strided = replace(small, recipes=(Recipe(layout="strided"),))
+    assert sorted((strided, odder, longer, ranked, small), key=size_key)[0] == small
+    assert size_key(longer) < size_key(ranked)
+    assert describe(ranked) == "exp(fp32[2,1]) value"
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_what_lies_below_a_case_is_accepted_and_smaller(op: str) -> None:
+    for case in (*strata(op, "vjp", "fp32"), *drawn(op, "vjp")):
+        for lower in smaller_calls(case):
+            lower.output_shape()
+            assert size_key(lower) < size_key(case)
+
+
+def test_what_lies_below_an_update_is_another_update() -> None:
+    for case in update_strata("adamw", "fp32"):
+        below = list(smaller_updates(case))
+        assert len(below) > 2 and case not in below
+
+
+@pytest.mark.parametrize("op", OPERATIONS)
+def test_the_reference_refuses_every_near_miss_by_its_label(op: str) -> None:
+    assert [refused_by_reference(miss) for miss in near_misses(op)] == [None] * len(near_misses(op))
+    if near_misses(op):
+        for miss in draw_many(near_miss_specs(op), 10, seed_=0):
+            assert refused_by_reference(miss) is None
+
+
+def test_every_constraint_has_a_near_miss() -> None:
+    for op, page in OPS.items():
+        text = page.type_rule.__module__
+        labels = {miss.label for miss in near_misses(op)}
+        doc = __import__(text, fromlist=["x"]).__doc__ or ""
+        stated = {word for word in doc.split() if word[:1] == "C" and word[1:].isdigit()}
+        if len(page.inputs) == 1:
+            stated -= {"C1"} if page.kind == "pointwise" else set()
+        assert stated <= labels, op
+
+
+@pytest.mark.parametrize("optimizer", sorted(CHOICES))
+def test_optimizer_cases_survive_json_and_visit_every_choice(optimizer: str) -> None:
+    fixed = update_strata(optimizer, "fp32")
+    spoiled = spoiled_cases(optimizer, "fp32")
+    for case in (*fixed, *spoiled, *draw_many(update_specs(optimizer, "fp32"), 20, seed_=0)):
+        row, read = read_case(case.to_json())
+        assert read == case and row.direction == "update"
+        assert case.steps >= 3
+    for name, among in CHOICES[optimizer].items():
+        assert len({dict(case.hyper)[name] for case in fixed}) > 1 or len(among) == 1
+    assert any(case.missing for case in fixed)
+    assert any(case.groups for case in fixed)
+    assert any(case.missing and case.max_norm is not None for case in fixed)
+    assert {case.max_norm is None for case in spoiled} == {True, False}
+
+
+@pytest.mark.parametrize("optimizer", sorted(CHOICES))
+def test_a_group_has_its_own_hyper_parameter(optimizer: str) -> None:
+    for case in update_strata(optimizer, "fp32"):
+        for members, ((name, value),) in case.groups:
+            own, others = case.hyper_parameters(members[0]), case.hyper_parameters(0)
+            assert own[name] == value != others[name]
+            assert {k: v for k, v in own.items() if k != name} == {
+                k: v for k, v in others.items() if k != name
+            }
+            assert case.settings()["groups"] == [{"params": members, name: value}]
+
+
+def test_a_spoiled_gradient_has_one_entry_that_is_not_finite() -> None:
+    for case in spoiled_cases("adam", "fp32"):
+        for step in range(case.steps):
+            gradients = [made.view for _, made in build_gradients(case, step, "cpu") if made]
+            bad = sum(int((~torch.isfinite(g)).sum()) for g in gradients)
+            assert bad == (step == 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "needs op, direction"),
+        ('{"op":"sine","direction":"value","dtype":"fp32","shapes":[],"recipes":[]}', "'sine'"),
+        ('{"op":"exp","direction":"up","dtype":"fp32","shapes":[],"recipes":[]}', "'up'"),
+        ('{"op":"exp","direction":"value","dtype":"fp8","shapes":[],"recipes":[]}', "'fp8'"),
+        ('{"op":"exp","direction":"vjp","dtype":"fp32","shapes":[],"recipes":[]}', "cotangent"),
+        (
+            '{"op":"exp","direction":"value","dtype":"fp32","shapes":[[1]],'
+            '"recipes":[["rainy",0,"contiguous"]]}',
+            "'rainy'",
+        ),
+        ('{"optimizer":"lamb","dtype":"fp32"}', "'lamb'"),
+        ("[]", "JSON object"),
+    ],
+)
+def test_a_case_that_names_what_does_not_exist_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_case(text)
+
+
+def test_an_op_without_inputs_is_told_its_dtype_and_has_rows_of_values_only() -> None:
+    dtypes = dict.fromkeys(OPS, ("fp32",))
+    rows = rows_of(Capabilities(dtypes, declared("aten")), ["rand_normal", "dropout"], forward=True)
+    found = {
+        op: [row.direction for row in rows if row.op == op] for op in ("rand_normal", "dropout")
+    }
+    assert set(found["rand_normal"]) == {"value"}
+    assert set(found["dropout"]) == {"value", "vjp", "jvp"}
+    assert handed("rand_normal", {"seed": 7}, "bf16") == {"seed": 7, "dtype": torch.bfloat16}
+    assert handed("dropout", {"seed": 7}, "bf16") == {"seed": 7}
+
+
+def test_random_cases_have_words_of_64_bits_and_sizes_off_four() -> None:
+    for op in ("rand_uniform", "rand_normal", "bernoulli_mask", "dropout"):
+        cases = [*strata(op, "value", "fp32"), *drawn(op, "value")]
+        for word in WORDS:
+            assert max(case.attributes()[word] for case in cases) >= 2**63
+        assert sum(math.prod(case.output_shape()) % 4 > 0 for case in cases) >= 10
+        assert max(math.prod(case.output_shape()) for case in cases) > 1024
+        assert {math.prod(case.output_shape()) for case in extras(op, "value", "fp32")} == {0, 1}

@@ -1,0 +1,262 @@
+"""The lifecycle machine: short runs at every configuration, and proofs that it would notice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from equivalence.cli import main
+from equivalence.lives import drive
+from equivalence.lives.bad import KINDS
+from equivalence.lives.drive import CONFIGURATIONS, run_lives
+from equivalence.lives.life import Life
+from equivalence.lives.model import Arena, same_bits
+from equivalence.lives.resynced import Violation
+from equivalence.measure.update import unsettled
+from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.bounded import exact
+from equivalence.worlds.contract import FP32, Contract
+from fast.device import flags
+from fast.naturals import Naturals
+from fast.runtime.param import Param
+from spec.scalar import divide, sqrt
+from spec.tensor import Tensor
+from tools.tree import ROOT
+
+SIZES = {"aten": (30, 30), "triton": (20, 15)}
+"""How many lives, and how long: an interpreted kernel takes milliseconds."""
+
+
+@pytest.mark.parametrize(("provider", "precision"), CONFIGURATIONS)
+def test_every_promise_is_kept(provider: str, precision: str) -> None:
+    lives, steps = SIZES[provider]
+    run = run_lives(provider, precision, lives, steps, 0)
+    assert not run.says, run.program
+    assert run.lives >= lives
+    assert run.statements > steps * lives
+    assert run.judged > steps * lives
+
+
+def test_what_is_unsettled_is_not_exact_but_for_zero() -> None:
+    """A ball around a zero gradient would have no root, and leave Adam's update unjudged."""
+    arithmetic = Arithmetic(Contract("ieee", FP32, FP32))
+    given = Tensor((2,), exact(arithmetic, 0.0, 3.0))
+    zero, three = unsettled(given, False).data
+    assert zero.exact and not three.exact
+    assert divide(three, sqrt(zero * zero) + three).w.is_finite()
+    assert not (three * three).exact
+
+
+def test_what_weight_decay_adds_to_a_zero_gradient_may_be_squared_in_any_order() -> None:
+    """The kernel rounds (c p) p twice where the reference's p p is exact."""
+    life = Life("triton", "bf16")
+    life.param((64,), 0)
+    life.use(0)
+    life.op("sub", (0, 0))
+    life.backward(1, 0)
+    life.step("adam", 0, lr=1e-5, weight_decay=1.0)
+    life.release(0)
+    life.end()
+
+
+def test_the_same_number_drives_the_same_lives() -> None:
+    first, again, other = (run_lives("aten", "fp32", 4, 10, number) for number in (7, 7, 8))
+    assert (first.statements, first.judged) == (again.statements, again.judged)
+    assert (first.statements, first.judged) != (other.statements, other.judged)
+
+
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a write on the host leave the mirror as it was, and say that it is current."""
+
+    def set_value(self: Any, value: Any) -> None:
+        plain(self, value)
+        self.mirror_current = True
+
+    plain = Param.set
+    monkeypatch.setattr(Param, "set", set_value)
+
+
+def test_a_broken_promise_is_found_and_its_program_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted(monkeypatch)
+    run = run_lives("aten", "fp32", 20, 30, 0)
+    assert "current: both, due is host" in run.says
+    assert run.program.startswith("from equivalence.lives.life import Life\n\nlife = Life('aten'")
+    with pytest.raises(Violation) as found:
+        exec(run.program, {})
+    assert found.value.says == run.says
+
+
+def test_a_program_replays_in_a_process_of_its_own() -> None:
+    program = "\n".join(
+        [
+            "from equivalence.lives.life import Life",
+            "life = Life('aten', 'fp32')",
+            "life.param((2,), 1)",
+            "life.use(0)",
+            "life.backward(0, 2)",
+            "life.step('sgd', 0, lr=0.5)",
+            "life.release(0)",
+            "life.reset_tape()",
+            "life.end()",
+        ]
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def life_of_one(provider: str = "aten", precision: str = "fp32") -> Life:
+    """Start a life with one parameter of three entries, in use."""
+    life = Life(provider, precision)
+    life.param((3,), 1)
+    life.use(0)
+    return life
+
+
+def touch_value(life: Life) -> None:
+    life.twin.fast._tape.values[1].add_(1.0)
+
+
+def touch_mirror(life: Life) -> None:
+    life.twin.fast.masters.views[0].add_(1.0)
+
+
+def touch_host(life: Life) -> None:
+    life.twin.params[0].fast._host.add_(1.0)
+
+
+def touch_version(life: Life) -> None:
+    life.twin.params[0].fast.version += 1
+
+
+def touch_gradient(life: Life) -> None:
+    life.grads[0].arena.views[0].add_(1.0)
+
+
+def touch_moment(life: Life) -> None:
+    states = life.twin.fast.optimizers["adam"]._states
+    assert states is not None
+    states[0].views[0].add_(1.0)
+
+
+def touch_counter(life: Life) -> None:
+    life.twin.fast.random_counter = 7
+
+
+def hold_memory(life: Life) -> None:
+    life.past = (life.twin.fast.upload([1.0]),)
+
+
+@pytest.mark.parametrize(
+    ("touch", "says"),
+    [
+        (touch_value, "entry 1: "),
+        (touch_mirror, "parameter 0: mirror: "),
+        (touch_host, "parameter 0: host copy: "),
+        (touch_version, "parameter 0: version: 1, due is 0"),
+        (touch_gradient, "gradients 0 of parameter 0: "),
+        (touch_counter, "random counters: "),
+        (hold_memory, "live bytes and buffers: "),
+    ],
+)
+def test_what_is_touched_from_outside_is_noticed(touch: Callable[[Life], None], says: str) -> None:
+    life = life_of_one()
+    life.op("add", (0, 0))
+    life.backward(1, 3)
+    touch(life)
+    with pytest.raises(Violation, match=says):
+        life.collect()
+
+
+def test_a_touched_moment_is_noticed() -> None:
+    life = life_of_one()
+    life.backward(0, 3)
+    life.step("adam", 0, lr=0.5)
+    touch_moment(life)
+    with pytest.raises(Violation, match="adam state of parameter 0: exp_avg"):
+        life.collect()
+
+
+def test_what_is_not_refused_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    life = life_of_one()
+    monkeypatch.setattr(Naturals, "_scalar", lambda self, value: torch.tensor(0))
+    with pytest.raises(Violation, match=r"^nat\(-1\) went on, due is Rejected$"):
+        life.bad("naturals")
+
+
+@pytest.mark.parametrize(("provider", "precision"), CONFIGURATIONS)
+def test_bad_arguments_of_every_kind_change_nothing(provider: str, precision: str) -> None:
+    life = life_of_one(provider, precision)
+    life.nat(1)
+    life.nat([0, 2])
+    life.op("sum", (0,), axes=None, keepdims=False)
+    life.backward(1)
+    life.backward_dense(1)
+    for kind in KINDS:
+        life.bad(kind)
+    life.step("adamw", 0, lr=0.5)
+    life.release(0)
+    life.release(1)
+    life.reset_tape()
+    life.end()
+
+
+def test_a_flag_stops_an_update_and_is_cleared() -> None:
+    life = life_of_one()
+    life.backward(0, 3)
+    life.flagged("sgd", 0, lr=0.5, momentum=0.5)
+    assert not int(flags.word(torch.device("cpu")))
+    life.step("sgd", 0, lr=0.5, momentum=0.5)
+    assert life.model.params[0].version == 2
+
+
+def test_an_arena_of_the_model_doubles() -> None:
+    arena = Arena(itemsize=4)
+    sizes = []
+    for total, slots in ((64, 1), (128, 2), (192, 3), (192, 4), (256, 5)):
+        arena.fit(total, slots)
+        sizes.append(arena.nbytes // 4)
+    assert sizes == [64, 128, 256, 256, 256]
+
+
+def test_bits_tell_zeros_apart() -> None:
+    zero, nan = torch.tensor([0.0]), torch.tensor([torch.nan])
+    assert same_bits(nan, nan.clone())
+    assert not same_bits(zero, -zero)
+    assert not same_bits(zero, zero.double())
+    assert not same_bits(zero, torch.zeros(2))
+
+
+def test_the_command_reports_each_configuration(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(drive, "CONFIGURATIONS", (("aten", "fp32"), ("aten", "bf16")))
+    assert main(["machine", "--profile", "quick", "--jobs", "1", "--seed", "5"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("seed 5\n")
+    assert [line.split()[:2] for line in shown.splitlines()[1:]] == [
+        ["aten", "fp32"],
+        ["aten", "bf16"],
+    ]
+    assert shown.count("kept") == 2
+
+
+def test_the_command_prints_a_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted(monkeypatch)
+    monkeypatch.setattr(drive, "CONFIGURATIONS", (("aten", "fp32"),))
+    assert main(["machine", "--profile", "quick", "--jobs", "1"]) == 1
+    shown = capsys.readouterr().out
+    assert "This program replays it:" in shown
+    assert "life = Life('aten', 'fp32')" in shown
+
+
+def test_the_command_names_the_profiles(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["machine", "--profile", "slow"]) == 2
+    assert "there are quick, ci, thorough" in capsys.readouterr().err

@@ -1,0 +1,96 @@
+"""A few kernels compiled ahead of time, and the asserts on what compiling gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fast.__main__ import main
+from fast.commands import compilation, ptx_rules
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    path = tmp_path_factory.mktemp("compiled") / "kernels.json"
+    command = ["kernels", "--target", "sm_90", "--ops", "div,sum", "--json", str(path)]
+    assert main(command) == 0
+    found: list[dict[str, Any]] = json.loads(path.read_text())["kernels"]
+    return found
+
+
+def test_every_row_says_what_a_kernel_uses(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        assert row.keys() == {
+            "name", "target", "config", "registers", "spills", "shared", "triton",
+        }  # fmt: skip
+        assert row["target"] == "sm_90"
+        assert row["spills"] == 0
+        assert 0 < row["registers"] <= 255
+
+
+def test_layouts_are_no_specializations(rows: list[dict[str, Any]]) -> None:
+    for op in ("div", "sum"):
+        assert 0 < sum(row["name"].startswith(f"{op}.") for row in rows) <= compilation.MOST_PER_OP
+    kernels = {row["name"] for row in rows}
+    assert kernels == {"div._flat_kernel", "div._strided_kernel", "sum._reduce_kernel"}
+
+
+def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernels", "--target", "sm_70"]) == 2
+    assert "unknown target 'sm_70'; there are sm_80, sm_90" in capsys.readouterr().err
+    assert main(["kernels", "--ops", "plus"]) == 2
+    assert "unknown op 'plus'; there are add, " in capsys.readouterr().err
+
+
+WIDE = "ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [ %rd1 + 0 ];"
+
+
+@pytest.mark.parametrize(
+    ("ptx", "meta", "half", "said"),
+    [
+        (f"{WIDE} div.full.f32 %f1, %f2, %f3;", {}, False, "contains div.full"),
+        (f"{WIDE} rsqrt.approx.ftz.f32 %f1, %f2;", {}, False, "contains rsqrt.approx"),
+        ("ld.global.b32 {%r1}, [ %rd1 + 0 ];", {"ALIGNED": True}, False, "without 128-bit"),
+        (WIDE, {"PRECISION": "tf32"}, False, "without the tensor cores"),
+        (WIDE, {"PRECISION": "ieee"}, True, "without the tensor cores"),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32", {"PRECISION": "ieee"}, False, "asks for"),
+        (f"{WIDE} max.f32 %f1, %f2, %f3;", {"KIND": "max"}, False, "loses NaN"),
+        (f"{WIDE} mul.hi.u64 %rd1, %rd2, 7;", {"name": "_fill_kernel"}, False, "64-bit words"),
+    ],
+)
+def test_the_asserts_see_what_they_forbid(
+    ptx: str, meta: dict[str, Any], half: bool, said: str
+) -> None:
+    (found,) = ptx_rules.violations(ptx, meta.get("name", "_kernel"), meta, half, ())
+    assert said in found
+
+
+def test_a_kernel_that_only_fills_needs_no_wide_loads() -> None:
+    store = "st.global.v4.b32 [ %rd1 + 0 ], {%r1, %r2, %r3, %r4};"
+    load = "ld.global.b32 {%r1}, [ %rd1 + 0 ];"
+    assert not [*ptx_rules.violations(f"{load} {store}", "_kernel", {"UNIT": 4}, False, ())]
+    assert [*ptx_rules.violations(f"{load * 4} {store}", "_kernel", {"UNIT": 4}, False, ())]
+
+
+def test_what_a_page_declares_is_allowed() -> None:
+    ptx = f"{WIDE} rsqrt.approx.ftz.f32 %f1, %f2;"
+    assert not [*ptx_rules.violations(ptx, "_flat_kernel", {}, False, ("rsqrt.approx",))]
+    assert [*ptx_rules.overuse("sm_80", 8, 200 * 1024)] == [
+        "spills 8 bytes of registers per thread",
+        "needs 204800 bytes of shared memory; sm_80 has 166912",
+    ]
+
+
+def test_too_many_kernels_of_one_op_are_a_fault() -> None:
+    rows = [{"name": "add._flat_kernel", "target": "sm_80"}] * (compilation.MOST_PER_OP + 1)
+    assert compilation._too_many(rows) == [
+        "add for sm_80: 9 compiled kernels, at most 8 are allowed"
+    ]
+
+
+def test_the_module_itself_needs_a_target(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="use python -m fast kernels"):
+        compilation.main(str(tmp_path / "rows.json"), "add")
