@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equivalence.budgets.outcome import Outcome, merged
+from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.runs.report import show_fraction
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT, plain_fraction
 from equivalence.training.record import (
@@ -152,7 +152,7 @@ def _judge_count(name: str, taken: Taken, expected: int | None) -> Outcome:
     count = taken.states[name].get("step")
     if expected is None or (count is not None and int(count) == expected):
         return Outcome(0.0, judged=int(expected is not None))
-    return Outcome(float("inf"), problem=f"step of {name}: expected {expected}, got {count}")
+    return mismatch(f"step of {name}: expected {expected}, got {count}")
 
 
 def _task(run: Path, step: int, provider: str) -> JudgedStep:
