@@ -6,8 +6,16 @@ import pytest
 import torch
 
 import fast
+from equivalence.budgets.declared import family_of, of_program, of_update
+from equivalence.budgets.judge import fraction_of
+from equivalence.lives.resynced import Resynced
 from equivalence.twins.programs import PROGRAMS, Program
 from equivalence.twins.session import TwinSession
+from equivalence.twins.sides import Sides
+from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.bounded import exact, stored
+from spec import scalar
+from spec.session import Session as SpecSession
 
 
 @pytest.mark.parametrize("provider", ["aten", "triton"])
@@ -35,3 +43,26 @@ def test_a_label_judges_once() -> None:
     twin.check("x", x)
     with pytest.raises(AssertionError, match="labels are unique"):
         twin.check("x", x)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("provider", ["aten", "triton"])
+def test_a_program_has_one_contract_whoever_judges_it(provider: str, precision: str) -> None:
+    due = of_program(family_of(provider), precision)
+    twin = TwinSession(fast.Session(provider=provider, precision=precision))
+    found = [twin._arithmetic, Resynced(provider, precision)._arithmetic]
+    found.append(Sides(SpecSession(), provider, precision).arithmetic)
+    assert [arithmetic.contract for arithmetic in found] == [due] * 3
+    with twin.updating("adam") as arithmetic:
+        assert arithmetic.contract == of_update(family_of(provider), "adam", precision)
+        assert arithmetic.contract.store.name == "fp32"
+
+
+def test_an_interpreted_program_may_store_either_neighbour_and_no_other() -> None:
+    """A kernel that is interpreted truncates, and torch between kernels rounds to nearest."""
+    arithmetic = Arithmetic(of_program("triton-interpreted", "bf16"))
+    # The neighbours of 1.006 in bf16 are 1 and 1.0078125, which is nearer.
+    found = stored(scalar.divide(*exact(arithmetic, 1.0, 0.994)))
+    for number, inside in ((0.9921875, False), (1.0, True), (1.0078125, True), (1.015625, False)):
+        fraction = fraction_of(number, found)
+        assert fraction is not None and (fraction <= 1) is inside
