@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -14,7 +16,7 @@ from equivalence.twins.session import TwinSession
 from equivalence.twins.sides import Sides
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import exact, stored
-from spec import scalar
+from equivalence.worlds.contract import Contract
 from spec.session import Session as SpecSession
 
 
@@ -58,11 +60,18 @@ def test_a_program_has_one_contract_whoever_judges_it(provider: str, precision: 
         assert arithmetic.contract.store.name == "fp32"
 
 
-def test_an_interpreted_program_may_store_either_neighbour_and_no_other() -> None:
-    """A kernel that is interpreted truncates, and torch between kernels rounds to nearest."""
-    arithmetic = Arithmetic(of_program("triton-interpreted", "bf16"))
-    # The neighbours of 1.006 in bf16 are 1 and 1.0078125, which is nearer.
-    found = stored(scalar.divide(*exact(arithmetic, 1.0, 0.994)))
-    for number, inside in ((0.9921875, False), (1.0, True), (1.0078125, True), (1.015625, False)):
-        fraction = fraction_of(number, found)
-        assert fraction is not None and (fraction <= 1) is inside
+def difference(contract: Contract) -> float:
+    """Judge p - q where torch rounded p up to the nearest and an interpreted kernel truncated q."""
+    a, b, c, d = exact(Arithmetic(contract), 133 / 128, 141 / 128, 135 / 128, 146 / 128)
+    # In units of 2^-7, the spacing of bf16 here, p is 146.51 and q is 153.98.
+    found = stored(a * b - c * d)
+    fraction = fraction_of(147 / 128 - 153 / 128, found)
+    assert fraction is not None
+    return fraction
+
+
+def test_an_interpreted_program_may_both_truncate_and_round_to_nearest() -> None:
+    contract = of_program("triton-interpreted", "bf16")
+    assert difference(contract) <= 1
+    assert difference(replace(contract, store_rounding="toward_zero")) > 1
+    assert of_program("aten", "bf16").store_rounding == "nearest"
