@@ -18,7 +18,15 @@ except ImportError as error:
     ) from error
 
 from fast.device.mode import decide
-from fast.errors import Rejected, Released, SessionError, Stale, Unavailable
+from fast.errors import (
+    Interpreted,
+    Rejected,
+    Released,
+    SessionError,
+    Stale,
+    Unavailable,
+    Unverified,
+)
 
 decide()
 
@@ -57,7 +65,16 @@ _LAZY = {
     "counters": "fast.device.counters",
 }
 
-__all__ = ["Rejected", "Released", "SessionError", "Stale", "Unavailable", *_LAZY]
+__all__ = [
+    "Interpreted",
+    "Rejected",
+    "Released",
+    "SessionError",
+    "Stale",
+    "Unavailable",
+    "Unverified",
+    *_LAZY,
+]
 
 
 def __getattr__(name: str) -> Any:

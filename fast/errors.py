@@ -21,3 +21,11 @@ class Unavailable(RuntimeError):
 
 class SessionError(RuntimeError):
     """A session was used against its life cycle, for instance with another session's refs."""
+
+
+class Unverified(UserWarning):
+    """A file was read that carries no digest, so that damage inside of it may go unseen."""
+
+
+class Interpreted(UserWarning):
+    """Triton's kernels run in its interpreter, on the CPU, where they are slow."""
