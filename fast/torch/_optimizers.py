@@ -53,6 +53,9 @@ class _Optimizer(torch.optim.Optimizer):
             self.param_groups.pop()
             raise
 
+    # The states that are shown are found and replaced by their identity, which a graph does not
+    # know: a compiled program runs the step as it is, between what it has compiled.
+    @torch.compiler.disable(reason="fast.torch: an optimizer's step runs as it is")
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; return the closure's loss, if one is given.

@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from fast import Rejected, Session, Stale, Unverified, checkpoint
+from fast import Rejected, Session, Stale, checkpoint
 from fast.checkpoint import sealed
 from fast.checkpoint.snapshot import Contents, read
 from fast.device import flags
