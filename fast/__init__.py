@@ -7,17 +7,8 @@ is imported with the first op.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-try:
-    # Not by an import statement, whose name would hide the package fast.torch.
-    importlib.import_module("torch")
-except ImportError as error:
-    raise ImportError(
-        "fast needs torch, which the extra [fast] installs: pip install 'twingrad[fast]'"
-    ) from error
-
-from fast.device.mode import decide
 from fast.errors import (
     Interpreted,
     Rejected,
@@ -26,7 +17,17 @@ from fast.errors import (
     Stale,
     Unavailable,
     Unverified,
+    extra,
 )
+
+# Not by import statements: the name torch would hide the package fast.torch.
+try:
+    for _library in ("torch", "numpy", "safetensors"):
+        importlib.import_module(_library)
+except ImportError as error:
+    raise ImportError(f"fast needs {_library}, which {extra('fast')}") from error
+
+from fast.device.mode import decide
 
 decide()
 
@@ -54,6 +55,12 @@ ROOMS = (
 )
 """The reading order, which the house rules check: a file imports only what stands before it."""
 
+if TYPE_CHECKING:
+    from fast.compiled import CompiledSession
+    from fast.device.counters import counters
+    from fast.ops import OPS
+    from fast.session import Buffer, GradMap, Param, Ref, Session
+
 _LAZY = {
     "Session": "fast.session",
     "CompiledSession": "fast.compiled",
@@ -66,21 +73,30 @@ _LAZY = {
 }
 
 __all__ = [
+    "OPS",
+    "Buffer",
+    "CompiledSession",
+    "GradMap",
     "Interpreted",
+    "Param",
+    "Ref",
     "Rejected",
     "Released",
+    "Session",
     "SessionError",
     "Stale",
     "Unavailable",
     "Unverified",
-    *_LAZY,
+    "counters",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    # A type checker that saw it would take any name for a name of this package.
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            return getattr(importlib.import_module(_LAZY[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def extra(name: str) -> str:
+    """Say how an extra of this distribution, which is on no index, is installed."""
+    return f"the extra [{name}] installs: in a checkout of twingrad, pip install '.[{name}]'"
+
+
 class Rejected(ValueError):
     """The caller's arguments break a rule that an op, an optimizer or a session states."""
 

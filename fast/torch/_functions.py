@@ -166,6 +166,8 @@ def _chosen(provider: str | None, x: Tensor) -> str:
         return "triton" if kernels else "aten"
     if provider not in ("aten", "triton"):
         raise Rejected(f"fast.torch: unknown provider {provider!r}; there are 'aten' and 'triton'")
+    if provider == "triton" and not torch.compiler.is_compiling():
+        mode.say_if_interpreted("fast.torch", stacklevel=3)
     return provider
 
 

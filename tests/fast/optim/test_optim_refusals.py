@@ -56,7 +56,8 @@ class Half(float):
 
 
 STRANGE: list[tuple[float, Any]] = [
-    (1.0, True), (1.0, np.True_), (0.5, np.array([0.5, 0.5])), (0.5, torch.tensor([0.5, 0.5])), (0.0, False), (0.5, "0.5"),
+    (1.0, True), (1.0, np.True_), (0.5, np.array([0.5, 0.5])),
+    (0.5, torch.tensor([0.5, 0.5])), (0.0, False), (0.5, "0.5"),
 ]  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def test_the_arguments_are_torchs_in_torchs_order(name: str) -> None:
 
 def test_weight_and_bias_of_several_axes_have_gradients() -> None:
     inputs = [x.clone().requires_grad_() for x in (X, GAMMA, BETA)]
-    x, gamma, beta = inputs
+    x = inputs[0]
 
     def normed(x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
         return ours.layer_norm(x, (3, 4), gamma, beta)
