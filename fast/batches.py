@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Rational
 from itertools import pairwise
+from numbers import Rational
 from typing import Any
 
 import torch

@@ -40,7 +40,8 @@ def softmax(
     first. Raises `Rejected` without `dim`, and (C1) for an axis that there is not. See
     `fast.ops.softmax`.
     """
-    return _along("softmax", input, dim, dtype, provider)
+    chosen = _chosen("softmax", provider, input)
+    return _along("softmax", input, dim, dtype, chosen)
 
 
 def log_softmax(
@@ -56,7 +57,8 @@ def log_softmax(
     The arguments are those of torch.nn.functional.log_softmax, and `softmax` says what of them is
     Rejected. See `fast.ops.log_softmax`.
     """
-    return _along("log_softmax", input, dim, dtype, provider)
+    chosen = _chosen("log_softmax", provider, input)
+    return _along("log_softmax", input, dim, dtype, chosen)
 
 
 def layer_norm(
@@ -79,7 +81,7 @@ def layer_norm(
     gamma = input.new_ones(width) if weight is None else weight.reshape(width)
     beta = input.new_zeros(width) if bias is None else bias.reshape(width)
     rows = input if len(shape) == 1 else input.reshape(*input.shape[: -len(shape)], width)
-    chosen = _chosen(provider, input)
+    chosen = _chosen("layer_norm", provider, input)
     z = _call("layer_norm", (rows, gamma, beta), number("layer_norm: eps", eps), chosen)
     return z if len(shape) == 1 else z.reshape(input.shape)
 
@@ -113,12 +115,12 @@ def cross_entropy(
                 + ", or use torch.nn.functional.cross_entropy"
             )
     smoothing = number("cross_entropy: label_smoothing", label_smoothing)
-    options = ignore_index, smoothing, reduction, _chosen(provider, input)
+    options = ignore_index, smoothing, reduction, _chosen("cross_entropy", provider, input)
     return _call("cross_entropy", (input, target), *options)
 
 
 def _along(
-    name: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, provider: str | None
+    name: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, provider: str
 ) -> Tensor:
     if dim is None:
         raise Rejected(
@@ -126,7 +128,7 @@ def _along(
             "is left out, and advises against that"
         )
     x = x if dtype is None else x.to(dtype)
-    return _call(name, (x,), dim, _chosen(provider, x))
+    return _call(name, (x,), dim, provider)
 
 
 def _normalized(
@@ -160,14 +162,14 @@ def _described(value: Any) -> str:
     return repr(value)
 
 
-def _chosen(provider: str | None, x: Tensor) -> str:
+def _chosen(name: str, provider: str | None, x: Tensor) -> str:
     if provider is None:
         kernels = x.is_cuda and mode.ring() == "device" and x.dtype is not torch.float64
         return "triton" if kernels else "aten"
     if provider not in ("aten", "triton"):
         raise Rejected(f"fast.torch: unknown provider {provider!r}; there are 'aten' and 'triton'")
     if provider == "triton" and not torch.compiler.is_compiling():
-        mode.say_if_interpreted("fast.torch", stacklevel=3)
+        mode.say_if_interpreted(f"fast.torch.{name}", stacklevel=3)
     return provider
 
 

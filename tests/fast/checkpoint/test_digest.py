@@ -80,7 +80,7 @@ def test_no_damage_is_loaded(saved: Path, damages: object) -> None:
     before = read(s)
     for damaged in damages(whole):  # type: ignore[operator]
         saved.write_bytes(damaged)
-        with pytest.raises(Rejected, match="^checkpoint ") as caught:
+        with pytest.raises(Rejected, match=r"^checkpoint ") as caught:
             checkpoint.load(saved, s)
         assert len(str(caught.value)) <= OF_A_REFUSAL
         count += 1

@@ -1,6 +1,6 @@
 """A function stands where torch's stood, with torch's arguments: it works, or a sentence says why.
 
-Values are compared in float64, to all but its last digits: what each function computes is judged
+Values are computed in float64 and compared in float32: how near each function is, is judged
 elsewhere.
 """
 
@@ -50,7 +50,7 @@ def test_torchs_call_is_taken_as_it_is(number: int) -> None:
     name, arguments, options = CALLS[number]
     found, expected = (getattr(f, name)(*arguments, **options) for f in (ours, theirs))
     assert found.dtype is expected.dtype and found.shape == expected.shape
-    torch.testing.assert_close(found, expected)
+    assert found.float().equal(expected.float())
 
 
 @pytest.mark.parametrize("name", NAMES)
