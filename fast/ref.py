@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from fast.device.integers import is_integer
 from fast.errors import Rejected, SessionError
 
 if TYPE_CHECKING:
@@ -90,6 +91,9 @@ class Ref:
             raise _no_operand("matmul", other)
         return self.session.matmul(self, other)
 
+    def __rmatmul__(self, other: object) -> NoReturn:
+        raise _no_operand("matmul", other)
+
     def __neg__(self) -> Ref:
         # The product with -1 is exact, and turns +0 into -0 where 0 - x would not.
         return _binary("mul", self, -1)
@@ -127,8 +131,18 @@ def _binary(name: str, left: Any, right: Any) -> Ref:
 def _no_operand(name: str, came: object) -> TypeError:
     return TypeError(
         f"{name}: a ref is combined with a ref of its session or a number, "
-        f"got {type(came).__name__}; input() makes a ref of data"
+        f"got {type(came).__name__}; {made_a_ref(came)}"
     )
+
+
+def made_a_ref(came: object) -> str:
+    """Say how what is no ref becomes one."""
+    if is_integer(came):
+        return (
+            "integers and booleans reach a program as they are, as labels do; write numbers to "
+            "compute with as floats, such as 1.0, or x.float() of a tensor"
+        )
+    return "use() makes one of a parameter, input() and const() of data"
 
 
 def _is_number(value: object) -> bool:

@@ -16,6 +16,7 @@ from torch import Tensor
 from fast.device import bridge
 from fast.device.arena import Arena, Layout
 from fast.device.buffer import Buffer
+from fast.device.mode import described
 from fast.device.options import choose
 from fast.errors import Rejected, SessionError
 from fast.kernels.random import is_word
@@ -122,7 +123,7 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
 
     def providers(self) -> dict[str, str]:
         """Report which provider ran each op that this session has run."""
-        return dict.fromkeys(self._bound, self.options.provider)
+        return dict.fromkeys(self._bound, described(self.options.provider))
 
     def backward(self, loss: Ref, seed: Any = None, into: GradMap | None = None) -> GradMap:
         """Return the gradients of the trainable leaves, by leaf; a scalar's seed is 1.

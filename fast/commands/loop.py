@@ -9,9 +9,11 @@ from itertools import islice
 import numpy as np
 
 from fast.commands.digits import Arrays, batches, digits_mlp, initial_parameters
-from fast.commands.recorder import Recorder
+from fast.commands.divergence import check_loss, check_state
+from fast.commands.recorder import OPTIMIZER, Recorder
 from fast.commands.resume import Checkpoints
 from fast.errors import Rejected
+from fast.optim import OPTIMIZERS
 from fast.runtime.param import Param
 from fast.session import Session
 from fast.train import INTERPRETERS
@@ -38,7 +40,7 @@ class Job:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse counts below 1; the optimizer checks its own numbers before its first step."""
+        """Refuse what no run can have, so that none begins with it."""
         if self.interpreter not in INTERPRETERS:
             raise Rejected(
                 f"train: the interpreter is one of {', '.join(INTERPRETERS)}, "
@@ -47,6 +49,9 @@ class Job:
         for name in ("hidden", "epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise Rejected(f"train: {name} is at least 1, got {getattr(self, name)}")
+        if self.seed < 0:
+            raise Rejected(f"train: seed is at least 0, got {self.seed}")
+        OPTIMIZERS[OPTIMIZER].read(self.hyper)
 
     @property
     def hyper(self) -> dict[str, float]:
@@ -83,7 +88,11 @@ def train(
     recorder: Recorder | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Trained:
-    """Train the perceptron; the recorder, if any, keeps the steps that it wants."""
+    """Train the perceptron; the recorder, if any, keeps the steps that it wants.
+
+    Raises `Diverged` at the first loss that is not finite, and where parameters or moments that are
+    not finite would be kept.
+    """
     x, labels = images
     total = job.steps(len(x))
     checkpoints = checkpoints or Checkpoints()
@@ -94,6 +103,9 @@ def train(
     for step, rows in enumerate(islice(order, before, None), start=before + 1):
         keep = recorder if recorder is not None and recorder.wants(step, total) else None
         loss = take_step(session, params, job, x[rows], labels[rows], step, keep)
+        check_loss(step, loss)
+        if step == total or checkpoints.due(job, images, step):
+            check_state(session, OPTIMIZER, step)
         trained.losses.append(loss)
         if watch is not None:
             watch(step, loss)

@@ -70,14 +70,18 @@ class Checkpoints:
             )
         return step
 
+    def due(self, job: Job, images: Arrays, step: int) -> bool:
+        """Say whether a step is one of those to save after."""
+        total = job.steps(len(images[0]))
+        return self.path is not None and (
+            step % (self.every or total // job.epochs) == 0 or step == total
+        )
+
     def after(self, session: Session, job: Job, images: Arrays, step: int) -> None:
         """Save after a step, if it is one of those to save after."""
-        if self.path is None:
+        if self.path is None or not self.due(job, images, step):
             return
-        count = len(images[0])
-        epoch = job.steps(count) // job.epochs
-        if step % (self.every or epoch) and step != job.steps(count):
-            return
+        epoch = job.steps(len(images[0])) // job.epochs
         place = {"step": step, "epoch": step // epoch, "position": step % epoch}
         checkpoint.save(self.path, session, {**_identity(session, job, images), **place})
 

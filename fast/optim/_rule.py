@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from numbers import Rational
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
+from fast.device import bridge
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
 from fast.optim._chunks import ChunkTable
@@ -174,19 +175,25 @@ def is_list(members: Any) -> bool:
 
 
 def _number(rule: str, name: str, value: Any) -> float | bool:
-    if type(value) is float or (isinstance(value, bool) and name == "nesterov"):
+    if isinstance(value, bool) and name == "nesterov":
         return value
     return as_double(f"{rule}: {name}", value)
 
 
 def as_double(what: str, value: Any) -> float:
-    """Return a number as a double, rounded once; what is none, or is beyond them, is Rejected."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise Rejected(f"{what} must be a number, got {value!r}")
+    """Return a real number as a double, rounded once: also numpy's, and a tensor's one entry.
+
+    What is none, or is beyond the doubles, is Rejected.
+    """
+    if type(value) is float:
+        return value
     try:
-        return float(value)
-    except OverflowError:
-        raise Rejected(f"{what} is beyond the largest double, which is 1.8e308") from None
+        found = bridge.to_float(value)
+    except Rejected as error:
+        raise Rejected(f"{what} must be a number, got {value!r}") from error
+    if math.isinf(found) and isinstance(value, Rational):
+        raise Rejected(f"{what} is beyond the largest double, which is 1.8e308")
+    return found
 
 
 def need(rule: str, holds: bool, text: str, came: object) -> None:

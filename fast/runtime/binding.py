@@ -13,7 +13,7 @@ from fast.kernels.page import Op, Value, Vjp
 from fast.kernels.product import TF32
 from fast.naturals import NatRef
 from fast.ops import OPS
-from fast.ref import Ref
+from fast.ref import Ref, made_a_ref
 from fast.tape import WRITERS
 
 if TYPE_CHECKING:
@@ -142,6 +142,5 @@ def foreign(what: str, came: Any, session: Session) -> Exception:
     if isinstance(came, NatRef):
         return Rejected(f"{what} takes a ref of this session; a natural is only an index")
     return Rejected(
-        f"{what} takes a ref of this session, got {type(came).__name__}; input() and const() make "
-        "one of data"
+        f"{what} takes a ref of this session, got {type(came).__name__}; {made_a_ref(came)}"
     )

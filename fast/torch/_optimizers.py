@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from fast.device import mode
 from fast.optim import OPTIMIZERS
 from fast.optim._rule import Rule
 from fast.torch import _checks
@@ -53,6 +54,9 @@ class _Optimizer(torch.optim.Optimizer):
             self.param_groups.pop()
             raise
 
+    # The states that are shown are found and replaced by their identity, which a graph does not
+    # know: a compiled program runs the step as it is, between what it has compiled.
+    @torch.compiler.disable(reason="fast.torch: an optimizer's step runs as it is")
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; return the closure's loss, if one is given.
@@ -120,6 +124,9 @@ class _Optimizer(torch.optim.Optimizer):
         """Return the provider that updates these parameters, after checking that it can."""
         provider = self._provider or ("triton" if _on_gpu(params) else "aten")
         _checks.check_params(who, self.rule, params, hyper, provider)
+        if provider == "triton":
+            # Past add_param_group, torch's constructor, ours, and that of the class.
+            mode.say_if_interpreted(who, stacklevel=6)
         return provider
 
     def _prepared(self, number: int) -> tuple[Engine, list[Tensor | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -335,3 +336,24 @@ def test_what_a_device_refuses_by_its_world_runs_in_the_reference(world: str) ->
             ):
                 use(refused)
     assert (s.params, len(s._tape)) == ([], 0)
+
+
+GIVEN: list[tuple[str, Callable[[Session, Param, Ref], Any]]] = [
+    ("use() makes one of a parameter", lambda s, w, x: s.matmul(x, w)),
+    ("use() makes one of a parameter", lambda s, w, x: x + w),
+    ("use() makes one of a parameter", lambda s, w, x: x @ w),
+    ("use() makes one of a parameter", lambda s, w, x: w @ x),
+    ("input() and const() of data", lambda s, w, x: s.exp(torch.ones(2))),
+    ("such as 1.0, or x.float() of a tensor", lambda s, w, x: s.exp(torch.tensor([1, 2]))),
+    ("such as 1.0, or x.float() of a tensor", lambda s, w, x: s.exp([1, 2])),
+    ("such as 1.0, or x.float() of a tensor", lambda s, w, x: torch.ones(2, 2).long() @ x),
+]
+
+
+@pytest.mark.parametrize("number", range(len(GIVEN)))
+def test_what_is_no_ref_is_told_how_to_become_one(number: int) -> None:
+    hint, call = GIVEN[number]
+    s = Session(provider="aten", device="cpu")
+    w, x = s.param(torch.ones(2, 2)), s.input(torch.ones(2, 2))
+    with pytest.raises((Rejected, TypeError), match=re.escape(hint)):
+        call(s, w, x)
