@@ -189,12 +189,13 @@ class Session(Leaves, Naturals, Updates, Interpreter):
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Check and run one op and append it; a refusal leaves the tape as it was.
 
+        An op of several results returns a tuple of refs.
         A leaf whose parameter has changed since raises Stale; what is no ref of this tape, and what
         the op's page refuses, is Rejected or raises SessionError.
         """
         # This runs for every op of every program, so it is long and calls little.
         bound = self._bound.get(name) or bind(name, self.options, self._bound)
-        check, value, vjp, plain, writes, _ = bound
+        check, value, vjp, plain, form, _ = bound
         tape = self._tape
         values, rules = tape.values, tape.rules
         tensors: tuple[Tensor, ...]
@@ -242,9 +243,14 @@ class Session(Leaves, Naturals, Updates, Interpreter):
             result, saved = value(*tensors)
         if plain:
             tape.bytes += result.nbytes
+        elif type(result) is tuple:
+            rule = (vjp, saved, parents, needs, None) if needs and vjp is not None else None
+            ids = tape.append_several(result, tensors, rule, bound.op.fixed)
+            several: Any = tuple(Ref(tape, k) for k in ids)
+            return several
         else:
             tape.weigh(result, tensors, saved if needs else ())
-        rules.append((vjp, saved, parents, needs, writes) if needs and vjp is not None else None)
+        rules.append((vjp, saved, parents, needs, form) if needs and vjp is not None else None)
         values.append(result)
         return Ref(tape, len(values) - 1)
 

@@ -14,20 +14,20 @@ from fast.kernels.product import TF32
 from fast.naturals import NatRef
 from fast.ops import OPS
 from fast.ref import Ref
-from fast.tape import Tape
+from fast.tape import WRITES, Tape
 
 
 class Bound(NamedTuple):
     """One op as a session runs it.
 
-    What it saves need not be weighed where `plain`; its rule `writes` gradients where it is told.
+    What it saves need not be weighed where `plain`; `form` is that of its rule on a tape.
     """
 
     check: Callable[..., None] | None
     value: Value
     vjp: Vjp | None
     plain: bool
-    writes: bool
+    form: bool | None
     op: Op
 
     def describe(self, position: int) -> str:
@@ -59,8 +59,8 @@ def bind(name: str, options: Options, known: Bindings) -> Bound:
         check, value = _drawing(op, value, options, known)
     # What has no inputs can save none of them, nor be a view of one.
     plain = op.plain or op.source
-    writes = op.aten_writes and options.provider == "aten"
-    known[name] = Bound(check, value, vjp, plain, writes, op)
+    form = WRITES if op.aten_writes and options.provider == "aten" else None
+    known[name] = Bound(check, value, vjp, plain, form, op)
     return known[name]
 
 
@@ -87,22 +87,16 @@ def _drawing(
 
 def _check_of(op: Op) -> Callable[..., None] | None:
     """Return the page's check, without what holds on any tape: one floating dtype, one device."""
-    if not op.entrywise:
+    if not op.entrywise or len(op.inputs) > 2:
         return op.check
     if len(op.inputs) == 1:
         return None
 
-    def check(*inputs: Tensor) -> None:
-        shape = inputs[0].shape
-        for other in inputs:
-            if other.shape != shape:
-                op.check(*inputs)
-
-    def check_pair(x: Tensor, y: Tensor) -> None:
+    def check(x: Tensor, y: Tensor) -> None:
         if x.shape != y.shape:
             op.check(x, y)
 
-    return check_pair if len(op.inputs) == 2 else check
+    return check
 
 
 def _allowing_tf32(value: Value) -> Value:
