@@ -156,6 +156,12 @@ def test_results_are_weighed_once_and_freed_with_the_tape() -> None:
     both(s, x, y)
     assert counters.live_bytes - after.live_bytes == 24 + 4
     assert counters.live_buffers - after.live_buffers == 2
+    held = counters.snapshot()
+    aside = s._bound["made"]._replace(value=lambda x, y: (sharing(x, y)[0], (torch.ones(8),)))
+    s._bound["made"] = aside
+    both(s, x, y)
+    assert counters.live_bytes - held.live_bytes == 24 + 4 + 32
+    assert counters.live_buffers - held.live_buffers == 3
 
 
 def test_an_error_appends_nothing() -> None:
