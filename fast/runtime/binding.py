@@ -58,7 +58,7 @@ def bind(name: str, options: Options, known: Bindings) -> Bound:
     if op.random:
         check, value = _drawing(op, value, options, known)
     # What has no inputs can save none of them, nor be a view of one.
-    plain = op.plain or op.source
+    plain = (op.plain or op.source) and op.results == 1
     form = WRITES if op.aten_writes and options.provider == "aten" else None
     known[name] = Bound(check, value, vjp, plain, form, op)
     return known[name]
