@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from fast.commands.job import OPTIMIZER, Job
 from fast.errors import Rejected
+from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
+from fast.session import Session
 
-if TYPE_CHECKING:
-    from fast.commands.loop import Job
-    from fast.runtime.gradmap import GradMap
-    from fast.session import Session
-
-OPTIMIZER = "adamw"
 SCHEMA = 1
 
 

@@ -13,7 +13,8 @@ import torch
 
 from fast.commands.digits import Split, accuracy, check_libraries, folds, held_out_fifth
 from fast.commands.divergence import Diverged
-from fast.commands.loop import Job, Trained, begin, train
+from fast.commands.job import Job, Trained
+from fast.commands.loop import begin, train
 from fast.commands.recorder import Recorder
 from fast.commands.report import METRICS, Metrics, plot_losses, prepare, save_parameters
 from fast.commands.resume import Checkpoints
