@@ -1,10 +1,10 @@
-"""Write the `Ops` file of each package: one typed method per op, from the pages' own signatures.
+"""Write the `Ops` file of each package, a typed method per op, and the steps of its optimizers.
 
-    python -m tools.generate_protocols            writes spec/protocol.py and fast/protocol.py
+    python -m tools.generate_protocols            writes protocol.py and optim/_steps.py of both
     python -m tools.generate_protocols --check    says which of them is out of date, and exits 1
 
-A program takes its operations from the session it runs in; these files are what an editor and a
-type checker know of them.
+A program takes its operations from the session it runs in, and a training loop its steps; these
+files are what an editor and a type checker know of them. Signatures are the pages' own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tools import optimizer_steps
 from tools.tree import ROOT
 
 HEADER = '''"""What a program may ask of the session it runs in: one method per operation.
@@ -121,12 +122,20 @@ def formatted(source: str) -> str:
     return run.stdout
 
 
+FILES: dict[str, Callable[[str], str]] = {
+    "protocol.py": render,
+    "optim/_steps.py": lambda package: formatted(optimizer_steps.render(package)),
+}
+"""What is written of a package, from its pages."""
+
+
 def outdated(root: Path, packages: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     """Yield each file that does not hold what would be written, with what would be."""
     for package in packages:
-        path, text = root / package / "protocol.py", render(package)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            yield path, text
+        for name, write in FILES.items():
+            path, text = root / package / name, write(package)
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                yield path, text
 
 
 def main() -> int:
