@@ -9,9 +9,6 @@ from typing import Any
 
 SCHEMA = 1
 
-COUNTED = 8
-"""A case counts towards its row only with this many judged elements."""
-
 STATUSES = ("conformant", "nonconformant", "ambiguous", "vacuous", "unsupported", "error")
 
 CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS = 0, 1, 2, 3, 4

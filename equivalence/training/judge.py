@@ -121,7 +121,7 @@ def _judge_update(
     """Judge the optimizer's step, from the recorded state and the provider's own gradients."""
     from equivalence.budgets.declared import declared
     from equivalence.measure.call import compare
-    from equivalence.measure.update import MOMENTS, expected_step
+    from equivalence.measure.reference import MOMENTS, expected_step
 
     contract = declared(family)(manifest.optimizer, manifest.precision)
     found = {"parameters": Outcome(), "moments": Outcome()}
