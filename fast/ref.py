@@ -6,18 +6,17 @@ which the device makes: nothing crosses.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from fractions import Fraction
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from fast.errors import Rejected, SessionError
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from fast.session import Session
-    from fast.tape import Tape
+from fast.protocol import Ops
+from fast.tape import Tape
 
 Number = int | float | Fraction
 
@@ -35,9 +34,9 @@ class Ref:
         self.id = identity
 
     @property
-    def session(self) -> Session:
+    def session(self) -> Interpreter:
         """The session whose tape holds the value; raises after that tape was reset."""
-        session: Session | None = self.tape.session
+        session: Interpreter | None = self.tape.session
         if session is None:
             raise SessionError(
                 f"ref: entry {self.id} was recorded before reset_tape(), which forgot it; "
@@ -105,6 +104,14 @@ class Ref:
         return self.tape.values[self.id]
 
 
+class Interpreter(Ops[Ref]):
+    """Whatever runs a program: it records each op, and each number, that the program asks for."""
+
+    @abstractmethod
+    def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
+        """Record one number, rounded once and repeated to a shape."""
+
+
 def _binary(name: str, left: Any, right: Any) -> Ref:
     known = left if isinstance(left, Ref) else right
     session = known.session
@@ -116,7 +123,7 @@ def _binary(name: str, left: Any, right: Any) -> Ref:
         if not _is_number(right):
             raise _no_operand(name, right)
         right = session.constant(right)
-    a, b = session.shape_of(left), session.shape_of(right)
+    a, b = left.shape, right.shape
     if a != b:
         shape = broadcast_shape(name, a, b)
         left = left if a == shape else session.broadcast_to(left, shape=shape)

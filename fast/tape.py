@@ -1,12 +1,12 @@
 """The tape: an append-only list of values, each with the rule that takes its cotangent back.
 
-An id is an index. A node is one tuple, `(vjp, saved, parents, needs)`; a trainable leaf is `LEAF`;
-and a node that no trainable leaf feeds has no rule, so that nothing is saved for it.
+An id is an index. A node is one tuple, `(vjp, saved, parents, needs, writes)`; a trainable leaf is
+`LEAF`; and a node that no trainable leaf feeds has no rule, so that nothing is saved for it.
 
 A backward pass walks the ids downwards and keeps one cotangent per reached node, at most:
 * the first contribution to a leaf is copied into the leaf's own gradient, and later ones are added
-  there, so a rule may hand back the cotangent itself, or a view of it; a rule that is one of the
-  `WRITERS` is told where that is, and may write its contribution there itself;
+  there, so a rule may hand back the cotangent itself, or a view of it; a rule that `writes` is told
+  where that is, as `Sink.places` says, and may write its contribution there itself;
 * the first contribution to another node is borrowed, never written; the second makes a fresh sum,
   which later ones are added to;
 * a node's cotangent is dropped as soon as its rule has run; an unreached node's rule never runs.
@@ -33,13 +33,6 @@ NO_PARENT = -1
 NEEDED = (True,)
 NEEDED_OF_TWO = (((), (False, True)), ((True, False), (True, True)))
 """What a rule with one or two parents is told of them; nothing where none is needed."""
-
-
-WRITERS: set[Any] = set()
-"""The VJPs that can write a leaf's first contribution where the leaf's gradient is kept.
-
-They take, beside the others, what `Sink.places` returned, and return what they wrote there.
-"""
 
 
 class Input(NamedTuple):
@@ -71,6 +64,8 @@ class Sink(Protocol):
 class Tape:
     """Values and rules by id, the parameters that were used, and what the tape's memory weighs.
 
+    `naturals` are numbers that ops read and no cotangent reaches, recorded beside the values.
+
     `bytes` are those of the storages that the tape alone holds; `extra` is by how many their number
     differs from the number of values. The counters hear of both when they ask.
     """
@@ -83,6 +78,7 @@ class Tape:
         "extra",
         "leaves",
         "names",
+        "naturals",
         "rules",
         "session",
         "uses",
@@ -96,6 +92,7 @@ class Tape:
         self.leaves: dict[int, Any] = {}
         self.names: dict[int, str] = {}
         self.uses: dict[int, tuple[Any, int]] = {}
+        self.naturals: list[Tensor] = []
         self.bytes = self.extra = self._told_bytes = self._told_buffers = 0
         counters.watch(self)
 
@@ -127,19 +124,6 @@ class Tape:
         self.extra -= 1
         self.uses[identity] = parameter, parameter.version
         return identity
-
-    def apply(
-        self,
-        value: Tensor,
-        inputs: Sequence[Tensor],
-        saved: tuple[Any, ...],
-        rule: tuple[Any, ...] | None,
-    ) -> int:
-        """Append an op's result and its rule, `(vjp, saved, parents, needs)`."""
-        self.weigh(value, inputs, saved if rule is not None else ())
-        self.values.append(value)
-        self.rules.append(rule)
-        return len(self.values) - 1
 
     def weigh(self, value: Tensor, inputs: Sequence[Tensor], saved: tuple[Any, ...]) -> None:
         """Weigh the storages of a result about to be appended, and of what its op saved."""
@@ -199,7 +183,7 @@ class Tape:
         self.session = None
         # Whoever looks at the old lists, such as a gradient map at the leaves, keeps them.
         self.values, self.rules = [], []
-        self.uses, self.names, self.leaves = {}, {}, {}
+        self.uses, self.names, self.leaves, self.naturals = {}, {}, {}, []
         self.bytes = self.extra = self._told_bytes = self._told_buffers = 0
 
     def __del__(self) -> None:
@@ -258,8 +242,8 @@ def _sweep(
             rule = rules[identity]
             if rule is None or rule is LEAF:
                 continue
-            vjp, saved, parents, needs = rule
-            if vjp in WRITERS and accumulate is not None:
+            vjp, saved, parents, needs, writes = rule
+            if writes and accumulate is not None:
                 contributions = vjp(saved, cotangent, needs, places(parents, cotangent.dtype))
             else:
                 contributions = vjp(saved, cotangent, needs)

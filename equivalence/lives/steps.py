@@ -151,7 +151,7 @@ class Steps(Base):
     def _adopted(self, optimizer: str, slot: int, hyper: Mapping[str, Any]) -> None:
         """Judge a parameter and its state after an update, and adopt what the backend wrote."""
         param, spec = self.model.params[slot], self.twin.params[slot].spec
-        got = self.twin.fast.masters.views[slot]
+        got = self.twin.fast.store.masters.views[slot]
         self.twin.judge(f"{optimizer}: parameter {slot}", got, spec.value)
         param.written(got.clone(), "device")
         param.used[optimizer] = dict(hyper)

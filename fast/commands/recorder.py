@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from fast.commands.job import Job
 from fast.errors import Rejected
+from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
-
-if TYPE_CHECKING:
-    from fast.commands.loop import Job
-    from fast.runtime.gradmap import GradMap
-    from fast.session import Session
+from fast.session import Session
 
 OPTIMIZER = "adamw"
 SCHEMA = 1

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from fast import checkpoint
 from fast.checkpoint.atomic import destination
+from fast.commands.digits import Arrays
+from fast.commands.job import Job
 from fast.errors import Rejected
-
-if TYPE_CHECKING:
-    from fast.commands.digits import Arrays
-    from fast.commands.loop import Job
-    from fast.session import Session
+from fast.session import Session
 
 
 @dataclass(frozen=True)

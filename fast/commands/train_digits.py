@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import torch
 
 from fast.commands.digits import Split, accuracy, folds, held_out_fifth
-from fast.commands.loop import Job, Trained, begin, train
+from fast.commands.job import Job, Trained
+from fast.commands.loop import begin, train
 from fast.commands.recorder import Recorder
 from fast.commands.report import Metrics, plot_losses, prepare, save_parameters
 from fast.commands.resume import Checkpoints

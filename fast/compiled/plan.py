@@ -66,7 +66,7 @@ class Call(NamedTuple):
     sources: tuple[int, ...]
     attributes: dict[str, Any]
     out: int
-    rule: tuple[Any, tuple[int, ...], tuple[bool, ...]] | None
+    rule: tuple[Any, tuple[int, ...], tuple[bool, ...], bool] | None
     drawn: int
     done: tuple[int, ...]
 
@@ -153,8 +153,8 @@ class Plan:
             result, saved = value(*tensors, **attributes)
             table[out] = result
             if rule is not None:
-                vjp, parents, needs = rule
-                rules[out - first] = (vjp, saved, parents, needs)
+                vjp, parents, needs, writes = rule
+                rules[out - first] = (vjp, saved, parents, needs, writes)
             # What nothing else holds must not live through the next call.
             saved = ()
             for k in done:
@@ -187,7 +187,7 @@ class Plan:
             sources,
             entry.attributes,
             identity,
-            None if rule is None else (rule[0], rule[2], rule[3]),
+            None if rule is None else (rule[0], *rule[2:]),
             self._draws,
             tuple(done),
         )

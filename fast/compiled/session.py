@@ -229,8 +229,8 @@ class CompiledSession(Session):
         if not isinstance(value, (Tensor, np.ndarray)) and isinstance(value, (Integral, np.bool_)):
             return value
         if is_integer(value):
-            return to_integers(value, self._place)
-        return to_device(value, self.options.compute, self._place)
+            return to_integers(value, self.options.device)
+        return to_device(value, self.options.compute, self.options.device)
 
     def _constant(self, ref: Ref) -> Ref:
         if self._log is not None:

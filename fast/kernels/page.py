@@ -37,6 +37,10 @@ class Op:
     `value` and `vjp` of either provider trust `check`, which a caller runs first.
     Those of the index inputs that `mask_inputs` names hold booleans, the others integers.
     Where `aten_writes` is set, `aten_vjp` takes `places` as well, and returns what it wrote there.
+    A `plain` op makes fresh storage and saves no tensor but its inputs and its result, so that a
+    tape need not weigh what it saves. An `entrywise` op is one that refuses nothing but inputs
+    of different shapes, dtypes and devices. One that `stops_gradients` passes no cotangent on, so
+    that a tape need not look behind it.
     A `variadic` op takes any number of inputs, for which `inputs` has one name.
     A `random` op has the attribute `counter`, which a session supplies; a `source` has no inputs,
     and its check and values take `dtype` and `device` as well.
@@ -56,6 +60,9 @@ class Op:
     mask_inputs: tuple[int, ...] = ()
     random: bool = False
     source: bool = False
+    plain: bool = False
+    entrywise: bool = False
+    stops_gradients: bool = False
 
     def hosts(self, provider: str) -> tuple[Value, Vjp]:
         """Return the value and the VJP of a provider, `triton` or `aten`."""

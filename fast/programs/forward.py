@@ -60,7 +60,8 @@ def attach(who: str, ref: Ref, position: int, vector: Any) -> None:
 def lift_rules(tape: Tape) -> None:
     """Let every rule of a tape send dual cotangents back."""
     tape.rules = [
-        rule if rule is None or rule is LEAF else (_forward(rule[0]), *rule[1:])
+        # A lifted rule returns duals; it writes them nowhere.
+        rule if rule is None or rule is LEAF else (_forward(rule[0]), *rule[1:-1], False)
         for rule in tape.rules
     ]
 

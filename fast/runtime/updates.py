@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from fast.device import bridge, flags
@@ -28,20 +27,16 @@ from fast.optim._steps import SessionSteps
 from fast.runtime.gathering import gathered
 from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
-from fast.tape import Tape
+from fast.runtime.recording import Recording
 
 
-class Updates(SessionSteps[Any]):
+class Updates(Recording, SessionSteps[Any]):
     """The optimizers of a session, whose state belongs to its parameters."""
 
-    options: Options
-    params: list[Param]
-    masters: Arena
-    optimizers: dict[str, FlatOptimizer]
-    _tape: Tape
-    _place: torch.device
-    _pool: list[Arena]
-    _overwritten: bool
+    def __init__(self, options: Options) -> None:
+        """Start without optimizers; each is made at its first update."""
+        super().__init__(options)
+        self.optimizers: dict[str, FlatOptimizer] = {}
 
     def optimizer_state(self, name: str, parameter: Param) -> dict[str, Any]:
         """Download a parameter's state in one optimizer, under torch's names.
@@ -50,7 +45,7 @@ class Updates(SessionSteps[Any]):
         update they are None or zeros. An unknown optimizer is Rejected, a parameter of another
         session raises SessionError.
         """
-        flags.raise_if_set(self._place)
+        self.check_flag()
         state = self._optimizer(name).state(self._slot(parameter, name))
         return {k: bridge.download(v) if isinstance(v, Tensor) else v for k, v in state.items()}
 
@@ -80,26 +75,13 @@ class Updates(SessionSteps[Any]):
 
     def check_flag(self) -> None:
         """Raise if a kernel has met an index out of range: since then, no update wrote anything."""
-        flags.raise_if_set(self._place)
+        self.store.check_flag()
 
     def clear_flag(self) -> None:
         """Go on after such an error: optimizers write again."""
-        flags.clear(self._place)
+        flags.clear(self.options.device)
         for optimizer in self.optimizers.values():
             optimizer.resync()
-
-    def take_gradients(self) -> Arena:
-        """Take a gradient arena from the pool; its contents are left over and must be written."""
-        if not self._pool:
-            return Arena(self.masters.layout, self.options.master, self._place)
-        arena = self._pool.pop()
-        if len(arena.views) != len(self.params):
-            arena.fit()
-        return arena
-
-    def return_gradients(self, arena: Arena) -> None:
-        """Put a gradient arena back, so that the next backward pass allocates nothing."""
-        self._pool.append(arena)
 
     def _update(
         self,
@@ -109,21 +91,23 @@ class Updates(SessionSteps[Any]):
         groups: Groups,
         max_norm: float | None,
     ) -> None:
+        store = self.store
         optimizer = self.optimizers.get(name) or self._optimizer(name)
         group_of = None
         if groups is None:
             hypers = optimizer.read(hyper)
         else:
-            hypers, group_of = grouped(optimizer.rule, hyper, groups, len(self.params), self._slot)
+            rule = optimizer.rule
+            hypers, group_of = grouped(rule, hyper, groups, len(store.params), self._slot)
         if max_norm is not None:
             max_norm = clip.check(max_norm)
-        if type(grads) is GradMap and grads.session is self and grads.whole:
+        if type(grads) is GradMap and grads.store is store and grads.whole:
             self._write(optimizer, grads.arena, grads.touched, hypers, group_of, max_norm)
             return
-        found = gathered(name, self, self._tape, grads, self._place)
-        arena = self.take_gradients()
+        found = gathered(name, store, self._tape, grads)
+        arena = store.take_gradients()
         try:
-            touched = bytearray(len(self.params))
+            touched = bytearray(len(store.params))
             for parameter, tensor in found:
                 view = arena.views[parameter.slot]
                 if touched[parameter.slot]:
@@ -133,7 +117,7 @@ class Updates(SessionSteps[Any]):
                     touched[parameter.slot] = 1
             self._write(optimizer, arena, touched, hypers, group_of, max_norm)
         finally:
-            self.return_gradients(arena)
+            store.return_gradients(arena)
 
     def _write(
         self,
@@ -144,7 +128,7 @@ class Updates(SessionSteps[Any]):
         group_of: tuple[int, ...] | None,
         max_norm: float | None,
     ) -> None:
-        params = self.params
+        params = self.store.params
         updated = []
         for parameter, reached in zip(params, touched, strict=False):
             if reached and parameter.requires_grad:
@@ -168,19 +152,20 @@ class Updates(SessionSteps[Any]):
         for parameter in updated:
             parameter.host_current = False
             parameter.version += 1
-        self._overwritten = True
+        self.store.changed()
 
     def _optimizer(self, name: str) -> FlatOptimizer:
         if not isinstance(name, str) or name not in OPTIMIZERS:
             raise Rejected(f"session: unknown optimizer {name!r}; there are {list(OPTIMIZERS)}")
         known = self.optimizers.get(name)
         if known is None:
-            flag = flags.word(self._place)
-            known = FlatOptimizer(OPTIMIZERS[name], self.masters, self.options.provider, flag)
+            flag = flags.word(self.options.device)
+            masters, provider = self.store.masters, self.options.provider
+            known = FlatOptimizer(OPTIMIZERS[name], masters, provider, flag)
             self.optimizers[name] = known
         return known
 
     def _slot(self, parameter: Param, what: str) -> int:
-        if not isinstance(parameter, Param) or parameter.session is not self:
+        if not self.store.owns(parameter):
             raise SessionError(f"{what}: {parameter!r} is not a parameter of this session")
         return parameter.slot

@@ -47,7 +47,7 @@ class Machine:
 
     def bytes(self) -> list[Any]:
         """Everything that an update may write, bit for bit."""
-        found: list[Any] = [self.session.masters.flat.view(torch.int32).tolist()]
+        found: list[Any] = [self.session.store.masters.flat.view(torch.int32).tolist()]
         for parameter in (self.w, self.b):
             found += [parameter.version, parameter.current, parameter.value().tolist()]
             for name in OPTIMIZERS:
@@ -210,7 +210,7 @@ def test_while_the_flag_is_set_no_step_writes_or_counts(
         m.fresh()
     finally:
         s.clear_flag()
-    written = [s.masters.flat.view(torch.int32).tolist()]
+    written = [s.store.masters.flat.view(torch.int32).tolist()]
     for optimizer in s.optimizers.values():
         written.append(optimizer._steps.tolist())
         written += [arena.flat.view(torch.int32).tolist() for arena in optimizer._states or ()]

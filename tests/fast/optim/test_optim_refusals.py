@@ -206,8 +206,8 @@ def test_moments_and_gradients_bring_no_graph_along(provider: str) -> None:
         held.step("sgd", [form, form], momentum=0.5)
     for optimizer in held.session.optimizers.values():
         assert not any(arena.flat.requires_grad for arena in optimizer._states or ())
-    assert not held.session.masters.flat.requires_grad
-    assert not any(arena.flat.requires_grad for arena in held.session._pool)
+    assert not held.session.store.masters.flat.requires_grad
+    assert not any(arena.flat.requires_grad for arena in held.session.store._pool)
     held.w.value().numpy()
 
 
