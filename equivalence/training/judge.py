@@ -121,7 +121,8 @@ def _judge_update(
     """Judge the optimizer's step, from the recorded state and the provider's own gradients."""
     from equivalence.budgets.declared import declared
     from equivalence.measure.call import compare
-    from equivalence.measure.reference import MOMENTS, expected_step
+    from equivalence.measure.reference import expected_step
+    from spec.optim import OPTIMIZERS
 
     contract = declared(family)(manifest.optimizer, manifest.precision)
     found = {"parameters": Outcome(), "moments": Outcome()}
@@ -131,7 +132,7 @@ def _judge_update(
             manifest.optimizer,
             tensors[f"param_before/{name}"],
             taken.gradients[name],
-            {moment: before.get(moment) for moment in MOMENTS[manifest.optimizer]},
+            {moment: before.get(moment) for moment in OPTIMIZERS[manifest.optimizer].moments},
             int(before.get("step", 0)),
             manifest.hyper,
             contract,

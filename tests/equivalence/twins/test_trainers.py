@@ -214,7 +214,7 @@ def test_every_step_of_a_list_is_within_budget(provider: str) -> None:
         for number, (seed, reached) in enumerate(steps):
             drawn = values(seed)
             gradients = [g if reached >> k & 1 else None for k, g in enumerate(drawn)]
-            twin.step_by(f"step {number}", gradients, **hyper, max_norm=max_norm)
+            twin.step_by(f"step {number}", "sgd", gradients, **hyper, max_norm=max_norm)
         assert not twin.ledger.unconstrained
 
     run()

@@ -10,11 +10,11 @@ import torch
 from fast import Session
 from fast.device.arena import Arena, Layout
 from fast.optim import Adam, AdamW, Sgd
+from fast.optim._chunks import CHUNK, chunk_table, runs
+from fast.optim._flat import FlatOptimizer
 from fast.optim.adam import RULE as ADAM
 from fast.optim.adamw import RULE as ADAMW
 from fast.optim.sgd import RULE as SGD
-from fast.optim._chunks import CHUNK, chunk_table, runs
-from fast.optim._flat import FlatOptimizer
 
 PROVIDERS = ["aten", "triton"]
 SHAPES = [(128, 8), (128,), (2, 32), (0,), (1536,)]
