@@ -47,7 +47,7 @@ class TorchOptimizer:
     def _named(self, group: dict[str, Any]) -> dict[str, Any]:
         """Return a group as torch has it: tensors, and both betas as one pair."""
         group["params"] = [self._params[k] for k in group["params"]]
-        pair = [name for name in self.page.arguments if name.startswith("beta")]
+        pair = [name for name in self.page.arguments if name in ("beta1", "beta2")]
         if pair:
             usual = self.page.hyper
             group["betas"] = tuple(group.pop(name, getattr(usual, name)) for name in pair)

@@ -25,6 +25,7 @@ from fast.checkpoint.snapshot import (
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
 from fast.optim import OPTIMIZERS
+from fast.optim._rule import BETAS
 from fast.optim._state import dense, fields, number
 from fast.runtime.param import Param
 from fast.session import Session
@@ -115,7 +116,7 @@ def _torch_class(name: str) -> Any:
 
 
 def _torch_hyper(hyper: Hyper) -> dict[str, Any]:
-    kept: dict[str, Any] = {k: v for k, v in hyper.items() if not k.startswith("beta")}
+    kept: dict[str, Any] = {k: v for k, v in hyper.items() if k not in BETAS}
     return {**kept, **({"betas": (hyper["beta1"], hyper["beta2"])} if "beta1" in hyper else {})}
 
 

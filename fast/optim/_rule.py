@@ -50,6 +50,9 @@ class Launch(NamedTuple):
     scale: Tensor | None = None
 
 
+BETAS = ("beta1", "beta2")
+"""The hyper-parameters of which torch makes one pair, `betas`."""
+
 Update = Callable[[Batch, Any, Tensor | None], None]
 """Updates a batch by hyper-parameters; the last argument is 1 where it must not."""
 
@@ -100,6 +103,11 @@ class Rule:
     order: tuple[str, ...] = ()
     torch: type[Optimizer] | None = None
     face: str | None = None
+
+    @property
+    def offered(self) -> str | None:
+        """The name under which `fast.torch` offers the rule, if it does."""
+        return self.face or (self.torch and self.torch.__name__)
 
     @property
     def arguments(self) -> tuple[str, ...]:

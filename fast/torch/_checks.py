@@ -6,6 +6,7 @@ Nothing here writes. `who` begins every message: the class, and the group where 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -14,11 +15,14 @@ from torch import Tensor
 from fast.device.bridge import to_float
 from fast.errors import Rejected
 from fast.optim._functional import Functional
-from fast.optim._rule import Rule
+from fast.optim._rule import BETAS, Rule
 from fast.optim._state import fields
 
 UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable", "foreach", "fused")
 """The flags of torch's classes that are refused where they are set."""
+
+COMMON = UNSUPPORTED[1:]
+"""Those of them that torch's optimizers of every family have."""
 
 HOW = ("foreach", "fused")
 """Those of them that say only how torch computes: a state that torch made may have them."""
@@ -39,8 +43,16 @@ class Known(NamedTuple):
 
 def names(rule: Rule) -> tuple[str, ...]:
     """Name a rule's hyper-parameters as torch does, with one pair of betas."""
-    found = ("betas" if name.startswith("beta") else name for name in rule.hyper._fields)
+    found = ("betas" if name in BETAS else name for name in rule.hyper._fields)
     return tuple(dict.fromkeys(found))
+
+
+@cache
+def telling(rule: Rule) -> tuple[str, ...]:
+    """Name the flags that torch's optimizers of one family have in their groups, and others not."""
+    known = (*names(rule), *COMMON)
+    group = {} if rule.torch is None else rule.torch([torch.empty(0)]).defaults
+    return tuple(key for key in group if key not in known)
 
 
 def check_flags(who: str, group: Mapping[str, Any], decoupled: bool) -> None:
