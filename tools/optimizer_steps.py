@@ -129,7 +129,7 @@ def render(package: str) -> str:
 
 def _session(package: str, page: Any, says: Says) -> str:
     """Write a session's step: what is required comes first, and so do the gradients then."""
-    types, defaults = typing.get_type_hints(page.hyper), _defaults(page)
+    types, defaults = typing.get_type_hints(page.hyper), page.defaults
     every = {
         name: f"{name}: {types[name].__name__}"
         + (f" = {defaults[name]!r}" if name in defaults else "")
@@ -185,12 +185,3 @@ def _method(
 
 def _name(package: str, page: Any) -> str:
     return f"{package}.optim.{page.name}"
-
-
-def _defaults(page: Any) -> dict[str, Any]:
-    """Return the defaults of a page's hyper-parameters: a dataclass's, or a named tuple's."""
-    known = getattr(page.hyper, "_field_defaults", None)
-    if known is not None:
-        return dict(known)
-    fields = page.hyper.__dataclass_fields__
-    return {n: fields[n].default for n in page.arguments if n not in page.required}

@@ -80,8 +80,8 @@ def _written(name: str, kind: str, default: Any) -> str:
 def _arguments(rule: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arguments with their defaults: those by position, and the flags by keyword."""
     if rule.torch is None:
-        known, empty = rule.hyper._field_defaults, inspect.Parameter.empty
-        given = {name: known.get(name, empty) for name in (*rule.required, *rule.arguments)}
+        empty = inspect.Parameter.empty
+        given = {name: rule.defaults.get(name, empty) for name in (*rule.required, *rule.arguments)}
         if {*BETAS} <= {*given}:
             given["betas"] = tuple(given.pop(name) for name in BETAS)
         return given, {}

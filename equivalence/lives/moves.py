@@ -287,7 +287,7 @@ class Moves:
 
     def optimizer(self, which: int) -> str:
         """Pick an optimizer: the usual one, as a rule."""
-        return NAMES[which % len(NAMES)] if which % 4 == 0 else self.usual
+        return NAMES[which // 4 % len(NAMES)] if which % 4 == 0 else self.usual
 
     def groups(self, name: str, n: Picks) -> Any:
         """Pick groups: none, as a rule, or a parameter with hyper-parameters of its own."""

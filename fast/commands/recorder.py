@@ -15,11 +15,12 @@ from safetensors.torch import save_file
 
 from fast.commands.job import Job
 from fast.errors import Rejected
+from fast.optim.adamw import RULE
 from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
 from fast.session import Session
 
-OPTIMIZER = "adamw"
+OPTIMIZER = RULE.name
 SCHEMA = 1
 
 
@@ -94,7 +95,7 @@ class Recorder:
 def _state(session: Session, param: Param, value: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return the optimizer's state as tensors; before the first step the moments are zeros."""
     state = session.optimizer_state(OPTIMIZER, param)
-    moments = {key: state[key] for key in ("exp_avg", "exp_avg_sq")}
+    moments = {key: state[key] for key in RULE.states}
     zero = torch.zeros_like(value)
     tensors = {k: (zero if m is None else m).clone() for k, m in moments.items()}
     return {**tensors, "step": torch.tensor(int(state["step"] or 0))}

@@ -116,6 +116,11 @@ class Rule:
         return self.order or fields
 
     @property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of the hyper-parameters that have one."""
+        return dict(self.hyper._field_defaults)
+
+    @property
     def required(self) -> tuple[str, ...]:
         """The hyper-parameters without a default."""
         return tuple(n for n in self.hyper._fields if n not in self.hyper._field_defaults)

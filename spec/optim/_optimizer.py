@@ -61,9 +61,14 @@ class Optimizer:
         return self.order or tuple(field.name for field in fields(self.hyper))
 
     @property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of the hyper-parameters that have one."""
+        return {f.name: f.default for f in fields(self.hyper) if f.default is not MISSING}
+
+    @property
     def required(self) -> tuple[str, ...]:
         """The hyper-parameters without a default."""
-        return tuple(field.name for field in fields(self.hyper) if field.default is MISSING)
+        return tuple(name for name in self.arguments if name not in self.defaults)
 
     @property
     def moments(self) -> tuple[str, ...]:
