@@ -16,6 +16,8 @@ HEADER = '''"""The steps of sessions, parameter lists and trainers: one method p
 Written by tools/generate_protocols.py from the pages in {package}/optim; do not edit.
 {example}"""
 
+# This file is longer than the guide because it has three methods for each optimizer.
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -3,6 +3,8 @@
 Written by tools/generate_protocols.py from the pages in fast/optim; do not edit.
 """
 
+# This file is longer than the guide because it has three methods for each optimizer.
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

@@ -7,6 +7,8 @@ Written by tools/generate_protocols.py from the pages in spec/optim; do not edit
 True
 """
 
+# This file is longer than the guide because it has three methods for each optimizer.
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
