@@ -139,11 +139,6 @@ def case_from_dict(plain: Mapping[str, Any]) -> CaseSpec:
     return case
 
 
-def case_from_json(text: str) -> CaseSpec:
-    """Read a case back from its line of JSON."""
-    return case_from_dict(json.loads(text))
-
-
 def _check(case: CaseSpec) -> None:
     """Refuse a description that names what does not exist."""
     for kind, name, known in (

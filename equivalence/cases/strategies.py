@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from equivalence.cases.call import ENOUGH, WORDS, CaseSpec, Recipe, Shape, attribute_pairs
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.guard import LAYOUTS
-from equivalence.cases.nearmiss import TEMPLATES, NearMiss
 from spec.ops import OPS
 
 Signature = tuple[tuple[Shape, ...], dict[str, Any]]
@@ -302,12 +301,3 @@ def draw_many(strategy: st.SearchStrategy[Any], number: int, seed_: int) -> list
 
     collect()
     return list(drawn)
-
-
-def near_miss_specs(op: str) -> st.SearchStrategy[NearMiss]:
-    """Draw a call that breaks exactly one constraint of an operation."""
-    return st.builds(
-        lambda template, extent: template(extent),
-        st.sampled_from(TEMPLATES[op]),
-        st.integers(2, 9),
-    )

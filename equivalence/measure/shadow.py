@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equivalence.budgets.outcome import Outcome, merged
+from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.call import Numbers
 from equivalence.cases.guard import Trespass, controlled
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
@@ -126,7 +126,7 @@ def judge_step(step: Step, expected: Expected, judge: Judge) -> Outcome:
         found = row[k] if k < len(row) else None
         if found is None:
             problem = f"{when}{field} of parameter {k}: expected a tensor, got nothing"
-            return Outcome(fraction=math.inf, problem=problem)
+            return mismatch(problem)
         names.append(f"{when}{'' if field == 'parameter' else field + ' of '}parameter {k}")
         results.append(found)
         allowed.append(tensor)
@@ -149,7 +149,7 @@ def _untouched(before: Snapshot, after: Snapshot, k: int, step: int) -> Outcome:
     for field, old, new in rows:
         if not _same_bits(old[k], new[k]):
             problem = f"after step {step}, {field} of parameter {k} changed without a gradient"
-            return Outcome(fraction=math.inf, problem=problem)
+            return mismatch(problem)
     return Outcome()
 
 

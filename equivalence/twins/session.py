@@ -9,18 +9,19 @@ each step is judged by itself and budgets never pile up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from equivalence.budgets.declared import declared
+from equivalence.budgets.declared import family_of, of_program, of_update
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import lift_one, store
-from equivalence.budgets.verdict import Verdict, merged
+from equivalence.budgets.outcome import Outcome, merged
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import constant
+from equivalence.worlds.bounded import Bounded, constant
 from spec.op import AnyTensor
 from spec.optim import OPTIMIZERS
 from spec.optim._groups import Groups
@@ -83,20 +84,14 @@ class TwinSession(Ops[TwinRef], SessionSteps[TwinGrads]):
     """
 
     def __init__(self, session: FastSession, observer: Observer | None = None) -> None:
-        """Drive a fresh session; the contract is its provider's, at its precision.
-
-        What passes from op to op is stored, so that any step may pass through the storage format.
-        """
-        provider = session.options.provider
-        family = "aten" if provider == "aten" else f"triton-{_ring()}"
-        self._contracts = declared(family)
-        contract = self._contracts("program", session.options.precision)
-        self._arithmetic = Arithmetic(replace(contract, steps="storage"))
+        """Drive a fresh session; the contract is that of a program at its precision."""
+        self._family = family_of(session.options.provider)
+        self._arithmetic = Arithmetic(of_program(self._family, session.options.precision))
         self.fast = session
         self.spec = SpecSession(observer)
         self.spec.like = constant(self._arithmetic, 0)
         self.params: list[TwinParam] = []
-        self.verdicts: dict[str, Verdict] = {}
+        self.verdicts: dict[str, Outcome] = {}
         self._leaves: dict[int, TwinRef] = {}
         self._updates = 0
 
@@ -154,9 +149,9 @@ class TwinSession(Ops[TwinRef], SessionSteps[TwinGrads]):
             self._judge(f"{label}: gradient of leaf {leaf}", self._found(grads, leaf), exact)
         return grads
 
-    def summary(self) -> Verdict:
-        """Return one verdict on everything that was judged."""
-        return merged(self.verdicts.values())
+    def summary(self) -> Outcome:
+        """Return one outcome of everything that was judged."""
+        return merged(*self.verdicts.values())
 
     def _leaf(self, ref: TwinRef) -> TwinRef:
         self._leaves[ref.spec.id] = ref
@@ -179,12 +174,34 @@ class TwinSession(Ops[TwinRef], SessionSteps[TwinGrads]):
         max_norm: float | None,
     ) -> None:
         """Update on both sides, from the backend's own gradients; judge, and shadow."""
-        given = (("fast", grads.fast), ("spec", self._own(grads)))
-        for side, gradients in given:
-            more = {"groups": _of_side(side, groups), "max_norm": max_norm}
-            getattr(getattr(self, side), f"{name}_step")(**hyper, **more, grads=gradients)
-        self._judge_params(f"update {self._updates}", name)
+        with self.updating(name):
+            self._enter_params()
+            for side, given in (("fast", grads.fast), ("spec", self._own(grads))):
+                more = {"groups": _of_side(side, groups), "max_norm": max_norm}
+                getattr(getattr(self, side), f"{name}_step")(**hyper, **more, grads=given)
+            self._judge_params(f"update {self._updates}", name)
+        self._enter_params()
         self._updates += 1
+
+    @contextmanager
+    def updating(self, optimizer: str) -> Iterator[Arithmetic]:
+        """Judge, for a while, by the contract of an update."""
+        before = self._arithmetic
+        contract = of_update(self._family, optimizer, self.fast.options.precision)
+        self._arithmetic = Arithmetic(contract)
+        try:
+            yield self._arithmetic
+        finally:
+            self._arithmetic = before
+
+    def _enter_params(self) -> None:
+        """Let the reference's parameters, which are exact, be read by the present contract."""
+
+        def entered(x: Bounded) -> Bounded:
+            return Bounded(x.v, x.w, self._arithmetic)
+
+        for param in self.params:
+            param.spec.set(param.spec.value.map(entered))
 
     def _judge_params(self, label: str, optimizer: str) -> None:
         for param in self.params:
@@ -222,9 +239,3 @@ def _of_side(side: str, groups: Groups) -> list[dict[str, Any]]:
         {**group, "params": [getattr(param, side) for param in group["params"]]}
         for group in groups or ()
     ]
-
-
-def _ring() -> str:
-    from fast.device import mode
-
-    return mode.ring()
