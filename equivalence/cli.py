@@ -171,9 +171,9 @@ def _command_list(chosen: argparse.Namespace) -> int:
     """List what there is to choose from."""
     del chosen
     from equivalence.backends import BUILT_IN
-    from equivalence.cases.updates import OPTIMIZERS
     from equivalence.runs.runner import PROFILES
     from spec.ops import OPS
+    from spec.optim import OPTIMIZERS
 
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
     print("operations:", ", ".join(OPS))

@@ -7,11 +7,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from fast.errors import Rejected
-from fast.optim import OPTIMIZERS
+from fast.optim.adamw import RULE
 from fast.train import INTERPRETERS
-
-OPTIMIZER = "adamw"
-"""The optimizer of every run."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Job:
                 raise Rejected(f"train: {name} is at least 1, got {getattr(self, name)}")
         if self.seed < 0:
             raise Rejected(f"train: seed is at least 0, got {self.seed}")
-        OPTIMIZERS[OPTIMIZER].read(self.hyper)
+        RULE.read(self.hyper)
 
     @property
     def hyper(self) -> dict[str, float]:

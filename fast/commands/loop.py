@@ -9,9 +9,10 @@ import numpy as np
 
 from fast.commands.digits import Arrays, batches, digits_mlp, initial_parameters
 from fast.commands.divergence import check_loss, check_state
-from fast.commands.job import OPTIMIZER, Job, Trained
+from fast.commands.job import Job, Trained
 from fast.commands.recorder import Recorder
 from fast.commands.resume import Checkpoints
+from fast.optim.adamw import RULE
 from fast.runtime.param import Param
 from fast.session import Session
 from fast.train import INTERPRETERS
@@ -44,7 +45,7 @@ def train(
         loss = take_step(session, params, job, x[rows], labels[rows], step, keep)
         check_loss(step, loss)
         if step == total or checkpoints.due(job, images, step):
-            check_state(session, OPTIMIZER, step)
+            check_state(session, RULE.name, step)
         trained.losses.append(loss)
         if watch is not None:
             watch(step, loss)

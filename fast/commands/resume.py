@@ -15,6 +15,7 @@ from fast.checkpoint.atomic import destination
 from fast.commands.digits import Arrays
 from fast.commands.job import Job
 from fast.errors import Rejected
+from fast.optim.adamw import RULE
 from fast.session import Session
 
 
@@ -52,7 +53,7 @@ class Checkpoints:
         """Load what is resumed and return the number of steps that it has taken; 0 for none."""
         if self.resume is None:
             return 0
-        extra = checkpoint.load(self.resume, session, optimizers={"adamw": job.hyper})
+        extra = checkpoint.load(self.resume, session, optimizers={RULE.name: job.hyper})
         for name, value in _identity(session, job, images).items():
             if extra.get(name) != value:
                 raise Rejected(

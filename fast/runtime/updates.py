@@ -20,90 +20,23 @@ from fast.device import bridge, flags
 from fast.device.arena import Arena
 from fast.device.options import Options
 from fast.errors import Rejected, SessionError
-from fast.optim import ADAM, ADAMW, OPTIMIZERS, SGD, clip
+from fast.optim import OPTIMIZERS, clip
 from fast.optim._flat import FlatOptimizer
-from fast.optim._rule import Groups, Rule, grouped
+from fast.optim._rule import Groups, grouped
+from fast.optim._steps import SessionSteps
 from fast.runtime.gathering import gathered
 from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
 from fast.runtime.recording import Recording
 
 
-class Updates(Recording):
+class Updates(Recording, SessionSteps[Any]):
     """The optimizers of a session, whose state belongs to its parameters."""
 
     def __init__(self, options: Options) -> None:
         """Start without optimizers; each is made at its first update."""
         super().__init__(options)
         self.optimizers: dict[str, FlatOptimizer] = {}
-
-    def sgd_step(
-        self,
-        lr: float,
-        grads: Any,
-        *,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        groups: Groups = None,
-        max_norm: float | None = None,
-    ) -> None:
-        """Update every trainable parameter that the gradients reach, once, by SGD.
-
-        `grads` are what `backward` or `backward_dense` returned, or host data or buffers by leaf id
-        of the present tape, in a mapping or a sequence: each of its parameter's shape, or None
-        where the loss did not reach. They stay the caller's. What does not fit is Rejected, of
-        another session SessionError, released Released: then nothing at all is written.
-        """
-        hyper = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov,
-        }  # fmt: skip
-        self._update(SGD, hyper, grads, groups, max_norm)
-
-    def adam_step(
-        self,
-        lr: float = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        *,
-        grads: Any,
-        groups: Groups = None,
-        max_norm: float | None = None,
-    ) -> None:
-        """Update every trainable parameter that the gradients reach, once, by Adam.
-
-        Gradients and refusals are `sgd_step`'s. The session owns two moments of the parameter's
-        shape and dtype, and its step count.
-        """
-        hyper = {
-            "lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay,
-        }  # fmt: skip
-        self._update(ADAM, hyper, grads, groups, max_norm)
-
-    def adamw_step(
-        self,
-        lr: float = 1e-3,
-        weight_decay: float = 1e-2,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        *,
-        grads: Any,
-        groups: Groups = None,
-        max_norm: float | None = None,
-    ) -> None:
-        """Update every trainable parameter that the gradients reach, once, by AdamW.
-
-        Gradients and refusals are `sgd_step`'s; the state is as `adam_step`'s, and apart from it.
-        """
-        hyper = {
-            "lr": lr, "weight_decay": weight_decay, "beta1": beta1, "beta2": beta2, "eps": eps,
-        }  # fmt: skip
-        self._update(ADAMW, hyper, grads, groups, max_norm)
 
     def optimizer_state(self, name: str, parameter: Param) -> dict[str, Any]:
         """Download a parameter's state in one optimizer, under torch's names.
@@ -152,25 +85,26 @@ class Updates(Recording):
 
     def _update(
         self,
-        rule: Rule,
+        name: str,
         hyper: dict[str, Any],
         grads: Any,
         groups: Groups,
         max_norm: float | None,
     ) -> None:
         store = self.store
-        optimizer = self.optimizers.get(rule.name) or self._optimizer(rule.name)
+        optimizer = self.optimizers.get(name) or self._optimizer(name)
         group_of = None
         if groups is None:
             hypers = optimizer.read(hyper)
         else:
+            rule = optimizer.rule
             hypers, group_of = grouped(rule, hyper, groups, len(store.params), self._slot)
         if max_norm is not None:
             max_norm = clip.check(max_norm)
         if type(grads) is GradMap and grads.store is store and grads.whole:
             self._write(optimizer, grads.arena, grads.touched, hypers, group_of, max_norm)
             return
-        found = gathered(rule.name, store, self._tape, grads)
+        found = gathered(name, store, self._tape, grads)
         arena = store.take_gradients()
         try:
             touched = bytearray(len(store.params))
