@@ -20,7 +20,8 @@ from spec.op import Rejected
 from spec.rounded import Rounded
 from spec.session import Session
 from spec.tensor import tensor
-from tests.spec.programs import PROGRAMS, SQUARES, written
+from equivalence.twins.texts import PROGRAMS, written
+from tests.spec.programs import SQUARES
 
 ONE = tensor(Fraction(1))
 

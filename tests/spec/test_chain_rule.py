@@ -20,7 +20,8 @@ from spec.ref import Interpreter, Ref
 from spec.tape import Tape
 from spec.tensor import Tensor, tensor, zip_map
 from tests.spec.laws import inner, parts
-from tests.spec.programs import PROGRAMS, SQUARE, SQUARES, AtOnce, Step, run
+from equivalence.twins.texts import PROGRAMS, SQUARE, Step, run
+from tests.spec.programs import SQUARES, AtOnce
 from tests.spec.strategies import calls, like
 
 

@@ -27,7 +27,8 @@ from spec.show import program
 from spec.tape import Tape
 from spec.tensor import Tensor, zip_map
 from tests.spec.laws import inner, parts
-from tests.spec.programs import PROGRAMS, SQUARES, AtOnce, Step, run
+from equivalence.twins.texts import PROGRAMS, Step, run
+from tests.spec.programs import SQUARES, AtOnce
 from tests.spec.strategies import NUMBERS
 
 EXAMPLES = max(300, settings.default.max_examples if settings.default else 0)

@@ -19,7 +19,7 @@ from fast.runtime.gradmap import GradMap
 from fast.train import scalar_trainer, split
 from spec.tensor import is_tensor
 from tests.fast.compiled.replays import CONFIGURATIONS, CPU, batch, noisy, same, trainers, twins
-from tests.spec.programs import PROGRAMS, Step, run
+from equivalence.twins.texts import PROGRAMS, Step, run
 
 
 class Arrays(Ops[Ref]):
