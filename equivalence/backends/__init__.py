@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 # Importing fast fixes how triton will run, before a backend imports what imports triton
 # (torch.optim does).
 import fast  # noqa: F401
-
 from equivalence.backends.names import unknown_in
 from equivalence.backends.protocol import Capabilities
 from equivalence.cases.updates import OPTIMIZERS

@@ -7,6 +7,7 @@ import signal
 from typing import Any
 
 from equivalence.runs.pool import attempt_row, run_parallel
+
 from equivalence.runs.results import Row, RowResult
 
 ROWS = [Row(op, "value", "fp32") for op in ("add", "sub", "mul")]
