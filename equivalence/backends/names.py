@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from equivalence.cases.call import DTYPES
 from equivalence.cases.updates import OPTIMIZERS
@@ -27,7 +27,7 @@ def unknown_calls(names: Collection[object]) -> str:
 
 def unknown_in(offered: object, what: str, known: Sequence[str]) -> str:
     """Say what is wrong with a mapping of names to dtypes that a backend offers."""
-    if not hasattr(offered, "items"):
+    if not isinstance(offered, Mapping):
         return f"its {what}s are no mapping of names to dtypes, but {offered!r}"
     dtypes = {
         dtype for some in offered.values() for dtype in ([some] if isinstance(some, str) else some)

@@ -103,7 +103,7 @@ BETWEEN_WHY = (
 SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
 """The ops whose gradient, in torch, starts from a saved log-probability."""
 
-COUNTED = frozenset({"mean", "mse_loss"})
+DIVIDE_BY_A_COUNT = frozenset({"mean", "mse_loss"})
 """The ops that divide by a number of entries, beside those that are fused."""
 
 FORMATS: Mapping[str, tuple[Format, Format]] = {
@@ -165,7 +165,7 @@ def _on_device(rule: ContractRule, family: str) -> ContractRule:
         if contract.functions["exp"].source == SAVED_LOGARITHM_WHY:
             # What was saved is as coarse on a device as on the host.
             functions["exp"] = contract.functions["exp"]
-        if op in COUNTED:
+        if op in DIVIDE_BY_A_COUNT:
             sources = (*contract.sources, RECIPROCAL_WHY)
             contract = replace(contract, division="reciprocal", sources=sources)
         name = f"{family} {op} {dtype}"

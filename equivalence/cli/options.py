@@ -1,4 +1,4 @@
-"""The options of all commands, each stated once, and what a resumed run takes over from its file."""
+"""The options of all commands, each stated once, and what a resumed run takes from its file."""
 
 from __future__ import annotations
 

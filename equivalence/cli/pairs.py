@@ -32,6 +32,7 @@ def command_pairs(chosen: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     seed = chosen_seed(chosen.profile, chosen.seed)
     options = (chosen.profile, seed, chosen.shrink)
+    rows: Sequence[Row]
     if chosen.command == "machine":
         rows, judge = lives_rows(chosen.profile), partial(judge_lives, *options)
     else:
@@ -39,8 +40,8 @@ def command_pairs(chosen: argparse.Namespace) -> int:
     environment = {**machine(), "profile": chosen.profile, "seed": seed}
     book = Book(chosen, chosen.command, asked_for(chosen, rows), environment)
 
-    def run(rows: Sequence[Row]) -> object:
-        return run_rows(judge, rows, chosen.jobs, book)
+    def run(missing: Sequence[Row]) -> object:
+        return run_rows(judge, missing, chosen.jobs, book)
 
     return carry_out(book, run, earlier, COLUMNS)
 

@@ -28,6 +28,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from equivalence.budgets.violation import Violation
 from equivalence.cases.strategies import quiet
 from equivalence.lives.moves import (
     EVENTS,
@@ -43,7 +44,6 @@ from equivalence.lives.moves import (
     Moves,
 )
 from equivalence.lives.operands import OPERANDS, Picks
-from equivalence.lives.resynced import Violation
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.runs.runner import PROFILES
 from equivalence.twins.examined import CONFIGURATIONS

@@ -8,7 +8,7 @@ it is meant to show.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -16,9 +16,9 @@ from torch import Tensor
 
 import fast
 from equivalence.budgets.judge import fraction_of
-from equivalence.budgets.oracle import lift_one, store
-from equivalence.lives.model import same_bits
-from equivalence.measure.update import MOMENTS
+from equivalence.budgets.oracle import store
+from equivalence.budgets.violation import Violation
+from equivalence.measure.reference import MOMENTS
 from equivalence.twins.session import TwinRef, TwinSession
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
@@ -26,16 +26,6 @@ from equivalence.worlds.contract import Contract
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
 from spec.tape import Accumulate, Event, Seed
-
-
-class Violation(AssertionError):
-    """A promise was broken; `program` is the text that leads there."""
-
-    def __init__(self, says: str, program: Sequence[str] = ()) -> None:
-        """Say which, and remember the program."""
-        super().__init__(says)
-        self.says = says
-        self.program = tuple(program)
 
 
 class Injected(RuntimeError):
@@ -146,30 +136,3 @@ class Resynced(TwinSession):
         known = self.fast.optimizers.get(optimizer)
         counts = None if known is None else known._steps
         return 0 if counts is None or slot >= counts.numel() else int(counts[slot])
-
-
-def check_bits(label: str, got: Tensor, due: Tensor) -> None:
-    """Raise unless two tensors are equal bit for bit."""
-    if not same_bits(got.contiguous(), due.contiguous()):
-        raise Violation(f"{label}: {show(got)}, due is {show(due)}")
-
-
-def check_equal(label: str, got: object, due: object) -> None:
-    """Raise unless two things are equal."""
-    if got != due:
-        raise Violation(f"{label}: {got}, due is {due}")
-
-
-def show(value: Tensor) -> str:
-    """Write a tensor in a message."""
-    return f"{str(value.dtype).removeprefix('torch.')} {value.tolist()}"
-
-
-def lifted_moments(
-    moments: Mapping[str, Tensor] | None, optimizer: str, arithmetic: Arithmetic
-) -> dict[str, AnyTensor | None]:
-    """Take an optimizer's moments as exact numbers; None for those that are not there yet."""
-    return {
-        field: None if moments is None else lift_one(moments[field], arithmetic)
-        for field in MOMENTS[optimizer]
-    }

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equivalence.budgets.outcome import Outcome, merged
+from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.runs.report import show_fraction
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT, plain_fraction
 from equivalence.training.record import (
@@ -129,7 +129,7 @@ def _judge_update(
     """Judge the optimizer's step, from the recorded state and the provider's own gradients."""
     from equivalence.budgets.declared import declared
     from equivalence.measure.call import compare
-    from equivalence.measure.update import MOMENTS, expected_step
+    from equivalence.measure.reference import MOMENTS, expected_step
 
     contract = declared(family)(manifest.optimizer, manifest.precision)
     found = {"parameters": Outcome(), "moments": Outcome()}
@@ -160,7 +160,7 @@ def _judge_count(name: str, taken: Taken, expected: int | None) -> Outcome:
     count = taken.states[name].get("step")
     if expected is None or (count is not None and int(count) == expected):
         return Outcome(0.0, judged=int(expected is not None))
-    return Outcome(float("inf"), problem=f"step of {name}: expected {expected}, got {count}")
+    return mismatch(f"step of {name}: expected {expected}, got {count}")
 
 
 def tasks_of(run: Path) -> list[Task]:

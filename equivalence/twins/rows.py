@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import fast
+from equivalence.budgets.outcome import merged
 from equivalence.runs.results import Row, RowResult
 from equivalence.twins import curvature, graphs, trainings
 from equivalence.twins.examined import Seen, share
@@ -35,12 +36,10 @@ def judged_program(row: Row, cases: int, number: int, shrink: bool) -> RowResult
     except AssertionError as broken:
         seen.broken = str(broken)
     seen.cases = 1
-    for label, verdict in twin.verdicts.items():
-        seen.judged += verdict.judged
-        seen.unconstrained += verdict.unconstrained
-        seen.worst = max(verdict.worst_fraction or 0.0, seen.worst or 0.0)
-        if verdict.status != "conformant" and seen.broken is None:
-            seen.broken = f"{label}: {verdict.worst_fraction} of its budget"
+    found = merged(*(verdict.named(label) for label, verdict in twin.verdicts.items()))
+    seen.judged, seen.unconstrained, seen.worst = found.judged, found.unconstrained, found.fraction
+    if found.failed and seen.broken is None:
+        seen.broken = found.problem or (found.detail.line() if found.detail else "over budget")
     return seen.result(row)
 
 

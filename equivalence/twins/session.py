@@ -18,7 +18,7 @@ import torch
 from equivalence.budgets.declared import declared
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import lift_one, store
-from equivalence.budgets.verdict import Verdict, merged
+from equivalence.budgets.outcome import Outcome, merged
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
 from spec.op import AnyTensor
@@ -91,7 +91,7 @@ class TwinSession(Ops[TwinRef]):
         self.spec = SpecSession(observer)
         self.spec.like = constant(self._arithmetic, 0)
         self.params: list[TwinParam] = []
-        self.verdicts: dict[str, Verdict] = {}
+        self.verdicts: dict[str, Outcome] = {}
         self._leaves: dict[int, TwinRef] = {}
 
     def param(self, value: torch.Tensor, name: str, requires_grad: bool = True) -> TwinParam:
@@ -160,9 +160,9 @@ class TwinSession(Ops[TwinRef]):
         """Update on both sides by AdamW, from the backend's own gradients; judge, and shadow."""
         self._step(label, "adamw", grads, hyper)
 
-    def summary(self) -> Verdict:
-        """Return one verdict on everything that was judged."""
-        return merged(self.verdicts.values())
+    def summary(self) -> Outcome:
+        """Return one outcome of everything that was judged."""
+        return merged(*self.verdicts.values())
 
     def _leaf(self, ref: TwinRef) -> TwinRef:
         self._leaves[ref.spec.id] = ref

@@ -23,8 +23,8 @@ import spec.train
 from equivalence.budgets.declared import declared, family_of, of_program
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
-from equivalence.lives.resynced import check_bits, check_equal, lifted_moments
-from equivalence.measure.update import COUNTED, MOMENTS, PAGES, unsettled
+from equivalence.budgets.violation import check_bits, check_equal
+from equivalence.measure.reference import HAVE_A_STEP, MOMENTS, PAGES, lifted_moments, unsettled
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
 from spec.batches import Batch as SpecBatch
@@ -114,7 +114,7 @@ class TwinTrainer:
         loss, grads = self.ours.loss_and_backward(given)
         self.ours.session.random_counter = counter
         method = STEPS[optimizer]
-        more = {"with_loss": True} if optimizer in COUNTED else {}
+        more = {"with_loss": True} if optimizer in HAVE_A_STEP else {}
         again = getattr(self.ours, method)(inputs=given, **hyper, **more)
         check_bits(f"{label}: the loss of the step itself", again, loss)
 
@@ -202,7 +202,7 @@ class TwinTrainer:
             param.set(lift_one(value, arithmetic))
             state = None
             if known.moments is not None:
-                count = {"step": known.step} if optimizer in COUNTED else {}
+                count = {"step": known.step} if optimizer in HAVE_A_STEP else {}
                 state = page.State(**lifted_moments(known.moments, optimizer, arithmetic), **count)
             self.theirs.session.load_state(param, state)
         self._versions = [param.version for param in self.theirs.params.params]
@@ -236,7 +236,7 @@ class TwinTrainer:
             )
         if fields:
             self.states[k] = State({name: found[name] for name in fields}, self.states[k].step + 1)
-        if optimizer in COUNTED:
+        if optimizer in HAVE_A_STEP:
             check_equal(f"{label}: step", int(found["step"]), self.states[k].step)
 
     def _check_kept(
@@ -251,7 +251,7 @@ class TwinTrainer:
             else:
                 some = got is not None and bool(got.any())
                 check_equal(f"{label}: {name} is there", some, known.moments is not None)
-        if optimizer in COUNTED:
+        if optimizer in HAVE_A_STEP:
             check_equal(f"{label}: step", int(found["step"] or 0), known.step)
 
     def _gradient(self, value: Tensor, optimizer: str) -> AnyTensor:

@@ -250,15 +250,15 @@ def judged(row: Row, cases: int, number: int, shrink: bool = False) -> RowResult
     if row.op == "list":
         drawn: tuple[Any, ...] = (LIST_HYPERS, LIST_STEPS, st.sampled_from((None, 0.25, 1e3)))
 
-        def judge(*given: Any) -> Ledger:
-            return live_list(*given, *where)
+        def judge(hyper: Any, steps: Any, max_norm: Any) -> Ledger:
+            return live_list(hyper, steps, max_norm, *where)
 
     elif row.op == "mean":
         kinds = st.sampled_from((SpecSession, GraphSession))
         drawn = (kinds, SEEDS, st.integers(1, 7), st.booleans())
 
-        def judge(kind: Any, *given: Any) -> Ledger:
-            return judge_mean(Sides(kind(), *where), *given)
+        def judge(kind: Any, seed: int, count: int, far: bool) -> Ledger:
+            return judge_mean(Sides(kind(), *where), seed, count, far)
 
     else:
         ours, _, theirs = row.op.partition("-")

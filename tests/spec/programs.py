@@ -1,4 +1,4 @@
-"""Random programs for the reference's own tests: exact leaves, and an interpreter without a tape."""
+"""Random programs for the reference's own tests: exact leaves, and an interpreter of no tape."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from equivalence.budgets.violation import Violation
 
 import spec.autodiff
+from equivalence.budgets.violation import Violation
 from equivalence.twins.curvature import Curvature, by_labels, curved, distance, leaves_of
 from equivalence.twins.texts import Step
 from fast import autodiff

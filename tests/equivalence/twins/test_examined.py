@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from equivalence.budgets.violation import Violation
 
 from equivalence.budgets.ledger import Ledger
+from equivalence.budgets.violation import Violation
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.work import attempted
 from equivalence.twins import curvature, graphs, trainings

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from equivalence.budgets.violation import Violation
 
 import spec.graph
+from equivalence.budgets.violation import Violation
 from equivalence.twins.graphs import examine
 from equivalence.twins.texts import Step
 from fast import Session

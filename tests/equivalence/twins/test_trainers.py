@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from equivalence.budgets.violation import Violation
 
 import fast.train
 from equivalence.budgets.declared import of_program
+from equivalence.budgets.violation import Violation
 from equivalence.twins import trainers
 from equivalence.twins.trainers import Batch, TwinTrainer
 from equivalence.twins.trainings import Falling, Life, Text, live
