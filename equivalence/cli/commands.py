@@ -23,10 +23,10 @@ PAIRS = {
 """Commands that need no backend, and what each is for."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
+    """Return the parser of all commands, by the name that it is called under."""
     top = argparse.ArgumentParser(
-        prog="python -m equivalence",
+        prog=name,
         description="Judge backends against the reference: every element, by derived budgets.",
         epilog="Exit codes: 0 conformant, 1 not conformant, 2 asked for what cannot be, 3 a crash, "
         "4 vacuous, 130 interrupted.",
@@ -64,9 +64,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, name: str = "python -m equivalence") -> int:
     """Run a command and return its exit code."""
-    chosen = parser().parse_args(arguments)
+    chosen = parser(name).parse_args(arguments)
     try:
         with terminable():
             return _COMMANDS[chosen.command](chosen)
@@ -85,4 +85,4 @@ def script() -> int:
     """
     if "" not in sys.path:
         sys.path.insert(0, "")
-    return main()
+    return main(name="twingrad-judge")

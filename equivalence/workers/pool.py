@@ -13,6 +13,7 @@ import contextlib
 import multiprocessing
 import signal
 import tempfile
+import threading
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -67,12 +68,13 @@ class Worker:
         self.task: int | None = None
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, note), daemon=True)
-        # A child inherits what is blocked; here, a Ctrl-C is delivered when it is unblocked.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with _uninterrupted():
+            # A child inherits what is blocked.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                self.process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
 
     def result(self) -> Any:
@@ -91,6 +93,29 @@ class Worker:
         self.process.kill()
         self.process.join()
         self.pipe.close()
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let what interrupts wait: a process that is half started complains of its missing half.
+
+    Only the main thread is interrupted, and only it may say what happens then.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    stops = (signal.SIGINT, signal.SIGTERM)
+    before = {
+        stop: signal.signal(stop, lambda number, frame: heard.append(number)) for stop in stops
+    }
+    try:
+        yield
+    finally:
+        for stop, handler in before.items():
+            signal.signal(stop, handler)
+    for number in heard:
+        signal.raise_signal(number)
 
 
 def _ending(code: int | None) -> str:
