@@ -8,8 +8,6 @@ it is meant to show.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from torch import Tensor
@@ -20,9 +18,6 @@ from equivalence.budgets.oracle import store
 from equivalence.budgets.violation import Violation
 from equivalence.measure.reference import MOMENTS
 from equivalence.twins.session import TwinRef, TwinSession
-from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import constant
-from equivalence.worlds.contract import Contract
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
 from spec.tape import Accumulate, Event, Seed
@@ -36,16 +31,10 @@ class Resynced(TwinSession):
     """A session of `fast` beside a reference that takes over every value once it was judged."""
 
     def __init__(self, provider: str, precision: str) -> None:
-        """Start both; of all ops, cross_entropy promises the least, so its contract holds for each.
-
-        What passes from op to op is stored, so any step may pass through the storage format.
-        """
+        """Start both; the contract of a program holds for each op of it."""
         super().__init__(
             fast.Session(provider=provider, precision=precision, device="cpu"), self._watch
         )
-        contract = self._contracts("cross_entropy", precision)
-        self._arithmetic = Arithmetic(replace(contract, steps="storage"))
-        self.spec.like = constant(self._arithmetic, 0)
         self.judged = 0
         self.breaks_at: int | None = None
         self._contributions: dict[int, list[AnyTensor]] = {}
@@ -57,11 +46,6 @@ class Resynced(TwinSession):
             self._contributions.setdefault(event.parent, []).append(event.contribution)
         elif event.node == self.breaks_at:
             raise Injected
-
-    def update_contract(self, optimizer: str) -> Contract:
-        """Return the contract of an update, which works on the masters."""
-        precision = self.fast.options.precision
-        return self._contracts(optimizer, "fp32" if precision == "bf16" else precision)
 
     def lift(self, value: Tensor) -> AnyTensor:
         """Take a tensor as the exact numbers that it holds."""
@@ -111,16 +95,6 @@ class Resynced(TwinSession):
             found = plus(found, contribution)
         assert found is not None
         return found
-
-    @contextmanager
-    def updating(self, optimizer: str) -> Iterator[Arithmetic]:
-        """Judge, for a while, by the contract of an update."""
-        before = self._arithmetic
-        self._arithmetic = Arithmetic(self.update_contract(optimizer))
-        try:
-            yield self._arithmetic
-        finally:
-            self._arithmetic = before
 
     def moments(self, optimizer: str, slot: int) -> dict[str, Tensor] | None:
         """Look at the moments of a parameter; None where there is no memory for them yet."""

@@ -20,7 +20,7 @@ from torch import Tensor
 
 import fast.train
 import spec.train
-from equivalence.budgets.declared import declared, family_of, of_program
+from equivalence.budgets.declared import family_of, of_program, of_update
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_bits, check_equal
@@ -96,8 +96,7 @@ class TwinTrainer:
         self.options = self.ours.session.options
         family = family_of(provider)
         self.passes = Arithmetic(of_program(family, precision))
-        master = "fp32" if precision == "bf16" else precision
-        self.updates = {name: Arithmetic(declared(family)(name, master)) for name in STEPS}
+        self.updates = {name: Arithmetic(of_update(family, name, precision)) for name in STEPS}
         self.values = self.ours.params.values()
         self.states = [State() for _ in values]
         made = spec.train.scalar_trainer(
