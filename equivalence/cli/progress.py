@@ -28,6 +28,7 @@ class Progress:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._bar: Any = None
+        self._named = False
 
     def __enter__(self) -> Progress:
         """Show that the command is at work."""
@@ -52,7 +53,8 @@ class Progress:
     def started(self, name: str) -> None:
         """Show that a row is in work."""
         with self._lock:
-            first = not self.working and self.done == 0
+            first = not self.working and not self._named
+            self._named = self._named or self._bar is None
             self.working[name] = time.monotonic()
         if self._bar is not None:
             self._draw()
@@ -60,13 +62,13 @@ class Progress:
             self._say(f"at {name} ...")
 
     def finished(self, name: str, status: str) -> None:
-        """Show what came of a row."""
+        """Show what came of a row; a pipe hears nothing of what is not supported."""
         with self._lock:
             begun = self.working.pop(name, time.monotonic())
             self.done += 1
         if self._bar is not None:
             self._draw()
-        else:
+        elif status != "unsupported":
             seconds = time.monotonic() - begun
             self._say(f"[{self.done}/{self.total}] {name}: {status}, {seconds:.1f} s")
 

@@ -34,6 +34,20 @@ def test_a_pipe_gets_a_line_for_each_row_and_a_word_before_the_first() -> None:
     ]
 
 
+def test_a_pipe_hears_nothing_of_what_is_not_supported() -> None:
+    out = io.StringIO()
+    with Progress("torch", 2, stream=out) as shown:
+        shown.started("add value fp32")
+        shown.finished("add value fp32", "unsupported")
+        shown.started("mul value fp32")
+        shown.finished("mul value fp32", "conformant")
+    assert [text.split(":")[0] for text in out.getvalue().splitlines()] == [
+        "torch",
+        "at add value fp32 ...",
+        "[2/2] mul value fp32",
+    ]
+
+
 def test_a_pipe_is_told_what_is_still_in_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.5)
     out = io.StringIO()
