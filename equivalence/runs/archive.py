@@ -83,6 +83,7 @@ def start_archive(folder: Path, profile: str, seed: int) -> None:
 
     Damaged says what it holds where that is anything else.
     """
+    folder = folder.resolve()
     if folder.exists() and not folder.is_dir():
         raise Damaged(f"{folder} is no folder to record in: a file stands there")
     held = sorted(path.name for path in folder.iterdir()) if folder.exists() else []

@@ -203,6 +203,8 @@ def test_a_folder_of_something_else_is_not_recorded_in(tmp_path: Path) -> None:
         (tmp_path / f"letter{number}").write_text("dear", encoding="utf-8")
     with pytest.raises(Damaged, match="holds letter0, letter1, letter2 and 2 more; name a new"):
         perform(Request("torch", ops=["exp"], profile="quick", record=tmp_path))
+    with pytest.raises(Damaged, match="holds letter0"):
+        perform(Request("torch", ops=["exp"], profile="quick", record=tmp_path / "new" / ".."))
     with pytest.raises(Damaged, match="a file stands there"):
         perform(Request("torch", ops=["exp"], profile="quick", record=tmp_path / "letter0"))
 
