@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spec.op import AnyTensor, Edge, Jvp, Op, Type, Vjp, plus, refuse, zeros_like
+from spec.op import AnyTensor, Edge, Jvp, Miss, Op, Type, Vjp, plus, refuse, zeros_like
 from spec.scalar import is_zero, select, zero_like
 from spec.tensor import zip_map
 
@@ -27,6 +27,15 @@ def same_shape(name: str, *types: Type) -> Type:
         if other.shape != first.shape:
             raise refuse(f"{name} C1", "all shapes are equal", f"{first} and {other}")
     return first
+
+
+UNEQUAL = (
+    Miss("C1", ([1.0, 2.0], [1.0])),
+    Miss("C1", ([1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]])),
+    Miss("C1", ([[1.0], [2.0]], [[1.0, 2.0]])),
+    Miss("C1", ([1.0], 1.0)),
+)
+"""Two inputs of different shapes, which other rules than ours would broadcast."""
 
 
 def absorb(direction: Any, partial: Any) -> Any:
@@ -45,6 +54,7 @@ def pointwise(
     *,
     absorbing: bool = False,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that acts entry by entry; partials(*scalars) are its derivatives by each input."""
 
@@ -65,7 +75,7 @@ def pointwise(
     def vjp(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> tuple[AnyTensor | None, ...]:
         return tuple(zip_map(apply(k), cotangent, *inputs) for k in range(len(inputs)))
 
-    return Op(name, "pointwise", type_rule, value, jvp, vjp, edges=edges)
+    return Op(name, "pointwise", type_rule, value, jvp, vjp, edges=edges, refused=refused)
 
 
 def jointly_linear(
@@ -78,6 +88,7 @@ def jointly_linear(
     mask_inputs: tuple[int, ...] = (),
     refuse_indices: Callable[..., None] | None = None,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that is linear in all its inputs at once, but for indices and masks.
 
@@ -109,6 +120,7 @@ def jointly_linear(
         edges,
         refuse_indices=refuse_indices,
         mask_inputs=mask_inputs,
+        refused=refused,
     )
 
 
@@ -121,6 +133,7 @@ def linear(
     index_inputs: tuple[int, ...] = (),
     refuse_indices: Callable[..., None] | None = None,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that is linear in its first input; the others, if any, are indices.
 
@@ -141,6 +154,7 @@ def linear(
         index_inputs=index_inputs,
         refuse_indices=refuse_indices,
         edges=edges,
+        refused=refused,
     )
 
 
@@ -151,6 +165,7 @@ def bilinear(
     transposes: tuple[Callable[..., AnyTensor], Callable[..., AnyTensor]],
     *,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that is linear in each of two inputs.
 
@@ -168,7 +183,7 @@ def bilinear(
         x, y = inputs
         return transposes[0](cotangent, y), transposes[1](cotangent, x)
 
-    return Op(name, "bilinear", type_rule, value, jvp, vjp, edges=edges)
+    return Op(name, "bilinear", type_rule, value, jvp, vjp, edges=edges, refused=refused)
 
 
 def irregular(
@@ -180,6 +195,7 @@ def irregular(
     *,
     stops_gradients: bool = False,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that states both maps itself, by a convention that its page names."""
     return Op(
@@ -191,10 +207,18 @@ def irregular(
         vjp,
         edges=edges,
         stops_gradients=stops_gradients,
+        refused=refused,
     )
 
 
-def source(name: str, type_rule: TypeRule, value: Value, *, edges: tuple[Edge, ...] = ()) -> Op:
+def source(
+    name: str,
+    type_rule: TypeRule,
+    value: Value,
+    *,
+    edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
+) -> Op:
     """Make an op without inputs: nothing moves it, and it hands no cotangent on.
 
     value takes, beside its attributes, `like`: a scalar of the world in which it answers.
@@ -208,4 +232,4 @@ def source(name: str, type_rule: TypeRule, value: Value, *, edges: tuple[Edge, .
     ) -> tuple[AnyTensor | None, ...]:
         return ()
 
-    return Op(name, "source", type_rule, value, jvp, vjp, edges=edges)
+    return Op(name, "source", type_rule, value, jvp, vjp, edges=edges, refused=refused)

@@ -103,6 +103,19 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class Miss:
+    """One call that breaks exactly one constraint of a page, which everybody must refuse.
+
+    label is the constraint's, such as "C2"; inputs are nested lists, as those of an Edge, which
+    may hold the wrong kind of entries where that is what the constraint forbids.
+    """
+
+    label: str
+    inputs: tuple[Nested, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
 class Op:
     """An operation: its name, its kind, its rule for types, its value and its two derivatives.
 
@@ -125,6 +138,7 @@ class Op:
     refuse_indices: Callable[..., None] | None = None
     stops_gradients: bool = False
     mask_inputs: tuple[int, ...] = ()
+    refused: tuple[Miss, ...] = ()
 
     @property
     def inputs(self) -> tuple[str, ...]:

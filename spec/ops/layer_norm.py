@@ -24,7 +24,7 @@ import math
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Miss, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.div import op as div
@@ -79,11 +79,23 @@ EDGES = (
     Edge(([], [], []), ([],), "IEEE", "nothing stays nothing"),
 )
 
+REFUSED = (
+    Miss("C1", (1.0, [1.0], [1.0])),
+    Miss("C2", ([[1.0, 2.0]], [1.0], [1.0, 2.0])),
+    Miss("C2", ([[1.0, 2.0]], [1.0, 2.0], [1.0])),
+    Miss("C2", ([[1.0, 2.0]], [1.0, 2.0], [[1.0, 2.0]])),
+    *(
+        Miss("C3", ([1.0, 2.0], [1.0, 2.0], [1.0, 2.0]), {"eps": eps})
+        for eps in (0.0, -1e-5, math.inf, math.nan)
+    ),
+)
+
 op = composite(
     "layer_norm",
     type_rule,
     program,
     (sum_, div, broadcast_to, sub, square, add, sqrt, mul),
     edges=EDGES,
+    refused=REFUSED,
 )
 value = op.value

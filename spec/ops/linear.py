@@ -21,7 +21,7 @@ import math
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Miss, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.matmul import op as matmul
@@ -55,7 +55,22 @@ EDGES = (
     Edge(([[math.inf]], [[0.0]], [1.0]), ([[math.nan]],), "IEEE", "infinity times zero"),
 )
 
+REFUSED = (
+    Miss("C1", (1.0, [[1.0]], [1.0])),
+    Miss("C1", ([1.0, 2.0], [1.0, 2.0], [1.0])),
+    Miss("C1", ([1.0], [[1.0]], 1.0)),
+    Miss("C2", ([1.0], [[1.0, 2.0]], [1.0])),
+    Miss("C2", ([1.0, 2.0], [[1.0], [2.0]], [1.0, 2.0])),
+    Miss("C3", ([1.0], [[1.0], [2.0]], [1.0])),
+    Miss("C3", ([1.0], [[1.0], [2.0]], [1.0, 2.0, 3.0])),
+)
+
 op = composite(
-    "linear", type_rule, program, (reshape, permute, matmul, broadcast_to, add), edges=EDGES
+    "linear",
+    type_rule,
+    program,
+    (reshape, permute, matmul, broadcast_to, add),
+    edges=EDGES,
+    refused=REFUSED,
 )
 value = op.value
