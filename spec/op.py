@@ -115,7 +115,7 @@ class Miss:
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Op:
     """An operation: its name, its kind, its rule for types, its value and its two derivatives.
 
