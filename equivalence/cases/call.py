@@ -40,6 +40,9 @@ DIRECTIONS = ("value", "vjp", "jvp")
 
 IGNORE_INDEX = -100
 
+ENOUGH = 8
+"""A case counts towards its row only with this many judged elements."""
+
 EVERY_REGIME = (*REGIMES, *INDEX_REGIMES, *MASK_REGIMES)
 """Those of real numbers, of indices and of masks, the plainest of each first."""
 

@@ -30,6 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from equivalence.cases.families.family import Picks
 from equivalence.cases.strategies import quiet
 from equivalence.lives.moves import (
     EVENTS,
@@ -44,9 +45,9 @@ from equivalence.lives.moves import (
     Event,
     Moves,
 )
-from equivalence.lives.operands import OPERANDS, Picks
 from equivalence.lives.resynced import Violation
 from equivalence.runs.runner import PROFILES
+from spec.ops import OPS
 
 STEPS = {"quick": 30, "ci": 30, "thorough": 50}
 """How long a life is in each profile; how many there are is the profile's number of cases."""
@@ -55,8 +56,8 @@ CONFIGURATIONS = (("aten", "fp32"), ("triton", "fp32"), ("aten", "bf16"), ("trit
 """Every provider at every precision whose parameters live differently."""
 
 NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)
-OPS = st.sampled_from([*OPERANDS, "take", "take"])
-CALLS = st.lists(st.tuples(OPS, NUMBERS), min_size=1, max_size=5)
+NAMES = st.sampled_from([*OPS, "take", "take"])
+CALLS = st.lists(st.tuples(NAMES, NUMBERS), min_size=1, max_size=5)
 DISTURBANCES = st.lists(
     st.tuples(st.sampled_from(EVENTS), st.sampled_from(PHASES), NUMBERS), min_size=1, max_size=4
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from equivalence.cases.call import ENOUGH
 from equivalence.cases.domains import domain
 from equivalence.cases.families.family import (
     FACTOR,
@@ -16,9 +17,9 @@ from equivalence.cases.families.family import (
     Shape,
     Signature,
     everything,
+    has_elements,
     shape,
 )
-from equivalence.runs.results import COUNTED
 from spec.op import Op
 from spec.tensor import tensor
 
@@ -59,17 +60,18 @@ def _empty(op: Op) -> tuple[Signature, ...]:
 
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
-    return alike(op, shape(draw, COUNTED, 300))
+    return alike(op, shape(draw, ENOUGH, 300))
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     """Find entries of one shape, for an index input write a mask of that shape."""
+    nonempty = has_elements if op.index_inputs else everything
     found: dict[int, int] = {}
     first: Shape | None = None
     for k in range(len(op.inputs)):
         if k in op.index_inputs:
             continue
-        fits = everything if first is None else first.__eq__
+        fits = nonempty if first is None else first.__eq__
         entry = offer.entry(picks[len(found) % 3], fits, _most(op), domain(op, k))
         if entry is None:
             return None

@@ -6,6 +6,7 @@ import math
 
 from hypothesis import strategies as st
 
+from equivalence.cases.call import ENOUGH
 from equivalence.cases.families.family import (
     Draw,
     Family,
@@ -20,7 +21,6 @@ from equivalence.cases.families.family import (
     shape,
     signature_of,
 )
-from equivalence.runs.results import COUNTED
 from spec.op import Op
 
 TAKEN: tuple[Signature, ...] = (
@@ -54,10 +54,10 @@ def _with_sources(takes: tuple[Signature, ...]) -> tuple[Signature, ...]:
 
 
 def _draw_take(draw: Draw, op: Op, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 128, max_rank=3)
+    own = shape(draw, ENOUGH, 128, max_rank=3)
     axis: int = draw(st.integers(0, len(own) - 1))
     rest = math.prod(own) // own[axis]
-    indices = shape(draw, -(-COUNTED // rest), 24, max_rank=2)
+    indices = shape(draw, -(-ENOUGH // rest), 24, max_rank=2)
     return (own, indices), {"axis": named_axis(draw, axis, len(own))}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from equivalence.cases.call import ENOUGH
 from equivalence.cases.families.elementwise import SHAPES
 from equivalence.cases.families.family import (
     FACTOR,
@@ -22,7 +23,6 @@ from equivalence.cases.families.family import (
     has_elements,
     shape,
 )
-from equivalence.runs.results import COUNTED
 from spec.op import Op
 
 LABELLED: tuple[Signature, ...] = (
@@ -64,7 +64,7 @@ def _smooths(op: Op, classes: int) -> bool:
 
 def _draw_score(draw: Draw, op: Op, direction: str) -> Signature:
     classes = extent(draw, 33)
-    rows = extent(draw, 17, -(-COUNTED // classes) if direction == "vjp" else COUNTED)
+    rows = extent(draw, 17, -(-ENOUGH // classes) if direction == "vjp" else ENOUGH)
     reductions = (
         ("none", "mean", "none", "sum") if direction == "value" else ("mean", "none", "sum")
     )
@@ -108,7 +108,7 @@ def _distance(op: Op, levels: Levels) -> Signature:
 
 def _draw_distance(draw: Draw, op: Op, direction: str) -> Signature:
     """Draw losses per entry more often: a value that is reduced has one element to judge."""
-    drawn = shape(draw, COUNTED, 300)
+    drawn = shape(draw, ENOUGH, 300)
     among = ("none", "none", "mean", "sum") if direction == "value" else ("mean", "none", "sum")
     return (drawn, drawn), {"reduction": draw(st.sampled_from(among))}
 

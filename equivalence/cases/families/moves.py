@@ -6,6 +6,7 @@ import math
 
 from hypothesis import strategies as st
 
+from equivalence.cases.call import ENOUGH
 from equivalence.cases.families.family import (
     Draw,
     Family,
@@ -23,7 +24,6 @@ from equivalence.cases.families.family import (
     shape,
     signature_of,
 )
-from equivalence.runs.results import COUNTED
 from spec.op import Op
 
 BROADCAST: tuple[Signature, ...] = (
@@ -106,7 +106,7 @@ JOINED: tuple[Signature, ...] = (
 
 
 def _draw_broadcast(draw: Draw, op: Op, direction: str) -> Signature:
-    own = list(shape(draw, COUNTED, 32, max_rank=2))
+    own = list(shape(draw, ENOUGH, 32, max_rank=2))
     own.insert(draw(st.integers(0, len(own))), 1)
     target = [extent(draw, 9) if n == 1 else n for n in own]
     lead = shape(draw, 1, 4, max_rank=1)
@@ -127,7 +127,7 @@ def _divisor(draw: Draw, number: int) -> int:
 
 
 def _draw_reshape(draw: Draw, op: Op, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 300)
+    own = shape(draw, ENOUGH, 300)
     size = math.prod(own)
     first = _divisor(draw, size)
     second = _divisor(draw, size // first)
@@ -146,7 +146,7 @@ def _reshape(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 
 def _draw_permute(draw: Draw, op: Op, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 300)
+    own = shape(draw, ENOUGH, 300)
     order: list[int] = draw(st.permutations(range(len(own))))
     return (own,), {"axes": tuple(named_axis(draw, k, len(own)) for k in order)}
 
@@ -157,10 +157,10 @@ def _permute(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 
 def _draw_slice(draw: Draw, op: Op, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 300)
+    own = shape(draw, ENOUGH, 300)
     axis: int = draw(st.integers(0, len(own) - 1))
     rest = math.prod(own) // own[axis]
-    least = 0 if direction == "vjp" else -(-COUNTED // rest)
+    least = 0 if direction == "vjp" else -(-ENOUGH // rest)
     start: int = draw(st.integers(0, own[axis] - least))
     length: int = draw(st.integers(least, own[axis] - start))
     return (own,), {"axis": named_axis(draw, axis, len(own)), "start": start, "length": length}
@@ -177,7 +177,7 @@ def _slice(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 def _draw_concat(draw: Draw, op: Op, direction: str) -> Signature:
     """Draw an input that counts, and up to two others, which may be empty along the axis."""
-    own = shape(draw, COUNTED, 128, max_rank=3)
+    own = shape(draw, ENOUGH, 128, max_rank=3)
     axis: int = draw(st.integers(0, len(own) - 1))
     others = draw(st.lists(st.sampled_from((own[axis], 1, 0, 2, 3)), max_size=2))
     shapes = [(*own[:axis], n, *own[axis + 1 :]) for n in (own[axis], *others)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from equivalence.cases.call import ENOUGH
 from equivalence.cases.families.family import (
     FACTOR,
     Draw,
@@ -19,7 +20,6 @@ from equivalence.cases.families.family import (
     shape,
     signature_of,
 )
-from equivalence.runs.results import COUNTED
 from spec.op import Op
 
 PAIRS: tuple[Signature, ...] = (
@@ -54,7 +54,7 @@ LAYERS: tuple[Signature, ...] = (
 
 
 def _draw_pair(draw: Draw, op: Op, direction: str) -> Signature:
-    rows, columns = shape(draw, COUNTED, 200, min_rank=2, max_rank=2)
+    rows, columns = shape(draw, ENOUGH, 200, min_rank=2, max_rank=2)
     inner = extent(draw, max(4000 // (rows * columns), 1))
     return ((rows, inner), (inner, columns)), {}
 
@@ -70,7 +70,7 @@ def _pair(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 def _draw_layer(draw: Draw, op: Op, direction: str) -> Signature:
     lead = shape(draw, 1, 9, max_rank=2)
-    out = extent(draw, 33, -(-COUNTED // math.prod(lead)))
+    out = extent(draw, 33, -(-ENOUGH // math.prod(lead)))
     inner = extent(draw, max(3000 // (out * math.prod(lead)), 1))
     return ((*lead, inner), (out, inner), (out,)), {}
 

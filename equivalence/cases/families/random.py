@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from equivalence.cases.call import WORDS
+from equivalence.cases.call import ENOUGH, WORDS
 from equivalence.cases.families.elementwise import SHAPES
 from equivalence.cases.families.family import (
     Draw,
@@ -24,7 +24,6 @@ from equivalence.cases.families.family import (
     everything,
     shape,
 )
-from equivalence.runs.results import COUNTED
 from spec.op import Op
 
 PROBABILITIES = frozenset({"p", "keep_prob"})
@@ -64,12 +63,12 @@ def _empty(op: Op) -> tuple[Signature, ...]:
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     attrs: dict[str, Any] = {}
     if "shape" in op.attributes:
-        attrs["shape"] = shape(draw, COUNTED, 300)
+        attrs["shape"] = shape(draw, ENOUGH, 300)
     attrs |= {name: draw(st.integers(0, 64).flatmap(_word)) for name in WORDS}
     attrs |= {name: _probability(draw) for name in op.attributes if name in PROBABILITIES}
     if "training" in op.attributes:
         attrs["training"] = draw(st.integers(0, 7)) < 7
-    return tuple(shape(draw, COUNTED, 300) for _ in op.inputs), attrs
+    return tuple(shape(draw, ENOUGH, 300) for _ in op.inputs), attrs
 
 
 def _word(bits: int) -> st.SearchStrategy[int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from equivalence.cases.call import ENOUGH
 from equivalence.cases.families.family import (
     Draw,
     Family,
@@ -20,7 +21,6 @@ from equivalence.cases.families.family import (
     shape,
     signature_of,
 )
-from equivalence.runs.results import COUNTED
 from spec.op import Op
 
 REDUCED: tuple[Signature, ...] = (
@@ -50,7 +50,7 @@ NOTHING: tuple[Signature, ...] = (
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     """Draw the axes that stay, then insert the ones that are reduced away."""
-    kept = [(n, False) for n in shape(draw, COUNTED, 24, max_rank=2)]
+    kept = [(n, False) for n in shape(draw, ENOUGH, 24, max_rank=2)]
     lost = [(n, True) for n in shape(draw, 1, 64, max_rank=2)]
     mixed: list[tuple[int, bool]] = draw(st.permutations(kept + lost))
     rank = len(mixed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from equivalence.cases.call import ENOUGH
 from equivalence.cases.families.family import (
     FACTOR,
     Draw,
@@ -20,7 +21,6 @@ from equivalence.cases.families.family import (
     shape,
     signature_of,
 )
-from equivalence.runs.results import COUNTED
 from spec.op import Op
 
 ALONG: tuple[Signature, ...] = (
@@ -44,7 +44,7 @@ def _nothing_along(op: Op) -> tuple[Signature, ...]:
 
 
 def _draw_along(draw: Draw, op: Op, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 200, max_rank=3)
+    own = shape(draw, ENOUGH, 200, max_rank=3)
     axis: int = draw(st.integers(0, len(own) - 1))
     return (own,), {"axis": named_axis(draw, axis, len(own))}
 
@@ -91,7 +91,7 @@ def _nothing_normed(op: Op) -> tuple[Signature, ...]:
 
 
 def _draw_normed(draw: Draw, op: Op, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 160, max_rank=3)
+    own = shape(draw, ENOUGH, 160, max_rank=3)
     eps: float = draw(st.sampled_from((1e-5, 1e-3, 1.0, 1e-8)))
     return _with_parameters(op, own), {"eps": eps}
 

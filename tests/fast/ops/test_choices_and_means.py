@@ -89,7 +89,7 @@ def test_the_side_that_is_not_chosen_sees_neither_nan_nor_infinity(provider: str
 
 def test_where_refuses_bytes_as_a_mask() -> None:
     mask = torch.tensor([1, 0], dtype=torch.uint8)
-    with pytest.raises(Rejected, match="^where C2: .* got"):
+    with pytest.raises(Rejected, match=r"^where C2: .* got"):
         OPS["where"].check(mask, torch.ones(2), torch.ones(2))
 
 
