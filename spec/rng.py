@@ -1,4 +1,4 @@
-"""Chapter 10. Random numbers: a pure function of (seed, call counter, element index).
+"""Chapter 12. Random numbers: a pure function of (seed, call counter, element index).
 
 Philox4x32-10 turns a 128-bit counter and a 64-bit key into four 32-bit words by ten rounds of
 multiply, exchange and xor. Nothing is remembered between calls, so the same element is drawn
@@ -23,7 +23,8 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from spec.op import Miss, Op, Rejected, Type, refuse
+from spec.op import Op, Rejected, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import Extent, OpenFunction, less
 from spec.shape import Shape, is_extent
 from spec.tensor import Nested

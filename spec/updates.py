@@ -1,6 +1,6 @@
-"""Chapter 20. Updates: parameters, and steps that replace their values, all or none.
+"""Chapter 27. Updates: steps that replace the values of parameters, all or none.
 
-A parameter outlives every tape. A step adds up the gradients of the leaves by which a tape used it,
+A step adds up the gradients of the leaves by which a tape used it,
 scales them all if their norm is to be clipped, computes every new value and state, and only then
 writes them.
 
@@ -17,67 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from types import ModuleType
 from typing import Any
 
-from spec.op import AnyTensor, Rejected, checked, need_shape, plus, refuse
-from spec.optim import adam, adamw, clip, sgd
+from spec.op import AnyTensor, need_shape, plus, refuse
+from spec.optim import OPTIMIZERS, clip
 from spec.optim._groups import Groups, groups_of
 from spec.optim._states import check_state
+from spec.optim._steps import SessionSteps
+from spec.params import Leaves, param_of
+from spec.params import Param as Param
+from spec.refusals import Rejected, unknown
 from spec.shape import Shape
-from spec.tape import Dense, flag
+from spec.tape import Dense
 
 Gradients = Mapping[int, AnyTensor] | Sequence[AnyTensor]
 """Sparse, by leaf id, as `backward` gives them; or dense, one per node."""
-
-
-class Param:
-    """A tensor that outlives the tape; optimizers update it unless requires_grad is False."""
-
-    def __init__(self, value: AnyTensor, name: str | None, requires_grad: bool) -> None:
-        """Hold a first value; what is no tensor, and a flag that is no bool, are Rejected."""
-        self.name = name
-        self.requires_grad = flag("param", requires_grad)
-        self.version = 0
-        self._value = checked("param", value)
-
-    @property
-    def value(self) -> AnyTensor:
-        """The current value."""
-        return self._value
-
-    def set(self, value: AnyTensor) -> None:
-        """Overwrite the value, and raise the version; another shape is Rejected, naming both."""
-        shape = self._value.shape
-        rule = f"a value of {self.name or 'the parameter'} has the shape {shape}"
-        need_shape("param", rule, shape, value)
-        self._value = value
-        self.version += 1
-
-
-class Leaves(dict[int, Param]):
-    """The parameters in use on a record, by leaf; `frozen` are the leaves that were not trainable.
-
-    Thawing a parameter later does not make a leaf trainable.
-    """
-
-    def __init__(self) -> None:
-        """Start with none."""
-        super().__init__()
-        self.frozen: set[int] = set()
-
-    def __setitem__(self, leaf: int, param: Param) -> None:
-        """Enter a leaf."""
-        super().__setitem__(leaf, param)
-        if not param.requires_grad:
-            self.frozen.add(leaf)
-
-
-def param_of(who: str, param: object) -> Param:
-    """Return a parameter unchanged, or refuse what is none."""
-    if not isinstance(param, Param):
-        raise refuse(who, "a parameter is a Param", type(param).__name__)
-    return param
 
 
 def look_up(grads: Gradients, id: int, shape: Shape) -> AnyTensor | None:
@@ -99,7 +53,7 @@ def _refuse_no_gradients(grads: object) -> None:
         raise refuse("grad", "gradients are a mapping by id or a list", type(grads).__name__)
 
 
-class Updates:
+class Updates(SessionSteps[Gradients]):
     """The optimizers of a session, whose states belong to its parameters.
 
     Every step updates, once, the parameters in use that are trainable and that the gradients reach;
@@ -110,60 +64,6 @@ class Updates:
         """Start without parameters in use and without states."""
         self.params_by_leaf: dict[int, Param] = {}
         self._states: dict[Param, Any] = {}
-
-    def sgd_step(
-        self,
-        lr: float,
-        grads: Gradients,
-        *,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        groups: Groups = None,
-        max_norm: float | None = None,
-    ) -> None:
-        """Update by stochastic gradient descent, with spec.optim.sgd.
-
-        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
-        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
-        changed. A parameter keeps to one optimizer: another one's step is Rejected, unless
-        load_state(param, None) comes first.
-        """
-        hyper = sgd.Sgd(lr, momentum, dampening, weight_decay, nesterov)
-        self._step(grads, sgd, hyper, groups, max_norm)
-
-    def adam_step(
-        self,
-        lr: float = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        *,
-        grads: Gradients,
-        groups: Groups = None,
-        max_norm: float | None = None,
-    ) -> None:
-        """Update by Adam, with spec.optim.adam; gradients and refusals are those of sgd_step."""
-        hyper = adam.Adam(lr, beta1, beta2, eps, weight_decay)
-        self._step(grads, adam, hyper, groups, max_norm)
-
-    def adamw_step(
-        self,
-        lr: float = 1e-3,
-        weight_decay: float = 1e-2,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        *,
-        grads: Gradients,
-        groups: Groups = None,
-        max_norm: float | None = None,
-    ) -> None:
-        """Update by AdamW, with spec.optim.adamw; gradients and refusals are those of sgd_step."""
-        hyper = adamw.AdamW(lr, beta1, beta2, eps, weight_decay)
-        self._step(grads, adamw, hyper, groups, max_norm)
 
     def state(self, param: Param) -> Any:
         """Return the optimizer state of a parameter, None before its first step.
@@ -184,27 +84,28 @@ class Updates:
             check_state(param.name or "the parameter", param.value.shape, state)
         self._states[param] = state
 
-    def _step(
+    def _update(
         self,
+        name: str,
+        hyper: dict[str, Any],
         grads: Gradients,
-        page: ModuleType,
-        hyper: Any,
         groups: Groups,
         max_norm: float | None,
     ) -> None:
         """Update all parameters in use by an optimizer's page, or none if one is refused."""
+        page = OPTIMIZERS[name]
+        usual = page.hyper(**hyper)
         _refuse_no_gradients(grads)
-        name = page.__name__.rpartition(".")[2]
-        hypers = _by_param(name, hyper, groups)
+        hypers = _by_param(name, usual, groups)
         if max_norm is not None:
             clip.check(max_norm)
         done: list[tuple[Param, AnyTensor, Any]] = []
         for param, gradient in self._gradients(grads, max_norm).items():
             state = self._states.get(param) or page.init(param.value)
-            if not isinstance(state, page.State):
+            if not isinstance(state, page.state):
                 rule = "a parameter keeps to one optimizer; its state is of another"
                 raise refuse(name, rule, type(state).__module__)
-            own = hypers.get(param, hyper)
+            own = hypers.get(param, usual)
             done.append((param, *page.update(param.value, gradient, state, own)))
         for param, value, state in done:
             param.set(value)
@@ -233,7 +134,7 @@ def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:
         own = {key: value for key, value in group.items() if key != "params"}
         for key in own:
             if key not in known:
-                raise Rejected(f"{name}: there is no {key!r}; the parameters are {known}")
+                raise unknown(name, "hyper-parameter", key, known)
         changed = replace(hyper, **own)
         for param in group["params"]:
             if not isinstance(param, Param):

@@ -1,10 +1,10 @@
-"""Write the `Ops` file of each package: one typed method per op, from the pages' own signatures.
+"""Write the `Ops` file of each package, a typed method per op, and the steps of its optimizers.
 
-    python -m tools.generate_protocols            writes spec/protocol.py and fast/protocol.py
+    python -m tools.generate_protocols            writes them, and the classes of fast.torch
     python -m tools.generate_protocols --check    says which of them is out of date, and exits 1
 
-A program takes its operations from the session it runs in; these files are what an editor and a
-type checker know of them.
+A program takes its operations from the session it runs in, and a training loop its steps; these
+files are what an editor and a type checker know of them. Signatures are the pages' own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tools import optimizer_steps, torch_faces
 from tools.tree import ROOT
 
-HEADER = '''"""What a program may ask of the session it runs in: one method per operation.
+HEADER = '''"""{opening}: one method per operation.
 
 Written by tools/generate_protocols.py from the pages in {package}/ops; do not edit.
-"""
+{example}"""
 
 from __future__ import annotations
 
@@ -44,6 +45,17 @@ class Ops(ABC, Generic[R]):
         """Apply the op of this name to refs and return the ref of its result."""
 '''
 
+
+OPENING = "What a program may ask of the session it runs in"
+
+EXAMPLE = """
+>>> class Written(Ops[str]):
+...     def apply(self, name, inputs, attributes):
+...         return f"{name}({', '.join(inputs)})"
+>>> ops = Written()
+>>> ops.sub(ops.exp("x"), "y")
+'sub(exp(x), y)'
+"""
 
 SUPPLIED = ("counter", "like", "dtype", "device")
 """What a session hands to ops that draw or make numbers, so that no program says it."""
@@ -104,12 +116,16 @@ def render(package: str) -> str:
         for name, op in ops.items()
     )
     body = "".join(pages)
-    header = HEADER.format(package=package)
+    opening, example = OPENING, ""
+    if package == "spec":
+        place = importlib.import_module("spec").CHAPTERS.index("protocol") + 1
+        opening, example = f"Chapter {place}. {OPENING}", EXAMPLE
+    header = HEADER.format(package=package, opening=opening, example=example)
     if "Sequence[" in body:
         header = header.replace(
             "from typing import", "from collections.abc import Sequence\nfrom typing import", 1
         )
-    return formatted(header + body)
+    return header + body
 
 
 def formatted(source: str) -> str:
@@ -121,12 +137,23 @@ def formatted(source: str) -> str:
     return run.stdout
 
 
+FILES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+    ("spec", "protocol.py", render),
+    ("spec", "optim/_steps.py", optimizer_steps.render),
+    ("fast", "protocol.py", render),
+    ("fast", "optim/_steps.py", optimizer_steps.render),
+    ("fast", "torch/_classes.py", torch_faces.render),
+)
+"""What is written of each package, from its pages."""
+
+
 def outdated(root: Path, packages: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     """Yield each file that does not hold what would be written, with what would be."""
-    for package in packages:
-        path, text = root / package / "protocol.py", render(package)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            yield path, text
+    for package, name, write in FILES:
+        if package in packages:
+            path, text = root / package / name, formatted(write(package))
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                yield path, text
 
 
 def main() -> int:

@@ -7,16 +7,13 @@ passed and failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from equivalence.worlds.contract import Contract
-
-ContractRule = Callable[[str, str], Contract]
-"""The contract of one operation (or optimizer) in one dtype."""
+from equivalence.budgets.declared import ContractRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,7 @@ class Capabilities:
     """What a backend can do, and what it promises.
 
     ops maps an operation's name to the names of the dtypes that it is supported in ("fp32", "bf16",
-    "fp64"); optimizers does the same for "sgd", "adam" and "adamw".
+    "fp64"); optimizers does the same for those of spec.optim.
     contract(op, dtype) is the arithmetic that the backend declares.
     ring says where results come from: "host", "interpreted" or "device".
     device is where inputs are placed; labelled says that refusals name the page's constraint.

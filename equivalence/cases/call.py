@@ -51,6 +51,11 @@ WORDS = ("seed", "counter")
 """Attributes of random ops that are words of 64 bits."""
 
 
+def counts(judged: int) -> bool:
+    """Say whether a case with so many judged elements counts towards its row."""
+    return judged >= ENOUGH
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How one tensor is filled and laid out."""
@@ -132,11 +137,6 @@ def case_from_dict(plain: Mapping[str, Any]) -> CaseSpec:
     )
     _check(case)
     return case
-
-
-def case_from_json(text: str) -> CaseSpec:
-    """Read a case back from its line of JSON."""
-    return case_from_dict(json.loads(text))
 
 
 def _check(case: CaseSpec) -> None:

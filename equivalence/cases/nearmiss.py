@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from equivalence.cases.call import DTYPES, dtype_at, handed
-from spec.op import Miss, Rejected
+from spec.op import Rejected
 from spec.ops import OPS
+from spec.refusals import Miss
 from spec.tensor import Nested, tensor
 
 

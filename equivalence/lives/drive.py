@@ -30,6 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from equivalence.budgets.violation import Violation
 from equivalence.cases.families.family import Picks
 from equivalence.cases.strategies import quiet
 from equivalence.lives.moves import (
@@ -45,7 +46,6 @@ from equivalence.lives.moves import (
     Event,
     Moves,
 )
-from equivalence.lives.resynced import Violation
 from equivalence.runs.runner import PROFILES
 from spec.ops import OPS
 

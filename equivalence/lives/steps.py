@@ -7,30 +7,21 @@ is frozen must stay as it was, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
-from equivalence.lives.base import SCRIBBLE, statement
-from equivalence.lives.gradients import Gradients
-from equivalence.lives.leaves import Writes
-from equivalence.lives.model import Dense, Pieces, Sparse, State
-from equivalence.lives.resynced import Violation, check_bits, check_equal, lifted_moments
-from equivalence.measure.update import COUNTED, MOMENTS, PAGES, decays_gradient, unsettled
+from equivalence.budgets.violation import Violation, check_bits, check_equal
+from equivalence.lives.base import SCRIBBLE, Base, statement
+from equivalence.lives.model import Dense, Groups, Pieces, Sparse, State
+from equivalence.measure.reference import held_state, unsettled
 from equivalence.worlds.arithmetic import Arithmetic
+from spec.optim import OPTIMIZERS
 from spec.tape import Dense as SpecDense
 
-Groups = Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]
-"""Parameters, and the hyper-parameters that differ for them."""
 
-
-def stateful(optimizer: str, hyper: Mapping[str, Any]) -> bool:
-    """Say whether an update reads and writes moments."""
-    return optimizer != "sgd" or bool(hyper.get("momentum"))
-
-
-class Steps(Gradients, Writes):
+class Steps(Base):
     """Updates from gradients of a backward pass, and from gradients that the host made up."""
 
     @statement
@@ -77,7 +68,7 @@ class Steps(Gradients, Writes):
         found = self.twin.fast.optimizer_state(optimizer, self.twin.params[param].fast)
         self.model.fit_states(optimizer)
         due = self.model.params[param].states.get(optimizer, State())
-        for field in MOMENTS[optimizer]:
+        for field in OPTIMIZERS[optimizer].moments:
             moment = found[field]
             if due.moments is not None:
                 check_bits(f"{optimizer} state: {field}", moment, due.moments[field])
@@ -110,48 +101,29 @@ class Steps(Gradients, Writes):
         if groups:
             arguments["groups"] = self.fast_groups(groups, "fast")
         getattr(self.twin.fast, f"{optimizer}_step")(**arguments)
-        self._held(optimizer, pieces, groups, hyper, direct)
+        self.model.held(optimizer, pieces, groups, hyper, direct)
         with self.twin.updating(optimizer) as arithmetic:
             self._reference(optimizer, pieces, groups, hyper, arithmetic, dense)
-            for slot in sorted(self.updated(pieces)):
+            for slot in sorted(self.model.updated(pieces)):
                 self._adopted(optimizer, slot, self.hyper_of(slot, groups, hyper))
         for slot in range(len(self.model.params)):
             self._tell(slot)
-
-    def updated(self, pieces: Pieces) -> set[int]:
-        """Return the parameters that an update by these gradients writes."""
-        return {param for param, _ in pieces if self.model.params[param].trainable}
-
-    def _held(
-        self, optimizer: str, pieces: Pieces, groups: Groups, hyper: Mapping[str, Any], direct: bool
-    ) -> None:
-        """Note what memory an update leaves behind."""
-        self.model.optimizers.add(optimizer)
-        if not direct:
-            self.model.pool.append(self.model.take())
-        if not self.updated(pieces):
-            return
-        self.model.fit_states(optimizer)
-        every = [hyper, *({**hyper, **changed} for _, changed in groups)]
-        if any(stateful(optimizer, one) for one in every):
-            self.model.hold_states(optimizer, len(MOMENTS[optimizer]))
 
     def _reference(
         self, optimizer: str, pieces: Pieces, groups: Groups, hyper: Mapping[str, Any],
         arithmetic: Arithmetic, dense: bool,
     ) -> None:  # fmt: skip
         """Let the reference make the update, from what the backend had before."""
-        spec = self.twin.spec
+        page, spec = OPTIMIZERS[optimizer], self.twin.spec
         for owner, param in zip(self.twin.params, self.model.params, strict=True):
             owner.spec.set(self.twin.lift(param.value))
             state = param.states.get(optimizer, State())
-            spec.load_state(owner.spec, self._lifted(optimizer, state, arithmetic))
+            held = held_state(state.moments, state.step, optimizer, arithmetic)
+            spec.load_state(owner.spec, held)
         used = spec.params_by_leaf
         spec.params_by_leaf = {k: self.twin.params[p].spec for k, (p, _) in enumerate(pieces)}
         lifted = [
-            unsettled(
-                self.twin.lift(bits), decays_gradient(optimizer, self.hyper_of(p, groups, hyper))
-            )
+            unsettled(self.twin.lift(bits), page.decays_gradient(self.hyper_of(p, groups, hyper)))
             for p, bits in pieces
         ]
         grads: Any = SpecDense(lifted, range(len(lifted))) if dense else dict(enumerate(lifted))
@@ -160,23 +132,16 @@ class Steps(Gradients, Writes):
         getattr(spec, f"{optimizer}_step")(**hyper, **more, grads=grads)
         spec.params_by_leaf = used
         written = {k for k, p in enumerate(self.twin.params) if p.spec.version != before[k]}
-        check_equal("parameters that the reference updates", written, self.updated(pieces))
-
-    def _lifted(self, optimizer: str, state: State, arithmetic: Arithmetic) -> Any:
-        if state.moments is None:
-            return None
-        count = {"step": state.step} if optimizer in COUNTED else {}
-        moments = lifted_moments(state.moments, optimizer, arithmetic)
-        return PAGES[optimizer][0].State(**moments, **count)
+        check_equal("parameters that the reference updates", written, self.model.updated(pieces))
 
     def _adopted(self, optimizer: str, slot: int, hyper: Mapping[str, Any]) -> None:
         """Judge a parameter and its state after an update, and adopt what the backend wrote."""
         param, spec = self.model.params[slot], self.twin.params[slot].spec
-        got = self.twin.fast.masters.views[slot]
+        got = self.twin.fast.store.masters.views[slot]
         self.twin.judge(f"{optimizer}: parameter {slot}", got, spec.value)
         param.written(got.clone(), "device")
         param.used[optimizer] = dict(hyper)
-        if not stateful(optimizer, hyper):
+        if not OPTIMIZERS[optimizer].stateful(hyper):
             return
         state, found = self.twin.spec.state(spec), self.twin.moments(optimizer, slot)
         if found is None:

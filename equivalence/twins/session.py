@@ -9,20 +9,23 @@ each step is judged by itself and budgets never pile up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from equivalence.budgets.declared import declared
+from equivalence.budgets.declared import family_of, of_program, of_update
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import lift_one, store
-from equivalence.budgets.verdict import Verdict, merged
+from equivalence.budgets.outcome import Outcome, merged
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import constant
+from equivalence.worlds.bounded import Bounded, constant
 from spec.op import AnyTensor
-from spec.optim import sgd
+from spec.optim import OPTIMIZERS
+from spec.optim._groups import Groups
+from spec.optim._steps import SessionSteps
 from spec.protocol import Ops
 from spec.session import Ref as SpecRef
 from spec.session import Session as SpecSession
@@ -74,25 +77,23 @@ class TwinGrads:
     spec: Mapping[int, AnyTensor]
 
 
-class TwinSession(Ops[TwinRef]):
-    """A session of `fast` beside the reference; `verdicts` holds what was judged, by label."""
+class TwinSession(Ops[TwinRef], SessionSteps[TwinGrads]):
+    """A session of `fast` beside the reference; `verdicts` holds what was judged, by label.
+
+    Every step updates both sides, judges parameters and states, and shadows; labels number it.
+    """
 
     def __init__(self, session: FastSession, observer: Observer | None = None) -> None:
-        """Drive a fresh session; the contract is its provider's, at its precision.
-
-        What passes from op to op is stored, so that any step may pass through the storage format.
-        """
-        provider = session.options.provider
-        family = "aten" if provider == "aten" else f"triton-{_ring()}"
-        self._contracts = declared(family)
-        contract = self._contracts("program", session.options.precision)
-        self._arithmetic = Arithmetic(replace(contract, steps="storage"))
+        """Drive a fresh session; the contract is that of a program at its precision."""
+        self._family = family_of(session.options.provider)
+        self._arithmetic = Arithmetic(of_program(self._family, session.options.precision))
         self.fast = session
         self.spec = SpecSession(observer)
         self.spec.like = constant(self._arithmetic, 0)
         self.params: list[TwinParam] = []
-        self.verdicts: dict[str, Verdict] = {}
+        self.verdicts: dict[str, Outcome] = {}
         self._leaves: dict[int, TwinRef] = {}
+        self._updates = 0
 
     def param(self, value: torch.Tensor, name: str, requires_grad: bool = True) -> TwinParam:
         """Make a parameter on both sides."""
@@ -148,21 +149,9 @@ class TwinSession(Ops[TwinRef]):
             self._judge(f"{label}: gradient of leaf {leaf}", self._found(grads, leaf), exact)
         return grads
 
-    def sgd_step(self, label: str, grads: TwinGrads, lr: float, **hyper: Any) -> None:
-        """Update on both sides by SGD, from the backend's own gradients; judge, and shadow."""
-        self._step(label, "sgd", grads, {"lr": lr, **hyper})
-
-    def adam_step(self, label: str, grads: TwinGrads, **hyper: Any) -> None:
-        """Update on both sides by Adam, from the backend's own gradients; judge, and shadow."""
-        self._step(label, "adam", grads, hyper)
-
-    def adamw_step(self, label: str, grads: TwinGrads, **hyper: Any) -> None:
-        """Update on both sides by AdamW, from the backend's own gradients; judge, and shadow."""
-        self._step(label, "adamw", grads, hyper)
-
-    def summary(self) -> Verdict:
-        """Return one verdict on everything that was judged."""
-        return merged(self.verdicts.values())
+    def summary(self) -> Outcome:
+        """Return one outcome of everything that was judged."""
+        return merged(*self.verdicts.values())
 
     def _leaf(self, ref: TwinRef) -> TwinRef:
         self._leaves[ref.spec.id] = ref
@@ -176,11 +165,43 @@ class TwinSession(Ops[TwinRef]):
         found: torch.Tensor = grads.fast[self._leaves[leaf].fast].tensor
         return found
 
-    def _step(self, label: str, optimizer: str, grads: TwinGrads, hyper: dict[str, Any]) -> None:
-        step = f"{optimizer}_step"
-        getattr(self.fast, step)(grads=grads.fast, **_of_side("fast", hyper))
-        getattr(self.spec, step)(grads=self._own(grads), **_of_side("spec", hyper))
-        self._judge_params(label, optimizer)
+    def _update(
+        self,
+        name: str,
+        hyper: dict[str, Any],
+        grads: TwinGrads,
+        groups: Groups,
+        max_norm: float | None,
+    ) -> None:
+        """Update on both sides, from the backend's own gradients; judge, and shadow."""
+        with self.updating(name):
+            self._enter_params()
+            for side, given in (("fast", grads.fast), ("spec", self._own(grads))):
+                more = {"groups": _of_side(side, groups), "max_norm": max_norm}
+                getattr(getattr(self, side), f"{name}_step")(**hyper, **more, grads=given)
+            self._judge_params(f"update {self._updates}", name)
+        self._enter_params()
+        self._updates += 1
+
+    @contextmanager
+    def updating(self, optimizer: str) -> Iterator[Arithmetic]:
+        """Judge, for a while, by the contract of an update."""
+        before = self._arithmetic
+        contract = of_update(self._family, optimizer, self.fast.options.precision)
+        self._arithmetic = Arithmetic(contract)
+        try:
+            yield self._arithmetic
+        finally:
+            self._arithmetic = before
+
+    def _enter_params(self) -> None:
+        """Let the reference's parameters, which are exact, be read by the present contract."""
+
+        def entered(x: Bounded) -> Bounded:
+            return Bounded(x.v, x.w, self._arithmetic)
+
+        for param in self.params:
+            param.spec.set(param.spec.value.map(entered))
 
     def _judge_params(self, label: str, optimizer: str) -> None:
         for param in self.params:
@@ -190,21 +211,18 @@ class TwinSession(Ops[TwinRef]):
             state = self.spec.state(param.spec)
             got = self.fast.optimizer_state(optimizer, param.fast)
             if state is not None:
-                self.spec.load_state(param.spec, self._judge_state(label, name, got, state))
+                self.spec.load_state(
+                    param.spec, self._judge_state(label, name, optimizer, got, state)
+                )
 
-    def _judge_state(self, label: str, name: str, got: Any, state: Any) -> Any:
-        if isinstance(state, sgd.State):
-            if state.momentum_buffer is None:
-                return state
-            buffer = got["momentum_buffer"]
-            self._judge(f"{label}: {name} momentum_buffer", buffer, state.momentum_buffer)
-            return sgd.State(self._lift(buffer))
-        for field in ("exp_avg", "exp_avg_sq"):
-            self._judge(f"{label}: {name} {field}", got[field], getattr(state, field))
-        if int(got["step"]) != state.step:
+    def _judge_state(self, label: str, name: str, optimizer: str, got: Any, state: Any) -> Any:
+        page = OPTIMIZERS[optimizer]
+        found = {field: got[field] for field in page.moments if getattr(state, field) is not None}
+        for field, moment in found.items():
+            self._judge(f"{label}: {name} {field}", moment, getattr(state, field))
+        if page.counted and int(got["step"]) != state.step:
             raise AssertionError(f"{label}: {name} counts step {got['step']}, due is {state.step}")
-        moments = [self._lift(got[field]) for field in ("exp_avg", "exp_avg_sq")]
-        return type(state)(moments[0], moments[1], state.step)
+        return replace(state, **{field: self._lift(moment) for field, moment in found.items()})
 
     def _lift(self, value: torch.Tensor) -> AnyTensor:
         return lift_one(value, self._arithmetic)
@@ -215,16 +233,9 @@ class TwinSession(Ops[TwinRef]):
         self.verdicts[label] = judge_tensor(got, store(exact, self._arithmetic))
 
 
-def _of_side(side: str, hyper: dict[str, Any]) -> dict[str, Any]:
+def _of_side(side: str, groups: Groups) -> list[dict[str, Any]]:
     """Name the parameters of groups as one side knows them."""
-    groups = [
+    return [
         {**group, "params": [getattr(param, side) for param in group["params"]]}
-        for group in hyper.get("groups") or ()
+        for group in groups or ()
     ]
-    return {**hyper, "groups": groups}
-
-
-def _ring() -> str:
-    from fast.device import mode
-
-    return mode.ring()

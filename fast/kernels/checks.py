@@ -11,7 +11,6 @@ from torch import Tensor
 from fast.errors import Rejected, Unavailable
 
 FLOATS = frozenset((torch.float32, torch.bfloat16, torch.float64))
-INTEGERS = frozenset((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8))
 
 
 def floats(op: str, first: Tensor, *others: Tensor) -> None:

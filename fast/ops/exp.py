@@ -14,7 +14,7 @@ from torch import Tensor
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -59,4 +59,4 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = unary
-op = Op("exp", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
+op = pointwise.op("exp", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.errors import Rejected
 from fast.optim._chunks import CHUNK, ChunkTable
 from fast.optim._rule import as_double, finite_and_not_negative, need, widened
 
@@ -33,13 +32,10 @@ GUARD = 1e-6
 
 def check(max_norm: Any) -> float:
     """Return max_norm as a float, or refuse what breaks C1 of spec.optim.clip."""
-    if type(max_norm) is not float:
-        if isinstance(max_norm, bool) or not isinstance(max_norm, (int, float)):
-            raise Rejected(f"clip: max_norm must be a number, got {max_norm!r}")
-        max_norm = as_double("clip: max_norm", max_norm)
+    max_norm = as_double("clip: max_norm", max_norm)
     holds = finite_and_not_negative(max_norm) and max_norm > 0
     need("clip C1", holds, "max_norm is finite and > 0", max_norm)
-    return float(max_norm)
+    return max_norm
 
 
 @triton.jit

@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 
 from spec.axes import reduction
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Miss, Type, refuse
+from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import sum_over
 from spec.shape import Shape, broadcasts_to
 from spec.tensor import Tensor, tabulate

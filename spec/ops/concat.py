@@ -28,8 +28,9 @@ from typing import Any, TypeVar
 
 from spec.axes import check_axis, sum_at
 from spec.kinds import jointly_linear
-from spec.op import AnyTensor, Edge, Miss, Type, refuse
+from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.slice import op as slice_
+from spec.refusals import Miss
 from spec.scalar import Extent, sum_terms
 from spec.tensor import Tensor, tabulate
 

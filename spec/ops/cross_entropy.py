@@ -26,12 +26,13 @@ from typing import Any
 
 from spec.composite import composite
 from spec.labels import BAD_LABELS, check_loss, refuse_labels
-from spec.op import AnyTensor, Edge, Miss, Type, refuse
+from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.log_softmax import op as log_softmax
 from spec.ops.mul import op as mul
 from spec.ops.nll_loss import op as nll_loss
 from spec.ops.sum import op as sum_
+from spec.refusals import Miss
 
 
 def type_rule(

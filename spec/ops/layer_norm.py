@@ -24,7 +24,7 @@ import math
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Miss, Type, refuse
+from spec.op import Edge, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.div import op as div
@@ -33,6 +33,7 @@ from spec.ops.sqrt import op as sqrt
 from spec.ops.square import op as square
 from spec.ops.sub import op as sub
 from spec.ops.sum import op as sum_
+from spec.refusals import Miss
 from spec.shape import size
 
 

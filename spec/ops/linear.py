@@ -21,12 +21,13 @@ import math
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Miss, Type, refuse
+from spec.op import Edge, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.matmul import op as matmul
 from spec.ops.permute import op as permute
 from spec.ops.reshape import op as reshape
+from spec.refusals import Miss
 from spec.shape import size
 
 

@@ -20,8 +20,9 @@ import math
 from typing import Any, TypeVar
 
 from spec.kinds import bilinear
-from spec.op import AnyTensor, Edge, Miss, Type, refuse
+from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.permute import value as transposed
+from spec.refusals import Miss
 from spec.scalar import dot_over
 from spec.tensor import Tensor, tabulate
 

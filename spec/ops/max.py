@@ -27,7 +27,8 @@ from typing import Any, TypeVar
 
 from spec.axes import BAD_AXES, check_axes, kept_index, reduction, split_axes
 from spec.kinds import irregular
-from spec.op import AnyTensor, Edge, Miss, Type, refuse, zeros_like
+from spec.op import AnyTensor, Edge, Type, refuse, zeros_like
+from spec.refusals import Miss
 from spec.scalar import divide, equal, is_nan, max_over, select, sum_over
 from spec.shape import reduced
 from spec.tensor import Tensor, tabulate

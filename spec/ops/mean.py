@@ -25,9 +25,10 @@ from typing import Any
 
 from spec.axes import BAD_AXES, check_axes, split_axes
 from spec.composite import composite
-from spec.op import Edge, Miss, Type, refuse
+from spec.op import Edge, Type, refuse
 from spec.ops.div import op as div
 from spec.ops.sum import op as sum_
+from spec.refusals import Miss
 from spec.shape import reduced, size
 
 

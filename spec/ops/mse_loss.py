@@ -26,11 +26,12 @@ from typing import Any
 from spec.composite import composite
 from spec.kinds import UNEQUAL, same_shape
 from spec.labels import REDUCTIONS
-from spec.op import Edge, Miss, Type, refuse
+from spec.op import Edge, Type, refuse
 from spec.ops.mean import op as mean
 from spec.ops.square import op as square
 from spec.ops.sub import op as sub
 from spec.ops.sum import op as sum_
+from spec.refusals import Miss
 from spec.shape import size
 
 

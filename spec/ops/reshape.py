@@ -17,7 +17,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Miss, Type, refuse
+from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.shape import Shape, is_extent, offset, size, unravel
 from spec.tensor import Tensor, tabulate
 

@@ -25,7 +25,8 @@ from typing import Any, TypeVar
 
 from spec.axes import check_axis, sum_at
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Miss, Type, refuse
+from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import Extent
 from spec.shape import Shape, is_extent
 from spec.tensor import Tensor, tabulate

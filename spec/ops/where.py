@@ -24,7 +24,8 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import jointly_linear, same_shape
-from spec.op import AnyTensor, Edge, Miss, Type, refuse
+from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import select, zero_like
 from spec.tensor import Tensor, zip_map
 

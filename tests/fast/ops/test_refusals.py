@@ -11,8 +11,8 @@ from torch import Tensor
 
 from fast import Rejected
 from fast.ops import OPS
-from spec.op import Miss
 from spec.ops import OPS as SPEC
+from spec.refusals import Miss
 from spec.tensor import Nested
 
 CALLS = [

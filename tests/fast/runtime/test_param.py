@@ -77,7 +77,7 @@ def test_a_mirror_is_a_slice_of_the_arena() -> None:
     before = counters.live_bytes
     mirror = w.mirror()
     assert counters.live_bytes == before
-    assert mirror.tensor.data_ptr() == s.masters.flat.data_ptr()
+    assert mirror.tensor.data_ptr() == s.store.masters.flat.data_ptr()
     mirror.release()
     assert w.value().tolist() == [1.0, 2.0]
 
@@ -171,7 +171,12 @@ def test_a_parameter_has_a_name_and_is_trainable_or_frozen() -> None:
             s.param([1.0], name="w", requires_grad=flag)  # type: ignore[arg-type]
         with pytest.raises(Rejected, match="input: requires_grad is True or False, got"):
             s.input([1.0], requires_grad=flag)  # type: ignore[arg-type]
-    assert (s.params, s._names, len(s._tape), s.masters.layout.total) == ([], set(), 0, 0)
+    assert (s.params, s.store._names, len(s._tape), s.store.masters.layout.total) == (
+        [],
+        set(),
+        0,
+        0,
+    )
     assert s.param([1.0], name="w").requires_grad
 
 
@@ -180,7 +185,8 @@ def test_a_refused_device_value_names_what_would_be_taken() -> None:
         s = Session(provider="aten", precision=precision, device="cpu")
         w = s.param([1.0, 2.0])
         given = s.upload([3.0, 4.0]) if precision == "bf16" else torch.ones(2)
-        with pytest.raises(Rejected, match=rf"fast\.bridge\.upload\(data, '{made}', 'cpu'\)"):
+        wanted = rf"fast\.device\.bridge\.upload\(data, '{made}', 'cpu'\)"
+        with pytest.raises(Rejected, match=wanted):
             w.set_device(given)
         w.set_device(bridge.upload([3.0, 4.0], made, "cpu"))
         assert w.value().tolist() == [3.0, 4.0]

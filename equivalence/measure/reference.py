@@ -1,0 +1,117 @@
+"""One step of an optimizer, as the pages of the reference take it, and what it may leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from spec.optim import OPTIMIZERS, clip
+
+if TYPE_CHECKING:
+    from equivalence.worlds.arithmetic import Arithmetic
+    from equivalence.worlds.contract import Contract
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What one step may leave of one parameter: its value, its moments, its step count."""
+
+    tensors: Mapping[str, Any]
+    step: int | None
+
+
+def reference_step(
+    optimizer: str,
+    parameter: Any,
+    gradient: Any,
+    moments: Mapping[str, Any],
+    step: int,
+    hyper: Mapping[str, Any],
+) -> tuple[Any, Any]:
+    """Run one step of the reference on tensors of its worlds; a moment of None is "not yet"."""
+    page = OPTIMIZERS[optimizer]
+    known = {field: moment for field, moment in moments.items() if moment is not None}
+    start = replace(page.init(parameter), **known, **({"step": step} if page.counted else {}))
+    return page.update(parameter, gradient, start, page.hyper(**hyper))
+
+
+def scaled_gradients(gradients: Sequence[Any], max_norm: float | None) -> list[Any]:
+    """Clip the gradients of one step, tensors of the reference's worlds or None."""
+    if max_norm is None:
+        return list(gradients)
+    scaled = iter(clip.clipped([g for g in gradients if g is not None], max_norm))
+    return [None if g is None else next(scaled) for g in gradients]
+
+
+def expected_step(
+    optimizer: str,
+    parameter: Tensor,
+    gradient: Tensor,
+    moments: Mapping[str, Tensor | None],
+    step: int,
+    hyper: Mapping[str, Any],
+    contract: Contract,
+) -> Expected:
+    """Return what the contract allows after one step from the given numbers."""
+    from equivalence.budgets.oracle import lift_one
+    from equivalence.worlds.arithmetic import Arithmetic
+
+    arithmetic = Arithmetic(contract)
+    lifted = {field: None if t is None else lift_one(t, arithmetic) for field, t in moments.items()}
+    decayed = OPTIMIZERS[optimizer].decays_gradient(hyper)
+    p, g = lift_one(parameter, arithmetic), unsettled(lift_one(gradient, arithmetic), decayed)
+    return advance(optimizer, p, g, lifted, step, hyper)
+
+
+def unsettled(value: Any, decayed: bool) -> Any:
+    """Let no operation on exact numbers count as exact, except on 0.
+
+    An update may take (c g) g where the reference takes c (g g); only one of these may be exact.
+    Both are 0 where g is, and a ball around 0 would have no root, and leave the element unjudged;
+    not so where weight decay adds a multiple of the parameter to the gradient.
+    """
+
+    import flint
+
+    from equivalence.worlds.bounded import Bounded
+
+    def lifted(x: Bounded) -> Bounded:
+        settled = x.v.is_zero() and not decayed
+        return x if settled else Bounded(x.v, flint.arb(x.v), x.arithmetic)
+
+    return value.map(lifted)
+
+
+def advance(
+    optimizer: str,
+    parameter: Any,
+    gradient: Any,
+    moments: Mapping[str, Any],
+    step: int,
+    hyper: Mapping[str, Any],
+) -> Expected:
+    """Run one step of the reference on lifted tensors, and round what it leaves to storage."""
+    from equivalence.worlds.bounded import stored
+
+    left, state = reference_step(optimizer, parameter, gradient, moments, step, hyper)
+    tensors = {"parameter": left.map(stored)}
+    for field in OPTIMIZERS[optimizer].moments:
+        moment = getattr(state, field)
+        tensors[field] = None if moment is None else moment.map(stored)
+    return Expected(tensors, getattr(state, "step", None))
+
+
+def held_state(
+    moments: Mapping[str, Tensor] | None, step: int, optimizer: str, arithmetic: Arithmetic
+) -> Any:
+    """Return the page's state of these moments and this count, exactly; None if there are none."""
+    if moments is None:
+        return None
+    from equivalence.budgets.oracle import lift_one
+
+    page = OPTIMIZERS[optimizer]
+    lifted = {field: lift_one(moments[field], arithmetic) for field in page.moments}
+    return page.state(**lifted, **({"step": step} if page.counted else {}))
