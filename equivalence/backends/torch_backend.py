@@ -20,6 +20,7 @@ from equivalence.backends.protocol import Capabilities, OptimizerHandle
 from equivalence.backends.torch_optim import OPTIMIZERS, TorchOptimizer
 from equivalence.budgets.declared import declared
 from equivalence.worlds.contract import Contract
+from spec.ops import OPS as PAGES
 
 DTYPES = ("fp32", "bf16", "fp64")
 
@@ -63,20 +64,15 @@ def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Te
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
 
+SAME: dict[str, Callable[..., Tensor]] = {
+    name: getattr(torch, name)
+    for name, op in PAGES.items()
+    if op.inputs and not op.attributes and hasattr(torch, name)
+}
+"""The ops that torch calls by the same name, with inputs alone."""
+
 OPS: dict[str, Callable[..., Tensor]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "div": torch.div,
-    "maximum": torch.maximum,
-    "minimum": torch.minimum,
-    "square": torch.square,
-    "sqrt": torch.sqrt,
-    "exp": torch.exp,
-    "log": torch.log,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-    "where": torch.where,
+    **SAME,
     "sum": _sum,
     "mean": _mean,
     "broadcast_to": lambda x, shape: torch.broadcast_to(x, shape),
@@ -86,7 +82,6 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "scatter_add": _scatter_add,
     "slice": lambda x, axis, start, length: torch.narrow(x, axis, start, length),
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
-    "detach": torch.detach,
     "max": _max,
     "matmul": torch.mm,
     "linear": functional.linear,

@@ -298,6 +298,6 @@ def handed(op: str, attrs: Mapping[str, Any], dtype: str) -> dict[str, Any]:
 def index_range(case: CaseSpec) -> IndexRange:
     """Return what the index input of a case may hold, read off its other input."""
     attrs = case.attributes()
-    if case.op in ("take", "scatter_add"):
+    if "axis" in attrs:
         return IndexRange(case.shapes[0][attrs["axis"]])
     return IndexRange(case.shapes[0][1], attrs.get("ignore_index", IGNORE_INDEX))

@@ -45,7 +45,7 @@ def for_kernels(x: Tensor) -> None:
 
 def axis(label: str, rank: int, at: Any) -> int:
     """Return the axis as a non-negative number, or refuse under the label."""
-    if not isinstance(at, int) or not -rank <= at < rank:
+    if isinstance(at, bool) or not isinstance(at, int) or not -rank <= at < rank:
         raise Rejected(f"{label}: the axis lies in [{-rank}, {rank}), got {at!r}")
     return at % rank
 

@@ -31,7 +31,7 @@ def check(x: Tensor, w: Tensor, b: Tensor) -> None:
         )
     if rows[-1] != matrix[1]:
         raise Rejected(
-            f"linear C2: the last extent of x, {rows[-1]}, is the second of w, {matrix[1]}"
+            f"linear C2: the last extent of x is that of w, got {rows[-1]} and {matrix[1]}"
         )
     if bias[0] != matrix[0]:
         raise Rejected(
