@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from fast.device.arena import Arena
+from fast.device.dtypes import is_narrow, wide
 from fast.optim import _state, clip
 from fast.optim._chunks import ChunkTable, Run, chunk_table, runs
-from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened, widened
+from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened
 
 
 class _Part(NamedTuple):
@@ -142,7 +143,7 @@ class FlatOptimizer:
             alike = [0] * len(active)
             plan.whole = runs(self.masters.layout, active, alike, alike)
         if not plan.whole:
-            return widened(gradients.flat.new_zeros(1))
+            return wide(gradients.flat.new_zeros(1))
         return clip.aten_squares(gradients.flat[run.start : run.end] for run in plan.whole)
 
     def _prepare(
@@ -300,9 +301,9 @@ class FlatOptimizer:
             self.rule.aten(part.batch, hypers[part.group], stop)
 
     def _call_scaled(self, hypers: tuple[Any, ...], stop: Tensor | None, scale: Tensor) -> None:
-        narrow = self.masters.flat.dtype.itemsize == 2
+        narrow = is_narrow(self.masters.flat)
         for part in self._plan.parts:
-            batch = part.batch._replace(grads=[widened(grad) * scale for grad in part.batch.grads])
+            batch = part.batch._replace(grads=[wide(grad) * scale for grad in part.batch.grads])
             if narrow:
                 update_widened(self.rule.aten, batch, hypers[part.group], stop)
             else:

@@ -21,11 +21,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.optim._chunks import CHUNK, ChunkTable
-from fast.optim._rule import as_double, finite_and_not_negative, need, widened
+from fast.optim._rule import as_double, finite_and_not_negative, need
 
 GUARD = 1e-6
 """What is added to the norm, so that none divides by zero."""
@@ -87,7 +88,7 @@ def coefficient(sums: Tensor, max_norm: float) -> Tensor:
 
 def aten_squares(runs: Iterable[Tensor]) -> Tensor:
     """Add up the squares of each run of an arena, of which there is at least one."""
-    return torch.stack([torch.dot(run, run) for run in map(widened, runs)])
+    return torch.stack([torch.dot(run, run) for run in map(wide, runs)])
 
 
 def aten_coefficient(sums: Tensor, max_norm: float) -> Tensor:

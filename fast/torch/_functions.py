@@ -18,6 +18,7 @@ from torch.autograd import forward_ad
 from torch.library import custom_op
 
 from fast.device import mode
+from fast.device.dtypes import KERNELS
 from fast.errors import Rejected, Unavailable
 from fast.ops import OPS
 
@@ -72,7 +73,7 @@ def cross_entropy(
 
 def _chosen(provider: str | None, x: Tensor) -> str:
     if provider is None:
-        kernels = x.is_cuda and mode.ring() == "device" and x.dtype is not torch.float64
+        kernels = x.is_cuda and mode.ring() == "device" and x.dtype in KERNELS
         return "triton" if kernels else "aten"
     if provider not in ("aten", "triton"):
         raise Rejected(f"fast.torch: unknown provider {provider!r}; there are 'aten' and 'triton'")

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import KERNELS
 from fast.optim import OPTIMIZERS
 from fast.optim._rule import Rule
 from fast.torch import _checks
@@ -135,7 +136,7 @@ class _Optimizer(torch.optim.Optimizer):
 
 
 def _on_gpu(params: Sequence[Tensor]) -> bool:
-    return bool(params) and all(p.is_cuda and p.dtype is not torch.float64 for p in params)
+    return bool(params) and all(p.is_cuda and p.dtype in KERNELS for p in params)
 
 
 class SGD(_Optimizer):
