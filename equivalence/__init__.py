@@ -5,6 +5,7 @@ To have your own kernels judged, read docs/backends.md.
 """
 
 ROOMS = (
+    "dtypes",
     "cases",
     "worlds",
     "budgets",

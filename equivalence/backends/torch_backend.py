@@ -19,9 +19,8 @@ from torch import Tensor
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
 from equivalence.backends.torch_optim import OPTIMIZERS, TorchOptimizer
 from equivalence.budgets.declared import declared
+from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
-
-DTYPES = ("fp32", "bf16", "fp64")
 
 
 def _sum(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:

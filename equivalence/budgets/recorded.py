@@ -28,18 +28,12 @@ import numpy.typing as npt
 import torch
 
 from equivalence.budgets.verdict import Element, Verdict, decide, mismatch
+from equivalence.dtypes import TORCH
 
 Doubles = npt.NDArray[np.float64]
 
 OUTWARD = 2.0**-45
 """How much a recorded budget is enlarged, relative to itself."""
-
-DTYPES: Mapping[str, torch.dtype] = {
-    "fp32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-    "fp64": torch.float64,
-}
 
 FIELDS = ("high", "low", "budget")
 
@@ -77,8 +71,8 @@ def form_problem(got: torch.Tensor, shape: tuple[int, ...], dtype: str) -> str:
     """Say what is wrong with a result's shape or dtype; nothing if they are the expected ones."""
     if tuple(got.shape) != shape:
         return f"shape {list(got.shape)} came where {list(shape)} is due"
-    if dtype and got.dtype != DTYPES[dtype]:
-        return f"dtype {got.dtype} came where {DTYPES[dtype]} is due"
+    if dtype and got.dtype != TORCH[dtype]:
+        return f"dtype {got.dtype} came where {TORCH[dtype]} is due"
     return ""
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from equivalence.cases.call import DTYPES, Shape, dtype_at, handed
+from equivalence.cases.call import Shape, dtype_at, handed
 from equivalence.cases.guard import Guarded, guard
+from equivalence.dtypes import TORCH
 from spec.op import Edge
 from spec.ops import OPS
 from spec.tensor import Nested, tensor
@@ -71,7 +72,7 @@ def edge_problem(backend: Any, op: str, edge: Edge, dtype: str, device: str) -> 
     if edge.cotangent is None:
         results = [backend.value(op, views, attributes)]
     else:
-        cotangent = _place(edge.cotangent, DTYPES[dtype], device)
+        cotangent = _place(edge.cotangent, TORCH[dtype], device)
         results = list(backend.vjp(op, views, attributes, [cotangent.view]))
         cotangent.check("the cotangent")
     for k, item in enumerate(inputs):

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from equivalence.cases.call import DTYPES, Shape, dtype_at, handed
+from equivalence.cases.call import Shape, dtype_at, handed
+from equivalence.dtypes import TORCH
 from spec.op import Rejected, Type
 from spec.ops import OPS
 from spec.tensor import Tensor
@@ -260,7 +261,7 @@ def refused_by_backend(miss: NearMiss, backend: Any, dtype: str, labelled: bool)
             torch.float32 if miss.real_index else dtype_at(miss.op, k, dtype)
         )
         if k in op.index_inputs
-        else torch.ones(shape, dtype=DTYPES[dtype])
+        else torch.ones(shape, dtype=TORCH[dtype])
         for k, shape in enumerate(miss.shapes)
     ]
     try:

@@ -31,6 +31,7 @@ from hypothesis.stateful import (
 )
 
 from equivalence.cases.strategies import quiet
+from equivalence.dtypes import ASKED
 from equivalence.lives.moves import (
     EVENTS,
     FAULTS,
@@ -51,7 +52,7 @@ from equivalence.runs.runner import PROFILES
 STEPS = {"quick": 30, "ci": 30, "thorough": 50}
 """How long a life is in each profile; how many there are is the profile's number of cases."""
 
-CONFIGURATIONS = (("aten", "fp32"), ("triton", "fp32"), ("aten", "bf16"), ("triton", "bf16"))
+CONFIGURATIONS = tuple((provider, dtype) for dtype in ASKED for provider in ("aten", "triton"))
 """Every provider at every precision whose parameters live differently."""
 
 NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)

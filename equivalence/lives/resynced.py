@@ -17,6 +17,7 @@ from torch import Tensor
 import fast
 from equivalence.budgets.judge import fraction_of
 from equivalence.budgets.oracle import lift_one, store
+from equivalence.dtypes import master_of
 from equivalence.lives.model import same_bits
 from equivalence.measure.update import MOMENTS
 from equivalence.twins.session import TwinRef, TwinSession
@@ -70,8 +71,7 @@ class Resynced(TwinSession):
 
     def update_contract(self, optimizer: str) -> Contract:
         """Return the contract of an update, which works on the masters."""
-        precision = self.fast.options.precision
-        return self._contracts(optimizer, "fp32" if precision == "bf16" else precision)
+        return self._contracts(optimizer, master_of(self.fast.options.precision))
 
     def lift(self, value: Tensor) -> AnyTensor:
         """Take a tensor as the exact numbers that it holds."""

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from equivalence.budgets.outcome import Detail, Outcome, merged
 from equivalence.budgets.verdict import Verdict
-from equivalence.cases.call import DTYPES, Built, CaseSpec, Shape, build, handed
+from equivalence.cases.call import Built, CaseSpec, Shape, build, handed
 from equivalence.cases.guard import Trespass, controlled
+from equivalence.dtypes import TORCH
 from spec.ops import OPS
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
         return Outcome(fraction=math.inf, problem=str(trespass))
     except Exception as error:
         return Outcome(crash=crash_text(error))
-    problem = shape_problem(result_names(case), result_shapes(case), DTYPES[case.dtype], results)
+    problem = shape_problem(result_names(case), result_shapes(case), TORCH[case.dtype], results)
     if problem is not None:
         return Outcome(fraction=math.inf, problem=problem)
     return results

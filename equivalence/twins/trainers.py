@@ -23,6 +23,7 @@ import spec.train
 from equivalence.budgets.declared import declared, family_of, of_program
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
+from equivalence.dtypes import master_of
 from equivalence.lives.resynced import check_bits, check_equal, lifted_moments
 from equivalence.measure.update import COUNTED, MOMENTS, PAGES, unsettled
 from equivalence.worlds.arithmetic import Arithmetic
@@ -96,7 +97,7 @@ class TwinTrainer:
         self.options = self.ours.session.options
         family = family_of(provider)
         self.passes = Arithmetic(of_program(family, precision))
-        master = "fp32" if precision == "bf16" else precision
+        master = master_of(precision)
         self.updates = {name: Arithmetic(declared(family)(name, master)) for name in STEPS}
         self.values = self.ours.params.values()
         self.states = [State() for _ in values]
