@@ -103,7 +103,7 @@ class Updates:
     """The optimizers of a session, whose states belong to its parameters.
 
     Every step updates, once, the parameters in use that are trainable and that the gradients reach;
-    max_norm scales their gradients together (see spec.optim.clip).
+    grad_scale divides their gradients and max_norm scales them together (see spec.optim.clip).
     """
 
     def __init__(self) -> None:
@@ -122,6 +122,7 @@ class Updates:
         nesterov: bool = False,
         groups: Groups = None,
         max_norm: float | None = None,
+        grad_scale: float = 1.0,
     ) -> None:
         """Update by stochastic gradient descent, with spec.optim.sgd.
 
@@ -131,7 +132,7 @@ class Updates:
         load_state(param, None) comes first.
         """
         hyper = sgd.Sgd(lr, momentum, dampening, weight_decay, nesterov)
-        self._step(grads, sgd, hyper, groups, max_norm)
+        self._step(grads, sgd, hyper, groups, clip.scaling(max_norm, grad_scale))
 
     def adam_step(
         self,
@@ -144,10 +145,11 @@ class Updates:
         grads: Gradients,
         groups: Groups = None,
         max_norm: float | None = None,
+        grad_scale: float = 1.0,
     ) -> None:
         """Update by Adam, with spec.optim.adam; gradients and refusals are those of sgd_step."""
         hyper = adam.Adam(lr, beta1, beta2, eps, weight_decay)
-        self._step(grads, adam, hyper, groups, max_norm)
+        self._step(grads, adam, hyper, groups, clip.scaling(max_norm, grad_scale))
 
     def adamw_step(
         self,
@@ -160,10 +162,11 @@ class Updates:
         grads: Gradients,
         groups: Groups = None,
         max_norm: float | None = None,
+        grad_scale: float = 1.0,
     ) -> None:
         """Update by AdamW, with spec.optim.adamw; gradients and refusals are those of sgd_step."""
         hyper = adamw.AdamW(lr, beta1, beta2, eps, weight_decay)
-        self._step(grads, adamw, hyper, groups, max_norm)
+        self._step(grads, adamw, hyper, groups, clip.scaling(max_norm, grad_scale))
 
     def state(self, param: Param) -> Any:
         """Return the optimizer state of a parameter, None before its first step.
@@ -190,16 +193,14 @@ class Updates:
         page: ModuleType,
         hyper: Any,
         groups: Groups,
-        max_norm: float | None,
+        scaled: clip.Scaling,
     ) -> None:
         """Update all parameters in use by an optimizer's page, or none if one is refused."""
         _refuse_no_gradients(grads)
         name = page.__name__.rpartition(".")[2]
         hypers = _by_param(name, hyper, groups)
-        if max_norm is not None:
-            clip.check(max_norm)
         done: list[tuple[Param, AnyTensor, Any]] = []
-        for param, gradient in self._gradients(grads, max_norm).items():
+        for param, gradient in self._gradients(grads, scaled).items():
             state = self._states.get(param) or page.init(param.value)
             if not isinstance(state, page.State):
                 rule = "a parameter keeps to one optimizer; its state is of another"
@@ -210,7 +211,7 @@ class Updates:
             param.set(value)
             self._states[param] = state
 
-    def _gradients(self, grads: Gradients, max_norm: float | None) -> dict[Param, AnyTensor]:
+    def _gradients(self, grads: Gradients, scaled: clip.Scaling) -> dict[Param, AnyTensor]:
         """Add up each trainable parameter's gradients over its leaves; leave out the unreached."""
         totals: dict[Param, AnyTensor] = {}
         leaves = self.params_by_leaf
@@ -219,9 +220,7 @@ class Updates:
             gradient = look_up(grads, leaf, param.value.shape)
             if param.requires_grad and leaf not in frozen and gradient is not None:
                 totals[param] = plus(totals.get(param), gradient) or gradient
-        if max_norm is None:
-            return totals
-        return dict(zip(totals, clip.clipped(list(totals.values()), max_norm), strict=True))
+        return dict(zip(totals, scaled(list(totals.values())), strict=True))
 
 
 def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:

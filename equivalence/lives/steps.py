@@ -24,6 +24,9 @@ from spec.tape import Dense as SpecDense
 Groups = Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]
 """Parameters, and the hyper-parameters that differ for them."""
 
+OF_AN_UPDATE = ("max_norm", "grad_scale")
+"""What an update takes that is no hyper-parameter of a parameter."""
+
 
 def stateful(optimizer: str, hyper: Mapping[str, Any]) -> bool:
     """Say whether an update reads and writes moments."""
@@ -96,7 +99,7 @@ class Steps(Gradients, Writes):
 
     def hyper_of(self, param: int, groups: Groups, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """Return a parameter's own hyper-parameters."""
-        own = {name: value for name, value in hyper.items() if name != "max_norm"}
+        own = {name: value for name, value in hyper.items() if name not in OF_AN_UPDATE}
         for params, changed in groups:
             if param in params:
                 own.update(changed)

@@ -197,6 +197,20 @@ def clipped(twin: TwinSession) -> None:
         thawing.fast.requires_grad = thawing.spec.requires_grad = True
 
 
+def scaled(twin: TwinSession) -> None:
+    """Send a large or a small seed back, and divide it out in the update, clipped or not."""
+    w, b = twin.param(numbers(1, 3, 8), "w"), twin.param(numbers(2, 8), "b")
+    for step, (scale, max_norm) in enumerate(
+        ((1024.0, None), (48.0, None), (48.0, 0.5), (0.1, 2.0))
+    ):
+        for label, param, op in (("adam", w, twin.exp), ("sgd", b, twin.tanh)):
+            twin.reset_tape()
+            loss = twin.sum(op(twin.use(param)))
+            grads = twin.backward(f"{label} {step}", loss, torch.tensor(scale))
+            more = {"lr": 0.1, "max_norm": max_norm, "grad_scale": scale}
+            getattr(twin, f"{label}_step")(f"{label} update {step}", grads, **more)
+
+
 def outdated(twin: TwinSession) -> None:
     """Change a parameter under a live tape: backward over what was saved before is refused."""
     w = twin.param(numbers(1, 8), "w")
@@ -240,6 +254,7 @@ PROGRAMS: tuple[Program, ...] = (
     detached,
     dropped,
     clipped,
+    scaled,
     outdated,
 )
 """Every program, in rising order of what can go wrong between ops."""

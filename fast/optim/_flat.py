@@ -132,19 +132,21 @@ class FlatOptimizer:
         active: bytes,
         hypers: tuple[Any, ...],
         groups: tuple[int, ...] | None = None,
+        inverse: float = 1.0,
     ) -> Tensor:
-        """Add up the squares of the active slots' gradients, in parts, on the device."""
+        """Add up the squares of the active slots' gradients times `inverse`, in parts."""
         self._prepare(active, hypers, groups)
         plan = self._plan
         if self.provider == "triton":
             assert plan.table is not None
-            return clip.squares(gradients.flat, plan.table)
+            return clip.squares(gradients.flat, plan.table, inverse)
         if plan.whole is None:
             alike = [0] * len(active)
             plan.whole = runs(self.masters.layout, active, alike, alike)
         if not plan.whole:
             return wide(gradients.flat.new_zeros(1))
-        return clip.aten_squares(gradients.flat[run.start : run.end] for run in plan.whole)
+        entries = (gradients.flat[run.start : run.end] for run in plan.whole)
+        return clip.aten_squares(entries, inverse)
 
     def _prepare(
         self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None

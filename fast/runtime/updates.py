@@ -4,14 +4,15 @@ Everything is validated first: the hyper-parameters of every group, and each gra
 shape and owner. Then one update writes the parameters that are trainable and were reached.
 
 `groups` are a list of mappings with 'params' and the hyper-parameters that differ for them.
-`max_norm` scales the gradients of everything that the update writes, in all groups together, by
-their global norm, which never leaves the device; the gradients themselves stay as they are
-(fast.optim.clip).
+`grad_scale` divides the gradients of everything that the update writes, and then `max_norm` scales
+them, in all groups together, by their global norm, which never leaves the device; the gradients
+themselves stay as they are (fast.optim.clip). Where they are not finite, the update goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -53,6 +54,7 @@ class Updates:
         nesterov: bool = False,
         groups: Groups = None,
         max_norm: float | None = None,
+        grad_scale: float = 1.0,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by SGD.
 
@@ -65,7 +67,7 @@ class Updates:
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov,
         }  # fmt: skip
-        self._update(SGD, hyper, grads, groups, max_norm)
+        self._update(SGD, hyper, grads, groups, max_norm, grad_scale)
 
     def adam_step(
         self,
@@ -78,6 +80,7 @@ class Updates:
         grads: Any,
         groups: Groups = None,
         max_norm: float | None = None,
+        grad_scale: float = 1.0,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by Adam.
 
@@ -87,7 +90,7 @@ class Updates:
         hyper = {
             "lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay,
         }  # fmt: skip
-        self._update(ADAM, hyper, grads, groups, max_norm)
+        self._update(ADAM, hyper, grads, groups, max_norm, grad_scale)
 
     def adamw_step(
         self,
@@ -100,6 +103,7 @@ class Updates:
         grads: Any,
         groups: Groups = None,
         max_norm: float | None = None,
+        grad_scale: float = 1.0,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by AdamW.
 
@@ -108,7 +112,7 @@ class Updates:
         hyper = {
             "lr": lr, "weight_decay": weight_decay, "beta1": beta1, "beta2": beta2, "eps": eps,
         }  # fmt: skip
-        self._update(ADAMW, hyper, grads, groups, max_norm)
+        self._update(ADAMW, hyper, grads, groups, max_norm, grad_scale)
 
     def optimizer_state(self, name: str, parameter: Param) -> dict[str, Any]:
         """Download a parameter's state in one optimizer, under torch's names.
@@ -175,6 +179,7 @@ class Updates:
         grads: Any,
         groups: Groups,
         max_norm: float | None,
+        grad_scale: float,
     ) -> None:
         optimizer = self.optimizers.get(rule.name) or self._optimizer(rule.name)
         group_of = None
@@ -184,8 +189,11 @@ class Updates:
             hypers, group_of = grouped(rule, hyper, groups, len(self.params), self._slot)
         if max_norm is not None:
             max_norm = clip.check(max_norm)
+        grad_scale = clip.check_scale(grad_scale)
         if type(grads) is GradMap and grads.session is self and grads.whole:
-            self._write(optimizer, grads.arena, grads.touched, hypers, group_of, max_norm)
+            self._write(
+                optimizer, grads.arena, grads.touched, hypers, group_of, max_norm, grad_scale
+            )
             return
         found = gathered(rule.name, self, self._tape, grads, self._place)
         arena = self.take_gradients()
@@ -198,7 +206,7 @@ class Updates:
                 else:
                     view.copy_(tensor)
                     touched[parameter.slot] = 1
-            self._write(optimizer, arena, touched, hypers, group_of, max_norm)
+            self._write(optimizer, arena, touched, hypers, group_of, max_norm, grad_scale)
         finally:
             self.return_gradients(arena)
 
@@ -210,6 +218,7 @@ class Updates:
         hypers: tuple[Any, ...],
         group_of: tuple[int, ...] | None,
         max_norm: float | None,
+        grad_scale: float,
     ) -> None:
         params = self.params
         updated = []
@@ -228,9 +237,9 @@ class Updates:
                 chosen[parameter.slot] = 1
             active = bytes(chosen)
         scale = None
-        if max_norm is not None:
-            sums = optimizer.squares(arena, active, hypers, group_of)
-            scale = clip.scale(self.options.provider, sums, max_norm)
+        if max_norm is not None or grad_scale != 1.0:
+            squares = partial(optimizer.squares, arena, active, hypers, group_of)
+            scale = clip.of_update(optimizer.provider, arena.flat, squares, max_norm, grad_scale)
         optimizer.step(arena, active, hypers, group_of, scale)
         for parameter in updated:
             parameter.host_current = False
