@@ -17,7 +17,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
-from equivalence.backends.torch_optim import OPTIMIZERS, TorchOptimizer
+from equivalence.backends.torch_optim import EPS, OPTIMIZERS, TorchOptimizer
 from equivalence.budgets.declared import declared
 from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
@@ -98,6 +98,10 @@ OPS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+UPDATED = tuple(name for name, dtype in DTYPES.items() if dtype.store.smallest_subnormal < EPS)
+"""The dtypes in which there are updates: torch takes their steps in the parameters' own format, and
+in fp16 the default eps is 0 and most second moments are, so that 0 / 0 is the update."""
+
 BFLOAT_DOT = "Intel's manuals on VDPBF16PS and TDPBF16PS: denormals are zero, and flush to zero"
 
 
@@ -120,7 +124,7 @@ class TorchBackend:
         return Capabilities(
             ops=dict.fromkeys(OPS, DTYPES),
             contract=_contract,
-            optimizers=dict.fromkeys(OPTIMIZERS, DTYPES),
+            optimizers=dict.fromkeys(OPTIMIZERS, UPDATED),
         )
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:

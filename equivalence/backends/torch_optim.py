@@ -15,6 +15,9 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
 }
 
+EPS = 1e-8
+"""What Adam and AdamW add to a root by default."""
+
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 FIELDS: dict[str, tuple[str, ...]] = {
