@@ -32,7 +32,13 @@ from fast.programs.total import Total
 from spec.linked import GraphSession
 from spec.session import Session as SpecSession
 
-CONFIGURATIONS = [("aten", "fp32"), ("aten", "bf16"), ("triton", "fp32"), ("triton", "bf16")]
+CONFIGURATIONS = [
+    ("aten", "fp32"),
+    ("aten", "bf16"),
+    ("aten", "fp16"),
+    ("triton", "fp32"),
+    ("triton", "bf16"),
+]
 INTERPRETERS = [("eager", "graph"), ("compiled", "eager")]
 EXAMPLES = {"aten": 50, "triton": 3}
 """How many lives are drawn; Triton's interpreter takes a hundred times as long for one."""

@@ -323,7 +323,7 @@ def test_data_of_another_shape_is_refused_before_a_write(name: str, momentum: fl
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_data_of_another_dtype_goes_on_with_moments_of_that_dtype(
     name: str, dtype: torch.dtype
 ) -> None:
