@@ -43,16 +43,15 @@ def choose(
     What is unknown is Rejected, what cannot run here raises Unavailable; both name the part.
     """
     place = placed("session", device)
-    if provider is None:
-        provider = "triton" if place.type == "cuda" and mode.ring() == "device" else "aten"
-        kernels = precision not in NAMED or NAMED[precision].kernels
-        provider = provider if kernels else "aten"
-    if not isinstance(provider, str) or provider not in PROVIDERS:
-        raise Rejected(f"session: unknown provider {provider!r}; there are {', '.join(PROVIDERS)}")
     if not isinstance(precision, str) or precision not in PRECISIONS:
         raise Rejected(
             f"session: unknown precision {precision!r}; there are {', '.join(PRECISIONS)}"
         )
+    if provider is None:
+        kernels = place.type == "cuda" and mode.ring() == "device" and PRECISIONS[precision].kernels
+        provider = "triton" if kernels else "aten"
+    if not isinstance(provider, str) or provider not in PROVIDERS:
+        raise Rejected(f"session: unknown provider {provider!r}; there are {', '.join(PROVIDERS)}")
     if not isinstance(deterministic, bool):
         raise Rejected(f"session: deterministic is True or False, got {deterministic!r}")
     if provider == "triton":

@@ -245,7 +245,7 @@ def test_what_no_step_could_take_is_refused_at_once() -> None:
         ours.SGD(first, provider="cudnn")
     optimizer = ours.SGD(first[:1], provider="triton")
     for param, error, message in (
-        (drawn(2).half(), Unavailable, "parameter 0 is torch.float16"),
+        (drawn(2).cfloat(), Unavailable, "parameter 0 is torch.complex64"),
         (drawn(2).double(), Unavailable, "parameter 0 is torch.float64; provider 'triton'"),
         (drawn(2).to_sparse(), Rejected, "parameter 0 is dense, got torch.sparse_coo"),
     ):
