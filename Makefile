@@ -17,30 +17,33 @@ SINGLE := OMP_NUM_THREADS=1
 OLDEST := build/triton-3.6.0
 EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
-.PHONY: help demo test check lint types generated conformance kernels kernels-oldest bench \
-	gpu-cases gpu clean
+BACKENDS := fast-aten fast-triton-interpreted torch
+LIVES := aten-fp32 aten-bf16 triton-fp32 triton-bf16
+FULL := test check $(BACKENDS:%=conformance-%) kernels-oldest laws programs trainers curvature \
+	$(LIVES:%=machine-%) flat
+
+.PHONY: help demo quick test check lint types generated conformance kernels kernels-oldest full \
+	programs trainers curvature laws flat bench gpu-cases gpu clean FORCE
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The stamp is written last, so an interrupted set-up starts again from nothing.
+# One process at a time makes an environment, and a half-made one is made again (tools/set_up.py).
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "twingrad needs Python 3.11 or newer, and there is no '$(PYTHON)' here. Name one that is: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "twingrad needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "Setting up $(VENV), which takes a minute or two ..."
-	@rm -rf $(VENV)
-	@$(PYTHON) -m venv $(VENV)
-	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(VPY) -m pip install -qq --disable-pip-version-check --editable '.[dev]'
-	@touch $(READY)
+	@$(PYTHON) tools/set_up.py $(VENV)
 
 demo: $(READY)  ## train on handwritten digits, then judge three of its steps
 	$(VPY) -m fast train digits --keep-steps 3 --overwrite --out $(RUN)
 	$(VPY) -m equivalence judge $(RUN)
 
+quick: lint  ## the inner loop: format, lint and the tests that are not slow, under 90 s
+	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -q -m "not slow"
+
 test: $(READY)  ## all tests
 	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal
 
-check: lint types generated conformance kernels kernels-oldest  ## format, lint, types, regenerated files, conformance, kernels
+check: lint types generated conformance kernels  ## format, lint, types, regenerated files, conformance, kernels
 
 lint: $(READY)
 	$(VPY) -m ruff format --check .
@@ -56,10 +59,12 @@ generated: $(READY)
 	$(VPY) -m tools.generate_entries --check
 	$(VPY) -m tools.generate_trust --check
 
-conformance: $(READY)  ## judge our backends and torch (PROFILE=quick, ci or thorough)
-	$(EQUIVALENCE) run --backend fast-aten --profile $(PROFILE)
-	$(EQUIVALENCE) run --backend fast-triton-interpreted --profile $(PROFILE)
-	$(EQUIVALENCE) run --backend torch --profile $(PROFILE)
+# Every row at `quick`; at `ci` the pages that changed and a turn of the others (tools/rotation.py).
+conformance: $(READY)  ## judge our backends and torch: every row a little, some in full
+	for backend in $(BACKENDS); do \
+		$(EQUIVALENCE) run --backend $$backend --profile quick || exit 1; \
+		$(EQUIVALENCE) run --backend $$backend --profile ci --ops $$($(VPY) -m tools.rotation) || exit 1; \
+	done
 
 kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
 	$(VPY) -m fast kernels --target sm_80,sm_90 --json build/kernels.json
@@ -67,16 +72,46 @@ kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
 
 # The GPU's host may have an older triton; it lies beside the pinned one and is found first.
 $(OLDEST)/.ready: $(READY)
-	@rm -rf $(OLDEST)
-	@$(VPY) -m pip install -qq --disable-pip-version-check --no-deps --target $(OLDEST) triton==3.6.0
-	@touch $@
+	@$(VPY) tools/set_up.py $(OLDEST) triton==3.6.0
 
 kernels-oldest: $(OLDEST)/.ready  ## the same with triton 3.6.0
 	PYTHONPATH=$(OLDEST) $(VPY) -m fast kernels --target sm_80,sm_90 --json build/kernels-3.6.0.json
 
-bench: $(READY)  ## side by side with torch, on this CPU
-	$(SINGLE) $(VPY) -m benchmarks cpu --json build/cpu.json
+# What takes longer than a change may wait for. Each step runs once per tree: its log and its stamp
+# lie in build/full, so an interrupted run goes on where it stopped.
+full: $(FULL:%=build/full/%.done)  ## everything, resumable: run it before a release
+	@$(VPY) -m tools.rotation --record
+	@for step in $(FULL); do echo "$$step: $$(tail -n 1 build/full/$$step.log)"; done
+
+build/full/%.done: build/full/tree
+	@echo "$* ..."
+	@$(MAKE) --no-print-directory $* > build/full/$*.log 2>&1 || { tail -n 30 build/full/$*.log; exit 1; }
+	@tail -n 1 build/full/$*.log
+	@touch $@
+
+# Changes only when a tracked file does, so that a step is not repeated for the same tree.
+build/full/tree: FORCE | $(READY)
+	@mkdir -p build/full
+	@$(VPY) -m tools.rotation --tree > $@.now
+	@cmp -s $@.now $@ || mv $@.now $@
+
+conformance-%: $(READY)
+	$(EQUIVALENCE) run --backend $* --profile ci
+
+machine-%: $(READY)
+	$(EQUIVALENCE) machine --profile thorough --only $* --jobs $(WORKERS)
+
+programs trainers curvature: $(READY)
+	$(EQUIVALENCE) $@ --profile thorough --jobs $(WORKERS)
+
+laws: $(READY)
+	$(SINGLE) $(VPY) -m pytest tests/spec -n $(WORKERS) -q --hypothesis-profile thorough
+
+flat: $(READY)
 	$(SINGLE) $(VPY) -m benchmarks flat --json build/flat.json
+
+bench: $(READY) flat  ## side by side with torch, on this CPU
+	$(SINGLE) $(VPY) -m benchmarks cpu --json build/cpu.json
 
 gpu-cases: $(READY)  ## record the cases that a machine with a GPU replays
 	$(EQUIVALENCE) run --backend fast-triton --ring device --profile $(PROFILE) --record $(CASES)

@@ -180,7 +180,8 @@ def test_a_refused_device_value_names_what_would_be_taken() -> None:
         s = Session(provider="aten", precision=precision, device="cpu")
         w = s.param([1.0, 2.0])
         given = s.upload([3.0, 4.0]) if precision == "bf16" else torch.ones(2)
-        with pytest.raises(Rejected, match=rf"fast\.bridge\.upload\(data, '{made}', 'cpu'\)"):
+        wanted = rf"fast\.device\.bridge\.upload\(data, '{made}', 'cpu'\)"
+        with pytest.raises(Rejected, match=wanted):
             w.set_device(given)
         w.set_device(bridge.upload([3.0, 4.0], made, "cpu"))
         assert w.value().tolist() == [3.0, 4.0]

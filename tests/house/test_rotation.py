@@ -1,0 +1,52 @@
+"""`make check` judges at `ci` what changed and a turn of the rest, so that nothing is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.rotation import JUDGED, TURNS, chosen, digests, tree
+
+NAMES = [f"op{k}" for k in range(2 * TURNS)]
+
+
+def small_tree(plant: Callable[[str, str], None]) -> None:
+    """Write a table of pages, all judged."""
+    plant("spec/ops/__init__.py", f"OPS = ({', '.join(f'_{name}' for name in NAMES)})\n")
+    for name in NAMES:
+        plant(f"spec/ops/{name}.py", "x = 1\n")
+        plant(f"fast/ops/{name}.py", "y = 1\n")
+
+
+def record(root: Path, plant: Callable[[str, str], None]) -> None:
+    plant(JUDGED, json.dumps(digests(root)))
+
+
+def test_every_page_has_its_turn(tmp_path: Path, plant: Callable[[str, str], None]) -> None:
+    small_tree(plant)
+    assert chosen(tmp_path, 0) == NAMES, "a page that no full run has judged is always chosen"
+    record(tmp_path, plant)
+    turns = [chosen(tmp_path, turn) for turn in range(TURNS)]
+    assert sorted(name for turn in turns for name in turn) == sorted(NAMES)
+    assert chosen(tmp_path, TURNS) == turns[0]
+
+
+def test_a_changed_page_is_chosen_in_every_turn(
+    tmp_path: Path, plant: Callable[[str, str], None]
+) -> None:
+    small_tree(plant)
+    record(tmp_path, plant)
+    plant("fast/ops/op1.py", "y = 2\n")
+    assert all("op1" in chosen(tmp_path, turn) for turn in range(TURNS))
+
+
+def test_the_record_is_no_part_of_the_tree_that_a_full_run_judged(
+    tmp_path: Path, plant: Callable[[str, str], None]
+) -> None:
+    small_tree(plant)
+    before = tree(tmp_path)
+    record(tmp_path, plant)
+    assert tree(tmp_path) == before
+    plant("spec/ops/op1.py", "x = 2\n")
+    assert tree(tmp_path) != before

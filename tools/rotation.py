@@ -1,0 +1,83 @@
+"""Chooses the pages that `make check` judges at profile `ci`; all are judged at `quick`.
+
+    python -m tools.rotation             print their names
+    python -m tools.rotation --record    write down that every page, as it is, was judged at `ci`
+    python -m tools.rotation --tree      print a digest of the whole tree, that record apart
+
+They are the pages that differ, in `spec` or in `fast`, from what the last `make full` judged, and a
+fixed share of the others, which moves on with each commit. So what a page is asked never depends on
+how many pages there are, and `make full` alone asks everything of all.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+from tools.tree import ROOT, files, table_order
+
+JUDGED = "tools/judged.json"
+"""Each page's digest as the last `make full` judged it."""
+
+TURNS = 6
+"""After as many commits each page has had its turn."""
+
+TABLES = {"ops": "OPS", "optim": "OPTIMIZERS"}
+
+
+def digests(root: Path) -> dict[str, str]:
+    """The digest of each op's and optimizer's pages, in reading order."""
+    found = {}
+    for folder, table in TABLES.items():
+        for name in table_order(root / "spec" / folder / "__init__.py", table):
+            pages = (root / package / folder / f"{name}.py" for package in ("spec", "fast"))
+            texts = b"\0".join(page.read_bytes() for page in pages if page.exists())
+            found[name] = sha256(texts).hexdigest()
+    return found
+
+
+def chosen(root: Path, turn: int) -> list[str]:
+    """The pages to judge in full, in reading order."""
+    path = root / JUDGED
+    judged = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return [
+        name
+        for place, (name, digest) in enumerate(digests(root).items())
+        if judged.get(name) != digest or place % TURNS == turn % TURNS
+    ]
+
+
+def commits(root: Path) -> int:
+    """How many commits led here; 0 in a tree without history."""
+    command = ["git", "-C", str(root), "rev-list", "--count", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return int(done.stdout) if done.returncode == 0 else 0
+
+
+def tree(root: Path) -> str:
+    """A digest of every file of the tree but the record: another one when any of them changes."""
+    whole = sha256()
+    for path in files(root):
+        name = path.relative_to(root).as_posix()
+        if name != JUDGED:
+            whole.update(f"{name}\0{sha256(path.read_bytes()).hexdigest()}\0".encode())
+    return whole.hexdigest()
+
+
+def main(arguments: list[str]) -> int:
+    """Print the names or the tree's digest, or write the pages' digests down."""
+    if "--record" in arguments:
+        text = json.dumps(digests(ROOT), indent=1) + "\n"
+        (ROOT / JUDGED).write_text(text, encoding="utf-8")
+    elif "--tree" in arguments:
+        print(tree(ROOT))
+    else:
+        print(*chosen(ROOT, commits(ROOT)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
