@@ -41,11 +41,6 @@ class Format:
         return 2.0**self.min_exponent
 
     @property
-    def smallest_subnormal(self) -> float:
-        """The smallest positive number."""
-        return 2.0**self.least_exponent
-
-    @property
     def max_finite(self) -> float:
         """The largest finite number."""
         return (2.0 - 2.0 ** (1 - self.precision)) * 2.0**self.max_exponent

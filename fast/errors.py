@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class Rejected(ValueError):
     """The caller's arguments break a rule that an op, an optimizer or a session states."""
+
+
+class Unknown(Rejected, AttributeError, KeyError):
+    """A name stands for nothing here; the message has the names that are nearest to it."""
+
+    def __str__(self) -> str:
+        """Show the sentence; a KeyError alone would show it in quotes."""
+        return str(self.args[0])
 
 
 class Released(RuntimeError):
@@ -21,3 +32,11 @@ class Unavailable(RuntimeError):
 
 class SessionError(RuntimeError):
     """A session was used against its life cycle, for instance with another session's refs."""
+
+
+def unknown(who: str, what: str, name: object, known: Iterable[str]) -> Unknown:
+    """Build the refusal of a name: the nearest that are known, or all where none is near."""
+    names = list(known)
+    near = get_close_matches(name, names) if isinstance(name, str) else []
+    rest = f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(names)}"
+    return Unknown(f"{who}: there is no {what} {name!r}; {rest}")

@@ -1,6 +1,7 @@
 """Spec: the truth. A slow, typed, pure-Python reference for tensors and automatic differentiation.
 
-Read the chapters in the order of `CHAPTERS`; each imports only those before it.
+Read the chapters in the order of `CHAPTERS`; each has its place in its first line, imports only
+those before it, and shows an example.
 """
 
 from spec import worlds as worlds  # floats and fractions register their rules when imported
@@ -8,7 +9,9 @@ from spec import worlds as worlds  # floats and fractions register their rules w
 CHAPTERS = (
     "scalar",
     "worlds",
+    "refusals",
     "shape",
+    "buffers",
     "tensor",
     "op",
     "kinds",
@@ -23,11 +26,13 @@ CHAPTERS = (
     "rounded",
     "tape",
     "protocol",
+    "record",
     "ref",
     "graph",
     "autodiff",
     "optim",
     "naturals",
+    "params",
     "updates",
     "session",
     "linked",

@@ -1,12 +1,11 @@
-"""Chapter 17. Derivatives of programs.
+"""Chapter 23. Derivatives of programs.
 
 A program ``f(ops, *refs)`` returns a ref. Here are its derivatives, as functions of tensors.
 
 Reverse mode runs the program on a tape and pulls cotangents back. Forward mode runs it on dual
 numbers. Second derivatives are forward over reverse: the tape itself runs on dual numbers, so that
 each VJP rule is differentiated by its arithmetic and nothing is traced twice.
-All of it happens in whichever world the given tensors are.
-A Jacobian has the shape of the value, followed by that of the input.
+All of it is in the world of the given tensors. A Jacobian has the value's shape, then the input's.
 A random op counts its calls from 0 in every pass, so that all passes over a program draw alike.
 
 >>> from spec.tensor import tensor
@@ -29,8 +28,9 @@ from typing import Any
 
 from spec.dual import Dual
 from spec.levels import depth, still, world_of
-from spec.op import AnyTensor, checked, holds_integers, need_shape, refuse
-from spec.ref import Interpreter, Ref
+from spec.op import AnyTensor, checked, holds_integers, need_shape
+from spec.ref import TAKES, Interpreter, Ref
+from spec.refusals import called, listed, refuse
 from spec.scalar import zero_like
 from spec.tape import Tape
 from spec.tensor import Tensor, zip_map
@@ -189,7 +189,7 @@ class _Run(Interpreter[Tape]):
         self.like = world_of(x)
         self._levels = levels
         refs = [Ref(self, self.tape.leaf(value, k in chosen)) for k, value in enumerate(x)]
-        self.out = self.own(who, f(self, *refs)).id
+        self.out = self.own(who, called(who, TAKES, f, self, *refs)).id
         self.result = self.tape.value(self.out)
 
     def const(self, value: AnyTensor) -> Ref:
@@ -246,5 +246,5 @@ def _check_count(inputs: Tensors, tangents: Tangents) -> None:
 
 def _check(inputs: Tensors, who: str) -> None:
     """Refuse inputs that are no tensors, naming the first."""
-    for k, x in enumerate(inputs):
+    for k, x in enumerate(listed(who, "inputs are tensors in a list", inputs)):
         checked(f"{who}: input {k}", x)

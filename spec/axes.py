@@ -1,4 +1,4 @@
-"""Chapter 8. Axes: what all reductions share, and all that move entries along an axis.
+"""Chapter 10. Axes: what all reductions share, and all that move entries along an axis.
 
 A reduction splits the axes of its input into those it keeps and those it reduces.
 A move along an axis collects, at each place, what was sent there.
@@ -27,6 +27,8 @@ def check_axes(name: str, x: Type, axes: Axes | None) -> Axes:
     rank = len(x.shape)
     if axes is None:
         return tuple(range(rank))
+    if isinstance(axes, int):
+        raise refuse(f"{name} C1", f"axes is a tuple: write axes=({axes},)", f"axes={axes}")
     normal = [normalize_axis(axis, rank) for axis in axes]
     if any(axis is None for axis in normal):
         raise refuse(f"{name} C1", f"every axis lies in [-{rank}, {rank})", f"{axes} for {x}")

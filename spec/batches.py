@@ -1,4 +1,4 @@
-"""Batches: the examples of a step, whole or in pieces.
+"""Chapter 30. Batches: the examples of a step, whole or in pieces.
 
 A batch is a tensor, or examples one by one, over which a loss is averaged.
 
@@ -12,15 +12,18 @@ add up before the one update. That is the same step, if each piece has the right
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from spec.op import AnyTensor, Rejected, refuse
+from spec.op import AnyTensor, checked
 from spec.ref import Interpreter, Ref
+from spec.refusals import Rejected, called, listed, refuse
 from spec.tensor import tabulate
+from spec.worlds import is_number
 
 B = TypeVar("B")
 Weight = float | Fraction
@@ -47,15 +50,16 @@ def split(inputs: Sequence[AnyTensor], count: int, reduction: str = "mean") -> M
 
     Of a loss that is a mean over the rows a piece weighs its share of them; of a sum it weighs 1.
     """
-    extents = [x.shape[0] if x.shape else None for x in inputs]
+    tensors = [checked("split", x) for x in listed("split", "inputs are tensors in a list", inputs)]
+    extents = [x.shape[0] if x.shape else None for x in tensors]
     n = extents[0] if extents else None
-    if len(set(extents)) > 1 or n is None or not 1 <= count <= n:
+    if len(set(extents)) > 1 or n is None or type(count) is not int or not 1 <= count <= n:
         rule = "the inputs have one extent along their first axis, cut into 1 to that many pieces"
         raise refuse("split", rule, f"the extents {extents} and {count} pieces")
     if reduction not in ("mean", "sum"):
         raise refuse("split", "the reduction is 'mean' or 'sum'", repr(reduction))
     spans = list(pairwise(n * k // count for k in range(count + 1)))
-    pieces = [[_rows(x, start, end) for x in inputs] for start, end in spans]
+    pieces = [[_rows(x, start, end) for x in tensors] for start, end in spans]
     mean = reduction == "mean"
     return MicroBatches(pieces, [Fraction(e - s, n) if mean else Fraction(1) for s, e in spans])
 
@@ -64,14 +68,17 @@ def pieces_of(inputs: Batch) -> list[tuple[Sequence[AnyTensor], Weight]]:
     """List the pieces of a batch with their weights; a batch may be one piece."""
     if not isinstance(inputs, MicroBatches):
         return [(inputs, Fraction(1))]
-    count = len(inputs.pieces)
-    weights = inputs.weights
-    if weights is None:
-        weights = [Fraction(1, count)] * count if count else []
+    rule = "at least one micro-batch, and a weight for each"
+    pieces = listed("trainer", rule, inputs.pieces)
+    count = len(pieces)
+    equal = [Fraction(1, count)] * count if count else []
+    weights = equal if inputs.weights is None else listed("trainer", rule, inputs.weights)
     if not count or len(weights) != count:
-        rule = "at least one micro-batch, and a weight for each"
         raise refuse("trainer", rule, f"{count} and {len(weights)} weights")
-    return list(zip(inputs.pieces, weights, strict=True))
+    for weight in weights:
+        if not is_number(weight) or not math.isfinite(weight):
+            raise refuse("trainer", "a weight is a finite number", repr(weight))
+    return list(zip(pieces, weights, strict=True))
 
 
 def mean_scalar_over(
@@ -86,8 +93,13 @@ def mean_scalar_over(
     """
     total: Ref | None = None
     count = 0
-    for example in data:
-        loss = session.own(tag, loss_of(example))
+    try:
+        examples = iter(data)
+    except TypeError:
+        rule = "data are examples in a list, or what can be gone through"
+        raise refuse(tag, rule, type(data).__name__) from None
+    for example in examples:
+        loss = session.own(tag, called(tag, "a loss is a function of an example", loss_of, example))
         if loss.shape != ():
             raise refuse(tag, "the loss of an example is a scalar", f"shape {loss.shape}")
         total = loss if total is None else total + loss

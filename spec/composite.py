@@ -1,8 +1,19 @@
-"""Chapter 7. The fifth kind: a composite is a program over earlier pages, and nothing else.
+"""Chapter 9. The fifth kind: a composite is a program over earlier pages, and nothing else.
 
 Running the program records its steps; a tangent goes through them from the first to the last, and a
 cotangent from the last to the first.
 So a fused kernel with a backward pass derived by hand becomes a claim that can be tested.
+
+>>> from spec.kinds import pointwise, same_shape
+>>> from spec.tensor import tensor, zip_map
+>>> def value(x, y):
+...     return zip_map(lambda a, b: a * b, x, y)
+>>> def rule(*types):
+...     return same_shape("mul", *types)
+>>> mul = pointwise("mul", rule, value, lambda a, b: (b, a))
+>>> cube = composite("cube", lambda x: x, lambda ops, x: ops.mul(ops.mul(x, x), x), (mul,))
+>>> cube(tensor([2, 3])), cube.vjp((tensor([2, 3]),), tensor([1, 1]))
+(Tensor([8, 27]), (Tensor([12, 27]),))
 """
 
 from __future__ import annotations
@@ -14,6 +25,7 @@ from typing import Any
 
 from spec.kinds import Directions, TypeRule
 from spec.op import AnyTensor, Edge, Op, plus, zeros_like
+from spec.refusals import unknown
 from spec.scalar import lift
 from spec.shape import Shape
 from spec.tensor import tabulate
@@ -44,7 +56,9 @@ class _Trace:
         self.refs = [_Ref(x, k) for k, x in enumerate(inputs)]
 
     def __getattr__(self, name: str) -> Callable[..., _Ref]:
-        op = self._uses[name]
+        op = self._uses.get(name)
+        if op is None:
+            raise unknown("a composite's program", "op in uses", name, self._uses)
         return lambda *arguments, **attributes: self._apply(op, arguments, attributes)
 
     def _apply(self, op: Op, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> _Ref:
@@ -101,7 +115,7 @@ def composite(
         known: dict[int | None, AnyTensor | None] = dict(enumerate(tangents))
         for op, arguments, chosen, slot in trace.steps:
             ahead = [known.get(s) for s in _slots(arguments)]
-            if any(t is not None for t in ahead):
+            if not op.stops_gradients and any(t is not None for t in ahead):
                 known[slot] = op.jvp(_tensors(arguments), ahead, **chosen)
         tangent = known.get(out.slot)
         return zeros_like(out.tensor) if tangent is None else tangent
@@ -113,7 +127,7 @@ def composite(
         found: dict[int | None, AnyTensor | None] = {out.slot: cotangent}
         for op, arguments, chosen, slot in reversed(trace.steps):
             behind = found.pop(slot, None)
-            if behind is None:
+            if behind is None or op.stops_gradients:
                 continue
             back = op.vjp(_tensors(arguments), behind, **chosen)
             for s, contribution in zip(_slots(arguments), back, strict=True):

@@ -1,4 +1,4 @@
-"""Chapter 12. Dual numbers: forward mode for free.
+"""Chapter 14. Dual numbers: forward mode for free.
 
 Write x + t e with e^2 = 0. Then f(x + t e) = f(x) + f'(x) t e: run any page on duals and the
 tangent comes out beside the value.
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from spec.refusals import hints
 from spec.scalar import (
     CONSTANTS,
     absolute,
@@ -47,6 +48,16 @@ from spec.scalar import (
 )
 
 
+@hints(
+    {
+        "__pow__": "write square(x) or products",
+        "__truediv__": "write divide(x, y)",
+        "__rtruediv__": "write divide(x, y)",
+        "__abs__": "write absolute(x)",
+        "__float__": "write x.value or x.tangent",
+    }
+    | dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__"), "write less(x, y)")
+)
 class Dual:
     """A value with a tangent; both are scalars of one world."""
 

@@ -1,4 +1,4 @@
-"""Chapter 13. Formats: which numbers a machine can hold, and how a number is rounded to one.
+"""Chapter 16. Formats: which numbers a machine can hold, and how a number is rounded to one.
 
 Python's integers carry pi, cosine and sine to as many bits as a rounding needs.
 

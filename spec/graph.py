@@ -1,4 +1,4 @@
-"""Chapter 16. The graph: a program as a value.
+"""Chapter 22. The graph: a program as a value.
 
 A tape computes while it records. A graph only says what depends on what, and of which type; numbers
 come later, as often as one likes.
@@ -32,7 +32,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from spec.op import AnyTensor, Op, Type, need_shape, plus, refuse, type_read_off, zeros_like
+from spec.op import AnyTensor, Op, Type, need_shape, plus, type_read_off, zeros_like
+from spec.refusals import need, need_id, refuse
 from spec.tape import Dense, Node, Observer, Seeds, Tape, first_cotangent
 
 D = TypeVar("D", bound="AnyTensor | None")
@@ -89,8 +90,7 @@ class Graph:
 
     def entry(self, id: int) -> Entry:
         """Return an entry, or refuse an id that is not in the graph."""
-        if not 0 <= id < len(self._entries):
-            raise refuse("graph", f"ids lie in [0, {len(self._entries)})", id)
+        need_id("graph", id, len(self._entries))
         return self._entries[id]
 
     @property
@@ -100,6 +100,7 @@ class Graph:
 
     def leaf(self, type: Type, requires_grad: bool = True, name: str | None = None) -> int:
         """Append an input of a type; in reverse mode, it takes a cotangent if it requires one."""
+        need("graph", "a leaf is given by its Type, such as Type((2, 3))", Type, type)
         return self._append(Entry(type, requires_grad=requires_grad, name=name))
 
     def const(self, value: AnyTensor, name: str | None = None) -> int:
@@ -111,6 +112,7 @@ class Graph:
 
         What only entries can tell, such as the range of an index, is checked at evaluation.
         """
+        need("graph", "an op is an Op, such as OPS['add']", Op, op)
         read = [self.entry(id) for id in parents]
         # Whether an op's result holds indices, its type does not say.
         types = [
@@ -201,6 +203,7 @@ class Graph:
 
     def _starts(self, values: Sequence[AnyTensor], seeds: Seeds) -> dict[int, AnyTensor]:
         """Return the seeds by id, or refuse one that does not fit its entry."""
+        need("graph", "seeds are a mapping from ids to cotangents", Mapping, seeds)
         for id in seeds:
             self.entry(id)
         return {id: first_cotangent("graph", id, values[id], seed) for id, seed in seeds.items()}

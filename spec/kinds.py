@@ -1,9 +1,17 @@
-"""Chapter 6. The kinds: two derivatives read off one statement.
+"""Chapter 8. The kinds: two derivatives read off one statement.
 
 Each constructor takes what its kind states and returns the `Op`.
 Nothing else in this book says how a derivative of an operation is formed.
 
 A tangent or cotangent of None stands for zero and costs nothing.
+
+>>> from spec.tensor import tensor
+>>> def rule(x):
+...     return same_shape("cube", x)
+>>> cube = pointwise("cube", rule, lambda x: x.map(lambda a: a**3), lambda a: (3 * a**2,))
+>>> x, g = tensor([2, 3]), tensor([1, 10])
+>>> cube(x), cube.jvp((x,), (g,)), cube.vjp((x,), g)
+(Tensor([8, 27]), Tensor([12, 270]), (Tensor([12, 270]),))
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
-"""Chapter 9. Labels: what the losses that read labels share.
+"""Chapter 11. Labels: what the losses that read labels share.
 
 A label is the index of a class; a row whose label equals ignore_index takes no part in the loss.
+
+>>> from spec.tensor import tensor
+>>> count_labels(tensor([2, -100, 0]), ignore_index=-100)
+2
+>>> refuse_labels("nll_loss", tensor([[0.5, 0.5]]), tensor([2]), ignore_index=-100)
+Traceback (most recent call last):
+spec.refusals.Rejected: nll_loss C3: every label lies in [0, 2) or equals ignore_index -100; got 2
 """
 
 from __future__ import annotations

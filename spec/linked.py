@@ -1,4 +1,4 @@
-"""Chapter 22. The linked session: the same programs, recorded as a graph.
+"""Chapter 29. The linked session: the same programs, recorded as a graph.
 
 It answers what a tape cannot: how an output moves along tangents of the leaves, what the values are
 at other inputs, and which tape a program compiles to.
@@ -56,6 +56,11 @@ class Recording:
         """Return the value of an entry."""
         self.graph.entry(id)
         return self._values[id]
+
+    def label(self, id: int) -> str:
+        """Return the name of an entry, or what made it."""
+        entry = self.graph.entry(id)
+        return entry.name or entry.rule
 
     def leaf(self, value: AnyTensor, requires_grad: bool = True, name: str | None = None) -> int:
         """Append a leaf; refused after the first op, and then, as ever, nothing is appended."""

@@ -1,4 +1,4 @@
-"""Chapter 5. What an operation is.
+"""Chapter 7. What an operation is.
 
 An `Op` is a record: a rule for types, a value, and one derivative from which forward and reverse
 mode are both read.
@@ -18,6 +18,9 @@ source      numbers, of no input            0                         none
 A tangent is a direction of an input; a cotangent is a direction of the result.
 Index inputs (labels, positions, masks) are integers or truth values: they have neither, and None
 stands in their place.
+
+>>> type_of(Tensor((2, 3), range(6))), str(Type((4,), index=True))
+(Type(shape=(2, 3), index=False, mask=False), 'index[4]')
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spec.refusals import Rejected as Rejected
+from spec.refusals import refuse as refuse
 from spec.scalar import zero_like
 from spec.shape import Shape
 from spec.tensor import Nested, Tensor, is_tensor, zip_map
@@ -38,14 +43,6 @@ AnyTensor = Tensor[Any, *tuple[Any, ...]]
 Kind = Literal["pointwise", "linear", "bilinear", "composite", "irregular", "source"]
 Jvp = Callable[..., AnyTensor]
 Vjp = Callable[..., "tuple[AnyTensor | None, ...]"]
-
-
-class Rejected(ValueError):
-    """The caller broke a rule; the message names it, what came, and what would be accepted."""
-
-
-class Impossible(RuntimeError):
-    """A state that no input can cause: a defect of this library, please report it."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +154,8 @@ class Op:
 
     def check(self, *inputs: AnyTensor, **attributes: Any) -> Type:
         """Return the type of the result, or raise Rejected with the label of the broken rule."""
-        types = [self._type_of(k, x) for k, x in enumerate(inputs)]
+        read = (checked(f"{self.name}: input {k}", x) for k, x in enumerate(inputs))
+        types = [self._type_of(k, x) for k, x in enumerate(read)]
         result = self.check_types(*types, **attributes)
         if self.refuse_indices is not None:
             self.refuse_indices(*inputs, **attributes)
@@ -166,7 +164,10 @@ class Op:
     def check_types(self, *types: Type, **attributes: Any) -> Type:
         """Return the type of the result for inputs of these types; their entries are not asked."""
         self._check_call(len(types), attributes)
-        return self.type_rule(*types, **attributes)
+        try:
+            return self.type_rule(*types, **attributes)
+        except TypeError as error:
+            raise self._refused_kinds(attributes) from error
 
     def wants_cotangent(self, *wanted: bool) -> bool:
         """Whether its cotangent is of use: the op hands it on, and to an input that wants one."""
@@ -191,6 +192,13 @@ class Op:
         mask = k in self.mask_inputs and holds(x, bool)
         return type_of(x, not mask and holds(x, int), mask)
 
+    def _refused_kinds(self, attributes: Mapping[str, Any]) -> Rejected:
+        """Say of which types the attributes are, for a rule that could not read one."""
+        declared = inspect.signature(self.value).parameters
+        takes = ", ".join(f"{name}: {declared[name].annotation}" for name in self.attributes)
+        came = ", ".join(f"{name}={value!r}" for name, value in attributes.items())
+        return refuse(self.name, f"its attributes are {takes}; a tuple of one is (2,)", came)
+
     def _check_call(self, count: int, attributes: Mapping[str, Any]) -> None:
         if count != len(self.inputs) and not self.variadic:
             raise Rejected(
@@ -207,15 +215,6 @@ class Op:
         ]
         if missing:
             raise Rejected(f"{self.name}: the attribute {missing[0]!r} is required")
-
-
-def refuse(label: str, rule: str, came: object) -> Rejected:
-    """Build a refusal: the label of the constraint, the rule, and what came instead.
-
-    >>> print(refuse("matmul C2", "the inner extents are equal", "3 and 4"))
-    matmul C2: the inner extents are equal; got 3 and 4
-    """
-    return Rejected(f"{label}: {rule}; got {came}")
 
 
 def shape_or_type(x: object) -> Any:

@@ -1,6 +1,13 @@
-"""What a program may ask of the session it runs in: one method per operation.
+"""Chapter 19. What a program may ask of the session it runs in: one method per operation.
 
 Written by tools/generate_protocols.py from the pages in spec/ops; do not edit.
+
+>>> class Written(Ops[str]):
+...     def apply(self, name, inputs, attributes):
+...         return f"{name}({', '.join(inputs)})"
+>>> ops = Written()
+>>> ops.sub(ops.exp("x"), "y")
+'sub(exp(x), y)'
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a program holds in its hands: refs, handles on entries, with the operators of a tensor.
+"""Chapter 21. Refs: what a program holds in its hands, handles with the operators of a tensor.
 
 A program is run by an interpreter, which records what it does: on a tape, or in a graph.
 A number beside a ref is a constant of the ref's world.
@@ -16,54 +16,48 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spec.op import AnyTensor, Op, checked, refuse
 from spec.ops import OPS
 from spec.protocol import Ops
+from spec.record import Record
+from spec.refusals import Unknown, hints, listed, members, unknown
 from spec.rng import Draws
 from spec.scalar import lift, zero_like
 from spec.shape import Shape, broadcast, is_extent
-from spec.tape import Dense
 from spec.tensor import is_tensor, tabulate
 from spec.worlds import Number, is_number
-
-
-class Record(Protocol):
-    """What an interpreter writes on: entries, counted from 0, each with its value."""
-
-    def value(self, id: int) -> AnyTensor:
-        """Return the value of an entry."""
-        ...
-
-    def leaf(self, value: AnyTensor, requires_grad: bool = True, name: str | None = None) -> int:
-        """Append a leaf: an input or a parameter."""
-        ...
-
-    def const(self, value: AnyTensor) -> int:
-        """Append a tensor that takes no gradient."""
-        ...
-
-    def apply(self, op: Op, *parents: int | AnyTensor, **attributes: Any) -> int:
-        """Append an op applied to earlier entries, or to constants; nothing if it is refused."""
-        ...
-
-    def backward_dense(self, out: int, seed: AnyTensor | None = None) -> Dense:
-        """Return a cotangent for every entry, zero where the seed does not reach."""
-        ...
-
-    def backward(self, out: int, seed: AnyTensor | None = None) -> dict[int, AnyTensor]:
-        """Return the cotangents of the trainable leaves that the seed reaches, by leaf id."""
-        ...
-
 
 T = TypeVar("T", bound=Record)
 
 
+_VALUE = "write ops.value(x)[()] for the entry of a scalar"
+_COMPARE = "compare ops.value(x); `where` chooses by a tensor of truth values"
+
+
+@hints(
+    {
+        "__pow__": "write ops.square(x), ops.sqrt(x) or x * x",
+        "__rpow__": "write ops.exp(y * constant), with the constant's logarithm",
+        "__floordiv__": "write x / y",
+        "__rfloordiv__": "write x / y",
+        "__mod__": "there is no such op",
+        "__rmod__": "there is no such op",
+        "__rmatmul__": "a product of matrices is of two refs",
+        "__abs__": "write ops.maximum(x, -x)",
+        "__getitem__": "write ops.slice(x, axis=0, start=i, length=1), or ops.take(x, i, axis=0) "
+        "with a tensor of indices",
+        "__len__": "write x.shape[0]",
+    }
+    | dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__"), _COMPARE)
+    | dict.fromkeys(("__bool__", "__float__", "__int__"), _VALUE)
+)
 class Ref:
     """A handle on an entry of an interpreter's record, with the operators of a tensor."""
 
     __slots__ = ("id", "session", "tape")
+    __array_ufunc__ = None  # NumPy leaves operators to the ref, which refuses its arrays by name.
 
     def __init__(self, session: Interpreter[Any], id: int) -> None:
         """Point at an entry of what the interpreter records on at present."""
@@ -75,6 +69,20 @@ class Ref:
     def shape(self) -> Shape:
         """The shape of the entry's value."""
         return tuple(self.tape.value(self.id).shape)
+
+    def __repr__(self) -> str:
+        """Show which entry it is, of what name or made by which op, and its shape."""
+        return f"Ref(x{self.id} {self.tape.label(self.id)}, shape {self.shape})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse a name, saying how it is written if a session has it."""
+            if name.startswith("_") or name in Ref.__slots__:
+                raise AttributeError(f"'Ref' object has no attribute {name!r}")
+            if hasattr(type(self.session), name):
+                raise Unknown(f"Ref: there is no x.{name}; write ops.{name}(x)")
+            raise unknown("Ref", "attribute", name, members(self))
 
     def __add__(self, other: Ref | Number) -> Ref:
         """Add, broadcasting as NumPy would; a number is a constant of this ref's world."""
@@ -122,8 +130,14 @@ class Ref:
             return self.session.constant(other, like=self)
         if not isinstance(other, Ref):
             rule = "an operand is a ref of this session, an int, a float or a Fraction"
-            raise refuse("operator", rule, type(other).__name__)
+            raise refuse("operator", f"{rule} ({_REFS})", type(other).__name__)
         return self.session.own("operator", other)
+
+
+TAKES = "a program is a function of an interpreter and a ref for each of its tensors"
+"""The rule under which a program that is none is refused."""
+
+_REFS = "use() makes a ref of a Param, input() and const() of a tensor, constant() of a number"
 
 
 def _aligned(x: Ref, y: Ref) -> tuple[Ref, Ref]:
@@ -145,6 +159,14 @@ class Interpreter(Draws, Ops[Ref], Generic[T]):
         """Record on what is given: a tape, or what stands in its place."""
         self.tape = tape
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse the name of an op or a method that there is not, with the nearest."""
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise unknown("session", "op or method", name, OPS, members(self))
+
     def const(self, value: AnyTensor) -> Ref:
         """Record a tensor of any shape that takes no gradient; at any time.
 
@@ -161,10 +183,11 @@ class Interpreter(Draws, Ops[Ref], Generic[T]):
         entries = () if like is None else self.tape.value(self.own("constant", like).id).data
         if not is_number(value):
             raise refuse("constant", "the value is an int, a float or a Fraction", repr(value))
-        if not all(is_extent(n) for n in shape):
-            raise refuse("constant", "every extent is an integer >= 0", tuple(shape))
+        extents = listed("constant", "the shape is a tuple of integers >= 0", shape)
+        if not all(is_extent(n) for n in extents):
+            raise refuse("constant", "every extent is an integer >= 0", tuple(extents))
         number = _entered(value, entries[0] if entries else self.like)
-        return self.const(tabulate(tuple(shape), lambda *_: number))
+        return self.const(tabulate(tuple(extents), lambda *_: number))
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Apply an op to refs of this interpreter; index inputs may also be tensors of ints.
@@ -173,20 +196,28 @@ class Interpreter(Draws, Ops[Ref], Generic[T]):
         """
         op = OPS.get(name)
         if op is None:
-            raise refuse("session", f"an op is one of {', '.join(OPS)}", repr(name))
+            raise unknown("session", "op", name, OPS)
         given = [
-            x if k in op.index_inputs and is_tensor(x) else self.own(name, x).id
+            x if k in op.index_inputs and is_tensor(x) else self._given(op, k, x).id
             for k, x in enumerate(inputs)
         ]
         id = self.tape.apply(op, *given, **self.with_counter(op, attributes))
         self.count_call(op)
         return Ref(self, id)
 
+    def _given(self, op: Op, k: int, x: object) -> Ref:
+        """Return an input of an op, or refuse it; what an index input takes is more."""
+        if k in op.index_inputs and not isinstance(x, Ref):
+            entries = "truth values" if k in op.mask_inputs else "integers"
+            rule = f"{op.inputs[k]} is a ref of this session or a tensor of {entries}"
+            raise refuse(op.name, rule, type(x).__name__)
+        return self.own(op.name, x)
+
     def own(self, who: str, ref: object) -> Ref:
         """Return a ref unchanged, or refuse what is none, or none of the present record."""
         rule = "arguments are refs of this session, made since its last reset"
         if not isinstance(ref, Ref):
-            raise refuse(who, rule, type(ref).__name__)
+            raise refuse(who, f"{rule} ({_REFS})", type(ref).__name__)
         if ref.tape is not self.tape:
             raise refuse(who, rule, f"node {ref.id} of another tape")
         return ref

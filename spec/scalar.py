@@ -16,8 +16,10 @@ Three rules make this work:
 
 >>> sum_over(4, lambda k: Fraction(k, 2))
 Fraction(3, 1)
->>> select(less(1.0, 2.0), "smaller", "not smaller")
-'smaller'
+>>> double = Unary("double")
+>>> rule = double.register(float)(lambda x: 2 * x)
+>>> double(1.5)
+3.0
 """
 
 from __future__ import annotations
@@ -40,32 +42,32 @@ CONSTANTS = frozenset({int, bool, Fraction})
 class OpenFunction:
     """A function that each world of scalars extends by registering its own rule."""
 
-    __slots__ = ("_rules", "name")
+    __slots__ = ("name", "rules")
 
     def __init__(self, name: str) -> None:
         """Name the function; it starts without rules."""
         self.name = name
-        self._rules: dict[type, Callable[..., Any]] = {}
+        self.rules: dict[type, Callable[..., Any]] = {}
 
     def register(self, *kinds: type) -> Callable[[Rule], Rule]:
         """Return a decorator that makes a function the rule for scalars of these types."""
 
         def add(rule: Rule) -> Rule:
             for kind in kinds:
-                self._rules[kind] = rule
+                self.rules[kind] = rule
             return rule
 
         return add
 
     def rule_for(self, kind: type) -> Callable[..., Any]:
         """Find the rule for a type or its nearest base class; TypeError if there is none."""
-        rule = self._rules.get(kind)
+        rule = self.rules.get(kind)
         if rule is not None:
             return rule
         for base in kind.__mro__:
-            if base in self._rules:
-                return self._rules[base]
-        known = ", ".join(sorted(k.__name__ for k in self._rules)) or "no type"
+            if base in self.rules:
+                return self.rules[base]
+        known = ", ".join(sorted(k.__name__ for k in self.rules)) or "no type"
         raise TypeError(
             f"{self.name} has no rule for scalars of type {kind.__name__}; it knows {known}. "
             f"Register one with spec.scalar.{self.name}.register({kind.__name__})."
@@ -73,9 +75,9 @@ class OpenFunction:
 
     def replaced(self, kind: type, rule: Callable[..., Any] | None) -> Callable[..., Any] | None:
         """Set or remove (None) the rule of one type and return the rule it had before."""
-        before = self._rules.pop(kind, None)
+        before = self.rules.pop(kind, None)
         if rule is not None:
-            self._rules[kind] = rule
+            self.rules[kind] = rule
         return before
 
 

@@ -1,4 +1,4 @@
-"""Chapter 21. The session: programs, parameters and steps on one tape.
+"""Chapter 28. The session: programs, parameters and steps on one tape.
 
 A program takes its operations from the session it runs in, so that one text serves every
 interpreter::
@@ -25,10 +25,11 @@ from abc import abstractmethod
 
 from spec.naturals import Naturals
 from spec.op import AnyTensor, checked, zeros_like
+from spec.params import Leaves, Param, param_of
 from spec.ref import Interpreter, T
 from spec.ref import Ref as Ref
 from spec.tape import Dense, Observer, Tape, flag
-from spec.updates import Gradients, Leaves, Param, Updates, look_up, param_of
+from spec.updates import Gradients, Updates, look_up
 
 
 class Sessions(Naturals, Updates, Interpreter[T]):

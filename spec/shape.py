@@ -1,4 +1,4 @@
-"""Chapter 3. Shapes: finite sets of indices, laid out row by row.
+"""Chapter 4. Shapes: finite sets of indices, laid out row by row.
 
 A shape is a tuple of extents, outermost first; the scalar's shape is ``()``.
 Everything here is exact arithmetic on integers, and several functions are *partial*: they return
@@ -102,10 +102,10 @@ def broadcast(left: Shape, right: Shape) -> Shape | None:
 def is_extent(n: Extent) -> bool:
     """Tell whether n can count something: an int >= 0, or a symbol, which stands for any.
 
-    >>> is_extent(0), is_extent(-1), is_extent(2.0), is_extent(True)
-    (True, False, False, False)
+    >>> is_extent(0), is_extent(-1), is_extent(2.0), is_extent(True), is_extent("a")
+    (True, False, False, False, False)
     """
-    return (type(n) is int and n >= 0) or not isinstance(n, numbers.Number)
+    return (type(n) is int and n >= 0) or not isinstance(n, (numbers.Number, str, type(None)))
 
 
 def broadcasts_to(source: Shape, target: Shape) -> bool:

@@ -1,4 +1,4 @@
-"""Chapter 24. Showing: a tape as text, as a ledger, and as a drawing.
+"""Chapter 32. Showing: a tape as text, as a ledger, and as a drawing.
 
 Everything here is a pure function from a tape to a string.
 
@@ -18,18 +18,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spec.graph import assignment
-from spec.op import AnyTensor, Type
-from spec.tape import Accumulate, Event, Node, Pull, Seed, Tape
+from spec.op import AnyTensor, Type, refuse
+from spec.tape import Accumulate, Event, Pull, Seed, Tape
 
 
 def program(tape: Tape) -> str:
     """Write the tape as one assignment per node, types included."""
     nodes = ((id, tape.node(id), kind) for id, kind in enumerate(_types(tape)))
-    return "\n".join(assignment(id, kind, _rule(node), node) for id, node, kind in nodes)
+    return "\n".join(assignment(id, kind, node.rule, node) for id, node, kind in nodes)
 
 
 def _types(tape: Tape) -> list[Type]:
     """Return every node's type; a node is an index or a mask where an op reads it as one."""
+    _need_tape(tape)
     nodes = [tape.node(id) for id in range(len(tape))]
     read = {n.parents[k]: n.op.type_at(k, ()) for n in nodes if n.op for k in n.op.index_inputs}
     plain = Type(())
@@ -38,20 +39,21 @@ def _types(tape: Tape) -> list[Type]:
     ]
 
 
-def _rule(node: Node) -> str:
-    if node.op is not None:
-        return node.op.name
-    return "leaf" if node.requires_grad else "const"
+def _need_tape(tape: object) -> None:
+    if not isinstance(tape, Tape):
+        rule = "a tape is shown: session.tape, or that which compile_tape() makes of a graph"
+        raise refuse("show", rule, type(tape).__name__)
 
 
 def ledger(tape: Tape, out: int, seed: AnyTensor | None = None) -> str:
     """Write one row per node: what it is, its value, and the cotangent that reached it."""
+    _need_tape(tape)
     cotangents = tape.backward_dense(out, seed)
     rows = [("node", "rule", "value", "cotangent")]
     for id in range(len(tape)):
         node = tape.node(id)
         values = (node.value.nested(), cotangents[id].nested())
-        rows.append((f"x{id}", node.name or _rule(node), str(values[0]), str(values[1])))
+        rows.append((f"x{id}", tape.label(id), str(values[0]), str(values[1])))
     widths = [max(len(row[k]) for row in rows) for k in range(4)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows)
     return "\n".join(line.rstrip() for line in lines)
@@ -63,7 +65,7 @@ def dot(tape: Tape) -> str:
     for id, kind in enumerate(_types(tape)):
         node = tape.node(id)
         shape = "box" if node.op is None else "ellipse"
-        name = (node.name or _rule(node)).replace("\\", "\\\\").replace('"', '\\"')
+        name = tape.label(id).replace("\\", "\\\\").replace('"', '\\"')
         lines.append(f'  x{id} [shape={shape}, label="{name}\\n{kind}"];')
         lines.extend(f"  x{parent} -> x{id};" for parent in node.parents)
     return "\n".join([*lines, "}"])
@@ -78,3 +80,5 @@ def event(happened: Event) -> str:
             return f"x{node} hands on {cotangent.nested()}"
         case Accumulate(node, parent, contribution, total):
             return f"x{parent} gets {contribution.nested()} from x{node}, has {total.nested()}"
+        case _:
+            raise refuse("show", "an event is a Seed, a Pull or an Accumulate", repr(happened))

@@ -1,4 +1,4 @@
-"""Chapter 15. The tape: reverse mode, defined by running.
+"""Chapter 18. The tape: reverse mode, defined by running.
 
 Every operation appends a node: what was applied, to which earlier nodes, with what result.
 Going through the nodes from the last to the first, each hands its cotangent to its parents by its
@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spec.op import AnyTensor, Op, Rejected, checked, need_shape, plus, refuse, zeros_like
+from spec.op import AnyTensor, Op, checked, need_shape, plus, zeros_like
+from spec.refusals import need, need_id, refuse
 from spec.scalar import zero_like
 
 
@@ -39,6 +40,13 @@ class Node:
     attributes: Mapping[str, Any]
     requires_grad: bool
     name: str | None
+
+    @property
+    def rule(self) -> str:
+        """What makes the value, in one word."""
+        if self.op is not None:
+            return self.op.name
+        return "leaf" if self.requires_grad else "const"
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,10 @@ class Tape:
     """A record of operations that can be run backward; ids count nodes from 0 and never change."""
 
     def __init__(self, observer: Observer | None = None) -> None:
-        """Start empty; the observer, if any, sees every event of every backward pass."""
+        """Start empty; the observer, if any, is called with every event of backward passes."""
+        if observer is not None and not callable(observer):
+            rule = "an observer is a function of one event"
+            raise refuse("tape", rule, type(observer).__name__)
         self._nodes: list[Node] = []
         self._observer = observer
 
@@ -97,9 +108,13 @@ class Tape:
 
     def node(self, id: int) -> Node:
         """Return a node, or refuse an id that is not on the tape."""
-        if not 0 <= id < len(self._nodes):
-            raise Rejected(f"tape: ids lie in [0, {len(self._nodes)}); got {id}")
+        need_id("tape", id, len(self._nodes))
         return self._nodes[id]
+
+    def label(self, id: int) -> str:
+        """Return the name of a node, or what made it."""
+        node = self.node(id)
+        return node.name or node.rule
 
     def value(self, id: int) -> AnyTensor:
         """Return the value of a node."""
@@ -125,6 +140,7 @@ class Tape:
 
         A tensor in the place of a parent, such as labels, becomes a constant in front of the op.
         """
+        need("tape", "an op is an Op, such as OPS['add']", Op, op)
         values = [self.value(p) if isinstance(p, int) else p for p in parents]
         value = op(*values, **attributes)
         ids = tuple(p if isinstance(p, int) else self.const(p) for p in parents)
@@ -161,6 +177,7 @@ class Tape:
     def _sweep(self, seeds: Seeds) -> dict[int, AnyTensor]:
         """Hand cotangents from the seeded nodes towards the leaves; the heart of the chapter."""
         found: dict[int, AnyTensor] = {}
+        need("tape", "seeds are a mapping from ids to cotangents", Mapping, seeds)
         for id, seed in seeds.items():
             found[id] = first_cotangent("tape", id, self.value(id), seed)
             self._tell(Seed(id, found[id]))

@@ -1,4 +1,4 @@
-"""Chapter 4. Tensors: a tensor is a function on a finite set of indices.
+"""Chapter 6. Tensors: a tensor is a function on a finite set of indices.
 
 `tabulate` writes the function down, row by row; from then on nothing changes it.
 ``Tensor[float, L2, L3]`` says in its type what it holds and of which shape, so that a type checker
@@ -13,6 +13,8 @@ the same page then speaks of all sizes at once.
 Tensor([[0, 1, 2], [10, 11, 12]])
 >>> x[1, 2], x.map(lambda a: a + 1)[0, 0]
 (12, 1)
+>>> tensor(memoryview(bytes(range(4))).cast("B", (2, 2)))  # an array of NumPy, say
+Tensor([[0, 1], [2, 3]])
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeGuard, TypeVar, TypeVarTuple, cast
 
+from spec.buffers import ACCEPTED, read
+from spec.refusals import hints, refuse
+from spec.scalar import CONSTANTS, zero_like
 from spec.shape import Shape, indices, size
 
 A = TypeVar("A")
@@ -30,6 +35,15 @@ Nested = Any
 """A scalar, or a list of nested values of equal shape."""
 
 
+_APPLY = "write OPS['add'](x, y), as spec.ops has it, or record tensors and take a session's ops"
+_READ = "write x[()] for the entry of a scalar, x.data for all entries, x.nested() for lists"
+
+
+@hints(
+    dict.fromkeys(("__add__", "__sub__", "__mul__", "__truediv__", "__matmul__"), _APPLY)
+    | dict.fromkeys(("__pow__", "__abs__", "__lt__", "__le__", "__gt__", "__ge__"), _APPLY)
+    | dict.fromkeys(("__float__", "__int__"), _READ)
+)
 class Tensor(Generic[A, *Dims]):
     """An immutable function from the indices of a shape to scalars of one world."""
 
@@ -40,10 +54,8 @@ class Tensor(Generic[A, *Dims]):
     def __init__(self, shape: tuple[*Dims], data: Sequence[A]) -> None:
         """Hold data, the entries in row-major order; their number must be the shape's size."""
         entries = tuple(data)
-        if len(entries) != size(shape):
-            raise ValueError(
-                f"a tensor of shape {shape} has {size(shape)} entries, got {len(entries)}"
-            )
+        if len(entries) != size(_extents(shape)):
+            raise refuse("tensor", f"the shape {shape} has {size(shape)} entries", len(entries))
         self.shape = shape
         self._data: tuple[A, ...] | None = entries
         self._rule: Callable[..., A] | None = None
@@ -78,11 +90,15 @@ class Tensor(Generic[A, *Dims]):
         flat = 0
         if len(position) != len(shape):
             raise IndexError(f"index {position} does not fit shape {shape}")
-        for extent, i in zip(shape, position, strict=True):
-            if not 0 <= i < extent:
-                raise IndexError(f"index {position} is outside shape {shape}")
-            flat = flat * extent + i
-        return self._data[flat]
+        try:
+            for extent, i in zip(shape, position, strict=True):
+                if not 0 <= i < extent:
+                    raise IndexError(f"index {position} is outside shape {shape}")
+                flat = flat * extent + i
+            return self._data[flat]
+        except TypeError:
+            rule = "an index is an integer for each axis, counted from the front"
+            raise refuse("tensor", rule, f"{position} for shape {shape}") from None
 
     def map(self, function: Callable[[A], B]) -> Tensor[B, *Dims]:
         """Apply a function to every entry."""
@@ -116,6 +132,13 @@ def is_tensor(x: object) -> TypeGuard[Tensor[Any, *tuple[Any, ...]]]:
     return isinstance(x, Tensor)
 
 
+def _extents(shape: Any) -> Shape:
+    """Return a shape unchanged, or refuse what is none."""
+    if not _is_index(shape):
+        raise refuse("tensor", "a shape is a tuple of extents; for one, write (2,)", repr(shape))
+    return shape
+
+
 def _is_index(index: Any) -> TypeGuard[Shape]:
     return isinstance(index, tuple)
 
@@ -129,20 +152,26 @@ def _nest(shape: tuple[int, ...], data: Sequence[Any]) -> Nested:
 
 def tabulate(shape: tuple[*Dims], entry: Callable[..., A]) -> Tensor[A, *Dims]:
     """Return the tensor whose entry at (i, j, ...) is entry(i, j, ...)."""
-    extents = cast("Shape", shape)
+    extents = _extents(shape)
     if all(isinstance(extent, int) for extent in extents):
         return Tensor(shape, [entry(*index) for index in indices(extents)])
     return Tensor[A, *Dims].rule(shape, entry)
 
 
 def tensor(nested: Nested) -> Tensor[Any, *tuple[int, ...]]:
-    """Read nested lists of equal lengths; the shape is read off the first of each.
+    """Read a number, an array, or nested lists of equal lengths, whose shape is that of the firsts.
+
+    Arrays are read as `spec.buffers` says, numbers of other libraries too. Rejected is what holds
+    no number of any world, and what is ragged.
 
     >>> tensor([[1.0, 2.0], [3.0, 4.0]]).shape
     (2, 2)
     """
     shape: list[int] = []
     level: Any = nested
+    held = None if type(nested) in (list, tuple, float, *CONSTANTS) else read(nested)
+    if held is not None:
+        return Tensor(*held)
     while isinstance(level, (list, tuple)):
         row = cast("Sequence[Any]", level)
         shape.append(len(row))
@@ -151,24 +180,45 @@ def tensor(nested: Nested) -> Tensor[Any, *tuple[int, ...]]:
         level = row[0]
     entries: list[Any] = []
     _flatten(nested, tuple(shape), entries)
-    return Tensor(tuple(shape), entries)
+    strange = set(map(type, entries)).difference(CONSTANTS, zero_like.rules)
+    return Tensor(tuple(shape), [_number(a) if type(a) in strange else a for a in entries])
+
+
+def _number(x: Any) -> Any:
+    """Return an entry of a type that no world has registered as a number of one, or refuse it."""
+    held = read(x)
+    if held is not None and held[0] == ():
+        return held[1][0]
+    if held is None and isinstance(x, tuple(zero_like.rules)):
+        return x
+    if held is not None:
+        raise refuse("tensor", "an array is read alone, not in a list", type(x).__name__)
+    kind = cast("type[object]", type(x))
+    came = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    rule = (
+        "entries are floats, ints, Fractions, truth values or scalars of another world, in lists "
+        f"or in an array of {ACCEPTED} (bfloat16 has no buffer format; x.tolist() makes lists)"
+    )
+    raise refuse("tensor", rule, came)
 
 
 def _flatten(nested: Nested, shape: tuple[int, ...], into: list[Any]) -> None:
     if not shape:
         if isinstance(nested, (list, tuple)):
-            raise ValueError("nested lists have unequal depths; every row needs the same shape")
+            raise _ragged()
         into.append(nested)
         return
     if not isinstance(nested, (list, tuple)):
-        raise ValueError("nested lists have unequal depths; every row needs the same shape")
+        raise _ragged()
     row = cast("Sequence[Any]", nested)
     if len(row) != shape[0]:
-        raise ValueError(
-            f"nested lists have unequal lengths: expected {shape[0]} entries, got {len(row)}"
-        )
+        raise refuse("tensor", f"nested lists of one length, {shape[0]} here", len(row))
     for part in row:
         _flatten(part, shape[1:], into)
+
+
+def _ragged() -> ValueError:
+    return refuse("tensor", "nested lists of one depth: every row has the same shape", "another")
 
 
 def zip_map(
@@ -180,6 +230,10 @@ def zip_map(
     Tensor([11, 22])
     """
     if all(isinstance(extent, int) for extent in cast("Shape", first.shape)):
+        for other in rest:
+            if not is_tensor(other) or other.shape != first.shape:
+                came = other.shape if is_tensor(other) else type(other).__name__
+                raise refuse("tensor", f"tensors of one shape, {first.shape}, are joined", came)
         columns = zip(first.data, *(t.data for t in rest), strict=True)
         return Tensor(first.shape, [function(*column) for column in columns])
     return tabulate(first.shape, lambda *i: function(first[i], *(t[i] for t in rest)))

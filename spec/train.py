@@ -1,4 +1,4 @@
-"""Chapter 23. Training: parameters as a list, a loss as a function, a step as a method.
+"""Chapter 31. Training: parameters as a list, a loss as a function, a step as a method.
 
 A trainer runs its loss anew for every call: on a tape, or as a graph. Both give the same numbers.
 
@@ -22,9 +22,10 @@ from spec.batches import MicroBatches as MicroBatches
 from spec.batches import mean_scalar_over as mean_scalar_over
 from spec.batches import split as split
 from spec.linked import GraphSession
-from spec.op import AnyTensor, plus, refuse, shape_or_type, zeros_like
-from spec.optim._groups import groups_of, listed
-from spec.ref import Ref
+from spec.op import AnyTensor, plus, shape_or_type, zeros_like
+from spec.optim._groups import groups_of
+from spec.ref import TAKES, Ref
+from spec.refusals import called, listed, refuse
 from spec.scalar import lift, sum_terms
 from spec.session import Session, Sessions
 from spec.tensor import tensor
@@ -109,7 +110,8 @@ def use_params(session: Sessions[Any], params: ParamList) -> list[Ref]:
 
 def use_inputs(session: Sessions[Any], inputs: Sequence[AnyTensor]) -> list[Ref]:
     """Record outside tensors, in order, as leaves without gradient; what is none is Rejected."""
-    return [session.input(value) for value in inputs]
+    given = listed("trainer", "inputs are tensors in a list, or micro-batches", inputs)
+    return [session.input(value) for value in given]
 
 
 def gradients_of(session: Sessions[Any], loss: Ref, refs: Sequence[Ref]) -> list[AnyTensor]:
@@ -118,7 +120,7 @@ def gradients_of(session: Sessions[Any], loss: Ref, refs: Sequence[Ref]) -> list
     A loss of another shape, and a ref that is none of the session's present record, are Rejected.
     """
     grads = session.backward_dense(loss)
-    return [session.grad(grads, ref) for ref in refs]
+    return [session.grad(grads, ref) for ref in listed("grad", "refs are in a list", refs)]
 
 
 @dataclass
@@ -183,9 +185,8 @@ class ScalarTrainer:
     def _run(self, inputs: Sequence[AnyTensor]) -> Ref:
         """Run the loss on an empty record: parameters first, so that leaf k is parameter k."""
         self.session.reset_tape()
-        leaves = use_params(self.session, self.params)
-        found = self.loss(self.session, *leaves, *use_inputs(self.session, inputs))
-        out = self.session.own("trainer", found)
+        refs = [*use_params(self.session, self.params), *use_inputs(self.session, inputs)]
+        out = self.session.own("trainer", called("trainer", TAKES, self.loss, self.session, *refs))
         if out.shape != ():
             raise refuse("trainer", "the loss is a scalar", f"shape {out.shape}")
         return out
@@ -241,7 +242,7 @@ def scalar_trainer(
 
     The interpreter is "eager", a tape, or "graph"; any other name is Rejected.
     """
-    if interpreter not in INTERPRETERS:
+    if interpreter not in list(INTERPRETERS):
         rule = f"the interpreter is one of {', '.join(INTERPRETERS)}"
         raise refuse("trainer", rule, repr(interpreter))
     session = INTERPRETERS[interpreter]()

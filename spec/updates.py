@@ -1,6 +1,6 @@
-"""Chapter 20. Updates: parameters, and steps that replace their values, all or none.
+"""Chapter 27. Updates: steps that replace the values of parameters, all or none.
 
-A parameter outlives every tape. A step adds up the gradients of the leaves by which a tape used it,
+A step adds up the gradients of the leaves by which a tape used it,
 scales them all if their norm is to be clipped, computes every new value and state, and only then
 writes them.
 
@@ -20,64 +20,18 @@ from dataclasses import fields, replace
 from types import ModuleType
 from typing import Any
 
-from spec.op import AnyTensor, Rejected, checked, need_shape, plus, refuse
+from spec.op import AnyTensor, need_shape, plus, refuse
 from spec.optim import adam, adamw, clip, sgd
 from spec.optim._groups import Groups, groups_of
 from spec.optim._states import check_state
+from spec.params import Leaves, param_of
+from spec.params import Param as Param
+from spec.refusals import Rejected, unknown
 from spec.shape import Shape
-from spec.tape import Dense, flag
+from spec.tape import Dense
 
 Gradients = Mapping[int, AnyTensor] | Sequence[AnyTensor]
 """Sparse, by leaf id, as `backward` gives them; or dense, one per node."""
-
-
-class Param:
-    """A tensor that outlives the tape; optimizers update it unless requires_grad is False."""
-
-    def __init__(self, value: AnyTensor, name: str | None, requires_grad: bool) -> None:
-        """Hold a first value; what is no tensor, and a flag that is no bool, are Rejected."""
-        self.name = name
-        self.requires_grad = flag("param", requires_grad)
-        self.version = 0
-        self._value = checked("param", value)
-
-    @property
-    def value(self) -> AnyTensor:
-        """The current value."""
-        return self._value
-
-    def set(self, value: AnyTensor) -> None:
-        """Overwrite the value, and raise the version; another shape is Rejected, naming both."""
-        shape = self._value.shape
-        rule = f"a value of {self.name or 'the parameter'} has the shape {shape}"
-        need_shape("param", rule, shape, value)
-        self._value = value
-        self.version += 1
-
-
-class Leaves(dict[int, Param]):
-    """The parameters in use on a record, by leaf; `frozen` are the leaves that were not trainable.
-
-    Thawing a parameter later does not make a leaf trainable.
-    """
-
-    def __init__(self) -> None:
-        """Start with none."""
-        super().__init__()
-        self.frozen: set[int] = set()
-
-    def __setitem__(self, leaf: int, param: Param) -> None:
-        """Enter a leaf."""
-        super().__setitem__(leaf, param)
-        if not param.requires_grad:
-            self.frozen.add(leaf)
-
-
-def param_of(who: str, param: object) -> Param:
-    """Return a parameter unchanged, or refuse what is none."""
-    if not isinstance(param, Param):
-        raise refuse(who, "a parameter is a Param", type(param).__name__)
-    return param
 
 
 def look_up(grads: Gradients, id: int, shape: Shape) -> AnyTensor | None:
@@ -232,7 +186,7 @@ def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:
         own = {key: value for key, value in group.items() if key != "params"}
         for key in own:
             if key not in known:
-                raise Rejected(f"{name}: there is no {key!r}; the parameters are {known}")
+                raise unknown(name, "hyper-parameter", key, known)
         changed = replace(hyper, **own)
         for param in group["params"]:
             if not isinstance(param, Param):

@@ -3,11 +3,13 @@
 Floats are IEEE binary64 with its infinities and NaN, where Python's own functions would raise.
 Fractions are exact, and refuse what no fraction is; the laws of this book are tested in them.
 
->>> from spec.scalar import divide, exp, log, sqrt
+>>> from spec.scalar import divide, exp, less, log, select, sqrt
 >>> divide(1.0, 0.0), log(0.0), exp(1000.0)
 (inf, -inf, inf)
 >>> sqrt(Fraction(4, 9)), exp(Fraction(0))
 (Fraction(2, 3), Fraction(1, 1))
+>>> select(less(1.0, 2.0), "smaller", "not smaller")
+'smaller'
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from fractions import Fraction
 from typing import Any, TypeGuard
 
 from spec.scalar import (
+    CONSTANTS,
     absolute,
     cos,
     divide,
@@ -98,9 +101,9 @@ def _divide(x: float, y: float) -> float:
 
 @maximum.register(float)
 def _maximum(x: float, y: float) -> float:
-    if math.isnan(x) or math.isnan(y):
+    if x != x or y != y:
         return math.nan
-    return y if x < y else x
+    return float(_joined(y, x) if x < y else _joined(x, y))
 
 
 @lift.register(float)
@@ -112,14 +115,19 @@ def _lift(like: float, constant: Fraction) -> float:
         return math.inf if constant > 0 else -math.inf
 
 
+def _no_fraction(name: str, x: Fraction, accepted: str) -> ArithmeticError:
+    """Say that a result is no fraction, and how the argument is written in floats."""
+    return ArithmeticError(
+        f"{name}({x}) is no fraction, and ints and Fractions are exact; accepted there: {accepted}."
+        f" Write {_lift(0.0, Fraction(x))!r} to compute in floats."
+    )
+
+
 def _exact_only(name: str, argument: int, result: int) -> Callable[[Fraction], Fraction]:
     def rule(x: Fraction) -> Fraction:
         if x == argument:
             return Fraction(result)
-        raise ArithmeticError(
-            f"{name}({x}) is no fraction; the exact world accepts {name}({argument}) = {result}. "
-            "Choose another world, or stand-ins such as equivalence.worlds.opaque."
-        )
+        raise _no_fraction(name, x, f"{name}({argument}) = {result}")
 
     return rule
 
@@ -134,8 +142,8 @@ sin.register(Fraction, int)(_exact_only("sin", 0, 0))
 @pi_like.register(Fraction, int)
 def _no_pi(x: Fraction) -> Fraction:
     raise ArithmeticError(
-        "pi is no fraction, and the exact world accepts none for it. Choose another world, or "
-        "stand-ins such as equivalence.worlds.opaque."
+        "pi is no fraction, and ints and Fractions are exact. Write a float, such as 1.0, to "
+        "compute in floats."
     )
 
 
@@ -146,13 +154,16 @@ def _exact_root(x: Fraction) -> Fraction:
         root = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
         if root * root == x:
             return root
-    raise ArithmeticError(
-        f"sqrt({x}) is no fraction; accepted in the exact world: squares of fractions."
-    )
+    raise _no_fraction("sqrt", x, "squares of fractions")
 
 
 @divide.register(Fraction, int)
 def _exact_divide(x: Fraction, y: Fraction) -> Fraction:
+    if y == 0:
+        raise ZeroDivisionError(
+            f"{x} / {y} is no fraction, and ints and Fractions are exact; accepted there: divisors "
+            "other than 0. Write 0.0 to compute in floats, which have infinities."
+        )
     return Fraction(x) / y
 
 
@@ -211,7 +222,15 @@ def _is_nan(x: float, _: object) -> bool:
 
 @select.register(bool)
 def _select(truth: bool, x: Any, y: Any) -> Any:
-    return x if truth else y
+    return _joined(x, y) if truth else _joined(y, x)
+
+
+def _joined(chosen: Any, other: Any) -> Any:
+    """Return what was chosen in the world of the other, which a constant would leave."""
+    is_constant = type(chosen) in CONSTANTS and type(chosen) is not bool
+    if is_constant and type(other) not in CONSTANTS and isinstance(other, tuple(lift.rules)):
+        return lift(other, Fraction(chosen))
+    return chosen
 
 
 @stop.register(object)

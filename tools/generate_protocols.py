@@ -21,10 +21,10 @@ from typing import Any
 
 from tools.tree import ROOT
 
-HEADER = '''"""What a program may ask of the session it runs in: one method per operation.
+HEADER = '''"""{opening}: one method per operation.
 
 Written by tools/generate_protocols.py from the pages in {package}/ops; do not edit.
-"""
+{example}"""
 
 from __future__ import annotations
 
@@ -44,6 +44,17 @@ class Ops(ABC, Generic[R]):
         """Apply the op of this name to refs and return the ref of its result."""
 '''
 
+
+OPENING = "What a program may ask of the session it runs in"
+
+EXAMPLE = """
+>>> class Written(Ops[str]):
+...     def apply(self, name, inputs, attributes):
+...         return f"{name}({', '.join(inputs)})"
+>>> ops = Written()
+>>> ops.sub(ops.exp("x"), "y")
+'sub(exp(x), y)'
+"""
 
 SUPPLIED = ("counter", "like", "dtype", "device")
 """What a session hands to ops that draw or make numbers, so that no program says it."""
@@ -104,7 +115,11 @@ def render(package: str) -> str:
         for name, op in ops.items()
     )
     body = "".join(pages)
-    header = HEADER.format(package=package)
+    opening, example = OPENING, ""
+    if package == "spec":
+        place = importlib.import_module("spec").CHAPTERS.index("protocol") + 1
+        opening, example = f"Chapter {place}. {OPENING}", EXAMPLE
+    header = HEADER.format(package=package, opening=opening, example=example)
     if "Sequence[" in body:
         header = header.replace(
             "from typing import", "from collections.abc import Sequence\nfrom typing import", 1

@@ -1,20 +1,63 @@
-"""The backends that ship with the suite, and the protocol by which strangers enter.
+"""The backends that ship with the suite, and all that strangers need to enter with their own.
 
+A stranger writes an object that follows `Backend`; its `Capabilities` say what it can do, and its
+`Contract`, of formats such as `FP32` and errors such as `ulps(1.0, source)`, what it promises;
+`declared` has the contracts of torch and of our own providers (docs/backends.md).
 `load("fast-aten")` returns one of ours; `load("package.module:attribute")` imports any object that
-follows `equivalence.backends.protocol` (a class is called without arguments).
+follows the protocol (a class is called without arguments).
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 # Importing fast fixes how triton will run, before a backend imports what imports triton
 # (torch.optim does).
 import fast  # noqa: F401
+from equivalence.backends.protocol import (
+    Backend,
+    Capabilities,
+    HasJvp,
+    HasOptimizers,
+    OptimizerHandle,
+)
+from equivalence.budgets.declared import ContractRule, declared
+from equivalence.worlds.contract import (
+    BF16,
+    CORRECTLY_ROUNDED,
+    FP16,
+    FP32,
+    FP64,
+    TF32,
+    Contract,
+    Format,
+    FunctionError,
+    ulps,
+)
 
-if TYPE_CHECKING:
-    from equivalence.backends.protocol import Backend
+__all__ = [
+    "BF16",
+    "BUILT_IN",
+    "CORRECTLY_ROUNDED",
+    "FP16",
+    "FP32",
+    "FP64",
+    "TF32",
+    "Backend",
+    "Capabilities",
+    "Contract",
+    "ContractRule",
+    "Format",
+    "FunctionError",
+    "HasJvp",
+    "HasOptimizers",
+    "OptimizerHandle",
+    "UnknownBackend",
+    "declared",
+    "load",
+    "ulps",
+]
 
 BUILT_IN: dict[str, str] = {
     "fast-triton": "equivalence.backends.fast_triton:FastTriton",

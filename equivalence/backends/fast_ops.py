@@ -9,13 +9,8 @@ import torch
 from torch import Tensor
 
 from equivalence.backends.fence import fenced
-from equivalence.backends.protocol import Capabilities, ContractRule, OptimizerHandle
-from equivalence.budgets.declared import declared
-
-
-def family(provider: str, ring: str) -> str:
-    """Name the family of contracts of a provider on a ring."""
-    return provider if ring == "host" else f"{provider}-{ring}"
+from equivalence.backends.protocol import Capabilities, OptimizerHandle
+from equivalence.budgets.declared import ContractRule, declared, family_of
 
 
 class FastBackend:
@@ -38,7 +33,7 @@ class FastBackend:
 
         return Capabilities(
             ops=dict.fromkeys(OPS, self.dtypes),
-            contract=declared(family(self.provider, self.ring)),
+            contract=declared(family_of(self.provider, self.ring)),
             optimizers=dict.fromkeys(OPTIMIZERS, self.dtypes),
             ring=self.ring,
             device=self.device,
@@ -47,7 +42,7 @@ class FastBackend:
 
     def contract_on(self, ring: str) -> ContractRule:
         """Return the contracts that the same provider declares on another ring."""
-        return declared(family(self.provider, ring))
+        return declared(family_of(self.provider, ring))
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         """Check, then compute the value."""

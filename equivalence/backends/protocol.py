@@ -7,16 +7,13 @@ passed and failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from equivalence.worlds.contract import Contract
-
-ContractRule = Callable[[str, str], Contract]
-"""The contract of one operation (or optimizer) in one dtype."""
+from equivalence.budgets.declared import ContractRule
 
 
 @dataclass(frozen=True, slots=True)

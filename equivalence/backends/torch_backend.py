@@ -98,7 +98,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-UPDATED = tuple(name for name, dtype in DTYPES.items() if dtype.store.smallest_subnormal < EPS)
+UPDATED = tuple(name for name, dtype in DTYPES.items() if 2.0**dtype.store.least_exponent < EPS)
 """The dtypes in which there are updates: torch takes their steps in the parameters' own format, and
 in fp16 the default eps is 0 and most second moments are, so that 0 / 0 is the update."""
 

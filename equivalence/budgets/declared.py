@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from equivalence.dtypes import DTYPES
+from equivalence.dtypes import DTYPES, master_of
 from equivalence.worlds.contract import (
     FP32,
     TF32,
@@ -27,6 +27,7 @@ from equivalence.worlds.contract import (
 )
 
 ContractRule = Callable[[str, str], Contract]
+"""The contract of one operation (or optimizer) in one dtype."""
 
 NUMPY: Mapping[str, FunctionError] = {
     "exp": ulps(2.52, "numpy loops_exponent_log.dispatch.c.src: max ULP error 2.52, all float32"),
@@ -96,13 +97,13 @@ SAVED_LOGARITHM_WHY = (
 
 BETWEEN_WHY = (
     "what lies between ops is torch's on every ring: contributions to a gradient are added, and "
-    "weights and copies of parameters made, with rounding to nearest"
+    "weights and copies of parameters made, with rounding to nearest, beside kernels that truncate"
 )
 
 SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
 """The ops whose gradient, in torch, starts from a saved log-probability."""
 
-COUNTED = frozenset({"mean", "mse_loss"})
+DIVIDE_BY_A_COUNT = frozenset({"mean", "mse_loss"})
 """The ops that divide by a number of entries, beside those that are fused."""
 
 FORMATS: Mapping[str, tuple[Format, Format]] = {
@@ -162,7 +163,7 @@ def _on_device(rule: ContractRule, family: str) -> ContractRule:
         if contract.functions["exp"].source == SAVED_LOGARITHM_WHY:
             # What was saved is as coarse on a device as on the host.
             functions["exp"] = contract.functions["exp"]
-        if op in COUNTED:
+        if op in DIVIDE_BY_A_COUNT:
             sources = (*contract.sources, RECIPROCAL_WHY)
             contract = replace(contract, division="reciprocal", sources=sources)
         name = f"{family} {op} {dtype}"
@@ -201,19 +202,24 @@ def _triton(op: str, dtype: str) -> Contract:
     return _tensor_cores(replace(contract, flush="inputs_outputs", sources=sources), dtype)
 
 
-def family_of(provider: str) -> str:
-    """Return the family of a session's provider on this machine's ring, on a CPU."""
-    if provider == "aten":
-        return "aten"
-    from fast.device import mode
+def family_of(provider: str, ring: str | None = None) -> str:
+    """Return the family of a provider on a ring; without one, on a CPU, on this machine's ring."""
+    if ring is None:
+        from fast.device import mode
 
-    return f"triton-{mode.ring()}"
+        ring = "host" if provider == "aten" else mode.ring()
+    return provider if ring == "host" else f"{provider}-{ring}"
 
 
 def of_program(family: str, dtype: str) -> Contract:
     """Return the contract of a whole program: of all ops, cross_entropy promises the least.
 
     What passes from op to op is stored, so that any step may pass through the storage format.
+    How it is rounded there is decided by who stores: in Triton's interpreter kernels truncate to
+    bf16, while torch, which casts parameters and adds contributions between them, rounds to
+    nearest. One program has both, and no number says which it had, so its stores are faithful: one
+    of the two neighbours, whichever. Truncation alone would blame torch's roundings upwards;
+    anything wider than faithful would allow what neither does.
     """
     contract = declared(family)("cross_entropy", dtype)
     contract = replace(contract, name=f"{family} program {dtype}", steps="storage")
@@ -231,6 +237,11 @@ RULES: Mapping[str, ContractRule] = {
     "triton-interpreted": _interpreted,
     "triton-device": _triton,
 }
+
+
+def of_update(family: str, optimizer: str, precision: str) -> Contract:
+    """Return the contract of an optimizer's update, which works on the masters."""
+    return declared(family)(optimizer, master_of(precision))
 
 
 def declared(family: str) -> ContractRule:

@@ -15,8 +15,8 @@ import flint
 import numpy as np
 import torch
 
+from equivalence.budgets.outcome import Outcome, decide, mismatch
 from equivalence.budgets.recorded import OUTWARD, Recorded, form_problem
-from equivalence.budgets.verdict import Element, Verdict, decide, mismatch
 from equivalence.worlds.balls import Arb
 from equivalence.worlds.bounded import Bounded
 from spec.tensor import Tensor
@@ -48,7 +48,7 @@ def fraction_of(got: float, x: Bounded) -> float | None:
     return math.inf if budget.is_zero() else float(error / budget)
 
 
-def judge_tensor(got: torch.Tensor, expected: Expected) -> Verdict:
+def judge_tensor(got: torch.Tensor, expected: Expected) -> Outcome:
     """Judge every element of a result; shape and dtype must be the expected ones."""
     shape = tuple(expected.shape)
     problem = form_problem(got, shape, dtype_of(expected))
@@ -58,9 +58,9 @@ def judge_tensor(got: torch.Tensor, expected: Expected) -> Verdict:
     entries = expected.data
     fractions = [fraction_of(z, x) for z, x in zip(values, entries, strict=True)]
 
-    def element(k: int) -> Element:
+    def element(k: int) -> tuple[str, str, str]:
         x = entries[k]
-        return Element(values[k], x.v.mid().str(17, radius=False), float(budget_of(x)))
+        return str(values[k]), x.v.mid().str(17, radius=False), str(float(budget_of(x)))
 
     return decide(fractions, shape, element)
 

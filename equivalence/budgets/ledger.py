@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from equivalence.budgets.judge import fraction_of
-from equivalence.lives.resynced import Violation
+from equivalence.budgets.violation import Violation
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import Arb
 from equivalence.worlds.bounded import Bounded, constant, stored

@@ -22,12 +22,6 @@ from spec.ops import OPS
 from spec.tensor import Tensor
 
 
-def lift(tensors: Sequence[torch.Tensor], contract: Contract) -> list[AnyTensor]:
-    """Lift tensors exactly, under one contract: floats to Bounded, the others to Python's own."""
-    arithmetic = Arithmetic(contract)
-    return [lift_one(tensor, arithmetic) for tensor in tensors]
-
-
 def lift_one(tensor: torch.Tensor, arithmetic: Arithmetic) -> AnyTensor:
     """Lift one tensor exactly; every float must be finite."""
     values = tensor.detach().cpu().reshape(-1)

@@ -35,12 +35,20 @@ DIRECTIONS = ("value", "vjp", "jvp")
 
 IGNORE_INDEX = -100
 
+ENOUGH = 8
+"""A case counts towards its row only with this many judged elements."""
+
 EVERY_REGIME = (*REGIMES, *INDEX_REGIMES, *MASK_REGIMES)
 """Those of real numbers, of indices and of masks, the plainest of each first."""
 
 
 WORDS = ("seed", "counter")
 """Attributes of random ops that are words of 64 bits."""
+
+
+def counts(judged: int) -> bool:
+    """Say whether a case with so many judged elements counts towards its row."""
+    return judged >= ENOUGH
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +132,6 @@ def case_from_dict(plain: Mapping[str, Any]) -> CaseSpec:
     )
     _check(case)
     return case
-
-
-def case_from_json(text: str) -> CaseSpec:
-    """Read a case back from its line of JSON."""
-    return case_from_dict(json.loads(text))
 
 
 def _check(case: CaseSpec) -> None:

@@ -14,11 +14,9 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from equivalence.cases.call import WORDS, CaseSpec, Recipe, Shape, attribute_pairs
+from equivalence.cases.call import ENOUGH, WORDS, CaseSpec, Recipe, Shape, attribute_pairs
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.guard import LAYOUTS
-from equivalence.cases.nearmiss import TEMPLATES, NearMiss
-from equivalence.runs.results import COUNTED
 from spec.ops import OPS
 
 Signature = tuple[tuple[Shape, ...], dict[str, Any]]
@@ -59,22 +57,22 @@ def _axis(draw: Draw, axis: int, rank: int) -> int:
 
 
 def _unary(draw: Draw, direction: str) -> Signature:
-    return (shape(draw, COUNTED, 300),), {}
+    return (shape(draw, ENOUGH, 300),), {}
 
 
 def _binary(draw: Draw, direction: str) -> Signature:
-    drawn = shape(draw, COUNTED, 300)
+    drawn = shape(draw, ENOUGH, 300)
     return (drawn, drawn), {}
 
 
 def _choice(draw: Draw, direction: str) -> Signature:
-    drawn = shape(draw, COUNTED, 300)
+    drawn = shape(draw, ENOUGH, 300)
     return (drawn, drawn, drawn), {}
 
 
 def _reduction(draw: Draw, direction: str) -> Signature:
     """Draw the axes that stay, then insert the ones that are reduced away."""
-    kept = [(n, False) for n in shape(draw, COUNTED, 24, max_rank=2)]
+    kept = [(n, False) for n in shape(draw, ENOUGH, 24, max_rank=2)]
     lost = [(n, True) for n in shape(draw, 1, 64, max_rank=2)]
     mixed: list[tuple[int, bool]] = draw(st.permutations(kept + lost))
     rank = len(mixed)
@@ -86,7 +84,7 @@ def _reduction(draw: Draw, direction: str) -> Signature:
 
 
 def _broadcast_to(draw: Draw, direction: str) -> Signature:
-    own = list(shape(draw, COUNTED, 32, max_rank=2))
+    own = list(shape(draw, ENOUGH, 32, max_rank=2))
     own.insert(draw(st.integers(0, len(own))), 1)
     target = [extent(draw, 9) if n == 1 else n for n in own]
     lead = shape(draw, 1, 4, max_rank=1)
@@ -99,7 +97,7 @@ def _divisor(draw: Draw, number: int) -> int:
 
 
 def _reshape(draw: Draw, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 300)
+    own = shape(draw, ENOUGH, 300)
     size = math.prod(own)
     first = _divisor(draw, size)
     second = _divisor(draw, size // first)
@@ -109,16 +107,16 @@ def _reshape(draw: Draw, direction: str) -> Signature:
 
 
 def _permute(draw: Draw, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 300)
+    own = shape(draw, ENOUGH, 300)
     order: list[int] = draw(st.permutations(range(len(own))))
     return (own,), {"axes": tuple(_axis(draw, k, len(own)) for k in order)}
 
 
 def _take(draw: Draw, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 128, max_rank=3)
+    own = shape(draw, ENOUGH, 128, max_rank=3)
     axis: int = draw(st.integers(0, len(own) - 1))
     rest = math.prod(own) // own[axis]
-    indices = shape(draw, -(-COUNTED // rest), 24, max_rank=2)
+    indices = shape(draw, -(-ENOUGH // rest), 24, max_rank=2)
     return (own, indices), {"axis": _axis(draw, axis, len(own))}
 
 
@@ -129,10 +127,10 @@ def _scatter_add(draw: Draw, direction: str) -> Signature:
 
 
 def _slice(draw: Draw, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 300)
+    own = shape(draw, ENOUGH, 300)
     axis: int = draw(st.integers(0, len(own) - 1))
     rest = math.prod(own) // own[axis]
-    least = 0 if direction == "vjp" else -(-COUNTED // rest)
+    least = 0 if direction == "vjp" else -(-ENOUGH // rest)
     start: int = draw(st.integers(0, own[axis] - least))
     length: int = draw(st.integers(least, own[axis] - start))
     return (own,), {"axis": _axis(draw, axis, len(own)), "start": start, "length": length}
@@ -140,7 +138,7 @@ def _slice(draw: Draw, direction: str) -> Signature:
 
 def _concat(draw: Draw, direction: str) -> Signature:
     """Draw an input that counts, and up to two others, which may be empty along the axis."""
-    own = shape(draw, COUNTED, 128, max_rank=3)
+    own = shape(draw, ENOUGH, 128, max_rank=3)
     axis: int = draw(st.integers(0, len(own) - 1))
     others = draw(st.lists(st.sampled_from((own[axis], 1, 0, 2, 3)), max_size=2))
     shapes = [(*own[:axis], n, *own[axis + 1 :]) for n in (own[axis], *others)]
@@ -149,33 +147,33 @@ def _concat(draw: Draw, direction: str) -> Signature:
 
 
 def _matmul(draw: Draw, direction: str) -> Signature:
-    rows, columns = shape(draw, COUNTED, 200, min_rank=2, max_rank=2)
+    rows, columns = shape(draw, ENOUGH, 200, min_rank=2, max_rank=2)
     inner = extent(draw, max(4000 // (rows * columns), 1))
     return ((rows, inner), (inner, columns)), {}
 
 
 def _linear(draw: Draw, direction: str) -> Signature:
     lead = shape(draw, 1, 9, max_rank=2)
-    out = extent(draw, 33, -(-COUNTED // math.prod(lead)))
+    out = extent(draw, 33, -(-ENOUGH // math.prod(lead)))
     inner = extent(draw, max(3000 // (out * math.prod(lead)), 1))
     return ((*lead, inner), (out, inner), (out,)), {}
 
 
 def _softmax(draw: Draw, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 200, max_rank=3)
+    own = shape(draw, ENOUGH, 200, max_rank=3)
     axis: int = draw(st.integers(0, len(own) - 1))
     return (own,), {"axis": _axis(draw, axis, len(own))}
 
 
 def _layer_norm(draw: Draw, direction: str) -> Signature:
-    own = shape(draw, COUNTED, 160, max_rank=3)
+    own = shape(draw, ENOUGH, 160, max_rank=3)
     eps: float = draw(st.sampled_from((1e-5, 1e-3, 1.0, 1e-8)))
     return (own, own[-1:], own[-1:]), {"eps": eps}
 
 
 def _loss(draw: Draw, direction: str) -> Signature:
     classes = extent(draw, 33)
-    rows = extent(draw, 17, -(-COUNTED // classes) if direction == "vjp" else COUNTED)
+    rows = extent(draw, 17, -(-ENOUGH // classes) if direction == "vjp" else ENOUGH)
     reductions = (
         ("none", "mean", "none", "sum") if direction == "value" else ("mean", "none", "sum")
     )
@@ -188,7 +186,7 @@ def _loss(draw: Draw, direction: str) -> Signature:
 
 def _distance(draw: Draw, direction: str) -> Signature:
     """Draw losses per entry more often: a value that is reduced has one element to judge."""
-    drawn = shape(draw, COUNTED, 300)
+    drawn = shape(draw, ENOUGH, 300)
     among = ("none", "none", "mean", "sum") if direction == "value" else ("mean", "none", "sum")
     return (drawn, drawn), {"reduction": draw(st.sampled_from(among))}
 
@@ -215,7 +213,7 @@ def _probability(draw: Draw) -> float:
 
 
 def _draws(draw: Draw, direction: str) -> Signature:
-    return (), {"shape": shape(draw, COUNTED, 300), **_call(draw)}
+    return (), {"shape": shape(draw, ENOUGH, 300), **_call(draw)}
 
 
 def _mask(draw: Draw, direction: str) -> Signature:
@@ -225,7 +223,7 @@ def _mask(draw: Draw, direction: str) -> Signature:
 
 def _dropout(draw: Draw, direction: str) -> Signature:
     attrs = {**_call(draw), "p": _probability(draw), "training": draw(st.integers(0, 7)) < 7}
-    return (shape(draw, COUNTED, 300),), attrs
+    return (shape(draw, ENOUGH, 300),), attrs
 
 
 FAMILIES: dict[str, Family] = {
@@ -303,12 +301,3 @@ def draw_many(strategy: st.SearchStrategy[Any], number: int, seed_: int) -> list
 
     collect()
     return list(drawn)
-
-
-def near_miss_specs(op: str) -> st.SearchStrategy[NearMiss]:
-    """Draw a call that breaks exactly one constraint of an operation."""
-    return st.builds(
-        lambda template, extent: template(extent),
-        st.sampled_from(TEMPLATES[op]),
-        st.integers(2, 9),
-    )

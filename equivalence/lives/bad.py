@@ -9,17 +9,16 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
 import fast
-from equivalence.lives.model import Dense, Sparse
+from equivalence.lives.model import Dense, Model, Pieces, Sparse
+from equivalence.lives.resynced import Resynced
+from equivalence.twins.session import TwinRef
 from fast.errors import Rejected, Released, SessionError, Stale
 from spec.tensor import tensor
-
-if TYPE_CHECKING:
-    from equivalence.lives.life import Life
 
 Call = Callable[[], object]
 NAN = math.nan
@@ -46,7 +45,21 @@ class Stranger:
         self.natural = self.session.nat(0)
 
 
-def data(life: Life) -> Iterator[Bad]:
+class Subject(Protocol):
+    """What is asked of a life: its sessions, its model, what it holds, and the stranger beside."""
+
+    twin: Resynced
+    model: Model
+    stranger: Stranger
+    refs: list[TwinRef]
+    naturals: list[tuple[Any, int]]
+    grads: dict[int, Any]
+
+    def made_up(self, seed: int, form: str) -> tuple[Any, Pieces]:
+        """Make gradients up for the present tape."""
+
+
+def data(life: Subject) -> Iterator[Bad]:
     """Hand in what is no data, or a name that is taken."""
     session = life.twin.fast
     for what in ("text", None, [1.0, "2"], [[1.0], [1.0, 2.0]], 1j, True):
@@ -59,7 +72,7 @@ def data(life: Life) -> Iterator[Bad]:
     yield Bad(both, errors=(Released,))
 
 
-def strange(life: Life) -> Iterator[Bad]:
+def strange(life: Subject) -> Iterator[Bad]:
     """Hand in what belongs to another session."""
     session, other = life.twin.fast, life.stranger
     calls = (
@@ -80,7 +93,7 @@ def strange(life: Life) -> Iterator[Bad]:
             yield Bad((partial(look_up, other.param),))
 
 
-def ops(life: Life) -> Iterator[Bad]:
+def ops(life: Subject) -> Iterator[Bad]:
     """Break a constraint of an op, and run one on a leaf whose parameter has changed."""
     if not life.refs:
         return
@@ -108,7 +121,7 @@ def ops(life: Life) -> Iterator[Bad]:
         yield Bad((on_fast,), (on_spec,))
 
 
-def backwards(life: Life) -> Iterator[Bad]:
+def backwards(life: Subject) -> Iterator[Bad]:
     """Start where a pass cannot start, or add to what takes no addition."""
     f, s = life.twin.fast, life.twin.spec
     if not life.refs or life.model.stale(len(life.refs) - 1):
@@ -127,13 +140,13 @@ def backwards(life: Life) -> Iterator[Bad]:
             yield Bad((partial(f.backward, ref.fast, into=life.grads[serial]),))
 
 
-def gradients(life: Life) -> Iterator[Bad]:
+def gradients(life: Subject) -> Iterator[Bad]:
     """Ask gradients for what they do not have."""
     for grads in life.grads.values():
         yield Bad((partial(grads.__getitem__, 10**6),))
 
 
-def hypers(life: Life) -> Iterator[Bad]:
+def hypers(life: Subject) -> Iterator[Bad]:
     """Update by hyper-parameters that break a rule."""
     f, s = life.twin.fast, life.twin.spec
     life.model.optimizers |= {"sgd", "adam", "adamw"}
@@ -152,7 +165,7 @@ def hypers(life: Life) -> Iterator[Bad]:
             yield Bad((on_fast,), (on_spec,))
 
 
-def groups(life: Life) -> Iterator[Bad]:
+def groups(life: Subject) -> Iterator[Bad]:
     """Update by groups of which the second breaks a rule."""
     if not life.model.params:
         return
@@ -178,7 +191,7 @@ def groups(life: Life) -> Iterator[Bad]:
     yield Bad((partial(life.twin.fast.sgd_step, 0.5, given, groups=no_params),))
 
 
-def host_gradients(life: Life) -> Iterator[Bad]:
+def host_gradients(life: Subject) -> Iterator[Bad]:
     """Update by gradients of which the last is missing, or of another shape: none is used."""
     f = life.twin.fast
     life.model.optimizers.add("sgd")
@@ -192,7 +205,7 @@ def host_gradients(life: Life) -> Iterator[Bad]:
     yield Bad(tuple(partial(f.sgd_step, 0.5, case) for case in cases))
 
 
-def writes(life: Life) -> Iterator[Bad]:
+def writes(life: Subject) -> Iterator[Bad]:
     """Write to a parameter what does not fit it."""
     if not life.model.params:
         return
@@ -211,7 +224,7 @@ def writes(life: Life) -> Iterator[Bad]:
     yield Bad(calls, (partial(param.spec.set, life.twin.lift(wrong)),))
 
 
-def states(life: Life) -> Iterator[Bad]:
+def states(life: Subject) -> Iterator[Bad]:
     """Load a state with a part that is missing, not finite or of another shape."""
     if not life.model.params:
         return
@@ -231,7 +244,7 @@ def states(life: Life) -> Iterator[Bad]:
     yield Bad((*calls, partial(load, "nothing", param, {})))
 
 
-def naturals(life: Life) -> Iterator[Bad]:
+def naturals(life: Subject) -> Iterator[Bad]:
     """Record or write what is no natural."""
     f: Any = life.twin.fast
     s = life.twin.spec

@@ -10,11 +10,13 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from equivalence.lives.model import Model
+from equivalence.budgets.violation import Violation, check_bits, check_equal
+from equivalence.lives.model import Dense, Model
 from equivalence.lives.operands import numbers
-from equivalence.lives.resynced import Resynced, Violation, check_bits, check_equal
+from equivalence.lives.resynced import Resynced
 from equivalence.twins.session import TwinRef
 from fast.device.counters import counters
+from spec.tensor import tensor
 
 Method = TypeVar("Method", bound=Callable[..., None])
 
@@ -85,6 +87,44 @@ class Base:
             value += numbers(seed + 1, shape) * (torch.finfo(self.model.compute).eps / 4)
         return value
 
+    def given(self, value: Tensor, form: str) -> Any:
+        """Put data into one of the forms in which a caller may hand it in."""
+        if form == "list" and value.numel():
+            return value.tolist()
+        if form == "numpy":
+            return value.float().numpy()
+        return self.twin.fast.upload(value) if form == "buffer" else value
+
+    def _operand(self, given: Any, side: int) -> Any:
+        if isinstance(given, int) and not isinstance(given, bool):
+            ref = self.refs[given]
+            return ref.spec if side else ref.fast
+        if isinstance(given, str):
+            natural = int(given[1:])
+            return tensor(self.model.tape.naturals[natural]) if side else self.naturals[natural][0]
+        data = torch.tensor(given)
+        data = data if data.dtype is torch.bool else data.to(torch.int64)
+        return tensor(given) if side else data
+
+    def _seed(self, entry: int, seed: int | None, form: str) -> tuple[Any, Tensor | None]:
+        if seed is None:
+            return None, None
+        value = self.draw(seed, tuple(self.model.tape.entries[entry].bits.shape))
+        return self.given(value, form), value.clone()
+
+    def _give_back(self, given: Any, due: Tensor | None) -> None:
+        """Check that a seed is still its caller's, and write over it."""
+        held = getattr(given, "tensor", given)
+        if isinstance(held, Tensor) and due is not None:
+            check_bits("seed", held, due)
+            held.fill_(SCRIBBLE)
+        if isinstance(held, Tensor) and held is not given:
+            given.release()
+
+    def _tell(self, param: int) -> None:
+        """Let the reference have the parameter's value."""
+        self.twin.params[param].spec.set(self.twin.lift(self.model.params[param].value))
+
     def check(self) -> None:
         """Check everything that can be looked at without disturbing it."""
         self._check_params()
@@ -142,7 +182,19 @@ class Base:
         check_equal("random counters", counters, (self.model.calls,) * 2)
 
     def _check_grads(self) -> None:
-        raise NotImplementedError
+        for serial, model in self.model.grads.items():
+            found = self.grads[serial]
+            check_equal(f"gradients {serial}: released", found.released, False)
+            if isinstance(model, Dense):
+                for entry, due in model.bits.items():
+                    label = f"gradients {serial} of entry {entry}"
+                    check_bits(label, found._buffers[entry].tensor, due)
+                continue
+            for param, due in model.slots.items():
+                label = f"gradients {serial} of parameter {param}"
+                check_bits(label, found.arena.views[param], due)
+            for leaf, due in model.loose.items():
+                check_bits(f"gradients {serial} of leaf {leaf}", found._loose[leaf].tensor, due)
 
     def _check_memory(self) -> None:
         found = counters.snapshot()

@@ -30,6 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from equivalence.budgets.violation import Violation
 from equivalence.cases.strategies import quiet
 from equivalence.dtypes import ASKED, DTYPES
 from equivalence.lives.moves import (
@@ -46,7 +47,6 @@ from equivalence.lives.moves import (
     Moves,
 )
 from equivalence.lives.operands import OPERANDS, Picks
-from equivalence.lives.resynced import Violation
 from equivalence.runs.runner import PROFILES
 
 STEPS = {"quick": 30, "ci": 30, "thorough": 50}

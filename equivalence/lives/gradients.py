@@ -6,10 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from equivalence.lives.base import SCRIBBLE, statement
-from equivalence.lives.leaves import Leaves
+from equivalence.budgets.violation import Violation, check_bits, check_equal
+from equivalence.lives.base import Base, statement
 from equivalence.lives.model import Dense, Sparse
-from equivalence.lives.resynced import Violation, check_bits, check_equal
 from fast.errors import Released, Stale
 from spec.op import AnyTensor, plus
 
@@ -17,7 +16,7 @@ WILD = 2.0**12
 """A gradient with a larger entry updates nothing: parameters must stay small for fifty steps."""
 
 
-class Gradients(Leaves):
+class Gradients(Base):
     """Sparse and dense gradients, named by the order in which they were made."""
 
     @statement
@@ -106,21 +105,6 @@ class Gradients(Leaves):
         pieces = self.model.grads[grads].pieces()
         return all(bool((bits.abs() <= WILD).all()) for _, bits in pieces)
 
-    def _seed(self, entry: int, seed: int | None, form: str) -> tuple[Any, Tensor | None]:
-        if seed is None:
-            return None, None
-        value = self.draw(seed, tuple(self.model.tape.entries[entry].bits.shape))
-        return self.given(value, form), value.clone()
-
-    def _give_back(self, given: Any, due: Tensor | None) -> None:
-        """Check that a seed is still its caller's, and write over it."""
-        tensor = getattr(given, "tensor", given)
-        if isinstance(tensor, Tensor) and due is not None:
-            check_bits("seed", tensor, due)
-            tensor.fill_(SCRIBBLE)
-        if isinstance(tensor, Tensor) and tensor is not given:
-            given.release()
-
     def _keep(self, found: Any, model: Sparse | Dense) -> int:
         serial, self.made = self.made, self.made + 1
         self.grads[serial], self.model.grads[serial] = found, model
@@ -181,18 +165,3 @@ class Gradients(Leaves):
         dtype = self.model.master if in_arena else self.model.compute
         return model.tape.entries[entry].bits.new_zeros((), dtype=dtype).expand(
             model.tape.entries[entry].bits.shape).contiguous()  # fmt: skip
-
-    def _check_grads(self) -> None:
-        for serial, model in self.model.grads.items():
-            found = self.grads[serial]
-            check_equal(f"gradients {serial}: released", found.released, False)
-            if isinstance(model, Dense):
-                for entry, due in model.bits.items():
-                    label = f"gradients {serial} of entry {entry}"
-                    check_bits(label, found._buffers[entry].tensor, due)
-                continue
-            for param, due in model.slots.items():
-                label = f"gradients {serial} of parameter {param}"
-                check_bits(label, found.arena.views[param], due)
-            for leaf, due in model.loose.items():
-                check_bits(f"gradients {serial} of leaf {leaf}", found._loose[leaf].tensor, due)

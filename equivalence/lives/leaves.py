@@ -6,20 +6,18 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from equivalence.budgets.violation import check_bits, check_equal
 from equivalence.lives.base import SCRIBBLE, Base, statement
 from equivalence.lives.model import Entry, Leaf
 from equivalence.lives.model import Param as ModelParam
 from equivalence.lives.model import Tape as ModelTape
 from equivalence.lives.operands import kept
-from equivalence.lives.resynced import check_bits, check_equal
 from equivalence.twins.session import TwinRef
 from fast.device.buffer import Buffer
 from fast.errors import SessionError, Stale
 from spec.op import Rejected
 from spec.ops import OPS
-from spec.tensor import tensor
 
 
 class Leaves(Base):
@@ -64,14 +62,6 @@ class Leaves(Base):
         check_bits("input", self.twin.peek(ref), due)
         self._enter(ref, Entry(due, due.nbytes, 1))
 
-    def given(self, value: Tensor, form: str) -> Any:
-        """Put data into one of the forms in which a caller may hand it in."""
-        if form == "list" and value.numel():
-            return value.tolist()
-        if form == "numpy":
-            return value.float().numpy()
-        return self.twin.fast.upload(value) if form == "buffer" else value
-
     @statement
     def op(self, name: str, inputs: tuple[Any, ...], **attributes: Any) -> None:
         """Run an op on entries; indices are a list or the name of a natural."""
@@ -92,17 +82,6 @@ class Leaves(Base):
         self.model.calls += OPS[name].random
         bits = self.twin.adopt(ref, value)
         self._enter(ref, Entry(bits, bits.nbytes + nbytes, 1 + buffers))
-
-    def _operand(self, given: Any, side: int) -> Any:
-        if isinstance(given, int) and not isinstance(given, bool):
-            ref = self.refs[given]
-            return ref.spec if side else ref.fast
-        if isinstance(given, str):
-            natural = int(given[1:])
-            return tensor(self.model.tape.naturals[natural]) if side else self.naturals[natural][0]
-        data = torch.tensor(given)
-        data = data if data.dtype is torch.bool else data.to(torch.int64)
-        return tensor(given) if side else data
 
     def fed(self) -> list[int]:
         """List the entries that a trainable leaf feeds."""
@@ -188,7 +167,7 @@ class Leaves(Base):
         self.model.tape.entries.append(entry)
 
 
-class Writes(Leaves):
+class Writes(Base):
     """What is written to parameters and read from them."""
 
     @statement
@@ -213,10 +192,6 @@ class Writes(Leaves):
         )
         self._tell(param)
         value.fill_(SCRIBBLE)
-
-    def _tell(self, param: int) -> None:
-        """Let the reference have the parameter's value."""
-        self.twin.params[param].spec.set(self.twin.lift(self.model.params[param].value))
 
     @statement
     def read(self, param: int) -> None:

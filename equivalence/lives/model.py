@@ -17,26 +17,19 @@ It is bookkeeping and nothing else: no number is computed here, and nothing of `
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from equivalence.measure.reference import MOMENTS
 
 Shape = tuple[int, ...]
 
 PADDED_TO = 64
 """Every parameter's segment of an arena is padded to a multiple of so many elements."""
-
-WORDS = {4: torch.int32, 2: torch.int16, 8: torch.int64}
-
-
-def same_bits(x: Tensor, y: Tensor) -> bool:
-    """Compare two tensors bit for bit: zeros have signs, and NaN is equal to itself."""
-    if x.shape != y.shape or x.dtype is not y.dtype:
-        return False
-    word = WORDS[x.element_size()]
-    return torch.equal(x.view(word), y.view(word))
 
 
 @dataclass
@@ -132,6 +125,15 @@ class Tape:
 
 Pieces = list[tuple[int, Tensor]]
 """What gradients hold for parameters: a parameter once for each leaf that was reached."""
+
+
+Groups = Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]
+"""Parameters, and the hyper-parameters that differ for them."""
+
+
+def stateful(optimizer: str, hyper: Mapping[str, Any]) -> bool:
+    """Say whether an update reads and writes moments."""
+    return optimizer != "sgd" or bool(hyper.get("momentum"))
 
 
 @dataclass
@@ -242,6 +244,24 @@ class Model:
         """Note that an optimizer has state to keep, in as many arenas as it has moments."""
         if optimizer not in self.states:
             self.states[optimizer] = (self.fresh(self.master.itemsize), moments)
+
+    def updated(self, pieces: Pieces) -> set[int]:
+        """Return the parameters that an update by these gradients writes."""
+        return {param for param, _ in pieces if self.params[param].trainable}
+
+    def held(
+        self, optimizer: str, pieces: Pieces, groups: Groups, hyper: Mapping[str, Any], direct: bool
+    ) -> None:
+        """Note what memory an update leaves behind."""
+        self.optimizers.add(optimizer)
+        if not direct:
+            self.pool.append(self.take())
+        if not self.updated(pieces):
+            return
+        self.fit_states(optimizer)
+        every = [hyper, *({**hyper, **changed} for _, changed in groups)]
+        if any(stateful(optimizer, one) for one in every):
+            self.hold_states(optimizer, len(MOMENTS[optimizer]))
 
     def use(self, param: int) -> None:
         """Note a parameter's use as the next entry of the tape; the caller adds the entry."""

@@ -8,35 +8,19 @@ it is meant to show.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
 from torch import Tensor
 
 import fast
 from equivalence.budgets.judge import fraction_of
-from equivalence.budgets.oracle import lift_one, store
-from equivalence.dtypes import master_of
-from equivalence.lives.model import same_bits
-from equivalence.measure.update import MOMENTS
+from equivalence.budgets.oracle import store
+from equivalence.budgets.violation import Violation
+from equivalence.measure.reference import MOMENTS
 from equivalence.twins.session import TwinRef, TwinSession
-from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import constant
-from equivalence.worlds.contract import Contract
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
 from spec.tape import Accumulate, Event, Seed
-
-
-class Violation(AssertionError):
-    """A promise was broken; `program` is the text that leads there."""
-
-    def __init__(self, says: str, program: Sequence[str] = ()) -> None:
-        """Say which, and remember the program."""
-        super().__init__(says)
-        self.says = says
-        self.program = tuple(program)
 
 
 class Injected(RuntimeError):
@@ -47,16 +31,10 @@ class Resynced(TwinSession):
     """A session of `fast` beside a reference that takes over every value once it was judged."""
 
     def __init__(self, provider: str, precision: str) -> None:
-        """Start both; of all ops, cross_entropy promises the least, so its contract holds for each.
-
-        What passes from op to op is stored, so any step may pass through the storage format.
-        """
+        """Start both; the contract of a program holds for each op of it."""
         super().__init__(
             fast.Session(provider=provider, precision=precision, device="cpu"), self._watch
         )
-        contract = self._contracts("cross_entropy", precision)
-        self._arithmetic = Arithmetic(replace(contract, steps="storage"))
-        self.spec.like = constant(self._arithmetic, 0)
         self.judged = 0
         self.breaks_at: int | None = None
         self._contributions: dict[int, list[AnyTensor]] = {}
@@ -68,10 +46,6 @@ class Resynced(TwinSession):
             self._contributions.setdefault(event.parent, []).append(event.contribution)
         elif event.node == self.breaks_at:
             raise Injected
-
-    def update_contract(self, optimizer: str) -> Contract:
-        """Return the contract of an update, which works on the masters."""
-        return self._contracts(optimizer, master_of(self.fast.options.precision))
 
     def lift(self, value: Tensor) -> AnyTensor:
         """Take a tensor as the exact numbers that it holds."""
@@ -122,16 +96,6 @@ class Resynced(TwinSession):
         assert found is not None
         return found
 
-    @contextmanager
-    def updating(self, optimizer: str) -> Iterator[Arithmetic]:
-        """Judge, for a while, by the contract of an update."""
-        before = self._arithmetic
-        self._arithmetic = Arithmetic(self.update_contract(optimizer))
-        try:
-            yield self._arithmetic
-        finally:
-            self._arithmetic = before
-
     def moments(self, optimizer: str, slot: int) -> dict[str, Tensor] | None:
         """Look at the moments of a parameter; None where there is no memory for them yet."""
         known = self.fast.optimizers.get(optimizer)
@@ -146,30 +110,3 @@ class Resynced(TwinSession):
         known = self.fast.optimizers.get(optimizer)
         counts = None if known is None else known._steps
         return 0 if counts is None or slot >= counts.numel() else int(counts[slot])
-
-
-def check_bits(label: str, got: Tensor, due: Tensor) -> None:
-    """Raise unless two tensors are equal bit for bit."""
-    if not same_bits(got.contiguous(), due.contiguous()):
-        raise Violation(f"{label}: {show(got)}, due is {show(due)}")
-
-
-def check_equal(label: str, got: object, due: object) -> None:
-    """Raise unless two things are equal."""
-    if got != due:
-        raise Violation(f"{label}: {got}, due is {due}")
-
-
-def show(value: Tensor) -> str:
-    """Write a tensor in a message."""
-    return f"{str(value.dtype).removeprefix('torch.')} {value.tolist()}"
-
-
-def lifted_moments(
-    moments: Mapping[str, Tensor] | None, optimizer: str, arithmetic: Arithmetic
-) -> dict[str, AnyTensor | None]:
-    """Take an optimizer's moments as exact numbers; None for those that are not there yet."""
-    return {
-        field: None if moments is None else lift_one(moments[field], arithmetic)
-        for field in MOMENTS[optimizer]
-    }

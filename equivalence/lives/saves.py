@@ -12,11 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
-from equivalence.lives.base import statement
+from equivalence.budgets.violation import check_equal
+from equivalence.lives.base import Base, statement
 from equivalence.lives.model import Param, State
-from equivalence.lives.resynced import check_equal
-from equivalence.lives.steps import Steps
-from equivalence.measure.update import COUNTED, MOMENTS
+from equivalence.measure.reference import HAVE_A_STEP, MOMENTS
 from fast import checkpoint
 from fast.errors import Rejected
 
@@ -30,7 +29,7 @@ class Saved:
     calls: int
 
 
-class Saves(Steps):
+class Saves(Base):
     """Checkpoints: written, loaded into the same session, and gone on from in a new one."""
 
     folder: str | None = None
@@ -144,7 +143,7 @@ class Saves(Steps):
                 state = old.states.get(name, State())
                 if state.moments is not None:
                     self.model.hold_states(name, len(MOMENTS[name]))
-                if name not in COUNTED:
+                if name not in HAVE_A_STEP:
                     # Only that there is a state is loaded, and not how many updates made it.
                     state = State(state.moments, int(state.moments is not None))
                 param.states[name] = state
@@ -174,7 +173,7 @@ def copied(param: Param) -> Param:
 def written(optimizer: str, state: State) -> dict[str, Tensor | int | None]:
     """Write a state as a session takes it."""
     moments: Mapping[str, Tensor | None] = state.moments or dict.fromkeys(MOMENTS[optimizer])
-    return {**moments, **({"step": state.step} if optimizer in COUNTED else {})}
+    return {**moments, **({"step": state.step} if optimizer in HAVE_A_STEP else {})}
 
 
 def differ(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -7,33 +7,30 @@ is frozen must stay as it was, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
-from equivalence.lives.base import SCRIBBLE, statement
-from equivalence.lives.gradients import Gradients
-from equivalence.lives.leaves import Writes
-from equivalence.lives.model import Dense, Pieces, Sparse, State
-from equivalence.lives.resynced import Violation, check_bits, check_equal, lifted_moments
-from equivalence.measure.update import COUNTED, MOMENTS, PAGES, decays_gradient, unsettled
+from equivalence.budgets.violation import Violation, check_bits, check_equal
+from equivalence.lives.base import SCRIBBLE, Base, statement
+from equivalence.lives.model import Dense, Groups, Pieces, Sparse, State, stateful
+from equivalence.measure.reference import (
+    HAVE_A_STEP,
+    MOMENTS,
+    PAGES,
+    decays_gradient,
+    lifted_moments,
+    unsettled,
+)
 from equivalence.worlds.arithmetic import Arithmetic
 from spec.tape import Dense as SpecDense
-
-Groups = Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]
-"""Parameters, and the hyper-parameters that differ for them."""
 
 OF_AN_UPDATE = ("max_norm", "grad_scale")
 """What an update takes that is no hyper-parameter of a parameter."""
 
 
-def stateful(optimizer: str, hyper: Mapping[str, Any]) -> bool:
-    """Say whether an update reads and writes moments."""
-    return optimizer != "sgd" or bool(hyper.get("momentum"))
-
-
-class Steps(Gradients, Writes):
+class Steps(Base):
     """Updates from gradients of a backward pass, and from gradients that the host made up."""
 
     @statement
@@ -113,31 +110,13 @@ class Steps(Gradients, Writes):
         if groups:
             arguments["groups"] = self.fast_groups(groups, "fast")
         getattr(self.twin.fast, f"{optimizer}_step")(**arguments)
-        self._held(optimizer, pieces, groups, hyper, direct)
+        self.model.held(optimizer, pieces, groups, hyper, direct)
         with self.twin.updating(optimizer) as arithmetic:
             self._reference(optimizer, pieces, groups, hyper, arithmetic, dense)
-            for slot in sorted(self.updated(pieces)):
+            for slot in sorted(self.model.updated(pieces)):
                 self._adopted(optimizer, slot, self.hyper_of(slot, groups, hyper))
         for slot in range(len(self.model.params)):
             self._tell(slot)
-
-    def updated(self, pieces: Pieces) -> set[int]:
-        """Return the parameters that an update by these gradients writes."""
-        return {param for param, _ in pieces if self.model.params[param].trainable}
-
-    def _held(
-        self, optimizer: str, pieces: Pieces, groups: Groups, hyper: Mapping[str, Any], direct: bool
-    ) -> None:
-        """Note what memory an update leaves behind."""
-        self.model.optimizers.add(optimizer)
-        if not direct:
-            self.model.pool.append(self.model.take())
-        if not self.updated(pieces):
-            return
-        self.model.fit_states(optimizer)
-        every = [hyper, *({**hyper, **changed} for _, changed in groups)]
-        if any(stateful(optimizer, one) for one in every):
-            self.model.hold_states(optimizer, len(MOMENTS[optimizer]))
 
     def _reference(
         self, optimizer: str, pieces: Pieces, groups: Groups, hyper: Mapping[str, Any],
@@ -163,12 +142,12 @@ class Steps(Gradients, Writes):
         getattr(spec, f"{optimizer}_step")(**hyper, **more, grads=grads)
         spec.params_by_leaf = used
         written = {k for k, p in enumerate(self.twin.params) if p.spec.version != before[k]}
-        check_equal("parameters that the reference updates", written, self.updated(pieces))
+        check_equal("parameters that the reference updates", written, self.model.updated(pieces))
 
     def _lifted(self, optimizer: str, state: State, arithmetic: Arithmetic) -> Any:
         if state.moments is None:
             return None
-        count = {"step": state.step} if optimizer in COUNTED else {}
+        count = {"step": state.step} if optimizer in HAVE_A_STEP else {}
         moments = lifted_moments(state.moments, optimizer, arithmetic)
         return PAGES[optimizer][0].State(**moments, **count)
 

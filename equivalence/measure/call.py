@@ -6,7 +6,6 @@ recorded expectations on a machine that has only torch.
 
 from __future__ import annotations
 
-import math
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from equivalence.budgets.outcome import Detail, Outcome, merged
-from equivalence.budgets.verdict import Verdict
+from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.call import Built, CaseSpec, Shape, build, handed
 from equivalence.cases.guard import Trespass, controlled
 from equivalence.dtypes import TORCH
@@ -24,7 +22,7 @@ from spec.ops import OPS
 if TYPE_CHECKING:
     from equivalence.worlds.contract import Contract
 
-Judge = Callable[[Tensor, Any], Verdict]
+Judge = Callable[[Tensor, Any], Outcome]
 
 Expectation = Sequence[Any]
 """One expected tensor per result; None where there is none (gradients of indices)."""
@@ -112,7 +110,7 @@ def shape_problem(
     return None
 
 
-def judge_live(result: Tensor, allowed: Any) -> Verdict:
+def judge_live(result: Tensor, allowed: Any) -> Outcome:
     """Judge a result against what the oracle has just said."""
     from equivalence.budgets.judge import judge_tensor
 
@@ -126,32 +124,13 @@ def compare(
     judge: Judge = judge_live,
 ) -> Outcome:
     """Judge every element of every result."""
-    total = Outcome()
-    for name, result, allowed in zip(names, results, expected, strict=True):
-        if result is None or allowed is None:
-            continue
-        total = merged(total, _outcome(name, judge(result.detach().cpu(), allowed)))
-    return total
-
-
-def _outcome(name: str, verdict: Verdict) -> Outcome:
-    """Turn the verdict on one result into an outcome."""
-    if verdict.reason:
-        return Outcome(fraction=math.inf, problem=f"{name}: {verdict.reason}")
-    if verdict.worst_fraction is None:
-        return Outcome(None, verdict.judged, verdict.unconstrained)
-    worst = math.inf if math.isnan(verdict.worst_fraction) else verdict.worst_fraction
-    detail: Detail | None = None
-    if verdict.first_bad_index is not None:
-        detail = Detail(
-            name,
-            tuple(verdict.first_bad_index),
-            str(verdict.got),
-            str(verdict.exact),
-            str(verdict.budget),
-            worst,
+    return merged(
+        *(
+            judge(result.detach().cpu(), allowed).named(name)
+            for name, result, allowed in zip(names, results, expected, strict=True)
+            if result is not None and allowed is not None
         )
-    return Outcome(worst, verdict.judged, verdict.unconstrained, detail)
+    )
 
 
 def measure(backend: Any, case: CaseSpec, contract: Contract) -> Outcome:
@@ -170,12 +149,12 @@ def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
         results = observe(backend, built)
         built.check()
     except Trespass as trespass:
-        return Outcome(fraction=math.inf, problem=str(trespass))
+        return mismatch(str(trespass))
     except Exception as error:
         return Outcome(crash=crash_text(error))
     problem = shape_problem(result_names(case), result_shapes(case), TORCH[case.dtype], results)
     if problem is not None:
-        return Outcome(fraction=math.inf, problem=problem)
+        return mismatch(problem)
     return results
 
 

@@ -20,13 +20,8 @@ from torch import Tensor
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.outcome import Outcome
 from equivalence.measure.call import judge_live
-from equivalence.measure.update import (
-    Expected,
-    advance,
-    judge_step,
-    reference_step,
-    scaled_gradients,
-)
+from equivalence.measure.reference import Expected, advance, reference_step, scaled_gradients
+from equivalence.measure.shadow import judge_step
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN
 from equivalence.worlds.bounded import Bounded
@@ -36,7 +31,7 @@ from spec.tensor import zip_map
 
 if TYPE_CHECKING:
     from equivalence.cases.updates import UpdateSpec
-    from equivalence.measure.update import Step
+    from equivalence.measure.shadow import Step
     from equivalence.worlds.contract import Contract
 
 

@@ -26,12 +26,13 @@ import numpy.typing as npt
 
 from equivalence.budgets.outcome import Outcome
 from equivalence.budgets.recorded import Recorded, judge_recorded
+from equivalence.cases.call import counts
 from equivalence.cases.updates import UpdateSpec
 from equivalence.measure.call import attempt, compare, result_names
-from equivalence.measure.update import COUNTED as STEPS_COUNTED
-from equivalence.measure.update import MOMENTS, Expected, Step, judge_step, measure_steps
+from equivalence.measure.reference import HAVE_A_STEP, MOMENTS, Expected
+from equivalence.measure.shadow import Step, judge_step, measure_steps
 from equivalence.runs.kinds import Case, kind_of, read_case
-from equivalence.runs.results import COUNTED, Failure, Row, RowResult
+from equivalence.runs.results import Failure, Row, RowResult
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
@@ -190,7 +191,7 @@ def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
         tensors = {
             f: entry.allowed.get(result_name(step.number, step.parameter, f)) for f in fields
         }
-        count = step.count + 1 if case.optimizer in STEPS_COUNTED else None
+        count = step.count + 1 if case.optimizer in HAVE_A_STEP else None
         return judge_step(step, Expected(tensors, count), judge_recorded)
 
     return measure_steps(backend, case, judge, entry.numbers)
@@ -218,7 +219,7 @@ def replay_row(backend: Any, row: Row, *, folder: Path, findings: Sequence[Findi
             row, "error", ring=capabilities.ring, failures=(Failure(title, crash=True),)
         )
     kind = Replayed(archive)
-    counted = sum(entry.counted and constrained(entry) >= COUNTED for entry in archive.entries)
+    counted = sum(entry.counted and counts(constrained(entry)) for entry in archive.entries)
     return RowRunner(
         backend, row, counted=counted, seed=0, findings=findings, kind=kind, oracle=False
     ).run()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
-from equivalence.cases.call import build
+from equivalence.cases.call import build, counts
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
 from equivalence.measure.call import expectation, result_names
-from equivalence.measure.update import MOMENTS, advance, scaled_gradients
+from equivalence.measure.reference import MOMENTS, advance, scaled_gradients
 from equivalence.runs.archive import (
     Archive,
     Entry,
@@ -22,7 +22,7 @@ from equivalence.runs.archive import (
     save_archive,
 )
 from equivalence.runs.kinds import Case, kind_of
-from equivalence.runs.results import COUNTED, Row, RowResult
+from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import drawn_cases, row_seed, supported
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def recorded_row(row: Row, contract: Contract, counted: int, seed: int) -> Archi
         if number >= counted:
             break
         entry = _entry(case, contract, True)
-        number += constrained(entry) >= COUNTED
+        number += counts(constrained(entry))
         entries.append(entry)
     return Archive(row, contract.name, tuple(entries))
 

@@ -7,18 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-SCHEMA = 1
+from equivalence.budgets.outcome import too_open
 
-COUNTED = 8
-"""A case counts towards its row only with this many judged elements."""
+SCHEMA = 1
 
 STATUSES = ("conformant", "nonconformant", "ambiguous", "vacuous", "unsupported", "error")
 
 CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS = 0, 1, 2, 3, 4
 """Exit codes of a run."""
-
-MOST_UNCONSTRAINED = 0.05
-"""A row is ambiguous when its budgets leave more than this share of the elements open."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -108,7 +104,7 @@ def status_of(
         return "nonconformant"
     if counted < wanted:
         return "vacuous"
-    if unconstrained > MOST_UNCONSTRAINED * (judged + unconstrained):
+    if too_open(judged, unconstrained):
         return "ambiguous"
     return "conformant"
 

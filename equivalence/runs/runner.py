@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
+from equivalence.cases.call import counts
 from equivalence.cases.edges import edge_problem, edges
 from equivalence.cases.nearmiss import near_misses, refused_by_backend, refused_by_reference
 from equivalence.runs.kinds import Case, Kind, kind_of, read_case
-from equivalence.runs.results import COUNTED, Failure, Row, RowResult, status_of
+from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.worlds.contract import Contract, rungs
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Tally:
         """Enter one measured case."""
         self.judged += outcome.judged
         self.unconstrained += outcome.unconstrained
-        if outcome.judged >= COUNTED:
+        if counts(outcome.judged):
             self.counted += 1
             if len(self.sample) < SAMPLE:
                 self.sample.append(case)

@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equivalence.budgets.outcome import Outcome, merged
+from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.runs.report import show_fraction
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT, plain_fraction
 from equivalence.training.record import (
@@ -84,15 +84,14 @@ def judge_step(
     manifest: Manifest, tensors: Mapping[str, Tensor], taken: Taken, family: str
 ) -> dict[str, Outcome]:
     """Judge every element of one step."""
-    from equivalence.budgets.declared import declared
+    from equivalence.budgets.declared import of_program
     from equivalence.budgets.oracle import lift_one, store
     from equivalence.measure.call import compare
     from equivalence.training.rowwise import Rowwise
     from equivalence.worlds.arithmetic import Arithmetic
     from spec.session import Session
 
-    # One arithmetic for the whole program: of its operations, cross_entropy promises the least.
-    arithmetic = Arithmetic(declared(family)("cross_entropy", manifest.precision))
+    arithmetic = Arithmetic(of_program(family, manifest.precision))
     session = Session()
     params = {
         name: session.param(lift_one(tensors[f"param_before/{name}"], arithmetic), name)
@@ -119,11 +118,11 @@ def _judge_update(
     manifest: Manifest, tensors: Mapping[str, Tensor], taken: Taken, family: str
 ) -> dict[str, Outcome]:
     """Judge the optimizer's step, from the recorded state and the provider's own gradients."""
-    from equivalence.budgets.declared import declared
+    from equivalence.budgets.declared import of_update
     from equivalence.measure.call import compare
-    from equivalence.measure.update import MOMENTS, expected_step
+    from equivalence.measure.reference import MOMENTS, expected_step
 
-    contract = declared(family)(manifest.optimizer, manifest.precision)
+    contract = of_update(family, manifest.optimizer, manifest.precision)
     found = {"parameters": Outcome(), "moments": Outcome()}
     for name in manifest.parameters:
         before = under(tensors, f"state_before/{name}/")
@@ -152,14 +151,14 @@ def _judge_count(name: str, taken: Taken, expected: int | None) -> Outcome:
     count = taken.states[name].get("step")
     if expected is None or (count is not None and int(count) == expected):
         return Outcome(0.0, judged=int(expected is not None))
-    return Outcome(float("inf"), problem=f"step of {name}: expected {expected}, got {count}")
+    return mismatch(f"step of {name}: expected {expected}, got {count}")
 
 
 def _task(run: Path, step: int, provider: str) -> JudgedStep:
     """Judge one step of one provider; runs in a worker process."""
     import torch
 
-    from fast.device import mode
+    from equivalence.budgets.declared import family_of
 
     torch.set_num_threads(1)
     manifest, tensors = read_manifest(run), load_step(run, step)
@@ -167,7 +166,7 @@ def _task(run: Path, step: int, provider: str) -> JudgedStep:
         taken = recorded_step(tensors)
     else:
         taken = retaken_step(manifest, tensors, provider)
-    family = provider if provider == "aten" else f"{provider}-{mode.ring()}"
+    family = family_of(provider)
     return JudgedStep(step, family, judge_step(manifest, tensors, taken, family))
 
 

@@ -19,8 +19,8 @@ import fast.autodiff
 import spec.autodiff
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
+from equivalence.budgets.violation import check_equal
 from equivalence.dtypes import TORCH
-from equivalence.lives.resynced import check_equal
 from equivalence.twins.sides import Listed
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.contract import FP32, TF32, Contract, Format

@@ -9,18 +9,19 @@ each step is judged by itself and budgets never pile up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from equivalence.budgets.declared import declared
+from equivalence.budgets.declared import family_of, of_program, of_update
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import lift_one, store
-from equivalence.budgets.verdict import Verdict, merged
+from equivalence.budgets.outcome import Outcome, merged
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import constant
+from equivalence.worlds.bounded import Bounded, constant
 from spec.op import AnyTensor
 from spec.optim import sgd
 from spec.protocol import Ops
@@ -78,20 +79,14 @@ class TwinSession(Ops[TwinRef]):
     """A session of `fast` beside the reference; `verdicts` holds what was judged, by label."""
 
     def __init__(self, session: FastSession, observer: Observer | None = None) -> None:
-        """Drive a fresh session; the contract is its provider's, at its precision.
-
-        What passes from op to op is stored, so that any step may pass through the storage format.
-        """
-        provider = session.options.provider
-        family = "aten" if provider == "aten" else f"triton-{_ring()}"
-        self._contracts = declared(family)
-        contract = self._contracts("program", session.options.precision)
-        self._arithmetic = Arithmetic(replace(contract, steps="storage"))
+        """Drive a fresh session; the contract is that of a program at its precision."""
+        self._family = family_of(session.options.provider)
+        self._arithmetic = Arithmetic(of_program(self._family, session.options.precision))
         self.fast = session
         self.spec = SpecSession(observer)
         self.spec.like = constant(self._arithmetic, 0)
         self.params: list[TwinParam] = []
-        self.verdicts: dict[str, Verdict] = {}
+        self.verdicts: dict[str, Outcome] = {}
         self._leaves: dict[int, TwinRef] = {}
 
     def param(self, value: torch.Tensor, name: str, requires_grad: bool = True) -> TwinParam:
@@ -160,9 +155,9 @@ class TwinSession(Ops[TwinRef]):
         """Update on both sides by AdamW, from the backend's own gradients; judge, and shadow."""
         self._step(label, "adamw", grads, hyper)
 
-    def summary(self) -> Verdict:
-        """Return one verdict on everything that was judged."""
-        return merged(self.verdicts.values())
+    def summary(self) -> Outcome:
+        """Return one outcome of everything that was judged."""
+        return merged(*self.verdicts.values())
 
     def _leaf(self, ref: TwinRef) -> TwinRef:
         self._leaves[ref.spec.id] = ref
@@ -178,9 +173,32 @@ class TwinSession(Ops[TwinRef]):
 
     def _step(self, label: str, optimizer: str, grads: TwinGrads, hyper: dict[str, Any]) -> None:
         step = f"{optimizer}_step"
-        getattr(self.fast, step)(grads=grads.fast, **_of_side("fast", hyper))
-        getattr(self.spec, step)(grads=self._own(grads), **_of_side("spec", hyper))
-        self._judge_params(label, optimizer)
+        with self.updating(optimizer):
+            self._enter_params()
+            getattr(self.fast, step)(grads=grads.fast, **_of_side("fast", hyper))
+            getattr(self.spec, step)(grads=self._own(grads), **_of_side("spec", hyper))
+            self._judge_params(label, optimizer)
+        self._enter_params()
+
+    @contextmanager
+    def updating(self, optimizer: str) -> Iterator[Arithmetic]:
+        """Judge, for a while, by the contract of an update."""
+        before = self._arithmetic
+        contract = of_update(self._family, optimizer, self.fast.options.precision)
+        self._arithmetic = Arithmetic(contract)
+        try:
+            yield self._arithmetic
+        finally:
+            self._arithmetic = before
+
+    def _enter_params(self) -> None:
+        """Let the reference's parameters, which are exact, be read by the present contract."""
+
+        def entered(x: Bounded) -> Bounded:
+            return Bounded(x.v, x.w, self._arithmetic)
+
+        for param in self.params:
+            param.spec.set(param.spec.value.map(entered))
 
     def _judge_params(self, label: str, optimizer: str) -> None:
         for param in self.params:
@@ -222,9 +240,3 @@ def _of_side(side: str, hyper: dict[str, Any]) -> dict[str, Any]:
         for group in hyper.get("groups") or ()
     ]
     return {**hyper, "groups": groups}
-
-
-def _ring() -> str:
-    from fast.device import mode
-
-    return mode.ring()

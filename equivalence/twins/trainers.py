@@ -20,12 +20,11 @@ from torch import Tensor
 
 import fast.train
 import spec.train
-from equivalence.budgets.declared import declared, family_of, of_program
+from equivalence.budgets.declared import family_of, of_program, of_update
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
-from equivalence.dtypes import master_of
-from equivalence.lives.resynced import check_bits, check_equal, lifted_moments
-from equivalence.measure.update import COUNTED, MOMENTS, PAGES, unsettled
+from equivalence.budgets.violation import check_bits, check_equal
+from equivalence.measure.reference import HAVE_A_STEP, MOMENTS, PAGES, lifted_moments, unsettled
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
 from spec.batches import Batch as SpecBatch
@@ -97,8 +96,7 @@ class TwinTrainer:
         self.options = self.ours.session.options
         family = family_of(provider)
         self.passes = Arithmetic(of_program(family, precision))
-        master = master_of(precision)
-        self.updates = {name: Arithmetic(declared(family)(name, master)) for name in STEPS}
+        self.updates = {name: Arithmetic(of_update(family, name, precision)) for name in STEPS}
         self.values = self.ours.params.values()
         self.states = [State() for _ in values]
         made = spec.train.scalar_trainer(
@@ -115,7 +113,7 @@ class TwinTrainer:
         loss, grads = self.ours.loss_and_backward(given)
         self.ours.session.random_counter = counter
         method = STEPS[optimizer]
-        more = {"with_loss": True} if optimizer in COUNTED else {}
+        more = {"with_loss": True} if optimizer in HAVE_A_STEP else {}
         again = getattr(self.ours, method)(inputs=given, **hyper, **more)
         check_bits(f"{label}: the loss of the step itself", again, loss)
 
@@ -203,7 +201,7 @@ class TwinTrainer:
             param.set(lift_one(value, arithmetic))
             state = None
             if known.moments is not None:
-                count = {"step": known.step} if optimizer in COUNTED else {}
+                count = {"step": known.step} if optimizer in HAVE_A_STEP else {}
                 state = page.State(**lifted_moments(known.moments, optimizer, arithmetic), **count)
             self.theirs.session.load_state(param, state)
         self._versions = [param.version for param in self.theirs.params.params]
@@ -237,7 +235,7 @@ class TwinTrainer:
             )
         if fields:
             self.states[k] = State({name: found[name] for name in fields}, self.states[k].step + 1)
-        if optimizer in COUNTED:
+        if optimizer in HAVE_A_STEP:
             check_equal(f"{label}: step", int(found["step"]), self.states[k].step)
 
     def _check_kept(
@@ -252,7 +250,7 @@ class TwinTrainer:
             else:
                 some = got is not None and bool(got.any())
                 check_equal(f"{label}: {name} is there", some, known.moments is not None)
-        if optimizer in COUNTED:
+        if optimizer in HAVE_A_STEP:
             check_equal(f"{label}: step", int(found["step"] or 0), known.step)
 
     def _gradient(self, value: Tensor, optimizer: str) -> AnyTensor:

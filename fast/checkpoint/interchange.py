@@ -25,7 +25,7 @@ from fast.checkpoint.snapshot import (
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
 from fast.optim import OPTIMIZERS
-from fast.optim._state import dense, fields, number
+from fast.optim._state import Owner, number, read
 from fast.runtime.param import Param
 from fast.session import Session
 
@@ -228,31 +228,9 @@ def _by_name(session: Session, groups: list[list[Any]]) -> list[list[Param]]:
 
 def _state(name: str, parameter: Param, state: Any) -> dict[str, Tensor | int]:
     """Read one parameter's state; torch has none before the first update."""
-    if not isinstance(state, Mapping):
-        raise Rejected(
-            f"from_torch: the state of {parameter.name!r} is a mapping, got {type(state).__name__}"
-        )
-    given = {field: value for field, value in state.items() if value is not None}
-    if not given:
+    rule = OPTIMIZERS[name]
+    found = read(Owner("from_torch", repr(parameter.name)), rule, parameter.shape, state)
+    if found is None or not found.age:
         return {}
-    expected = fields(OPTIMIZERS[name])
-    if set(given) != set(expected):
-        raise Rejected(
-            f"from_torch: the state of {parameter.name!r} has {list(expected)}, got {list(given)}"
-        )
-    found: dict[str, Tensor | int] = {}
-    for field in expected:
-        if field != "step":
-            found[field] = _tensor(given[field], f"state of {parameter.name!r}, {field}")
-            continue
-        count = number(f"from_torch: the step of {parameter.name!r}", given["step"])
-        if not count.is_integer():
-            raise Rejected(f"from_torch: the step of {parameter.name!r} is a count, got {count}")
-        found["step"] = int(count)
-    return found
-
-
-def _tensor(value: Any, what: str) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise Rejected(f"from_torch: {what} is a tensor, got {type(value).__name__}")
-    return dense(f"from_torch: {what}", value).detach()
+    moments = dict(zip(rule.states, found.tensors, strict=True))
+    return {**moments, **({"step": found.age} if rule.counted else {})}

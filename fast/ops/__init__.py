@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+from fast.errors import unknown
 from fast.kernels.page import Op
 from fast.ops.add import op as _add
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
@@ -40,8 +43,17 @@ from fast.ops.take import op as _take
 from fast.ops.tanh import op as _tanh
 from fast.ops.where import op as _where
 
-OPS: dict[str, Op] = {
-    op.name: op
+
+class Table(dict[str, Op]):
+    """The ops by name, in reading order; a name that is none is refused with the nearest."""
+
+    def __missing__(self, name: object) -> NoReturn:
+        """Refuse a name that no op has."""
+        raise unknown("ops", "op", name, self)
+
+
+OPS: dict[str, Op] = Table(
+    (op.name, op)
     for op in (
         _add,
         _sub,
@@ -80,5 +92,5 @@ OPS: dict[str, Op] = {
         _bernoulli_mask,
         _dropout,
     )
-}
+)
 """Every op by its name."""

@@ -5,7 +5,7 @@ Whoever writes a state has read all of it here before, so that writing has nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -63,50 +63,111 @@ def fields(rule: Rule) -> tuple[str, ...]:
     return (*rule.states, *(("step",) if rule.counted else ()))
 
 
+class Owner(NamedTuple):
+    """Whose state is read, as messages have it: who reads, and of what, where that is not clear."""
+
+    who: str
+    of: str = ""
+
+    def state(self) -> str:
+        """Name the state."""
+        return f"{self.who}: the state of {self.of}" if self.of else f"{self.who}: a state"
+
+    def part(self, name: str) -> str:
+        """Name one part of it."""
+        return f"{self.who}: the {name} of {self.of}" if self.of else f"{self.who}: {name}"
+
+
+def parts(owner: Owner, rule: Rule, state: Any) -> dict[str, Any]:
+    """Return all parts of a state, or none where no update made it: what is None is not there.
+
+    What is no mapping of the rule's parts, and no others, is Rejected.
+    """
+    expected = list(fields(rule))
+    if not isinstance(state, Mapping):
+        raise Rejected(f"{owner.state()} has {expected}, got {type(state).__name__}")
+    found = {name: value for name, value in state.items() if value is not None}
+    if found and set(found) != set(expected):
+        raise Rejected(f"{owner.state()} has {expected}, or nothing; got {sorted(map(str, found))}")
+    return found
+
+
+def moment(owner: Owner, name: str, value: Any, shape: Sequence[int]) -> Tensor:
+    """Read one moment of a parameter of this shape, as it is; what is no such one is Rejected."""
+    source = dense(owner.part(name), value) if isinstance(value, Tensor) else None
+    if source is None or source.shape != tuple(shape):
+        came = type(value).__name__ if source is None else f"one of {tuple(source.shape)}"
+        raise Rejected(f"{owner.part(name)} must be a tensor of shape {tuple(shape)}, got {came}")
+    return source
+
+
+def count(owner: Owner, value: Any) -> int:
+    """Read the number of updates that made a state; what counts none is Rejected."""
+    found = number(owner.part("step"), value)
+    if not 0 <= found <= MOST_STEPS or found != int(found):
+        raise Rejected(
+            f"{owner.part('step')} counts the updates that made the state, at most {MOST_STEPS}; "
+            f"got {found}"
+        )
+    return int(found)
+
+
+def read(owner: Owner, rule: Rule, shape: Sequence[int], state: Any) -> State | None:
+    """Read a parameter's state as it is, or None where no update made it.
+
+    Raises `Rejected` for parts that are not the rule's, moments that are no dense tensor of real
+    numbers of the shape, counts that are none, and moments that were made by no update. Numbers
+    need not be finite.
+    """
+    found = parts(owner, rule, state)
+    if not found:
+        return None
+    tensors = [moment(owner, name, found[name], shape) for name in rule.states]
+    age = count(owner, found["step"]) if rule.counted else 1
+    return State(age, tensors if age else _unused(owner, rule, tensors))
+
+
 def checked(rule: Rule, view: Tensor, state: Any) -> State:
     """Read the state of a parameter whose moments are like `view`, or say what is wrong with it.
 
-    The tensors are new, rounded to the dtype of `view`, and on its device.
+    The tensors are new, rounded to the dtype of `view`, and on its device; they are finite, and a
+    mean of squares is not below 0. Where no update made the state, every part is there, and None.
     """
-    expected = fields(rule)
+    owner, expected = Owner(rule.name), fields(rule)
     if not isinstance(state, Mapping) or set(state) != set(expected):
         came = list(state) if isinstance(state, Mapping) else type(state).__name__
-        raise Rejected(f"{rule.name}: a state has {list(expected)}, got {came}")
-    found = [_moment(rule, name, state[name], view) for name in rule.states]
-    tensors = [tensor for tensor in found if tensor is not None]
-    if tensors and len(tensors) != len(found):
+        raise Rejected(f"{owner.state()} has {list(expected)}, got {came}")
+    held = [name for name in rule.states if state[name] is not None]
+    if held and len(held) != len(rule.states):
         raise Rejected(f"{rule.name}: either all of {list(rule.states)} are None, or none is")
-    if not rule.counted:
-        return State(int(bool(tensors)), tensors)
-    age = number(f"{rule.name}: step", state["step"])
-    if not 0 <= age <= MOST_STEPS or age != int(age) or (age and not tensors):
-        raise Rejected(
-            f"{rule.name}: step counts the updates that made the state, at most {MOST_STEPS}; "
-            f"got {age}"
-        )
-    return State(int(age), tensors if age else _unused(rule, tensors))
+    if not held:
+        age = count(owner, state["step"]) if rule.counted else 0
+        if age:
+            raise Rejected(
+                f"{owner.part('step')} counts the updates that made moments, and there are none; "
+                f"got {age}"
+            )
+        return State(0, [])
+    found = read(owner, rule, view.shape, state)
+    assert found is not None
+    pairs = zip(rule.states, found.tensors, strict=False)
+    return State(found.age, [_numbers(owner, rule, name, tensor, view) for name, tensor in pairs])
 
 
-def _moment(rule: Rule, name: str, value: Any, view: Tensor) -> Tensor | None:
-    if value is None:
-        return None
-    source = dense(f"{rule.name}: {name}", value) if isinstance(value, Tensor) else None
-    if source is None or source.shape != view.shape:
-        came = type(value).__name__ if source is None else f"one of {tuple(source.shape)}"
-        raise Rejected(
-            f"{rule.name}: {name} must be a tensor of shape {tuple(view.shape)}, got {came}"
-        )
-    moment = bridge.to_device(source, view.dtype, view.device)
-    if not moment.isfinite().all():
-        raise Rejected(f"{rule.name}: {name} has an entry that is not finite in {view.dtype}")
-    if name in rule.squares and (moment < 0).any():
-        raise Rejected(f"{rule.name}: {name} has an entry below 0, and it is a mean of squares")
-    return moment
+def _numbers(owner: Owner, rule: Rule, name: str, source: Tensor, view: Tensor) -> Tensor:
+    """Return the numbers of a moment in the dtype in which the kernels keep them."""
+    found = bridge.to_device(source, view.dtype, view.device)
+    if not found.isfinite().all():
+        raise Rejected(f"{owner.part(name)} has an entry that is not finite in {view.dtype}")
+    if name in rule.squares and (found < 0).any():
+        raise Rejected(f"{owner.part(name)} has an entry below 0, and it is a mean of squares")
+    return found
 
 
-def _unused(rule: Rule, tensors: list[Tensor]) -> list[Tensor]:
+def _unused(owner: Owner, rule: Rule, tensors: list[Tensor]) -> list[Tensor]:
     """Refuse moments that no update made, unless they are the zeros before the first one."""
-    for name, tensor in zip(rule.states, tensors, strict=False):
+    for name, tensor in zip(rule.states, tensors, strict=True):
         if tensor.any():
-            raise Rejected(f"{rule.name}: {name} was made by at least one step, and step is 0")
+            step = owner.part("step").removeprefix(f"{owner.who}: ")
+            raise Rejected(f"{owner.part(name)} was made by at least one step, and {step} is 0")
     return []

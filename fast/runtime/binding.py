@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor
 
 from fast.device.options import Options
-from fast.errors import Rejected, SessionError
+from fast.errors import Rejected, SessionError, unknown
 from fast.kernels.page import Op, Value, Vjp
 from fast.kernels.product import TF32
 from fast.naturals import NatRef
@@ -53,7 +53,7 @@ def bind(name: str, options: Options, known: Bindings) -> Bound:
     """Look an op up, pick its functions, and remember them in `known`."""
     op = OPS.get(name)
     if op is None:
-        raise Rejected(f"session: there is no op {name!r}; the ops are {', '.join(OPS)}")
+        raise unknown("session", "op", name, OPS)
     value: Value
     vjp: Vjp | None
     value, vjp = op.hosts(options.provider)

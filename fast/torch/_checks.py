@@ -6,16 +6,15 @@ Nothing here writes. `who` begins every message: the class, and the group where 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fast.device.bridge import to_float
 from fast.errors import Rejected
 from fast.optim._functional import Functional
 from fast.optim._rule import Rule
-from fast.optim._state import fields
+from fast.optim._state import Owner, State, read
 
 UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable", "foreach", "fused")
 """The flags of torch's classes that are refused where they are set."""
@@ -28,13 +27,6 @@ NOTES = (
     "swa_lr",
 )  # fmt: skip
 """What torch and its schedules keep in a group beside hyper-parameters and flags."""
-
-
-class Known(NamedTuple):
-    """One parameter's state: a moment for each of the rule's, and the count of its steps."""
-
-    moments: list[Tensor]
-    step: int
 
 
 def names(rule: Rule) -> tuple[str, ...]:
@@ -138,48 +130,11 @@ def _apart(tensor: Tensor) -> bool:
     return True
 
 
-def read_state(who: str, rule: Rule, k: int, param: Tensor, state: Any) -> Known | None:
+def read_state(who: str, rule: Rule, k: int, param: Tensor, state: Any) -> State | None:
     """Read the state of parameter k, or return None if it has none yet.
 
     Numbers that are not finite are taken as they are, as torch does. Raises `Rejected` for fields
     that are not the rule's, moments that are no dense tensor of the parameter's shape, and counts
     that are no counts.
     """
-    needed = sorted(fields(rule))
-    if not isinstance(state, dict):
-        raise Rejected(f"{who}: the state of parameter {k} is a dict with {needed}, got {state!r}")
-    kept = {key: value for key, value in state.items() if value is not None}
-    if not kept:
-        return None
-    if set(kept) != set(needed):
-        raise Rejected(
-            f"{who}: the state of parameter {k} has {needed}, or nothing; "
-            f"got {sorted(map(str, kept))}"
-        )
-    moments = [_moment(who, name, k, param, kept[name]) for name in rule.states]
-    return Known(moments, _step(who, k, kept["step"], moments) if rule.counted else 1)
-
-
-def _moment(who: str, name: str, k: int, param: Tensor, value: Any) -> Tensor:
-    came = type(value).__name__
-    if isinstance(value, Tensor):
-        dense = value.layout is torch.strided and value.is_floating_point()
-        if dense and value.shape == param.shape:
-            return value
-        came = f"one of shape {tuple(value.shape)}, {value.dtype}, {value.layout}"
-    raise Rejected(
-        f"{who}: {name} of parameter {k} is a dense tensor of numbers of shape "
-        f"{tuple(param.shape)}, got {came}; delete the parameter's state to start afresh"
-    )
-
-
-def _step(who: str, k: int, value: Any, moments: list[Tensor]) -> int:
-    try:
-        step = to_float(value)
-    except Rejected as error:
-        raise Rejected(f"{who}: the step of parameter {k} is a number; {error}") from error
-    if step < 0 or not step.is_integer():
-        raise Rejected(f"{who}: the step of parameter {k} counts updates, got {step}")
-    if step == 0 and any(bool(moment.any()) for moment in moments):
-        raise Rejected(f"{who}: the step of parameter {k} is 0, but its moments are not zero")
-    return int(step)
+    return read(Owner(who, f"parameter {k}"), rule, param.shape, state)

@@ -15,8 +15,8 @@ from torch import Tensor
 from fast.errors import Rejected
 from fast.optim._functional import Functional
 from fast.optim._rule import Rule
+from fast.optim._state import State as Held
 from fast.optim._state import fields
-from fast.torch._checks import Known
 
 State = Mapping[Tensor, dict[str, Any]]
 
@@ -30,7 +30,7 @@ class Engine:
         params: Sequence[Tensor],
         hyper: dict[str, Any],
         provider: str,
-        known: Sequence[Known | None],
+        known: Sequence[Held | None],
     ) -> None:
         """Copy everything in; `known` has an entry for each parameter, None where it is new."""
         self._params = list(params)
@@ -39,7 +39,7 @@ class Engine:
         self._stateful = False
         self._shown: list[dict[str, Tensor]] = [{} for _ in self._params]
         # torch counts in fp32 on the host.
-        ages = [0 if one is None else one.step for one in known]
+        ages = [0 if one is None else one.age for one in known]
         self._steps = torch.tensor(ages, dtype=torch.float32)
         self._counted = self._steps.clone()
         self._unshown = {k for k, one in enumerate(known) if one is not None}
@@ -85,11 +85,11 @@ class Engine:
         if self._unshown:
             self._show(state)
 
-    def _load(self, known: Sequence[Known | None]) -> None:
+    def _load(self, known: Sequence[Held | None]) -> None:
         """Take over states: their counts by the rule's own check, then the numbers as they are."""
         columns: dict[str, list[Any]] = {name: [] for name in fields(self._rule)}
         for param, one in zip(self._functional.params(), known, strict=True):
-            step = 0 if one is None else one.step
+            step = 0 if one is None else one.age
             for name in self._rule.states:
                 columns[name].append(torch.zeros_like(param) if step else None)
             if self._rule.counted:
@@ -97,9 +97,9 @@ class Engine:
         self._functional.load_state(columns)
         held = self._functional.state()
         for k, one in enumerate(known):
-            if one is None or not one.step:
+            if one is None or not one.age:
                 continue
-            for name, moment in zip(self._rule.states, one.moments, strict=True):
+            for name, moment in zip(self._rule.states, one.tensors, strict=True):
                 held[name][k].copy_(moment.detach())
 
     def _shows(self, state: State) -> bool:

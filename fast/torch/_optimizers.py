@@ -111,7 +111,7 @@ class _Optimizer(torch.optim.Optimizer):
         self._read(who, group)
         self._known(who, group["params"])
 
-    def _known(self, who: str, params: Sequence[Tensor]) -> list[_checks.Known | None]:
+    def _known(self, who: str, params: Sequence[Tensor]) -> list[_checks.State | None]:
         return [
             _checks.read_state(who, self.rule, k, param, self.state.get(param, {}))
             for k, param in enumerate(params)

@@ -1,7 +1,13 @@
-"""Chapter 11. The operations, one page each.
+"""Chapter 13. The operations, one page each.
 
 `OPS` is the table, in reading order: pointwise, moving and adding, products, programs over these,
 random numbers.
+
+>>> from spec.tensor import tensor
+>>> OPS["matmul"](tensor([[1, 2]]), tensor([[10], [1]]))
+Tensor([[12]])
+>>> "matmul" in OPS, len(OPS["matmul"].inputs)
+(True, 2)
 """
 
 from __future__ import annotations
@@ -43,46 +49,50 @@ from spec.ops.sum import op as _sum
 from spec.ops.take import op as _take
 from spec.ops.tanh import op as _tanh
 from spec.ops.where import op as _where
+from spec.refusals import Table
 
-OPS: dict[str, Op] = {
-    op.name: op
-    for op in (
-        _add,
-        _sub,
-        _mul,
-        _div,
-        _maximum,
-        _minimum,
-        _square,
-        _sqrt,
-        _exp,
-        _log,
-        _tanh,
-        _relu,
-        _where,
-        _sum,
-        _mean,
-        _broadcast_to,
-        _reshape,
-        _permute,
-        _take,
-        _scatter_add,
-        _slice,
-        _concat,
-        _detach,
-        _max,
-        _matmul,
-        _linear,
-        _log_softmax,
-        _softmax,
-        _layer_norm,
-        _mse_loss,
-        _nll_loss,
-        _cross_entropy,
-        _rand_uniform,
-        _rand_normal,
-        _bernoulli_mask,
-        _dropout,
-    )
-}
+OPS: dict[str, Op] = Table(
+    "op",
+    {
+        op.name: op
+        for op in (
+            _add,
+            _sub,
+            _mul,
+            _div,
+            _maximum,
+            _minimum,
+            _square,
+            _sqrt,
+            _exp,
+            _log,
+            _tanh,
+            _relu,
+            _where,
+            _sum,
+            _mean,
+            _broadcast_to,
+            _reshape,
+            _permute,
+            _take,
+            _scatter_add,
+            _slice,
+            _concat,
+            _detach,
+            _max,
+            _matmul,
+            _linear,
+            _log_softmax,
+            _softmax,
+            _layer_norm,
+            _mse_loss,
+            _nll_loss,
+            _cross_entropy,
+            _rand_uniform,
+            _rand_normal,
+            _bernoulli_mask,
+            _dropout,
+        )
+    },
+)
 """Every operation of the book by its name, in reading order."""

@@ -2,7 +2,7 @@
 
     z[i] = (word of element i, its last 8 bits dropped) / 2^24
 
-i counts the elements row by row; which word is theirs follows from seed and counter (chapter 10).
+i counts the elements row by row; which word is theirs follows from seed and counter (spec.rng).
 24 bits are what binary32 keeps, so 1 is never drawn there; a narrower format may round up to it.
 
 C1  every extent is an integer >= 0.

@@ -6,24 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeGuard, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
-from spec.op import Rejected, refuse
+from spec.refusals import Rejected, listed, refuse
 
 Groups = Sequence[Mapping[str, Any]] | None
 """Mappings with 'params' and the hyper-parameters that differ for them."""
-
-
-def listed(who: str, rule: str, given: object) -> list[Any]:
-    """Return as a list what can be gone through, or refuse; a mapping or a text is no list."""
-    if _is_row(given):
-        return list(given)
-    raise refuse(who, rule, type(given).__name__)
-
-
-def _is_row(x: object) -> TypeGuard[Iterable[Any]]:
-    return isinstance(x, Iterable) and not isinstance(x, (Mapping, str, bytes))
 
 
 def groups_of(name: str, groups: Groups) -> list[dict[str, Any]]:

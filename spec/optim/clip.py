@@ -33,7 +33,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from spec.op import AnyTensor, refuse
+from spec.op import AnyTensor, checked
+from spec.refusals import listed, refuse
 from spec.scalar import divide, lift, maximum, sqrt, square, sum_over
 from spec.worlds import is_number
 
@@ -83,11 +84,12 @@ def coefficient(gradients: Sequence[AnyTensor], max_norm: float | Fraction) -> A
 def clipped(gradients: Sequence[AnyTensor], max_norm: float | Fraction) -> list[AnyTensor]:
     """Return the gradients scaled so that their norm together is at most max_norm."""
     check(max_norm)
-    if not any(gradient.data for gradient in gradients):
-        return list(gradients)
-    scale = coefficient(gradients, max_norm)
+    tensors = [checked("clip", g) for g in listed("clip", "gradients are in a list", gradients)]
+    if not any(gradient.data for gradient in tensors):
+        return tensors
+    scale = coefficient(tensors, max_norm)
 
     def entry(g: Any) -> Any:
         return g * scale
 
-    return [gradient.map(entry) for gradient in gradients]
+    return [gradient.map(entry) for gradient in tensors]

@@ -116,8 +116,8 @@ def life(program: str, provider: str) -> Found:
         crashed = True
     for label, verdict in twin.verdicts.items():
         if verdict.status != "conformant":
-            failures.append(f"{label}: {verdict.worst_fraction} of its budget {verdict.reason}")
-    return _found(crashed, twin.summary().worst_fraction, failures)
+            failures.append(f"{label}: {verdict.fraction} of its budget {verdict.problem or ''}")
+    return _found(crashed, twin.summary().fraction, failures)
 
 
 def lives(provider: str, precision: str) -> Found:

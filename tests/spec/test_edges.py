@@ -48,7 +48,7 @@ def key(number: Any) -> tuple[float, float]:
     return (math.inf, math.inf) if math.isnan(plain) else (plain, math.copysign(1.0, plain))
 
 
-def same(got: AnyTensor | None, allowed: Nested | None, enter: Enter) -> bool:
+def meets(got: AnyTensor | None, allowed: Nested | None, enter: Enter) -> bool:
     """Compare a result with one allowed result, which enters the world first."""
     if got is None or allowed is None:
         return got is allowed
@@ -76,7 +76,8 @@ def is_allowed(op: Op, edge: Edge, enter: Enter) -> bool:
     got = results(op, edge, enter)
     choices = [(a,) if edge.cotangent is None else a for a in edge.allowed]
     return any(
-        len(got) == len(choice) and all(same(g, a, enter) for g, a in zip(got, choice, strict=True))
+        len(got) == len(choice)
+        and all(meets(g, a, enter) for g, a in zip(got, choice, strict=True))
         for choice in choices
     )
 
@@ -94,9 +95,9 @@ def test_every_page_has_edge_rows() -> None:
 
 def test_comparison_tells_signs_of_zeros_and_knows_nan() -> None:
     zeros = tensor([0.0, math.nan])
-    assert same(zeros, [0.0, math.nan], float)
-    assert not same(zeros, [-0.0, math.nan], float)
-    assert not same(zeros, [0.0, 0.0], float)
-    assert not same(zeros, [[0.0, math.nan]], float)
-    assert same(tensor([Rounded(BF16, -0.0)]), [-0.0], _rounded(BF16))
-    assert not same(tensor([Rounded(BF16, 0)]), [-0.0], _rounded(BF16))
+    assert meets(zeros, [0.0, math.nan], float)
+    assert not meets(zeros, [-0.0, math.nan], float)
+    assert not meets(zeros, [0.0, 0.0], float)
+    assert not meets(zeros, [[0.0, math.nan]], float)
+    assert meets(tensor([Rounded(BF16, -0.0)]), [-0.0], _rounded(BF16))
+    assert not meets(tensor([Rounded(BF16, 0)]), [-0.0], _rounded(BF16))

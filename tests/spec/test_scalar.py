@@ -15,7 +15,20 @@ from hypothesis import strategies as st
 from equivalence.worlds.opaque import opaque
 from spec import scalar
 from spec.dual import Dual
-from spec.scalar import OpenFunction, Unary, dot_over, max_over, sum_over
+from spec.formats import BINARY32
+from spec.ops import OPS
+from spec.rounded import Rounded
+from spec.scalar import (
+    OpenFunction,
+    Unary,
+    dot_over,
+    equal,
+    max_over,
+    maximum,
+    select,
+    sum_over,
+)
+from spec.tensor import tensor
 
 FLOATS = st.floats()
 STOOD_IN = (scalar.exp, scalar.log, scalar.tanh, scalar.sqrt, scalar.cos, scalar.sin)
@@ -91,7 +104,7 @@ def test_floats_at_poles_and_limits() -> None:
 )
 def test_the_exact_world_refuses_what_is_no_fraction(function: Any, argument: int) -> None:
     for x in (Fraction(argument), argument):
-        with pytest.raises(ArithmeticError, match=r"exact world accepts|accepted in the exact"):
+        with pytest.raises(ArithmeticError, match=r"is no fraction, and ints .* Write "):
             function(x)
 
 
@@ -233,3 +246,39 @@ def test_stand_ins_take_many_values() -> None:
     with opaque():
         for function in STOOD_IN:
             assert len({function(Fraction(k, 7)) for k in range(1, 101)}) > 40
+
+
+@pytest.mark.parametrize("constant", [2, Fraction(1, 2), -3])
+@pytest.mark.parametrize(
+    "x",
+    [
+        0.25,
+        Dual(0.25, 1.0),
+        Rounded(BINARY32, Fraction(1, 4)),
+        Dual(Dual(1.0, 0.0), Dual(0.0, 1.0)),
+    ],
+)
+def test_a_constant_that_is_chosen_enters_the_world_of_the_other(x: Any, constant: Any) -> None:
+    for chosen in (select(True, constant, x), select(False, x, constant)):
+        assert type(chosen) is type(x)
+        assert equal(chosen, constant)
+    assert select(True, x, constant) is x
+    high, low = maximum(x, constant), maximum(constant, x)
+    assert type(high) is type(low) is type(x)
+    assert equal(high, low)
+
+
+def test_constants_among_themselves_and_what_is_no_number_are_chosen_as_they_are() -> None:
+    for one, two in ((1, Fraction(1, 2)), (True, 0.5), (1, "text"), (False, [1])):
+        for truth, chosen in ((True, one), (False, two)):
+            assert select(truth, one, two) is chosen
+    assert maximum(Fraction(10**400), 1.0) == math.inf
+    assert math.isnan(maximum(10**400, math.nan))
+
+
+def test_a_truth_value_in_a_sum_or_product_is_the_exact_constant_0_or_1() -> None:
+    """It is no error: a mask times a tensor keeps entries, in every world."""
+    mask, x = tensor([True, False]), tensor([2.5, -3.0])
+    product = OPS["mul"](mask, x)
+    assert (product, [type(a) for a in product.data]) == (tensor([2.5, -0.0]), [float, float])
+    assert OPS["mul"].vjp((mask, x), tensor([1.0, 1.0]))[1] == tensor([1.0, 0.0])

@@ -7,7 +7,7 @@ import torch
 
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
-from equivalence.lives.resynced import Violation
+from equivalence.budgets.violation import Violation
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.contract import FP32, Contract
 from spec.op import AnyTensor

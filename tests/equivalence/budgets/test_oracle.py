@@ -9,8 +9,8 @@ import torch
 
 from equivalence.budgets.declared import declared
 from equivalence.budgets.judge import judge_tensor
-from equivalence.budgets.oracle import expected_value, expected_vjp, lift, store
-from equivalence.budgets.verdict import Verdict
+from equivalence.budgets.oracle import expected_value, expected_vjp, lift_one, store
+from equivalence.budgets.outcome import Outcome
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.contract import Contract
 
@@ -82,7 +82,7 @@ MUTANTS: dict[str, Callable[..., torch.Tensor]] = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_mutant_has_a_regime_that_shows_it(name: str) -> None:
-    seen: list[Verdict] = []
+    seen: list[Outcome] = []
     for scale, offset in REGIMES:
         x, gamma, beta, g = normals(scale, offset)
         contract = TORCH("layer_norm", "fp32")
@@ -119,17 +119,18 @@ def test_torch_matmul_is_inside(dtype: str) -> None:
 
 
 def test_lifting_refuses_what_has_no_budget() -> None:
-    contract = TORCH("add", "fp32")
+    arithmetic = Arithmetic(TORCH("add", "fp32"))
     with pytest.raises(ValueError, match="EDGES"):
-        lift([torch.tensor([1.0, float("nan")])], contract)
-    numbers, labels = lift([torch.ones(2, 2).t(), torch.tensor([3, -100])], contract)
-    assert numbers.shape == (2, 2) and labels.data == (3, -100)
+        lift_one(torch.tensor([1.0, float("nan")]), arithmetic)
+    numbers, labels = torch.ones(2, 2).t(), torch.tensor([3, -100])
+    assert lift_one(numbers, arithmetic).shape == (2, 2)
+    assert lift_one(labels, arithmetic).data == (3, -100)
 
 
 def test_a_result_of_constants_enters_the_world() -> None:
     arithmetic = Arithmetic(TORCH("sum", "fp32"))
     empty = expected_value("sum", [torch.ones(2, 0)], {"axes": (1,)}, TORCH("sum", "fp32"))
-    assert judge_tensor(torch.zeros(2), empty).worst_fraction == 0
+    assert judge_tensor(torch.zeros(2), empty).fraction == 0
     assert store(empty.map(lambda _: 0), arithmetic).data[0].exact
 
 

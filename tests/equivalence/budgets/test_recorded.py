@@ -6,7 +6,6 @@ import math
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from equivalence.budgets.judge import fraction_of, judge_tensor, record
 from equivalence.budgets.oracle import expected_value
-from equivalence.budgets.recorded import Recorded, judge_recorded, load, save
+from equivalence.budgets.recorded import Recorded, judge_recorded
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import exact
 from equivalence.worlds.contract import BF16, FP32, FP64, Contract, Format
@@ -46,36 +45,29 @@ def test_fractions_agree(compute: Format, store: Format, dtype: torch.dtype, see
                 recorded.dtype,
                 *(getattr(recorded, f)[k : k + 1] for f in ("high", "low", "budget")),
             )
-            replayed = judge_recorded(got, row).worst_fraction
+            replayed = judge_recorded(got, row).fraction
             assert true is not None and replayed is not None
             assert (1 - LOOSEST) * true <= replayed <= true
 
 
-def test_a_file_keeps_everything(tmp_path: Path) -> None:
+def test_the_recorded_verdict_names_the_same_element() -> None:
     one, zero = exact(Arithmetic(Contract("ieee", FP32, FP32)), 1.0, 0.0)
     odd = Tensor((3,), [scalar.divide(one, 3), scalar.divide(one, zero), one])
-    empty: Tensor[object, int] = Tensor((0,), ())
-    path = tmp_path / "case.npz"
-    save(path, {"result": record(odd), "gradient/x": record(empty)})
-    back = load(path)
-    assert list(back) == ["gradient/x", "result"]
-    assert back["gradient/x"].shape == (0,) and back["result"].dtype == "fp32"
+    recorded = record(odd)
     for got in ([1 / 3, math.nan, 1.0], [1 / 3, 0.0, 1.5], [0.25, 0.0, 1.0]):
         tensor = torch.tensor(got)
-        one_verdict, other = judge_tensor(tensor, odd), judge_recorded(tensor, back["result"])
-        assert one_verdict.status == other.status
-        assert one_verdict.first_bad_index == other.first_bad_index
-        assert one_verdict.unconstrained == other.unconstrained == 1
-    assert judge_recorded(torch.ones(3).double(), back["result"]).reason
-    with pytest.raises(ValueError, match="record it again"):
-        Recorded.read("missing", {})
+        live, replayed = judge_tensor(tensor, odd), judge_recorded(tensor, recorded)
+        assert live.status == replayed.status
+        assert (live.detail and live.detail.index) == (replayed.detail and replayed.detail.index)
+        assert live.unconstrained == replayed.unconstrained == 1
+    assert "dtype" in (judge_recorded(torch.ones(3).double(), recorded).problem or "")
 
 
 def test_replaying_needs_no_oracle() -> None:
     """A machine without python-flint and sympy judges recorded cases."""
     code = (
         "import sys; sys.modules['flint'] = sys.modules['sympy'] = None\n"
-        "import equivalence.budgets.recorded, equivalence.budgets.verdict\n"
+        "import equivalence.budgets.recorded, equivalence.budgets.outcome\n"
         "import equivalence.worlds.contract\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -11,11 +11,11 @@ import torch
 from equivalence.backends.protocol import Capabilities
 from equivalence.budgets.declared import declared
 from equivalence.cases.call import (
+    ENOUGH,
     WORDS,
     CaseSpec,
     Recipe,
     build,
-    case_from_json,
     describe,
     handed,
     size_key,
@@ -26,7 +26,7 @@ from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.nearmiss import near_misses, refused_by_reference
 from equivalence.cases.shrink import smaller_calls, smaller_updates
 from equivalence.cases.strata import EMPTY, TABLES, extras, strata
-from equivalence.cases.strategies import FAMILIES, case_specs, draw_many, near_miss_specs
+from equivalence.cases.strategies import FAMILIES, case_specs, draw_many
 from equivalence.cases.updates import (
     CHOICES,
     build_gradients,
@@ -36,7 +36,6 @@ from equivalence.cases.updates import (
 )
 from equivalence.measure.call import result_names
 from equivalence.runs.kinds import read_case
-from equivalence.runs.results import COUNTED
 from equivalence.runs.rows import rows_of
 from spec.ops import OPS
 
@@ -61,7 +60,6 @@ def test_fixed_and_drawn_cases_satisfy_their_type_rule(op: str, direction: str) 
     assert len(fixed) >= 12
     for case in (*fixed, *extras(op, direction, "fp32"), *drawn(op, direction)):
         case.output_shape()
-        assert case_from_json(case.to_json()) == case
         assert read_case(case.to_json())[1] == case
 
 
@@ -76,7 +74,7 @@ def test_most_cases_count(op: str) -> None:
             )
             for case in strata(op, direction, "fp32")
         ]
-        assert sum(size >= COUNTED for size in sizes) >= wanted
+        assert sum(size >= ENOUGH for size in sizes) >= wanted
 
 
 @pytest.mark.parametrize("op", [op for op in OPERATIONS if OPS[op].inputs])
@@ -190,9 +188,6 @@ def test_what_lies_below_an_update_is_another_update() -> None:
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_the_reference_refuses_every_near_miss_by_its_label(op: str) -> None:
     assert [refused_by_reference(miss) for miss in near_misses(op)] == [None] * len(near_misses(op))
-    if near_misses(op):
-        for miss in draw_many(near_miss_specs(op), 10, seed_=0):
-            assert refused_by_reference(miss) is None
 
 
 def test_every_constraint_has_a_near_miss() -> None:

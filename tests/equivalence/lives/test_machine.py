@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
+from equivalence.budgets.violation import Violation, same_bits
 from equivalence.cli import main
 from equivalence.lives import drive
 from equivalence.lives.bad import KINDS
 from equivalence.lives.drive import CONFIGURATIONS, run_lives
 from equivalence.lives.life import Life
-from equivalence.lives.model import Arena, same_bits
-from equivalence.lives.resynced import Violation
-from equivalence.measure.update import unsettled
+from equivalence.lives.model import Arena
+from equivalence.measure.reference import unsettled
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import exact
 from equivalence.worlds.contract import FP32, Contract

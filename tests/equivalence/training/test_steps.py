@@ -14,7 +14,7 @@ from equivalence.budgets.declared import declared
 from equivalence.budgets.oracle import lift_one
 from equivalence.cli import main
 from equivalence.measure.call import compare
-from equivalence.measure.update import expected_step
+from equivalence.measure.reference import expected_step
 from equivalence.training.judge import PARTS, judge_run, steps_document
 from equivalence.training.record import NoRecord, read_manifest, retaken_step
 from equivalence.training.rowwise import LINEAR, Rowwise

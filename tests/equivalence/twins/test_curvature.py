@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spec.autodiff
-from equivalence.lives.resynced import Violation
+from equivalence.budgets.violation import Violation
 from equivalence.twins.curvature import Curvature, Program
 from equivalence.twins.programs import integers, numbers
 from fast import autodiff

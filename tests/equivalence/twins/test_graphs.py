@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import spec.graph
 from equivalence.budgets.ledger import Ledger
-from equivalence.lives.resynced import Violation
+from equivalence.budgets.violation import Violation
 from equivalence.twins.programs import numbers
 from equivalence.twins.sides import Listed, Sides
 from fast import Session

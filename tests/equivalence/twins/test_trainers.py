@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import fast.train
 import spec.train
 from equivalence.budgets.declared import of_program
-from equivalence.lives.resynced import Violation
+from equivalence.budgets.violation import Violation
 from equivalence.twins import trainers
 from equivalence.twins.programs import integers, numbers
 from equivalence.twins.sides import Sides

@@ -37,7 +37,7 @@ def test_formats_are_those_of_the_standard() -> None:
         info = torch.finfo(dtype)
         assert (format.max_finite, format.min_normal) == (info.max, info.tiny)
         assert format.unit * 2 == info.eps
-        assert format.smallest_subnormal == info.smallest_normal * info.eps
+        assert 2.0**format.least_exponent == info.smallest_normal * info.eps
     assert torch.finfo(torch.float64).max == FP64.max_finite
 
 

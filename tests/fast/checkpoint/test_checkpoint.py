@@ -48,7 +48,7 @@ def step(s: Session, optimizer: str = "adamw", *names: str, **hyper: Any) -> flo
     return float(s.value(loss))
 
 
-def same(one: Contents, other: Contents) -> bool:
+def hold_the_same(one: Contents, other: Contents) -> bool:
     """Say whether two sessions hold the same, bit for bit."""
 
     def plain(contents: Contents) -> Any:
@@ -83,10 +83,10 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     extra = {"epoch": 3, "rate": 0.1, "note": 'über "alles"', "best": float("inf"), "n": -(2**70)}
     checkpoint.save(tmp_path / "c", first, extra)
     step(second, "sgd", momentum=0.0, nesterov=False)
-    assert not same(read(first), read(second))
+    assert not hold_the_same(read(first), read(second))
     second = session(scale=5.0)
     assert checkpoint.load(tmp_path / "c", second) == extra
-    assert same(read(first), read(second))
+    assert hold_the_same(read(first), read(second))
     assert second.random_counter == 2**40 + 1
     assert [p.requires_grad for p in second.params] == [False, True]
     checkpoint.save(tmp_path / "d", second, extra)
@@ -127,7 +127,7 @@ def test_a_resumed_session_goes_on_bit_for_bit(
         again.param(torch.zeros(parameter.shape), name=parameter.name)
     checkpoint.load(tmp_path / "c", again)
     assert [step(again, optimizer) for _ in range(3)] == losses
-    assert same(read(s), read(again))
+    assert hold_the_same(read(s), read(again))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -147,7 +147,7 @@ def test_a_resumed_session_draws_the_random_numbers_that_were_next(
     assert len(set(drawn)) > 1
     checkpoint.load(tmp_path / "c", again)
     assert [noisy(again) for _ in range(3)] == drawn
-    assert same(read(s), read(again)) and s.random_counter == 8
+    assert hold_the_same(read(s), read(again)) and s.random_counter == 8
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -162,7 +162,7 @@ def test_what_the_file_does_not_mention_starts_afresh(
     checkpoint.load(tmp_path / "c", s)
     for _ in range(2):
         assert step(s, optimizer) == step(fresh, optimizer)
-    assert same(read(s), read(fresh))
+    assert hold_the_same(read(s), read(fresh))
 
 
 def test_other_precisions(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_other_precisions(tmp_path: Path) -> None:
         checkpoint.save(tmp_path / "c", s)
         checkpoint.load(tmp_path / "c", again)
         assert [step(s) for _ in range(2)] == [step(again) for _ in range(2)]
-        assert same(read(s), read(again))
+        assert hold_the_same(read(s), read(again))
     with pytest.raises(Rejected, match=r"param/w: .* torch.float32 .*, got torch.float64"):
         checkpoint.load(tmp_path / "c", session())
 
@@ -208,7 +208,7 @@ def refused(path: Path, s: Session, **options: Any) -> str:
     before, versions = read(s), [p.version for p in s.params]
     with pytest.raises(Rejected) as caught:
         checkpoint.load(path, s, **options)
-    assert same(before, read(s)), "a refused checkpoint has changed the session"
+    assert hold_the_same(before, read(s)), "a refused checkpoint has changed the session"
     assert versions == [p.version for p in s.params]
     message = str(caught.value)
     assert message.startswith(f"checkpoint {path}: ")
@@ -360,7 +360,7 @@ def test_a_load_that_breaks_off_is_taken_back(saved: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Param, "set", failing)
     with pytest.raises(KeyboardInterrupt):
         checkpoint.load(saved, s)
-    assert len(calls) == 2 and same(before, read(s)), "what was there is put back unread"
+    assert len(calls) == 2 and hold_the_same(before, read(s)), "what was there is put back unread"
 
 
 def test_state_that_could_not_be_loaded_is_not_saved(saved: Path) -> None:

@@ -17,10 +17,10 @@ from tests.fast.checkpoint.test_checkpoint import (
     AVERAGE,
     Change,
     adamw,
+    hold_the_same,
     hyper,
     refused,
     repack,
-    same,
     session,
     step,
     unpacked,
@@ -89,7 +89,7 @@ def test_going_back_from_nan_is_all_or_nothing(
             checkpoint.load(saved, s, optimizers={"adamw": {"beta2": 0.99}})
     assert everything(s) == before
     checkpoint.load(saved, s)
-    assert same(read(s), contents_of(saved))
+    assert hold_the_same(read(s), contents_of(saved))
 
 
 def contents_of(path: Path) -> Contents:
@@ -278,4 +278,4 @@ def test_what_names_no_file_is_refused(
     for action in (checkpoint.save, checkpoint.load):
         with pytest.raises(Rejected, match=r"^checkpoint .*: .*names? "):
             action(path, s)
-    assert list(tmp_path.iterdir()) == [] and same(before, read(s))
+    assert list(tmp_path.iterdir()) == [] and hold_the_same(before, read(s))

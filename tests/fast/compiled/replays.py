@@ -6,20 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 
 from fast import CompiledSession, Session, counters
 from fast.train import ScalarTrainer, scalar_trainer
 
 CPU: dict[str, Any] = {"provider": "aten", "device": "cpu"}
 CONFIGURATIONS = [("aten", "fp32"), ("aten", "bf16"), ("aten", "fp64"), ("triton", "fp32")]
-
-
-def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors are equal bit for bit, but for the payload of a NaN."""
-    return a.dtype == b.dtype and torch.equal(a.isnan(), b.isnan()) and a.nan_to_num().equal(
-        b.nan_to_num()
-    )  # fmt: skip
 
 
 def twins(provider: str = "aten", precision: str = "fp32") -> tuple[Session, CompiledSession]:

@@ -18,8 +18,9 @@ from fast.ref import Ref
 from fast.runtime.gradmap import GradMap
 from fast.train import scalar_trainer, split
 from spec.tensor import is_tensor
-from tests.fast.compiled.replays import CONFIGURATIONS, CPU, batch, noisy, same, trainers, twins
+from tests.fast.compiled.replays import CONFIGURATIONS, CPU, batch, noisy, trainers, twins
 from tests.spec.programs import PROGRAMS, Step, run
+from tests.support import same
 
 
 class Arrays(Ops[Ref]):

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from fast import CompiledSession, Rejected, Session, SessionError
-from tests.fast.compiled.replays import CPU, same, trainers, twins
+from tests.fast.compiled.replays import CPU, trainers, twins
+from tests.support import same
 
 
 def test_a_refusal_that_a_program_expects_leaves_no_trace() -> None:

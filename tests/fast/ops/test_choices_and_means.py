@@ -19,6 +19,7 @@ from fast.ops import OPS, mse_loss
 from spec.ops import OPS as SPEC
 from spec.session import Session as SpecSession
 from spec.tensor import tensor
+from tests.support import same
 
 PROVIDERS = ("triton", "aten")
 DTYPES = (torch.float32, torch.bfloat16)
@@ -49,13 +50,6 @@ def run(
     z, saved = value(*inputs, **attributes)
     needs = [k not in page.index_inputs for k in range(len(inputs))]
     return z, lambda g, needs=needs: vjp(saved, g, needs)
-
-
-def same(found: Tensor | None, wanted: Tensor) -> bool:
-    """Compare numbers, NaN for NaN, and the dtype."""
-    assert found is not None
-    assert found.dtype is wanted.dtype
-    return torch.equal(found.nan_to_num(77.0), wanted.nan_to_num(77.0))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -12,6 +12,7 @@ from fast.device.arena import Arena, Layout
 from fast.optim import ADAM, ADAMW, SGD, Adam, AdamW, Sgd
 from fast.optim._chunks import CHUNK, chunk_table, runs
 from fast.optim._flat import FlatOptimizer
+from tests.support import same
 
 PROVIDERS = ["aten", "triton"]
 SHAPES = [(128, 8), (128,), (2, 32), (0,), (1536,)]
@@ -105,12 +106,6 @@ def test_aten_is_torchs_fused_kernel_bit_for_bit(
             expected = torch_optimizer.state[value].get(name)
             found = column[k]
             assert found == expected if isinstance(found, int) else same(found, expected)
-
-
-def same(found: torch.Tensor | None, expected: torch.Tensor | None) -> bool:
-    if found is None or expected is None:
-        return found is expected
-    return torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -13,6 +13,7 @@ from torch import Tensor
 import fast.torch as ours
 from fast import Rejected
 from fast.optim._functional import Functional
+from tests.support import same
 
 BETAS = (0.5, 0.75)
 
@@ -39,14 +40,6 @@ def values(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     states = [optimizer.state.get(p, {}) for p in params]
     held = [state[name] for state in states for name in sorted(state) if state[name] is not None]
     return [x.detach().clone() for x in (*params, *held)]
-
-
-def same(one: list[Tensor], two: list[Tensor]) -> bool:
-    """Say whether all numbers are equal, and NaN where the others are NaN."""
-    return len(one) == len(two) and all(
-        x.isnan().equal(y.isnan()) and x.nan_to_num().equal(y.nan_to_num())
-        for x, y in zip(one, two, strict=True)
-    )
 
 
 MAKERS: dict[str, Callable[[list[Tensor]], Any]] = {

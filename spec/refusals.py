@@ -1,0 +1,162 @@
+"""Chapter 3. Refusals: sentences that name the rule, what came, and what would be accepted.
+
+Who misspells a name, or writes an operator that is not offered, is told what to write. Such a
+refusal is also the error that Python would have raised, so that `hasattr`, and whoever catches a
+TypeError, go on as ever.
+
+>>> print(refuse("matmul C2", "the inner extents are equal", "3 and 4"))
+matmul C2: the inner extents are equal; got 3 and 4
+>>> print(unknown("shop", "tea", "oolnog", ["oolong", "assam"]))
+shop: there is no tea 'oolnog'; the nearest are oolong
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NoReturn, TypeGuard, TypeVar
+
+C = TypeVar("C", bound=type)
+R = TypeVar("R")
+V = TypeVar("V")
+
+
+class Rejected(ValueError):
+    """The caller broke a rule; the message names it, what came, and what would be accepted."""
+
+
+def refuse(label: str, rule: str, came: object) -> Rejected:
+    """Build a refusal: the label of the constraint, the rule, and what came instead."""
+    return Rejected(f"{label}: {rule}; got {came}")
+
+
+class Unknown(Rejected, AttributeError, KeyError):
+    """A name that stands for nothing here; the message has the names that are nearest to it."""
+
+    def __str__(self) -> str:
+        """Show the sentence; a KeyError alone would show it in quotes."""
+        return str(self.args[0])
+
+
+class Unsupported(Rejected, TypeError):
+    """An operator that is not offered; the message says what to write."""
+
+
+def unknown(
+    who: str, what: str, name: object, known: Iterable[str], others: Iterable[str] = ()
+) -> Unknown:
+    """Build the refusal of a name: the nearest, or all the known, not the others, if none is."""
+    names = list(known)
+    near = get_close_matches(name, {*names, *others}) if isinstance(name, str) else []
+    rest = f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(names)}"
+    return Unknown(f"{who}: there is no {what} {name!r}; {rest}")
+
+
+class Table(dict[str, V]):
+    """A table by name, in reading order, that answers a name it has not with the nearest."""
+
+    def __init__(self, what: str, rows: Mapping[str, V]) -> None:
+        """Say what the rows are, and enter them."""
+        super().__init__(rows)
+        self._what = what
+
+    def __missing__(self, name: object) -> NoReturn:
+        """Refuse a name that is not in the table."""
+        raise unknown(f"{self._what}s", self._what, name, self)
+
+
+SIGNS = {
+    "__add__": "x + y",
+    "__sub__": "x - y",
+    "__mul__": "x * y",
+    "__truediv__": "x / y",
+    "__radd__": "x + y",
+    "__rsub__": "x - y",
+    "__rmul__": "x * y",
+    "__rtruediv__": "x / y",
+    "__matmul__": "x @ y",
+    "__rmatmul__": "x @ y",
+    "__pow__": "x ** y",
+    "__rpow__": "x ** y",
+    "__floordiv__": "x // y",
+    "__rfloordiv__": "x // y",
+    "__mod__": "x % y",
+    "__rmod__": "x % y",
+    "__abs__": "abs(x)",
+    "__lt__": "x < y",
+    "__le__": "x <= y",
+    "__gt__": "x > y",
+    "__ge__": "x >= y",
+    "__getitem__": "x[i]",
+    "__len__": "len(x)",
+    "__bool__": "the truth of x",
+    "__float__": "float(x)",
+    "__int__": "int(x)",
+}
+"""Python's methods for what a reader may write, and how it is written."""
+
+
+def hints(instead: Mapping[Any, str]) -> Callable[[C], C]:
+    """Return a decorator: a class refuses these operators, saying what to write instead.
+
+    Type checkers see nothing of it, and go on reporting them.
+    """
+
+    def add(owner: C) -> C:
+        for method, remedy in instead.items():
+            setattr(owner, method, _refusal(f"{SIGNS[method]} is not offered; {remedy}"))
+        return owner
+
+    return add
+
+
+def _refusal(sentence: str) -> Callable[..., Any]:
+    def refused(self: object, *others: object) -> Any:
+        # Who says so by NumPy's convention, as a ref does, answers for both operands.
+        if any(getattr(type(other), "__array_ufunc__", "") is None for other in others):
+            return NotImplemented
+        raise Unsupported(f"{type(self).__name__}: {sentence}")
+
+    return refused
+
+
+def need(who: str, rule: str, kind: type, came: object) -> None:
+    """Refuse what is not of a kind, under the rule."""
+    if not isinstance(came, kind):
+        raise refuse(who, rule, repr(came))
+
+
+def need_id(who: str, id: object, count: int) -> None:
+    """Refuse what is no place among so many entries, counted from 0."""
+    if not isinstance(id, int) or not 0 <= id < count:
+        raise refuse(who, f"ids lie in [0, {count})", repr(id))
+
+
+def called(who: str, rule: str, program: Callable[..., R], *arguments: Any) -> R:
+    """Call a program, or refuse what is none, or takes other arguments, under the rule."""
+    if not callable(program):
+        raise refuse(who, rule, type(program).__name__)
+    try:
+        inspect.signature(program).bind(*arguments)
+    except TypeError as error:
+        raise refuse(who, f"{rule}; here that are {len(arguments)}", error) from None
+    except ValueError:
+        pass  # Some of Python's own functions do not say what they take.
+    return program(*arguments)
+
+
+def members(x: object) -> Iterator[str]:
+    """Yield the public names of an object."""
+    return (name for name in dir(x) if not name.startswith("_"))
+
+
+def listed(who: str, rule: str, given: object) -> list[Any]:
+    """Return as a list what can be gone through, or refuse; a mapping or a text is no list."""
+    if _is_row(given):
+        return list(given)
+    raise refuse(who, rule, type(given).__name__)
+
+
+def _is_row(x: object) -> TypeGuard[Iterable[Any]]:
+    return isinstance(x, Iterable) and not isinstance(x, (Mapping, str, bytes))

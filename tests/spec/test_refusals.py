@@ -1,0 +1,281 @@
+"""A learner's mistakes are answered by sentences that say what to write, not by bare errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spec.autodiff import grad, hvp, jacfwd, jvp
+from spec.dual import Dual
+from spec.graph import Graph
+from spec.linked import GraphSession
+from spec.op import Rejected, Type
+from spec.ops import OPS
+from spec.optim import clip
+from spec.refusals import Table, Unsupported, called, hints, unknown
+from spec.session import Session
+from spec.show import dot, event, ledger, program
+from spec.tape import Tape
+from spec.tensor import Tensor, tabulate, tensor, zip_map
+from spec.train import (
+    MicroBatches,
+    mean_scalar_over,
+    scalar_trainer,
+    split,
+    use_inputs,
+)
+
+ONE = tensor([1.0])
+TWO = tensor([[1.0, 2.0], [3.0, 4.0]])
+BOTH_SESSIONS = pytest.mark.parametrize("kind", [Session, GraphSession])
+
+
+def says(sentence: str, ask: Callable[[], Any], error: type[Exception] = Rejected) -> None:
+    """Hold that a call is refused by an error of a type, whose message has the sentence."""
+    with pytest.raises(error, match=re.escape(sentence)):
+        ask()
+
+
+def test_a_name_is_answered_with_the_nearest_or_with_all() -> None:
+    near = unknown("shop", "tea", "asam", ["oolong", "assam"])
+    assert str(near) == "shop: there is no tea 'asam'; the nearest are assam"
+    far = unknown("shop", "tea", 7, ["oolong", "assam"], ["milk"])
+    assert str(far) == "shop: there is no tea 7; there are oolong, assam"
+    other = unknown("shop", "tea", "milc", ["oolong"], ["milk"])
+    assert str(other).endswith("the nearest are milk")
+    assert isinstance(near, (Rejected, KeyError, AttributeError))
+
+
+def test_the_table_of_ops_names_the_nearest_and_is_else_a_table() -> None:
+    says("ops: there is no op 'gelu'; the nearest are relu", lambda: OPS["gelu"], KeyError)
+    says("ops: there is no op 'convolve'; there are add, sub, ", lambda: OPS["convolve"])
+    assert "gelu" not in OPS
+    assert OPS.get("gelu") is None
+    assert Table("row", {"a": 1}) == {"a": 1}
+
+
+@BOTH_SESSIONS
+def test_a_session_names_the_nearest_op_or_method(kind: Any) -> None:
+    s = kind()
+    says("session: there is no op or method 'gelu'; the nearest are relu", lambda: s.gelu)
+    says("there is no op or method 'parm'; the nearest are param", lambda: s.parm(ONE))
+    says("the nearest are backward", lambda: s.backwards())
+    says("session: there is no op 'gelu'; the nearest are relu", lambda: s.apply("gelu", (), {}))
+    assert not hasattr(s, "gelu")
+    assert not hasattr(s, "__array__")
+    says("'gelu'; the nearest are relu", lambda: grad(lambda ops, x: ops.gelu(x))(ONE))
+
+
+@BOTH_SESSIONS
+def test_a_ref_shows_what_it_is(kind: Any) -> None:
+    s = kind()
+    w, x = s.use(s.param(TWO, "w")), s.input(ONE)
+    total = s.sum(s.square(w))
+    shown = [repr(ref) for ref in (w, total, s.const(ONE))]
+    assert shown == [
+        "Ref(x0 w, shape (2, 2))",
+        "Ref(x3 sum, shape ())",
+        "Ref(x4 const, shape (1,))",
+    ]
+    assert re.fullmatch(r"Ref\(x1 (const|input), shape \(1,\)\)", repr(x))
+    assert repr(s.param(TWO, "w", False)) == "Param(w, shape (2, 2), frozen)"
+    assert repr(s.param(ONE, None)) == "Param(shape (1,))"
+
+
+@BOTH_SESSIONS
+def test_operators_that_a_ref_has_not_say_what_to_write(kind: Any) -> None:
+    s = kind()
+    p = s.param(ONE)
+    x = s.input(TWO)
+    for ask, sentence in (
+        (lambda: x**2, "Ref: x ** y is not offered; write ops.square(x)"),
+        (lambda: 2**x, "Ref: x ** y is not offered; write ops.exp("),
+        (
+            lambda: x[0],
+            "x[i] is not offered; write ops.slice(x, axis=0, start=i, length=1), or ops.t",
+        ),
+        (lambda: x[0:1, None], "write ops.slice("),
+        (lambda: list(x), "write ops.slice("),
+        (lambda: len(x), "write x.shape[0]"),
+        (lambda: abs(x), "write ops.maximum(x, -x)"),
+        (lambda: x > 0, "compare ops.value(x)"),
+        (lambda: x >= 0, "compare ops.value(x)"),
+        (lambda: float(x), "write ops.value(x)[()]"),
+        (lambda: "yes" if x else "no", "write ops.value(x)[()]"),
+        (lambda: x // 2, "write x / y"),
+        (lambda: 2 @ x, "a product of matrices is of two refs"),
+        (lambda: x % 2, "there is no such op"),
+        (lambda: p + 1, "Param: x + y is not offered; write ops.use(x)"),
+        (lambda: 2 * p, "write ops.use(x)"),
+    ):
+        says(sentence, ask, TypeError)
+        says(sentence, ask, Unsupported)
+    says("Ref: there is no x.sum; write ops.sum(x)", lambda: x.sum(), AttributeError)
+    says("Ref: there is no x.backward; write ops.backward(x)", lambda: x.backward())
+    says("Ref: there is no attribute 'shap'; the nearest are shape", lambda: x.shap)
+    says("Param: there is no x.grad; gradients are what backward()", lambda: p.grad)
+    says("Param: there is no attribute 'valu'; the nearest are value", lambda: p.valu)
+    assert x == x  # refs are compared by identity, and may stand in sets
+    assert len({x, x}) == 1
+
+
+def test_an_operand_that_is_no_ref_is_told_how_to_become_one() -> None:
+    s = Session()
+    x = s.input(ONE)
+    way = "use() makes a ref of a Param, input() and const() of a tensor, constant() of a number"
+    for other in (ONE, np.ones(1), s.param(ONE), "1", 1j, None, True, [1.0]):
+        says(way, lambda: x * other)  # noqa: B023
+        says(way, lambda: s.exp(other))  # noqa: B023
+    for other in (np.ones(1), np.float32(1)):
+        says(way, lambda: other * x)  # noqa: B023
+    says(
+        "take: indices is a ref of this session or a tensor of integers",
+        lambda: s.take(x, [0], axis=0),
+    )
+    says(
+        "where: mask is a ref of this session or a tensor of truth values",
+        lambda: s.where([1], x, x),
+    )
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max"])
+def test_one_axis_is_a_tuple_of_one(name: str) -> None:
+    s = Session()
+    says(
+        f"{name} C1: axes is a tuple: write axes=(0,); got axes=0",
+        lambda: getattr(s, name)(s.input(TWO), axes=0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("sum", {"axes": 1.0}),
+        ("permute", {"axes": 0}),
+        ("permute", {"axes": None}),
+        ("reshape", {"shape": 4}),
+        ("reshape", {"shape": (None, 2)}),
+        ("broadcast_to", {"shape": 2}),
+        ("broadcast_to", {"shape": None}),
+        ("slice", {"axis": 0, "start": None, "length": 1}),
+        ("slice", {"axis": 0, "start": "0", "length": 1}),
+        ("rand_uniform", {"shape": 2, "seed": 1}),
+    ],
+)
+def test_an_attribute_of_another_type_is_refused_by_name(name: str, attributes: Any) -> None:
+    s = Session()
+    inputs = [s.input(TWO)] if OPS[name].inputs else []
+    with pytest.raises(Rejected, match=rf"^{name}\b.*; got "):
+        getattr(s, name)(*inputs, **attributes)
+
+
+def test_every_op_refuses_what_is_no_tensor() -> None:
+    for name, op in OPS.items():
+        if op.inputs and not op.variadic:
+            with pytest.raises(
+                Rejected, match=rf"^{name}: input 0: a value is a tensor; got float$"
+            ):
+                op(*[2.0] * len(op.inputs))
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sqrt"])
+@pytest.mark.parametrize(
+    ("x", "written"), [(3, "3.0"), (Fraction(1, 3), "0.3333"), (10**400, "inf")]
+)
+def test_what_is_no_fraction_says_which_float_to_write(name: str, x: Any, written: str) -> None:
+    with pytest.raises(ArithmeticError, match=rf"^{name}\(.*\) is no fraction, .* Write {written}"):
+        OPS[name](tensor([x + (name == "sqrt")]) if x == 10**400 else tensor([x]))
+
+
+def test_a_quotient_by_an_exact_zero_says_which_float_to_write() -> None:
+    with pytest.raises(ZeroDivisionError, match=r"^1 / 0 is no fraction, .* Write 0\.0 to compute"):
+        OPS["div"](tensor([1]), tensor([0]))
+
+
+def test_tensors_and_duals_say_how_they_are_computed_with() -> None:
+    for ask in (lambda: ONE + 1, lambda: ONE * ONE, lambda: ONE**2, lambda: ONE > 0):
+        says("write OPS['add'](x, y)", ask, TypeError)
+    says("write x[()] for the entry of a scalar", lambda: float(tensor(1.0)))
+    for index in ("a", 0.5, slice(0, 1), None):
+        says("an index is an integer for each axis", lambda: ONE[index])  # noqa: B023
+    says("a shape is a tuple of extents; for one, write (2,); got 2", lambda: Tensor(2, [1.0]))  # type: ignore[arg-type]
+    says("a shape is a tuple of extents", lambda: tabulate(2, lambda i: i))  # type: ignore[arg-type]
+    says("tensors of one shape, (1,), are joined; got (2, 2)", lambda: zip_map(max, ONE, TWO))
+    says("are joined; got float", lambda: zip_map(max, ONE, 2.0))  # type: ignore[arg-type]
+    x = Dual(1.0, 1.0)
+    says("write divide(x, y)", lambda: x / 2, TypeError)
+    says("write square(x)", lambda: x**2)
+    says("write less(x, y)", lambda: x < 2)
+
+
+def test_records_take_ids_ops_and_types() -> None:
+    s, graph = Session(), Graph()
+    x = s.input(ONE)
+    for bad in ("0", x, 0.0, None):
+        says("tape: ids lie in [0, 1); got ", lambda: s.tape.node(bad))  # noqa: B023
+        says("graph: ids lie in [0, 0); got ", lambda: graph.entry(bad))  # noqa: B023
+    says("an op is an Op, such as OPS['add']; got 'add'", lambda: s.tape.apply("add", 0, 0))
+    says("an op is an Op, such as OPS['add']; got 'add'", lambda: graph.apply("add", 0, 0))
+    says("exp: input 0: a value is a tensor; got Ref", lambda: s.tape.apply(OPS["exp"], x))
+    says("a leaf is given by its Type", lambda: graph.leaf((2,)))
+    says("seeds are a mapping from ids", lambda: graph.backprop([], None))
+    says("seeds are a mapping from ids", lambda: s.tape.backward_from(0))
+    graph.leaf(Type(()))
+    assert len(graph) == len(s.tape) == 1
+    says("an observer is a function of one event; got int", lambda: Session(3))
+    for shape in (3, None, "ab", (1, None), (-1,)):
+        says("constant: ", lambda: s.constant(1.0, shape))  # noqa: B023
+
+
+def test_programs_and_what_they_are_run_on() -> None:
+    rule = "a program is a function of an interpreter and a ref for each of its tensors"
+    for bad in (3, None, lambda x: x, lambda ops, x, y: x):
+        says(f"grad: {rule}", lambda: grad(bad)(ONE))  # noqa: B023
+        says(f"jvp: {rule}", lambda: jacfwd(bad)(ONE))  # noqa: B023
+        trainer = scalar_trainer(bad, [ONE])
+        says(f"trainer: {rule}", lambda: trainer.step(0.5, []))  # noqa: B023
+    says("jvp: inputs are tensors in a list; got float", lambda: jvp(lambda ops, x: x, 1.0, 1.0))
+    says("hvp: inputs are tensors in a list; got Tensor", lambda: hvp(lambda ops, x: x, ONE, ONE))
+    assert called("who", "rule", max, 1, 2) == 2
+
+
+def test_batches_and_their_pieces() -> None:
+    trainer = scalar_trainer(lambda ops, w: ops.sum(w), [ONE])
+    for bad in (None, 3, 0.1):
+        says("trainer: inputs are tensors in a list", lambda: trainer.step(0.5, bad))  # noqa: B023
+    for pieces, weights in ((None, None), ([[]], 3), ([[]], [None]), ([[]], ["a"])):
+        says("trainer: ", lambda: trainer.forward(MicroBatches(pieces, weights)))  # noqa: B023
+    for inputs, count in (([ONE], "a"), ([ONE], 1.0), (ONE, 1), ([1.0], 1), (None, 1)):
+        says("split: ", lambda: split(inputs, count))  # noqa: B023
+    s = Session()
+    says("t: data are examples", lambda: mean_scalar_over(s, "t", 3, lambda e: e))
+    says("t: a loss is a function of an example", lambda: mean_scalar_over(s, "t", [1], None))
+    says("trainer: inputs are tensors in a list", lambda: use_inputs(s, None))
+    says("clip: ", lambda: clip.clipped(ONE, 1.0))
+    says("clip: a value is a tensor", lambda: clip.clipped([1.0], 1.0))
+    says("the interpreter is one of eager, graph", lambda: scalar_trainer(None, [], None, []))
+
+
+def test_what_is_shown_is_a_tape() -> None:
+    s = GraphSession()
+    out = s.sum(s.input(ONE))
+    for bad in (s, s.tape, s.graph, out):
+        says("show: a tape is shown: session.tape, or that which", lambda: program(bad))  # noqa: B023
+        says("show: a tape is shown", lambda: dot(bad))  # noqa: B023
+        says("show: a tape is shown", lambda: ledger(bad, 1))  # noqa: B023
+    says("an event is a Seed, a Pull or an Accumulate; got 3", lambda: event(3))
+    assert program(s.compile_tape()).count("\n") == 1
+    assert len(Tape()) == 0
+
+
+def test_a_class_refuses_operators_and_type_checkers_see_nothing() -> None:
+    @hints({"__mod__": "write less"})
+    class Plain:
+        pass
+
+    says("Plain: x % y is not offered; write less", lambda: Plain() % 2)

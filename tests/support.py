@@ -1,0 +1,25 @@
+"""What tests of every room share: when two results are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+
+def same(one: Any, two: Any) -> bool:
+    """Say whether results are equal: NaN is NaN, dtypes and shapes count; lists go item by item."""
+    if isinstance(one, Tensor) and isinstance(two, Tensor):
+        if one.dtype is not two.dtype or one.shape != two.shape:
+            return False
+        return bool(((one == two) | (one.isnan() & two.isnan())).all())
+    if isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
+        return len(one) == len(two) and all(map(same, one, two))
+    return type(one) is type(two) and bool(one == two)
+
+
+def same_where_it_fits(found: Tensor, truth: Tensor) -> bool:
+    """Compare where the true number fits the dtype that was found, which some of them must."""
+    fits = truth.to(found.dtype).to(truth.dtype) == truth
+    assert truth.numel() == 0 or fits.any()
+    return found.shape == truth.shape and same(found[fits].to(truth.dtype), truth[fits])
