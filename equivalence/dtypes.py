@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
-
 
 @dataclass(frozen=True, slots=True)
 class Format:
@@ -86,7 +84,7 @@ class Dtype:
 
     store       the format of its numbers, by whose name it goes
     compute     the format in which a backend computes on it
-    torch       the torch dtype of its tensors
+    torch       the name in torch of the dtype of its tensors
     master      the name of the dtype in which a session of this precision keeps its parameters
     reach       how far the numbers of its cases go
     asked       whether every backend is asked about it, and every provider lives by it
@@ -94,7 +92,7 @@ class Dtype:
 
     store: Format
     compute: Format
-    torch: torch.dtype
+    torch: str
     master: str
     reach: Reach = FAR
     asked: bool = True
@@ -111,16 +109,13 @@ _HALF = Reach(mixed=4, positive=8, tiny=-10, small=-20, offset=32.0, constant=12
 DTYPES: Mapping[str, Dtype] = {
     dtype.store.name: dtype
     for dtype in (
-        Dtype(FP32, FP32, torch.float32, "fp32"),
-        Dtype(BF16, FP32, torch.bfloat16, "fp32"),
-        Dtype(FP16, FP32, torch.float16, "fp32", _HALF),
-        Dtype(FP64, FP64, torch.float64, "fp64", asked=False),
+        Dtype(FP32, FP32, "float32", "fp32"),
+        Dtype(BF16, FP32, "bfloat16", "fp32"),
+        Dtype(FP16, FP32, "float16", "fp32", _HALF),
+        Dtype(FP64, FP64, "float64", "fp64", asked=False),
     )
 }
 """The records by name."""
-
-TORCH: Mapping[str, torch.dtype] = {name: dtype.torch for name, dtype in DTYPES.items()}
-"""The torch dtypes by name."""
 
 ASKED = tuple(name for name, dtype in DTYPES.items() if dtype.asked)
 """The names of those that every backend is asked about, and every provider lives by."""

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import torch
 
 from equivalence.budgets.outcome import Outcome, decide, mismatch
-from equivalence.dtypes import TORCH
+from equivalence.cases.call import TORCH
 
 Doubles = npt.NDArray[np.float64]
 

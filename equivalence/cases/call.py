@@ -25,11 +25,14 @@ from equivalence.cases.fills import (
     fill_mask,
 )
 from equivalence.cases.guard import LAYOUTS, Guarded, core_shape, guard
-from equivalence.dtypes import DTYPES, TORCH
+from equivalence.dtypes import DTYPES
 from spec.op import Type
 from spec.ops import OPS
 
 Shape = tuple[int, ...]
+
+TORCH: dict[str, torch.dtype] = {name: getattr(torch, d.torch) for name, d in DTYPES.items()}
+"""The torch dtypes of tensors by name."""
 
 DIRECTIONS = ("value", "vjp", "jvp")
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 
-from equivalence.cases.call import Shape, dtype_at, handed
+from equivalence.cases.call import TORCH, Shape, dtype_at, handed
 from equivalence.cases.guard import Guarded, guard
-from equivalence.dtypes import TORCH
 from spec.op import Edge
 from spec.ops import OPS
 from spec.tensor import Nested, tensor

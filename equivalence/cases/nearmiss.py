@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from equivalence.cases.call import Shape, dtype_at, handed
-from equivalence.dtypes import TORCH
+from equivalence.cases.call import TORCH, Shape, dtype_at, handed
 from spec.op import Rejected, Type
 from spec.ops import OPS
 from spec.tensor import Tensor

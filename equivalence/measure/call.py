@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
-from equivalence.cases.call import Built, CaseSpec, Shape, build, handed
+from equivalence.cases.call import TORCH, Built, CaseSpec, Shape, build, handed
 from equivalence.cases.guard import Trespass, controlled
-from equivalence.dtypes import TORCH
 from spec.ops import OPS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import spec.autodiff
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_equal
-from equivalence.dtypes import TORCH
+from equivalence.cases.call import TORCH
 from equivalence.twins.sides import Listed
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.contract import FP32, TF32, Contract, Format
