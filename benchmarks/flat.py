@@ -19,7 +19,8 @@ import torch
 
 from benchmarks.report import Row, environment, save, show
 from fast.commands.digits import batches, images
-from fast.commands.loop import Job, begin, take_step
+from fast.commands.job import Job
+from fast.commands.loop import begin, take_step
 from fast.device.counters import counters
 
 SAMPLES = 100

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from equivalence.runs.results import (
     document,
     exit_code,
 )
+from fast import Interpreted
 
 
 def parser() -> argparse.ArgumentParser:
@@ -94,6 +96,8 @@ def _machine_parser(machine: argparse.ArgumentParser) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     chosen = parser().parse_args(arguments)
+    # Here the interpreter is a ring that is named and reported.
+    warnings.filterwarnings("ignore", category=Interpreted)
     try:
         return _COMMANDS[chosen.command](chosen)
     except UsageError as error:
@@ -167,9 +171,9 @@ def _command_list(chosen: argparse.Namespace) -> int:
     """List what there is to choose from."""
     del chosen
     from equivalence.backends import BUILT_IN
-    from equivalence.cases.updates import OPTIMIZERS
     from equivalence.runs.runner import PROFILES
     from spec.ops import OPS
+    from spec.optim import OPTIMIZERS
 
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
     print("operations:", ", ".join(OPS))

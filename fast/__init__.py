@@ -9,18 +9,27 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from fast.errors import (
+    Interpreted,
+    Rejected,
+    Released,
+    SessionError,
+    Stale,
+    Unavailable,
+    Unverified,
+    extra,
+)
+
+# Not by import statements: the name torch would hide the package fast.torch.
 try:
-    # Not by an import statement, whose name would hide the package fast.torch.
-    importlib.import_module("torch")
+    for _library in ("torch", "numpy", "safetensors"):
+        importlib.import_module(_library)
 except ImportError as error:
-    raise ImportError(
-        "fast needs torch, which the extra [fast] installs: pip install 'twingrad[fast]'"
-    ) from error
+    raise ImportError(f"fast needs {_library}, which {extra('fast')}") from error
 
 from fast.device.mode import decide
-from fast.errors import Rejected, Released, SessionError, Stale, Unavailable
 
 decide()
 
@@ -48,6 +57,12 @@ ROOMS = (
 )
 """The reading order, which the house rules check: a file imports only what stands before it."""
 
+if TYPE_CHECKING:
+    from fast.compiled import CompiledSession
+    from fast.device.counters import counters
+    from fast.ops import OPS
+    from fast.session import Buffer, GradMap, Param, Ref, Session
+
 _LAZY = {
     "Session": "fast.session",
     "CompiledSession": "fast.compiled",
@@ -59,13 +74,31 @@ _LAZY = {
     "counters": "fast.device.counters",
 }
 
-__all__ = ["Rejected", "Released", "SessionError", "Stale", "Unavailable", *_LAZY]
+__all__ = [
+    "OPS",
+    "Buffer",
+    "CompiledSession",
+    "GradMap",
+    "Interpreted",
+    "Param",
+    "Ref",
+    "Rejected",
+    "Released",
+    "Session",
+    "SessionError",
+    "Stale",
+    "Unavailable",
+    "Unverified",
+    "counters",
+]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+    # A type checker that saw it would take any name for a name of this package.
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            return getattr(importlib.import_module(_LAZY[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

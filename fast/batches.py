@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from numbers import Rational
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ class MicroBatches:
 
     The loss of the whole is the sum of the pieces' losses by their weights, 1/N each unless given;
     gradients add up likewise, and then one update is made. Both are lists, of one length, and a
-    weight is a finite number, an int, a float or a Fraction; else the trainer's call is Rejected.
+    weight is a finite real number, whoever made it; else the trainer's call is Rejected.
     """
 
     pieces: Sequence[Sequence[Any]]
@@ -48,10 +49,13 @@ class MicroBatches:
                 f"trainer: at least one micro-batch, and a weight for each; got {count} and "
                 f"{len(weights)} weights"
             )
-        for weight in weights:
-            if not math.isfinite(as_double("trainer: a weight", weight)):
-                raise Rejected(f"trainer: a weight is a finite number, got {weight}")
-        return zip(self.pieces, weights, strict=True)
+        doubles = [as_double("trainer: a weight", weight) for weight in weights]
+        for double in doubles:
+            if not math.isfinite(double):
+                raise Rejected(f"trainer: a weight is a finite number, got {double}")
+        # A Fraction stays one: it is rounded once, where it is used.
+        kept = [w if isinstance(w, Rational) else d for w, d in zip(weights, doubles, strict=True)]
+        return zip(self.pieces, kept, strict=True)
 
 
 Batch = Sequence[Any] | MicroBatches

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+def extra(name: str) -> str:
+    """Say how an extra of this distribution, which is on no index, is installed."""
+    return f"the extra [{name}] installs: in a checkout of twingrad, pip install '.[{name}]'"
+
+
 class Rejected(ValueError):
     """The caller's arguments break a rule that an op, an optimizer or a session states."""
 
@@ -32,6 +37,14 @@ class Unavailable(RuntimeError):
 
 class SessionError(RuntimeError):
     """A session was used against its life cycle, for instance with another session's refs."""
+
+
+class Unverified(UserWarning):
+    """A file was read that carries no digest, so that damage inside of it may go unseen."""
+
+
+class Interpreted(UserWarning):
+    """Triton's kernels run in its interpreter, on the CPU, where they are slow."""
 
 
 def unknown(who: str, what: str, name: object, known: Iterable[str]) -> Unknown:

@@ -7,16 +7,14 @@ op has read stays as it was. A ref dies with its tape.
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from fast.device.bridge import to_indices
+from fast.device.options import Options
 from fast.errors import Rejected, SessionError
-
-if TYPE_CHECKING:
-    from fast.tape import Tape
+from fast.tape import Tape
 
 
 class NatRef:
@@ -42,9 +40,8 @@ class NatVecRef(NatRef):
 class Naturals:
     """The naturals of a session's tape, each a small device tensor: replaced, never written."""
 
+    options: Options
     _tape: Tape
-    _nats: list[Tensor]
-    _place: torch.device
 
     def nat(self, value: int) -> NatRef:
         """Record a natural, an int >= 0 that ops read and never differentiate.
@@ -52,8 +49,8 @@ class Naturals:
         What is none, or does not fit int64, is Rejected. The ref dies with the tape: a later use
         raises SessionError.
         """
-        self._nats.append(self._scalar(value))
-        return NatRef(self._tape, len(self._nats) - 1)
+        self._tape.naturals.append(self._scalar(value))
+        return NatRef(self._tape, len(self._tape.naturals) - 1)
 
     def get_nat(self, ref: NatRef) -> int:
         """Read a natural back.
@@ -69,7 +66,7 @@ class Naturals:
         Refusals of refs are `get_nat`'s.
         """
         self._of(NatRef, ref)
-        self._nats[ref.index] = self._scalar(value)
+        self._tape.naturals[ref.index] = self._scalar(value)
 
     def nat_vec(self, values: Any) -> NatVecRef:
         """Record a vector of naturals, such as labels, from a list, an array or an integer tensor.
@@ -78,8 +75,8 @@ class Naturals:
         ref dies with the tape.
         """
         vector = self._vector(values)
-        self._nats.append(vector)
-        return NatVecRef(self._tape, len(self._nats) - 1, vector.numel())
+        self._tape.naturals.append(vector)
+        return NatVecRef(self._tape, len(self._tape.naturals) - 1, vector.numel())
 
     def get_nat_vec(self, ref: NatVecRef, count: int | None = None) -> list[int]:
         """Read a vector of naturals back, or its first entries; refusals are `indices`'."""
@@ -97,7 +94,7 @@ class Naturals:
             raise Rejected(
                 f"set_nat_vec: the vector has {ref.length} entries, got {vector.numel()}"
             )
-        self._nats[ref.index] = vector
+        self._tape.naturals[ref.index] = vector
 
     def indices(self, ref: NatVecRef, count: int | None = None) -> Tensor:
         """Return recorded naturals as an integer tensor that ops accept as indices.
@@ -131,15 +128,15 @@ class Naturals:
             raise SessionError(
                 "naturals: this ref was recorded before reset_tape(), or by another session"
             )
-        return self._nats[ref.index]
+        return self._tape.naturals[ref.index]
 
     def _scalar(self, value: Any) -> Tensor:
         if not _is_int(value) or value < 0:
             raise Rejected(f"nat: a natural is an int >= 0, got {value!r}")
-        return to_indices(int(value), self._place)
+        return to_indices(int(value), self.options.device)
 
     def _vector(self, values: Any) -> Tensor:
-        vector = to_indices(values, self._place)
+        vector = to_indices(values, self.options.device)
         if vector.dim() != 1:
             raise Rejected(f"nat_vec: a vector is needed, got the shape {tuple(vector.shape)}")
         if vector.numel() and int(vector.min()) < 0:

@@ -6,18 +6,18 @@ which the device makes: nothing crosses.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from fractions import Fraction
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
+import torch
+from torch import Tensor
+
+from fast.device.integers import is_integer
 from fast.errors import Rejected, SessionError
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from fast.session import Session
-    from fast.tape import Tape
+from fast.protocol import Ops
+from fast.tape import Tape
 
 Number = int | float | Fraction
 
@@ -35,9 +35,9 @@ class Ref:
         self.id = identity
 
     @property
-    def session(self) -> Session:
+    def session(self) -> Interpreter:
         """The session whose tape holds the value; raises after that tape was reset."""
-        session: Session | None = self.tape.session
+        session: Interpreter | None = self.tape.session
         if session is None:
             raise SessionError(
                 f"ref: entry {self.id} was recorded before reset_tape(), which forgot it; "
@@ -90,6 +90,9 @@ class Ref:
             raise _no_operand("matmul", other)
         return self.session.matmul(self, other)
 
+    def __rmatmul__(self, other: object) -> NoReturn:
+        raise _no_operand("matmul", other)
+
     def __neg__(self) -> Ref:
         # The product with -1 is exact, and turns +0 into -0 where 0 - x would not.
         return _binary("mul", self, -1)
@@ -105,6 +108,14 @@ class Ref:
         return self.tape.values[self.id]
 
 
+class Interpreter(Ops[Ref]):
+    """Whatever runs a program: it records each op, and each number, that the program asks for."""
+
+    @abstractmethod
+    def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
+        """Record one number, rounded once and repeated to a shape."""
+
+
 def _binary(name: str, left: Any, right: Any) -> Ref:
     known = left if isinstance(left, Ref) else right
     session = known.session
@@ -116,7 +127,7 @@ def _binary(name: str, left: Any, right: Any) -> Ref:
         if not _is_number(right):
             raise _no_operand(name, right)
         right = session.constant(right)
-    a, b = session.shape_of(left), session.shape_of(right)
+    a, b = left.shape, right.shape
     if a != b:
         shape = broadcast_shape(name, a, b)
         left = left if a == shape else session.broadcast_to(left, shape=shape)
@@ -127,8 +138,18 @@ def _binary(name: str, left: Any, right: Any) -> Ref:
 def _no_operand(name: str, came: object) -> TypeError:
     return TypeError(
         f"{name}: a ref is combined with a ref of its session or a number, "
-        f"got {type(came).__name__}; input() makes a ref of data"
+        f"got {type(came).__name__}; {made_a_ref(came)}"
     )
+
+
+def made_a_ref(came: object) -> str:
+    """Say how what is no ref becomes one."""
+    if is_integer(came):
+        return (
+            "integers and booleans reach a program as they are, as labels do; write numbers to "
+            "compute with as floats, such as 1.0, or x.float() of a tensor"
+        )
+    return "use() makes one of a parameter, input() and const() of data"
 
 
 def _is_number(value: object) -> bool:

@@ -14,28 +14,25 @@ import torch
 from torch import Tensor
 
 from fast.device import bridge
-from fast.device.arena import Arena, Layout
 from fast.device.buffer import Buffer
+from fast.device.mode import described
 from fast.device.options import choose
 from fast.errors import Rejected, SessionError
 from fast.kernels.random import is_word
 from fast.naturals import NatRef, Naturals, NatVecRef
-from fast.optim._flat import FlatOptimizer
-from fast.protocol import Ops
-from fast.ref import Ref
+from fast.ref import Interpreter, Ref
 from fast.runtime.binding import Bindings, Bound, bind, foreign
 from fast.runtime.gradmap import DenseGrads, GradMap
 from fast.runtime.leaves import Leaves
 from fast.runtime.param import Param
 from fast.runtime.seed import start_at
-from fast.runtime.shadow import Shadow
 from fast.runtime.updates import Updates
-from fast.tape import NEEDED, NEEDED_OF_TWO, NO_PARENT, Tape, backward_dense, send_back
+from fast.tape import NEEDED, NEEDED_OF_TWO, NO_PARENT, backward_dense, send_back
 
 __all__ = ["Buffer", "DenseGrads", "GradMap", "NatRef", "NatVecRef", "Param", "Ref", "Session"]
 
 
-class Session(Leaves, Naturals, Updates, Ops[Ref]):
+class Session(Leaves, Naturals, Updates, Interpreter):
     """An eager device tape, the parameters that outlive it, and their optimizer state.
 
     It owns their memory, which is freed with it. Gradients and buffers that it hands out are their
@@ -57,25 +54,9 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
         and against gradients that underflow.
         An unknown name is Rejected; what this machine lacks raises Unavailable, naming what runs.
         """
-        self.options = choose(provider, precision, device, deterministic)
-        self.params: list[Param] = []
-        self.optimizers: dict[str, FlatOptimizer] = {}
-        self.masters = Arena(Layout(), self.options.master, self.options.device)
-        self._place = self.options.device
-        self._shadow: Shadow | None = None
-        if self.options.compute is not self.options.master:
-            self._shadow = Shadow(self.masters, self.options.compute)
-        self._one = torch.ones((), dtype=self.options.compute, device=self._place)
-        self._names: set[str] = set()
+        super().__init__(choose(provider, precision, device, deterministic))
+        self._one = torch.ones((), dtype=self.options.compute, device=self.options.device)
         self._bound = Bindings()
-        self._pool: list[Arena] = []
-        self._start()
-
-    def _start(self) -> None:
-        self._tape = Tape(self)
-        self._nats: list[Tensor] = []
-        # Whether a parameter has changed since, so that leaves which borrow it may be stale.
-        self._overwritten = False
 
     def run(
         self, program: Callable[..., Ref], params: Sequence[Param], inputs: Sequence[Any]
@@ -124,7 +105,7 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
 
     def providers(self) -> dict[str, str]:
         """Report which provider ran each op that this session has run."""
-        return dict.fromkeys(self._bound, self.options.provider)
+        return dict.fromkeys(self._bound, described(self.options.provider))
 
     def backward(self, loss: Ref, seed: Any = None, into: GradMap | None = None) -> GradMap:
         """Return the gradients of the trainable leaves, by leaf; a scalar's seed is 1.
@@ -140,9 +121,9 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
         tape.check_versions(identity)
         start = self._seed(identity, seed)
         if into is None:
-            into = GradMap(self, tape, self.take_gradients())
+            into = GradMap(self.store, tape)
         elif isinstance(into, GradMap):
-            into.move_to(tape)
+            into.move_to(self.store, tape)
         else:
             raise Rejected(
                 f"into: a map that backward() returned is needed, got {type(into).__name__}"
@@ -162,7 +143,7 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
         identity = self._own(ref, "backward_dense")
         self._tape.check_versions(identity)
         table = backward_dense(self._tape, identity, self._seed(identity, seed))
-        return DenseGrads(self, self._tape, table)
+        return DenseGrads(self.store, self._tape, table)
 
     def grad(self, grads: GradMap | DenseGrads, ref: Ref | Param | int) -> Tensor:
         """Download the gradient of a ref, of the ref's shape: zeros where it was not reached.
@@ -176,7 +157,7 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
                 "grad: takes what backward() or backward_dense() returned, "
                 f"got {type(grads).__name__}"
             )
-        if grads.session is not self:
+        if grads.store is not self.store:
             raise SessionError("grad: these gradients are of another session")
         return bridge.download(grads[ref])
 
@@ -194,7 +175,7 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
 
         That is spare gradient memory and the plans of updates; the next step makes them anew.
         """
-        self._pool.clear()
+        self.store.collect()
         for optimizer in self.optimizers.values():
             optimizer.forget_plan()
         if self.options.device.type == "cuda":
@@ -203,7 +184,7 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
     def _own(self, ref: Ref, what: str) -> int:
         if isinstance(ref, Ref) and ref.tape is self._tape:
             return ref.id
-        raise foreign(what, ref, self)
+        raise foreign(what, ref, self._tape)
 
     def _seed(self, identity: int, seed: Any) -> Tensor:
         return start_at(identity, self._tape.values[identity], seed, self._one)
@@ -211,12 +192,13 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Check and run one op and append it; a refusal leaves the tape as it was.
 
+        An op of several results returns a tuple of refs.
         A leaf whose parameter has changed since raises Stale; what is no ref of this tape, and what
         the op's page refuses, is Rejected or raises SessionError.
         """
         # This runs for every op of every program, so it is long and calls little.
         bound = self._bound.get(name) or bind(name, self.options, self._bound)
-        check, value, vjp, plain, _ = bound
+        check, value, vjp, plain, form, _ = bound
         tape = self._tape
         values, rules = tape.values, tape.rules
         tensors: tuple[Tensor, ...]
@@ -252,7 +234,7 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
                     wanted.append(False)
             tensors, parents = tuple(held), tuple(found)
             needs = tuple(wanted) if True in wanted else ()
-        if self._overwritten:
+        if self.store.overwritten:
             tape.check_borrowed(*parents)
         if attributes:
             if check is not None:
@@ -264,17 +246,22 @@ class Session(Leaves, Naturals, Updates, Ops[Ref]):
             result, saved = value(*tensors)
         if plain:
             tape.bytes += result.nbytes
+        elif type(result) is tuple:
+            rule = (vjp, saved, parents, needs, None) if needs and vjp is not None else None
+            ids = tape.append_several(result, tensors, rule, bound.op.fixed)
+            several: Any = tuple(Ref(tape, k) for k in ids)
+            return several
         else:
             tape.weigh(result, tensors, saved if needs else ())
-        rules.append((vjp, saved, parents, needs) if needs and vjp is not None else None)
+        rules.append((vjp, saved, parents, needs, form) if needs and vjp is not None else None)
         values.append(result)
         return Ref(tape, len(values) - 1)
 
     def _indices(self, bound: Bound, position: int, arg: Any) -> Tensor:
         if position not in bound.op.index_inputs or isinstance(arg, Ref):
-            raise foreign(bound.describe(position), arg, self)
+            raise foreign(bound.describe(position), arg, self._tape)
         if isinstance(arg, NatRef):
             return self._held(arg)
         if position in bound.op.mask_inputs:
-            return bridge.to_mask(arg, self._place)
-        return bridge.to_indices(arg, self._place)
+            return bridge.to_mask(arg, self.options.device)
+        return bridge.to_indices(arg, self.options.device)

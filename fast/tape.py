@@ -1,12 +1,14 @@
 """The tape: an append-only list of values, each with the rule that takes its cotangent back.
 
-An id is an index. A node is one tuple, `(vjp, saved, parents, needs)`; a trainable leaf is `LEAF`;
-and a node that no trainable leaf feeds has no rule, so that nothing is saved for it.
+An id is an index. A node is one tuple, `(vjp, saved, parents, needs, form)`; a trainable leaf is
+`LEAF`; and a node that no trainable leaf feeds has no rule, so that nothing is saved for it.
+The results of one op stand one after the other and share its rule, whose form is their ids; it runs
+once, with a tuple of their cotangents, None for those that were not reached.
 
 A backward pass walks the ids downwards and keeps one cotangent per reached node, at most:
 * the first contribution to a leaf is copied into the leaf's own gradient, and later ones are added
-  there, so a rule may hand back the cotangent itself, or a view of it; a rule that is one of the
-  `WRITERS` is told where that is, and may write its contribution there itself;
+  there, so a rule may hand back the cotangent itself, or a view of it; a rule of the form `WRITES`
+  is told where that is, by `Sink.places`, and may write its contribution there itself;
 * the first contribution to another node is borrowed, never written; the second makes a fresh sum,
   which later ones are added to;
 * a node's cotangent is dropped as soon as its rule has run; an unreached node's rule never runs.
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from traceback import clear_frames
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -27,19 +29,15 @@ from fast.errors import Rejected, Stale
 LEAF: tuple[Any, ...] = ("trainable leaf",)
 """The rule of a leaf whose gradient is kept."""
 
+WRITES: Final = True
+"""The form of a rule that takes, beside the others, the memory where leaves' gradients are kept."""
+
 NO_PARENT = -1
 """Stands for an index input, which has no cotangent."""
 
 NEEDED = (True,)
 NEEDED_OF_TWO = (((), (False, True)), ((True, False), (True, True)))
 """What a rule with one or two parents is told of them; nothing where none is needed."""
-
-
-WRITERS: set[Any] = set()
-"""The VJPs that can write a leaf's first contribution where the leaf's gradient is kept.
-
-They take, beside the others, what `Sink.places` returned, and return what they wrote there.
-"""
 
 
 class Input(NamedTuple):
@@ -71,6 +69,8 @@ class Sink(Protocol):
 class Tape:
     """Values and rules by id, the parameters that were used, and what the tape's memory weighs.
 
+    `naturals` are numbers that ops read and no cotangent reaches, recorded beside the values.
+
     `bytes` are those of the storages that the tape alone holds; `extra` is by how many their number
     differs from the number of values. The counters hear of both when they ask.
     """
@@ -83,6 +83,7 @@ class Tape:
         "extra",
         "leaves",
         "names",
+        "naturals",
         "rules",
         "session",
         "uses",
@@ -96,6 +97,7 @@ class Tape:
         self.leaves: dict[int, Any] = {}
         self.names: dict[int, str] = {}
         self.uses: dict[int, tuple[Any, int]] = {}
+        self.naturals: list[Tensor] = []
         self.bytes = self.extra = self._told_bytes = self._told_buffers = 0
         counters.watch(self)
 
@@ -128,18 +130,25 @@ class Tape:
         self.uses[identity] = parameter, parameter.version
         return identity
 
-    def apply(
+    def append_several(
         self,
-        value: Tensor,
-        inputs: Sequence[Tensor],
-        saved: tuple[Any, ...],
+        results: tuple[Tensor, ...],
+        inputs: tuple[Tensor, ...],
         rule: tuple[Any, ...] | None,
-    ) -> int:
-        """Append an op's result and its rule, `(vjp, saved, parents, needs)`."""
-        self.weigh(value, inputs, saved if rule is not None else ())
-        self.values.append(value)
-        self.rules.append(rule)
-        return len(self.values) - 1
+        fixed: tuple[int, ...],
+    ) -> range:
+        """Append the results of one op, `rule` being that of an op with one; return their ids."""
+        ids = range(len(self.values), len(self.values) + len(results))
+        known = list(inputs)
+        saved = () if rule is None else rule[1]
+        self.extra -= len(results)
+        for tensor in (*results, *(item for item in saved if isinstance(item, Tensor))):
+            self._weigh_unless_shared(tensor, known)
+            known.append(tensor)
+        shared = None if rule is None else (*rule[:-1], ids)
+        self.values += results
+        self.rules += [None if k in fixed else shared for k in range(len(results))]
+        return ids
 
     def weigh(self, value: Tensor, inputs: Sequence[Tensor], saved: tuple[Any, ...]) -> None:
         """Weigh the storages of a result about to be appended, and of what its op saved."""
@@ -199,7 +208,7 @@ class Tape:
         self.session = None
         # Whoever looks at the old lists, such as a gradient map at the leaves, keeps them.
         self.values, self.rules = [], []
-        self.uses, self.names, self.leaves = {}, {}, {}
+        self.uses, self.names, self.leaves, self.naturals = {}, {}, {}, []
         self.bytes = self.extra = self._told_bytes = self._told_buffers = 0
 
     def __del__(self) -> None:
@@ -247,6 +256,7 @@ def _sweep(
     table: list[Tensor | None] = [None] * (out + 1)
     table[out] = seed
     owned: set[int] = set()
+    answered: set[int] = set()
     # A sink takes the leaves' cotangents; without one, no rule is the leaf's.
     leaf = LEAF if accumulate is not None else ()
     live = peak = made = 0
@@ -258,11 +268,13 @@ def _sweep(
             rule = rules[identity]
             if rule is None or rule is LEAF:
                 continue
-            vjp, saved, parents, needs = rule
-            if vjp in WRITERS and accumulate is not None:
+            vjp, saved, parents, needs, form = rule
+            if not form:
+                contributions = vjp(saved, cotangent, needs)
+            elif form is WRITES:
                 contributions = vjp(saved, cotangent, needs, places(parents, cotangent.dtype))
             else:
-                contributions = vjp(saved, cotangent, needs)
+                contributions = _from_several(rule, table, answered)
             for parent, contribution in zip(parents, contributions, strict=True):
                 if contribution is None:
                     continue
@@ -298,6 +310,19 @@ def _sweep(
         raise
     finally:
         counters.passed(tape.untold + peak, made)
+
+
+def _from_several(
+    rule: tuple[Any, ...], table: list[Tensor | None], answered: set[int]
+) -> tuple[Tensor | None, ...]:
+    """Run the rule of several results at the first that the sweep meets: all cotangents are in."""
+    vjp, saved, parents, needs, results = rule
+    if results.start in answered:
+        return (None,) * len(parents)
+    answered.add(results.start)
+    came = tuple(table[k] if k < len(table) else None for k in results)
+    found: tuple[Tensor | None, ...] = vjp(saved, came, needs)
+    return found
 
 
 def _wrong_shape(node: int, parent: int, came: Tensor, wanted: Tensor) -> Rejected:

@@ -28,6 +28,7 @@ from fast.compiled.session import CompiledSession
 from fast.device import bridge
 from fast.errors import Rejected
 from fast.optim._rule import is_list
+from fast.optim._steps import TrainerSteps
 from fast.programs.param_list import ParamList, use_inputs, use_params
 from fast.programs.total import Total
 from fast.ref import Ref
@@ -67,7 +68,7 @@ def gradients_of(session: Session, loss: Ref, refs: Sequence[Ref]) -> list[Tenso
 
 
 @dataclass
-class ScalarTrainer:
+class ScalarTrainer(TrainerSteps[Batch, Tensor]):
     """A scalar loss, its parameters, and steps that make it smaller.
 
     `steps` counts the updates made; schedules read it, and who resumes a run sets it.
@@ -119,25 +120,13 @@ class ScalarTrainer:
         `lr` may be a schedule, here and in `groups`, whose 'params' may be positions in the list,
         from 0; another position is Rejected.
         """
-        self._update("sgd_step", inputs, {"lr": lr, **hyper}, False)
+        self.sgd_step(inputs, lr=lr, **hyper)
 
     def step_with_loss(self, lr: Rate, inputs: Batch, **hyper: Any) -> Tensor:
         """Take one step of SGD; return the loss before it."""
-        return _asked(self._update("sgd_step", inputs, {"lr": lr, **hyper}, True))
-
-    def adam_step(self, inputs: Batch, *, with_loss: bool = False, **hyper: Any) -> Tensor | None:
-        """Take one step of Adam; download and return the loss before it only if asked to.
-
-        Hyper-parameters are the session's `adam_step`'s; schedules, groups and refusals `step`'s.
-        """
-        return self._update("adam_step", inputs, hyper, with_loss)
-
-    def adamw_step(self, inputs: Batch, *, with_loss: bool = False, **hyper: Any) -> Tensor | None:
-        """Take one step of AdamW; download and return the loss before it only if asked to.
-
-        Hyper-parameters are the session's `adamw_step`'s; schedules, groups and refusals `step`'s.
-        """
-        return self._update("adamw_step", inputs, hyper, with_loss)
+        loss = self.sgd_step(inputs, with_loss=True, lr=lr, **hyper)
+        assert loss is not None
+        return loss
 
     @contextmanager
     def _fresh(self) -> Iterator[Total]:
@@ -199,16 +188,16 @@ class ScalarTrainer:
         ]
 
     def _update(
-        self, method: str, inputs: Batch, hyper: dict[str, Any], ask_loss: bool
+        self, name: str, inputs: Batch, hyper: dict[str, Any], with_loss: bool
     ) -> Tensor | None:
         """Run, go back, update once, and free everything but what the session keeps."""
-        step = getattr(self.session, method)
+        step = getattr(self.session, f"{name}_step")
         hyper = self._scheduled(hyper)
         with self._fresh() as loss:
-            with self._gradients(inputs, loss if ask_loss else None) as grads:
+            with self._gradients(inputs, loss if with_loss else None) as grads:
                 step(grads=grads, **hyper)
             self.steps += 1
-            return loss.download() if ask_loss else None
+            return loss.download() if with_loss else None
 
     def _scheduled(self, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the schedules for this step's learning rates, and name the groups' parameters."""
@@ -290,8 +279,3 @@ def mean_scalar_over(
     if total is None:
         raise Rejected(f"{tag}: empty dataset")
     return session.mul(total, session.constant(Fraction(1, count)))
-
-
-def _asked(loss: Tensor | None) -> Tensor:
-    assert loss is not None
-    return loss

@@ -24,6 +24,7 @@ from spec.batches import split as split
 from spec.linked import GraphSession
 from spec.op import AnyTensor, plus, shape_or_type, zeros_like
 from spec.optim._groups import groups_of
+from spec.optim._steps import ListSteps, TrainerSteps
 from spec.ref import TAKES, Ref
 from spec.refusals import called, listed, refuse
 from spec.scalar import lift, sum_terms
@@ -40,7 +41,7 @@ Rate = float | Callable[[int], float]
 """A learning rate, or a schedule: from the number of steps taken so far to a learning rate."""
 
 
-class ParamList:
+class ParamList(ListSteps[Sequence[AnyTensor | None]]):
     """Parameters in a fixed order, each trainable or frozen."""
 
     def __init__(
@@ -84,12 +85,10 @@ class ParamList:
         for param, value in zip(self.params, given, strict=True):
             param.set(value)
 
-    def sgd_step(self, lr: float, gradients: Sequence[AnyTensor | None], **hyper: Any) -> None:
-        """Take a step of SGD by one gradient per parameter, all or none; hyper is the session's.
-
-        None stands for a parameter that the loss did not reach. The session's record is left alone.
-        Another count or shape is Rejected, of a frozen parameter too.
-        """
+    def _update(
+        self, name: str, gradients: Sequence[AnyTensor | None], hyper: dict[str, Any]
+    ) -> None:
+        """Update as if each parameter were in use once, as the leaf of its number."""
         rule = f"one gradient for each of {len(self)}"
         given = listed("params", rule, gradients)
         if len(given) != len(self):
@@ -98,7 +97,7 @@ class ParamList:
         session, in_use = self.session, self.session.params_by_leaf
         session.params_by_leaf = dict(enumerate(self.params))
         try:
-            session.sgd_step(lr, grads, **hyper)
+            getattr(session, f"{name}_step")(grads=grads, **hyper)
         finally:
             session.params_by_leaf = in_use
 
@@ -124,7 +123,7 @@ def gradients_of(session: Sessions[Any], loss: Ref, refs: Sequence[Ref]) -> list
 
 
 @dataclass
-class ScalarTrainer:
+class ScalarTrainer(TrainerSteps[Batch, AnyTensor]):
     """A scalar loss, its parameters, and steps that make it smaller.
 
     `steps` counts the updates made; schedules read it.
@@ -162,25 +161,13 @@ class ScalarTrainer:
         lr may be a schedule, here and in groups, whose 'params' may be positions in the list.
         What is Rejected, of the loss or of the update, changes no parameter and no count.
         """
-        self._update("sgd_step", inputs, {"lr": lr, **hyper})
+        self.sgd_step(inputs, lr=lr, **hyper)
 
     def step_with_loss(self, lr: Rate, inputs: Batch, **hyper: Any) -> AnyTensor:
         """Take one step of stochastic gradient descent; return the loss before it."""
-        return self._update("sgd_step", inputs, {"lr": lr, **hyper})
-
-    def adam_step(
-        self, inputs: Batch, *, with_loss: bool = False, **hyper: Any
-    ) -> AnyTensor | None:
-        """Take one step of Adam, as `step` does; return the loss before it if asked to."""
-        loss = self._update("adam_step", inputs, hyper)
-        return loss if with_loss else None
-
-    def adamw_step(
-        self, inputs: Batch, *, with_loss: bool = False, **hyper: Any
-    ) -> AnyTensor | None:
-        """Take one step of AdamW, as `step` does; return the loss before it if asked to."""
-        loss = self._update("adamw_step", inputs, hyper)
-        return loss if with_loss else None
+        loss = self.sgd_step(inputs, with_loss=True, lr=lr, **hyper)
+        assert loss is not None
+        return loss
 
     def _run(self, inputs: Sequence[AnyTensor]) -> Ref:
         """Run the loss on an empty record: parameters first, so that leaf k is parameter k."""
@@ -207,13 +194,14 @@ class ScalarTrainer:
                 grads[leaf] = plus(grads.get(leaf), gradient) or gradient
         return tensor(sum_terms(losses)), grads
 
-    def _update(self, method: str, inputs: Batch, hyper: Mapping[str, Any]) -> AnyTensor:
-        """Run, go back, update once; return the loss before the update."""
+    def _update(
+        self, name: str, inputs: Batch, hyper: dict[str, Any], with_loss: bool
+    ) -> AnyTensor | None:
+        """Run, go back, update once; return the loss before the update if asked to."""
         loss, grads = self._passes(inputs)
-        who = method.removesuffix("_step")
-        getattr(self.session, method)(grads=grads, **self._scheduled(who, hyper))
+        getattr(self.session, f"{name}_step")(grads=grads, **self._scheduled(name, hyper))
         self.steps += 1
-        return loss
+        return loss if with_loss else None
 
     def _scheduled(self, who: str, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the schedules for this step's learning rates, and name the groups' parameters."""

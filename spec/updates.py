@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from types import ModuleType
 from typing import Any
 
 from spec.op import AnyTensor, need_shape, plus, refuse
-from spec.optim import adam, adamw, clip, sgd
+from spec.optim import OPTIMIZERS, clip
 from spec.optim._groups import Groups, groups_of
 from spec.optim._states import check_state
+from spec.optim._steps import SessionSteps
 from spec.params import Leaves, param_of
 from spec.params import Param as Param
 from spec.refusals import Rejected, unknown
@@ -53,7 +53,7 @@ def _refuse_no_gradients(grads: object) -> None:
         raise refuse("grad", "gradients are a mapping by id or a list", type(grads).__name__)
 
 
-class Updates:
+class Updates(SessionSteps[Gradients]):
     """The optimizers of a session, whose states belong to its parameters.
 
     Every step updates, once, the parameters in use that are trainable and that the gradients reach;
@@ -64,63 +64,6 @@ class Updates:
         """Start without parameters in use and without states."""
         self.params_by_leaf: dict[int, Param] = {}
         self._states: dict[Param, Any] = {}
-
-    def sgd_step(
-        self,
-        lr: float,
-        grads: Gradients,
-        *,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        groups: Groups = None,
-        max_norm: float | None = None,
-        grad_scale: float = 1.0,
-    ) -> None:
-        """Update by stochastic gradient descent, with spec.optim.sgd.
-
-        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
-        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
-        changed. A parameter keeps to one optimizer: another one's step is Rejected, unless
-        load_state(param, None) comes first.
-        """
-        hyper = sgd.Sgd(lr, momentum, dampening, weight_decay, nesterov)
-        self._step(grads, sgd, hyper, groups, clip.scaling(max_norm, grad_scale))
-
-    def adam_step(
-        self,
-        lr: float = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        *,
-        grads: Gradients,
-        groups: Groups = None,
-        max_norm: float | None = None,
-        grad_scale: float = 1.0,
-    ) -> None:
-        """Update by Adam, with spec.optim.adam; gradients and refusals are those of sgd_step."""
-        hyper = adam.Adam(lr, beta1, beta2, eps, weight_decay)
-        self._step(grads, adam, hyper, groups, clip.scaling(max_norm, grad_scale))
-
-    def adamw_step(
-        self,
-        lr: float = 1e-3,
-        weight_decay: float = 1e-2,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        *,
-        grads: Gradients,
-        groups: Groups = None,
-        max_norm: float | None = None,
-        grad_scale: float = 1.0,
-    ) -> None:
-        """Update by AdamW, with spec.optim.adamw; gradients and refusals are those of sgd_step."""
-        hyper = adamw.AdamW(lr, beta1, beta2, eps, weight_decay)
-        self._step(grads, adamw, hyper, groups, clip.scaling(max_norm, grad_scale))
 
     def state(self, param: Param) -> Any:
         """Return the optimizer state of a parameter, None before its first step.
@@ -141,25 +84,28 @@ class Updates:
             check_state(param.name or "the parameter", param.value.shape, state)
         self._states[param] = state
 
-    def _step(
+    def _update(
         self,
+        name: str,
+        hyper: dict[str, Any],
         grads: Gradients,
-        page: ModuleType,
-        hyper: Any,
         groups: Groups,
-        scaled: clip.Scaling,
+        max_norm: float | None,
+        grad_scale: float,
     ) -> None:
         """Update all parameters in use by an optimizer's page, or none if one is refused."""
+        page = OPTIMIZERS[name]
+        usual = page.hyper(**hyper)
         _refuse_no_gradients(grads)
-        name = page.__name__.rpartition(".")[2]
-        hypers = _by_param(name, hyper, groups)
+        hypers = _by_param(name, usual, groups)
+        scaled = clip.scaling(max_norm, grad_scale)
         done: list[tuple[Param, AnyTensor, Any]] = []
         for param, gradient in self._gradients(grads, scaled).items():
             state = self._states.get(param) or page.init(param.value)
-            if not isinstance(state, page.State):
+            if not isinstance(state, page.state):
                 rule = "a parameter keeps to one optimizer; its state is of another"
                 raise refuse(name, rule, type(state).__module__)
-            own = hypers.get(param, hyper)
+            own = hypers.get(param, usual)
             done.append((param, *page.update(param.value, gradient, state, own)))
         for param, value, state in done:
             param.set(value)

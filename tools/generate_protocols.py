@@ -1,10 +1,10 @@
-"""Write the `Ops` file of each package: one typed method per op, from the pages' own signatures.
+"""Write the `Ops` file of each package, a typed method per op, and the steps of its optimizers.
 
-    python -m tools.generate_protocols            writes spec/protocol.py and fast/protocol.py
+    python -m tools.generate_protocols            writes them, and the classes of fast.torch
     python -m tools.generate_protocols --check    says which of them is out of date, and exits 1
 
-A program takes its operations from the session it runs in; these files are what an editor and a
-type checker know of them.
+A program takes its operations from the session it runs in, and a training loop its steps; these
+files are what an editor and a type checker know of them. Signatures are the pages' own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tools import optimizer_steps, torch_faces
 from tools.tree import ROOT
 
 HEADER = '''"""{opening}: one method per operation.
@@ -124,7 +125,7 @@ def render(package: str) -> str:
         header = header.replace(
             "from typing import", "from collections.abc import Sequence\nfrom typing import", 1
         )
-    return formatted(header + body)
+    return header + body
 
 
 def formatted(source: str) -> str:
@@ -136,12 +137,23 @@ def formatted(source: str) -> str:
     return run.stdout
 
 
+FILES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+    ("spec", "protocol.py", render),
+    ("spec", "optim/_steps.py", optimizer_steps.render),
+    ("fast", "protocol.py", render),
+    ("fast", "optim/_steps.py", optimizer_steps.render),
+    ("fast", "torch/_classes.py", torch_faces.render),
+)
+"""What is written of each package, from its pages."""
+
+
 def outdated(root: Path, packages: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     """Yield each file that does not hold what would be written, with what would be."""
-    for package in packages:
-        path, text = root / package / "protocol.py", render(package)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            yield path, text
+    for package, name, write in FILES:
+        if package in packages:
+            path, text = root / package / name, formatted(write(package))
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                yield path, text
 
 
 def main() -> int:

@@ -10,21 +10,27 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-SKIPPED = {"build", "dist", "gpu-cases", "node_modules", "runs", "__pycache__"}
-"""Folders that hold what commands made; hidden ones are skipped too, but for `.ci`."""
+SKIPPED = {"build", "dist", "gpu-cases", "node_modules", "__pycache__"}
+"""Folders that hold what commands made; hidden ones are skipped too, but for `.ci`.
+
+So is `runs`, which training writes, unless it is a package.
+"""
 
 
 def files(root: Path, *endings: str) -> Iterator[Path]:
     """Yield the files under `root`, in order: those with one of the endings, or all."""
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(f for f in folders if f not in SKIPPED and not _hidden(f))
+        folders[:] = sorted(f for f in folders if not _skipped(Path(folder, f)))
         for name in sorted(names):
             if not endings or name.endswith(endings):
                 yield Path(folder, name)
 
 
-def _hidden(folder: str) -> bool:
-    return folder.startswith(".") and folder != ".ci"
+def _skipped(folder: Path) -> bool:
+    made = folder.name in SKIPPED or (
+        folder.name == "runs" and not (folder / "__init__.py").exists()
+    )
+    return made or (folder.name.startswith(".") and folder.name != ".ci")
 
 
 def python_files(root: Path, folder: str) -> list[Path]:

@@ -88,18 +88,18 @@ class FastBackend:
         from fast.optim import OPTIMIZERS
         from fast.optim._functional import Functional
 
-        apart = ("start_step", "groups", "max_norm")
+        rule, apart = OPTIMIZERS[name], ("start_step", "groups", "max_norm")
         own = {key: value for key, value in hyper.items() if key not in apart}
         handle = Functional(
-            OPTIMIZERS[name],
+            rule,
             params,
             own,
             self.provider,
             groups=hyper.get("groups"),
             max_norm=hyper.get("max_norm"),
         )
-        if OPTIMIZERS[name].counted and hyper.get("start_step"):
+        if rule.counted and hyper.get("start_step"):
             zeros = [torch.zeros_like(p) for p in params]
             steps = [int(hyper["start_step"])] * len(params)
-            handle.load_state({"exp_avg": zeros, "exp_avg_sq": zeros, "step": steps})
+            handle.load_state({**dict.fromkeys(rule.states, zeros), "step": steps})
         return handle

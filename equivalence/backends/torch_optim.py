@@ -1,4 +1,4 @@
-"""Torch's SGD, Adam and AdamW behind the suite's optimizer protocol."""
+"""Torch's own optimizers behind the suite's optimizer protocol."""
 
 from __future__ import annotations
 
@@ -9,22 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from spec.optim import OPTIMIZERS as PAGES
+
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "sgd": torch.optim.SGD,
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
+    name: getattr(torch.optim, page.torch) for name, page in PAGES.items() if page.torch is not None
 }
+"""The optimizers that torch has too."""
 
 EPS = 1e-8
 """What Adam and AdamW add to a root by default."""
-
-_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
-
-FIELDS: dict[str, tuple[str, ...]] = {
-    "sgd": ("momentum_buffer",),
-    "adam": _MOMENTS,
-    "adamw": _MOMENTS,
-}
 
 
 class TorchOptimizer:
@@ -32,18 +25,17 @@ class TorchOptimizer:
 
     def __init__(self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
         """Copy the parameters and translate the hyper-parameters' names."""
-        if name not in FIELDS:
-            raise ValueError(f"unknown optimizer {name!r}; there are {', '.join(FIELDS)}")
-        self.name = name
+        if name not in OPTIMIZERS:
+            raise ValueError(f"unknown optimizer {name!r}; there are {', '.join(OPTIMIZERS)}")
+        self.name, self.page = name, PAGES[name]
         self._params = [p.detach().clone() for p in params]
         self._max_norm: float | None = hyper.get("max_norm")
         self._optimizer = self._make(hyper)
-        if name != "sgd" and hyper.get("start_step"):
+        if self.page.counted and hyper.get("start_step"):
             for p in self._params:
                 self._optimizer.state[p] = {
                     "step": torch.tensor(float(hyper["start_step"])),
-                    "exp_avg": torch.zeros_like(p),
-                    "exp_avg_sq": torch.zeros_like(p),
+                    **{moment: torch.zeros_like(p) for moment in self.page.moments},
                 }
 
     def _make(self, hyper: Mapping[str, Any]) -> torch.optim.Optimizer:
@@ -58,8 +50,10 @@ class TorchOptimizer:
     def _named(self, group: dict[str, Any]) -> dict[str, Any]:
         """Return a group as torch has it: tensors, and both betas as one pair."""
         group["params"] = [self._params[k] for k in group["params"]]
-        if self.name != "sgd":
-            group["betas"] = (group.pop("beta1", 0.9), group.pop("beta2", 0.999))
+        pair = [name for name in self.page.arguments if name in ("beta1", "beta2")]
+        if pair:
+            usual = self.page.hyper
+            group["betas"] = tuple(group.pop(name, getattr(usual, name)) for name in pair)
         return {**group, "foreach": False}
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
@@ -77,4 +71,5 @@ class TorchOptimizer:
     def state(self) -> Mapping[str, Sequence[Tensor | None]]:
         """Return each state field, None where a parameter has none yet."""
         states = [self._optimizer.state.get(p, {}) for p in self._params]
-        return {field: [state.get(field) for state in states] for field in FIELDS[self.name]}
+        fields = (*self.page.moments, *(("step",) if self.page.counted else ()))
+        return {field: [state.get(field) for state in states] for field in fields}

@@ -24,11 +24,10 @@ from equivalence.cases.call import (
 from equivalence.cases.fills import fill
 from equivalence.cases.guard import LAYOUTS, Guarded, core_shape
 from equivalence.dtypes import DTYPES
+from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from hypothesis import strategies as st
-
-OPTIMIZERS = ("sgd", "adam", "adamw")
 
 GRADIENTS = ("normal", "integers", "mixed", "zeros", "small", "tiny", "nothing", "offset")
 DRAWN_GRADIENTS = tuple(regime for regime in GRADIENTS if regime != "tiny")
@@ -40,49 +39,21 @@ PARAMETERS = ("normal", "integers", "mixed", "zeros", "offset")
 _NORMS = (None, 1e-7, 1.0)
 """A bound of 1e-7 meets small gradients, where what guards the division by the norm counts."""
 
-CHOICES: dict[str, dict[str, tuple[Any, ...]]] = {
-    "sgd": {
-        "lr": (0.5, 1e-3, 0.0, 1.0),
-        "momentum": (0.0, 0.9, 0.5),
-        "dampening": (0.0, 0.5),
-        "weight_decay": (0.0, 1e-2, 1.0),
-        "nesterov": (False, True),
-        "max_norm": _NORMS,
-    },
-    "adam": {
-        "lr": (1e-3, 0.5, 1e-5, 0.0),
-        "beta1": (0.9, 0.0, 0.6, 0.99),
-        "beta2": (0.999, 0.0, 0.6, 0.95),
-        "eps": (1e-8, 1e-12, 1e-3, 1.0),
-        "weight_decay": (0.0, 1e-2, 0.1, 1.0),
-        "start_step": (0, 1, 9, 300),
-        "max_norm": _NORMS,
-    },
-    "adamw": {
-        "lr": (1e-3, 0.5, 1e-5, 0.0),
-        "beta1": (0.9, 0.0, 0.6, 0.99),
-        "beta2": (0.999, 0.0, 0.6, 0.95),
-        "eps": (1e-8, 1e-12, 1e-3, 1.0),
-        "weight_decay": (1e-2, 0.0, 0.1, 1.0),
-        "start_step": (0, 1, 9, 300),
-        "max_norm": _NORMS,
-    },
-}
-"""What each hyper-parameter is drawn from, plainest first.
+_STARTS = (0, 1, 9, 300)
+"""How many updates parameters are taken to have had, where that makes a difference."""
 
-No beta is a power of two other than 0: with 1/2 the reference's two products are exact, and then
-the usual other form of the same mean, m + (1 - beta) (g - m), would be held to an exact result.
-"""
+CHOICES: dict[str, dict[str, tuple[Any, ...]]] = {
+    name: {
+        **page.tried,
+        **({"start_step": _STARTS} if page.counted else {}),
+        "max_norm": _NORMS,
+    }
+    for name, page in OPTIMIZERS.items()
+}
+"""What each hyper-parameter is drawn from, plainest first."""
 
 OF_A_CASE = ("start_step", "max_norm")
 """What is drawn with the hyper-parameters and belongs to no group."""
-
-OF_A_GROUP: dict[str, tuple[str, ...]] = {
-    "sgd": ("lr", "momentum", "weight_decay"),
-    "adam": ("lr", "weight_decay", "beta1", "eps"),
-    "adamw": ("lr", "weight_decay", "beta2", "eps"),
-}
-"""The hyper-parameters of which a group has its own."""
 
 Group = tuple[tuple[int, ...], tuple[tuple[str, Any], ...]]
 """The positions of a group's parameters, and the hyper-parameters that differ for them."""
@@ -256,11 +227,20 @@ def update_strata(optimizer: str, dtype: str) -> list[UpdateSpec]:
     return [*found, _guarded_case(optimizer, dtype)]
 
 
+def _remembering(optimizer: str) -> dict[str, Any]:
+    """Take the first of all choices but for one, if need be, so that there is some state."""
+    page, hyper = OPTIMIZERS[optimizer], plainest(optimizer)
+    changed = ({**hyper, name: v} for name, among in page.tried.items() for v in among)
+    return next((found for found in (hyper, *changed) if page.stateful(found)), hyper)
+
+
 def _plainest(optimizer: str, max_norm: float | None) -> tuple[tuple[str, Any], ...]:
-    """Take the first of all choices, but a momentum, so that there is always some state."""
+    """Take the plainest settings that remember something, without weight decay."""
     hyper = {name: among[0] for name, among in CHOICES[optimizer].items()}
-    kept = {"momentum": 0.9} if optimizer == "sgd" else {}
-    return permitted_pairs(optimizer, {**hyper, **kept, "weight_decay": 0.0, "max_norm": max_norm})
+    hyper |= {**_remembering(optimizer), "max_norm": max_norm}
+    if "weight_decay" in hyper:
+        hyper["weight_decay"] = 0.0
+    return permitted_pairs(optimizer, hyper)
 
 
 def _guarded_case(optimizer: str, dtype: str) -> UpdateSpec:
@@ -279,12 +259,11 @@ def _last_alone(
     optimizer: str, hyper: Mapping[str, Any], shapes: tuple[Shape, ...], number: int
 ) -> tuple[Group, ...]:
     """Put the last of several parameters in a group that differs in one hyper-parameter."""
-    if len(shapes) < 2:
+    alone = OPTIMIZERS[optimizer].alone
+    if len(shapes) < 2 or not alone:
         return ()
-    name = OF_A_GROUP[optimizer][number % len(OF_A_GROUP[optimizer])]
-    others = [value for value in CHOICES[optimizer][name] if value != hyper[name]]
-    if hyper.get("nesterov"):
-        others = [value for value in others if value or name != "momentum"]
+    name = alone[number % len(alone)]
+    others = other_choices(optimizer, hyper, name)
     return (((len(shapes) - 1,), ((name, others[number % len(others)]),)),)
 
 
@@ -306,10 +285,21 @@ def spoiled_cases(optimizer: str, dtype: str) -> list[UpdateSpec]:
 
 
 def permitted_pairs(optimizer: str, hyper: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Make settings acceptable: Nesterov's form needs momentum and no dampening."""
-    if optimizer == "sgd" and hyper["nesterov"]:
-        return attribute_pairs({**hyper, "momentum": hyper["momentum"] or 0.9, "dampening": 0.0})
-    return attribute_pairs(hyper)
+    """Make settings acceptable that were drawn one by one."""
+    return attribute_pairs(OPTIMIZERS[optimizer].permitted(hyper))
+
+
+def plainest(optimizer: str) -> dict[str, Any]:
+    """Take the first choice of every hyper-parameter."""
+    return {name: among[0] for name, among in OPTIMIZERS[optimizer].tried.items()}
+
+
+def other_choices(optimizer: str, hyper: Mapping[str, Any], name: str) -> list[Any]:
+    """List what else a hyper-parameter may be beside all others."""
+    page = OPTIMIZERS[optimizer]
+    kept = page.permitted({**plainest(optimizer), **hyper})
+    others = [value for value in page.tried[name] if value != hyper[name]]
+    return [v for v in others if page.permitted({**kept, name: v}) == {**kept, name: v}]
 
 
 def _with_a_norm(hyper: dict[str, Any], regime: str) -> dict[str, Any]:

@@ -15,9 +15,11 @@ import torch
 
 import fast
 from equivalence.lives.model import Dense, Model, Pieces, Sparse
-from equivalence.lives.resynced import Resynced
+from equivalence.lives.resynced import Resynced, step_of
 from equivalence.twins.session import TwinRef
 from fast.errors import Rejected, Released, SessionError, Stale
+from spec.optim import OPTIMIZERS
+from spec.optim._optimizer import Optimizer
 from spec.tensor import tensor
 
 Call = Callable[[], object]
@@ -75,16 +77,16 @@ def data(life: Subject) -> Iterator[Bad]:
 def strange(life: Subject) -> Iterator[Bad]:
     """Hand in what belongs to another session."""
     session, other = life.twin.fast, life.stranger
-    calls = (
+    calls: tuple[Call, ...] = (
         partial(session.value, other.ref),
         partial(session.relu, other.ref),
         partial(session.use, other.param),
         partial(session.backward, other.ref),
         partial(session.get_nat, other.natural),
-        partial(session.sgd_step, 0.5, other.grads),
-        partial(session.optimizer_state, "sgd", other.param),
+        *(step_of(session, name, grads=other.grads) for name in OPTIMIZERS),
+        *(partial(session.optimizer_state, name, other.param) for name in OPTIMIZERS),
     )
-    life.model.optimizers.add("sgd")
+    life.model.optimizers |= {*OPTIMIZERS}
     yield Bad(calls, errors=(SessionError,))
     for serial, model in life.model.grads.items():
         look_up = life.grads[serial].__getitem__
@@ -148,20 +150,12 @@ def gradients(life: Subject) -> Iterator[Bad]:
 
 def hypers(life: Subject) -> Iterator[Bad]:
     """Update by hyper-parameters that break a rule."""
-    f, s = life.twin.fast, life.twin.spec
-    life.model.optimizers |= {"sgd", "adam", "adamw"}
-    rates = (
-        {"lr": -0.5}, {"lr": NAN}, {"momentum": -1.0}, {"nesterov": True}, {"weight_decay": NAN},
-        {"dampening": math.inf}, {"max_norm": 0.0}, {"max_norm": NAN},
-    )  # fmt: skip
-    moments = ({"lr": -1.0}, {"beta1": 1.0}, {"beta2": -0.5}, {"eps": 0.0}, {"eps": NAN})
-    for change in rates:
-        given: dict[str, Any] = {"lr": 0.5, "grads": {}, **change}
-        yield Bad((partial(f.sgd_step, **given),), (partial(s.sgd_step, **given),))
-    for change in moments:
-        for name in ("adam_step", "adamw_step"):
-            both = (partial(getattr(side, name), grads={}, **change) for side in (f, s))
-            on_fast, on_spec = both
+    life.model.optimizers |= {*OPTIMIZERS}
+    for name, page in OPTIMIZERS.items():
+        norms = [{"max_norm": bad} for bad in (0.0, NAN)]
+        for change in (*(bad for _, bad in page.refused), *norms):
+            both = (life.twin.fast, life.twin.spec)
+            on_fast, on_spec = (step_of(side, name, grads={}, **change) for side in both)
             yield Bad((on_fast,), (on_spec,))
 
 
@@ -169,32 +163,34 @@ def groups(life: Subject) -> Iterator[Bad]:
     """Update by groups of which the second breaks a rule."""
     if not life.model.params:
         return
-    life.model.optimizers.add("sgd")
+    life.model.optimizers |= {*OPTIMIZERS}
     given, _ = life.made_up(0, "mapping")
     lifted = {life.refs[k].spec.id: life.twin.lift(g) for k, g in given.items() if g is not None}
     first = life.twin.params[0]
-    for change in ({"lr": -1.0}, {"speed": 1.0}, {"momentum": NAN}, {"params": "again"}, {}):
-        sides = []
-        for step, param, grads in (
-            (life.twin.fast.sgd_step, first.fast, given),
-            (life.twin.spec.sgd_step, first.spec, lifted),
-        ):
-            second = {"params": [], **change}
-            if change == {"params": "again"}:
-                second["params"] = [param]
-            if not change:
-                del second["params"]
-            pair = [{"params": [param], "lr": 0.25}, second]
-            sides.append(partial(step, 0.5, grads, groups=pair))
-        yield Bad((sides[0],), (sides[1],))
-    no_params = [{"lr": 0.1}]
-    yield Bad((partial(life.twin.fast.sgd_step, 0.5, given, groups=no_params),))
+    for name, page in OPTIMIZERS.items():
+        key = page.arguments[0]
+        fits = {key: page.tried[key][-1]}
+        again = {"params": "again"}
+        for change in (*(bad for _, bad in page.refused), {"speed": 1.0}, again, {}):
+            sides = []
+            for session, param, grads in (
+                (life.twin.fast, first.fast, given),
+                (life.twin.spec, first.spec, lifted),
+            ):
+                second = {"params": [], **change}
+                if change is again:
+                    second["params"] = [param]
+                if not change:
+                    del second["params"]
+                pair = [{"params": [param], **fits}, second]
+                sides.append(step_of(session, name, grads=grads, groups=pair))
+            yield Bad((sides[0],), (sides[1],))
+        yield Bad((step_of(life.twin.fast, name, grads=given, groups=[fits]),))
 
 
 def host_gradients(life: Subject) -> Iterator[Bad]:
     """Update by gradients of which the last is missing, or of another shape: none is used."""
-    f = life.twin.fast
-    life.model.optimizers.add("sgd")
+    life.model.optimizers |= {*OPTIMIZERS}
     given, _ = life.made_up(0, "mapping")
     cases: list[Any] = ["gradients", None]
     if given:
@@ -202,7 +198,8 @@ def host_gradients(life: Subject) -> Iterator[Bad]:
         cases.append({leaf: value for leaf, value in given.items() if leaf != last})
         cases.append({**given, last: torch.zeros(5, 5)})
         cases.append({**given, last: "text"})
-    yield Bad(tuple(partial(f.sgd_step, 0.5, case) for case in cases))
+    for name in OPTIMIZERS:
+        yield Bad(tuple(step_of(life.twin.fast, name, grads=case) for case in cases))
 
 
 def writes(life: Subject) -> Iterator[Bad]:
@@ -229,19 +226,29 @@ def states(life: Subject) -> Iterator[Bad]:
     if not life.model.params:
         return
     param, shape = life.twin.params[-1].fast, life.model.params[-1].shape
-    right, wrong = torch.ones(shape), torch.zeros((*shape, 2))
-    broken: list[dict[str, Any]] = [
-        {"exp_avg": right},
-        {"exp_avg": right, "exp_avg_sq": wrong, "step": 1},
-        {"exp_avg": right, "exp_avg_sq": None, "step": 1},
-        {"exp_avg": right, "exp_avg_sq": right, "step": 0.5},
-    ]
-    if right.numel():
-        broken.append({"exp_avg": right, "exp_avg_sq": torch.full(shape, NAN), "step": 1})
-    life.model.fit_states("adamw")
     load = life.twin.fast.load_optimizer_state
-    calls = [partial(load, "adamw", param, state) for state in broken]
-    yield Bad((*calls, partial(load, "nothing", param, {})))
+    for name, page in OPTIMIZERS.items():
+        life.model.fit_states(name)
+        calls = [partial(load, name, param, state) for state in broken_states(page, shape)]
+        yield Bad((*calls, partial(load, "nothing", param, {})))
+
+
+def broken_states(page: Optimizer, shape: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+    """Break each part of a state, one at a time."""
+    count = {"step": 1} if page.counted else {}
+    right: dict[str, Any] = {moment: torch.ones(shape) for moment in page.moments} | count
+    for part in right:
+        yield {name: value for name, value in right.items() if name != part}
+    for moment in page.moments:
+        yield {**right, moment: torch.zeros((*shape, 2))}
+        if len(page.moments) > 1 or page.counted:
+            yield {**right, moment: None}
+        if math.prod(shape):
+            yield {**right, moment: torch.full(shape, NAN)}
+    if math.prod(shape):
+        yield from ({**right, moment: -torch.ones(shape)} for moment in page.squares)
+    if page.counted:
+        yield {**right, "step": 0.5}
 
 
 def naturals(life: Subject) -> Iterator[Bad]:

@@ -152,7 +152,7 @@ class Base:
             if due.current != "device":
                 check_bits(f"{label}: host copy", found._host, due.value)
             if due.current != "host":
-                check_bits(f"{label}: mirror", self.twin.fast.masters.views[slot], due.value)
+                check_bits(f"{label}: mirror", self.twin.fast.store.masters.views[slot], due.value)
 
     def _check_states(self) -> None:
         for slot, param in enumerate(self.model.params):
@@ -177,7 +177,7 @@ class Base:
         for here in range(len(entries)):
             check_equal(f"entry {here}: stale", self.twin.stale(here), self.model.stale(here))
         check_equal("trainable leaves", list(tape.leaves), list(self.model.tape.leaves))
-        check_equal("naturals", len(self.twin.fast._nats), len(self.model.tape.naturals))
+        check_equal("naturals", len(tape.naturals), len(self.model.tape.naturals))
         counters = self.twin.fast.random_counter, self.twin.spec.random_counter
         check_equal("random counters", counters, (self.model.calls,) * 2)
 

@@ -9,8 +9,10 @@ from torch import Tensor
 from equivalence.budgets.violation import Violation, check_bits, check_equal
 from equivalence.lives.base import Base, statement
 from equivalence.lives.model import Dense, Sparse
+from equivalence.lives.resynced import step_of
 from fast.errors import Released, Stale
 from spec.op import AnyTensor, plus
+from spec.optim import OPTIMIZERS
 
 WILD = 2.0**12
 """A gradient with a larger entry updates nothing: parameters must stay small for fifty steps."""
@@ -82,7 +84,8 @@ class Gradients(Base):
             self.model.pool.append(model.arena)
         if how == "drop":
             return
-        self.model.optimizers.add("sgd")
+        optimizer = next(iter(OPTIMIZERS))
+        self.model.optimizers.add(optimizer)
         handles = [held[entry] for entry in model.known() if model.due(entry) is not None]
         if how == "with":
             with held:
@@ -96,7 +99,7 @@ class Gradients(Base):
             lambda: held[0],
             lambda: held.reached(0),
             lambda: held.__enter__(),
-            lambda: self.twin.fast.sgd_step(0.5, held),
+            step_of(self.twin.fast, optimizer, grads=held),
         ):
             self.refused(use, Released)
 

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equivalence.measure.reference import MOMENTS
+from spec.optim import OPTIMIZERS
 
 Shape = tuple[int, ...]
 
@@ -129,11 +129,6 @@ Pieces = list[tuple[int, Tensor]]
 
 Groups = Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]
 """Parameters, and the hyper-parameters that differ for them."""
-
-
-def stateful(optimizer: str, hyper: Mapping[str, Any]) -> bool:
-    """Say whether an update reads and writes moments."""
-    return optimizer != "sgd" or bool(hyper.get("momentum"))
 
 
 @dataclass
@@ -260,8 +255,9 @@ class Model:
             return
         self.fit_states(optimizer)
         every = [hyper, *({**hyper, **changed} for _, changed in groups)]
-        if any(stateful(optimizer, one) for one in every):
-            self.hold_states(optimizer, len(MOMENTS[optimizer]))
+        page = OPTIMIZERS[optimizer]
+        if any(page.stateful(one) for one in every):
+            self.hold_states(optimizer, len(page.moments))
 
     def use(self, param: int) -> None:
         """Note a parameter's use as the next entry of the tape; the caller adds the entry."""

@@ -10,14 +10,16 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from equivalence.cases.updates import CHOICES, OF_A_GROUP, OPTIMIZERS, permitted_pairs
+from equivalence.cases.updates import CHOICES, other_choices, permitted_pairs
 from equivalence.lives.bad import KINDS
 from equivalence.lives.life import Life
 from equivalence.lives.model import Shape, Sparse
 from equivalence.lives.operands import MOST_ENTRIES, OPERANDS, Offer, Picks
+from spec.optim import OPTIMIZERS
 
 SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (1,), (), (3, 2), (2, 2), (0,), (1, 3))
 FORMS = ("torch", "buffer", "list", "numpy")
+NAMES = (*OPTIMIZERS,)
 MOST_PARAMS, MOST_GRADS, MOST_NATURALS, MOST_USES = 5, 4, 3, 2
 
 Calls = Sequence[tuple[str, Picks]]
@@ -33,11 +35,11 @@ class Moves:
     def __init__(self, provider: str, precision: str) -> None:
         """Start a life."""
         self.life = Life(provider, precision)
-        self.usual = OPTIMIZERS[0]
+        self.usual = NAMES[0]
 
     def begin(self, n: Picks) -> None:
         """Have one parameter or two, in use, and an optimizer that is used more than the others."""
-        self.usual = OPTIMIZERS[n[0] % len(OPTIMIZERS)]
+        self.usual = NAMES[n[0] % len(NAMES)]
         for param in range(1 + n[1] % 2):
             self.life.param(SHAPES[n[2] % len(SHAPES)], n[0] + param)
             self.life.use(param)
@@ -285,16 +287,16 @@ class Moves:
 
     def optimizer(self, which: int) -> str:
         """Pick an optimizer: the usual one, as a rule."""
-        return OPTIMIZERS[which % 3] if which % 4 == 0 else self.usual
+        return NAMES[which // 4 % len(NAMES)] if which % 4 == 0 else self.usual
 
     def groups(self, name: str, n: Picks) -> Any:
         """Pick groups: none, as a rule, or a parameter with hyper-parameters of its own."""
         if n[1] % 4:
             return ()
-        # A group of SGD may not take the momentum away that Nesterov's form needs.
-        keys = [key for key in OF_A_GROUP[name] if key != "momentum"]
-        key = keys[n[2] % len(keys)]
-        return (((self.owner(n[0]),), {key: CHOICES[name][key][n[1] % len(CHOICES[name][key])]}),)
+        alone = OPTIMIZERS[name].alone
+        key = alone[n[2] % len(alone)]
+        others = other_choices(name, hyper(name, n[1]), key)
+        return (((self.owner(n[0]),), {key: others[n[1] % len(others)]}),) if others else ()
 
     def operands(self, name: str, picks: Picks) -> Any:
         """Find operands for an op among the entries whose bits are still what they were."""

@@ -8,7 +8,10 @@ it is meant to show.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from torch import Tensor
 
@@ -16,10 +19,11 @@ import fast
 from equivalence.budgets.judge import fraction_of
 from equivalence.budgets.oracle import store
 from equivalence.budgets.violation import Violation
-from equivalence.measure.reference import MOMENTS
+from equivalence.cases.updates import plainest
 from equivalence.twins.session import TwinRef, TwinSession
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
+from spec.optim import OPTIMIZERS
 from spec.tape import Accumulate, Event, Seed
 
 
@@ -102,7 +106,7 @@ class Resynced(TwinSession):
         arenas = None if known is None else known._states
         if arenas is None or slot >= len(arenas[0].views):
             return None
-        fields = MOMENTS[optimizer]
+        fields = OPTIMIZERS[optimizer].moments
         return {field: arena.views[slot] for field, arena in zip(fields, arenas, strict=True)}
 
     def steps(self, optimizer: str, slot: int) -> int:
@@ -110,3 +114,8 @@ class Resynced(TwinSession):
         known = self.fast.optimizers.get(optimizer)
         counts = None if known is None else known._steps
         return 0 if counts is None or slot >= counts.numel() else int(counts[slot])
+
+
+def step_of(session: Any, optimizer: str, **given: Any) -> Callable[[], object]:
+    """Return the call of an optimizer's step, with the plainest hyper-parameters unless given."""
+    return partial(getattr(session, f"{optimizer}_step"), **{**plainest(optimizer), **given})

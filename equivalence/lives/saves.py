@@ -15,9 +15,9 @@ from torch import Tensor
 from equivalence.budgets.violation import check_equal
 from equivalence.lives.base import Base, statement
 from equivalence.lives.model import Param, State
-from equivalence.measure.reference import HAVE_A_STEP, MOMENTS
 from fast import checkpoint
 from fast.errors import Rejected
+from spec.optim import OPTIMIZERS
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ class Saves(Base):
                 self.model.fit_states(name)
                 state = old.states.get(name, State())
                 if state.moments is not None:
-                    self.model.hold_states(name, len(MOMENTS[name]))
-                if name not in HAVE_A_STEP:
+                    self.model.hold_states(name, len(OPTIMIZERS[name].moments))
+                if not OPTIMIZERS[name].counted:
                     # Only that there is a state is loaded, and not how many updates made it.
                     state = State(state.moments, int(state.moments is not None))
                 param.states[name] = state
@@ -172,8 +172,10 @@ def copied(param: Param) -> Param:
 
 def written(optimizer: str, state: State) -> dict[str, Tensor | int | None]:
     """Write a state as a session takes it."""
-    moments: Mapping[str, Tensor | None] = state.moments or dict.fromkeys(MOMENTS[optimizer])
-    return {**moments, **({"step": state.step} if optimizer in HAVE_A_STEP else {})}
+    moments: Mapping[str, Tensor | None] = state.moments or dict.fromkeys(
+        OPTIMIZERS[optimizer].moments
+    )
+    return {**moments, **({"step": state.step} if OPTIMIZERS[optimizer].counted else {})}
 
 
 def differ(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

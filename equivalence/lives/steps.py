@@ -14,16 +14,10 @@ from torch import Tensor
 
 from equivalence.budgets.violation import Violation, check_bits, check_equal
 from equivalence.lives.base import SCRIBBLE, Base, statement
-from equivalence.lives.model import Dense, Groups, Pieces, Sparse, State, stateful
-from equivalence.measure.reference import (
-    HAVE_A_STEP,
-    MOMENTS,
-    PAGES,
-    decays_gradient,
-    lifted_moments,
-    unsettled,
-)
+from equivalence.lives.model import Dense, Groups, Pieces, Sparse, State
+from equivalence.measure.reference import held_state, unsettled
 from equivalence.worlds.arithmetic import Arithmetic
+from spec.optim import OPTIMIZERS
 from spec.tape import Dense as SpecDense
 
 OF_AN_UPDATE = ("max_norm", "grad_scale")
@@ -77,7 +71,7 @@ class Steps(Base):
         found = self.twin.fast.optimizer_state(optimizer, self.twin.params[param].fast)
         self.model.fit_states(optimizer)
         due = self.model.params[param].states.get(optimizer, State())
-        for field in MOMENTS[optimizer]:
+        for field in OPTIMIZERS[optimizer].moments:
             moment = found[field]
             if due.moments is not None:
                 check_bits(f"{optimizer} state: {field}", moment, due.moments[field])
@@ -123,17 +117,16 @@ class Steps(Base):
         arithmetic: Arithmetic, dense: bool,
     ) -> None:  # fmt: skip
         """Let the reference make the update, from what the backend had before."""
-        spec = self.twin.spec
+        page, spec = OPTIMIZERS[optimizer], self.twin.spec
         for owner, param in zip(self.twin.params, self.model.params, strict=True):
             owner.spec.set(self.twin.lift(param.value))
             state = param.states.get(optimizer, State())
-            spec.load_state(owner.spec, self._lifted(optimizer, state, arithmetic))
+            held = held_state(state.moments, state.step, optimizer, arithmetic)
+            spec.load_state(owner.spec, held)
         used = spec.params_by_leaf
         spec.params_by_leaf = {k: self.twin.params[p].spec for k, (p, _) in enumerate(pieces)}
         lifted = [
-            unsettled(
-                self.twin.lift(bits), decays_gradient(optimizer, self.hyper_of(p, groups, hyper))
-            )
+            unsettled(self.twin.lift(bits), page.decays_gradient(self.hyper_of(p, groups, hyper)))
             for p, bits in pieces
         ]
         grads: Any = SpecDense(lifted, range(len(lifted))) if dense else dict(enumerate(lifted))
@@ -144,21 +137,14 @@ class Steps(Base):
         written = {k for k, p in enumerate(self.twin.params) if p.spec.version != before[k]}
         check_equal("parameters that the reference updates", written, self.model.updated(pieces))
 
-    def _lifted(self, optimizer: str, state: State, arithmetic: Arithmetic) -> Any:
-        if state.moments is None:
-            return None
-        count = {"step": state.step} if optimizer in HAVE_A_STEP else {}
-        moments = lifted_moments(state.moments, optimizer, arithmetic)
-        return PAGES[optimizer][0].State(**moments, **count)
-
     def _adopted(self, optimizer: str, slot: int, hyper: Mapping[str, Any]) -> None:
         """Judge a parameter and its state after an update, and adopt what the backend wrote."""
         param, spec = self.model.params[slot], self.twin.params[slot].spec
-        got = self.twin.fast.masters.views[slot]
+        got = self.twin.fast.store.masters.views[slot]
         self.twin.judge(f"{optimizer}: parameter {slot}", got, spec.value)
         param.written(got.clone(), "device")
         param.used[optimizer] = dict(hyper)
-        if not stateful(optimizer, hyper):
+        if not OPTIMIZERS[optimizer].stateful(hyper):
             return
         state, found = self.twin.spec.state(spec), self.twin.moments(optimizer, slot)
         if found is None:

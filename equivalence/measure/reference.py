@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from spec.op import AnyTensor, zeros_like
-from spec.optim import adam, adamw, clip, sgd
+from spec.optim import OPTIMIZERS, clip
 
 if TYPE_CHECKING:
     from equivalence.worlds.arithmetic import Arithmetic
     from equivalence.worlds.contract import Contract
-
-MOMENTS: dict[str, tuple[str, ...]] = {
-    "sgd": ("momentum_buffer",),
-    "adam": ("exp_avg", "exp_avg_sq"),
-    "adamw": ("exp_avg", "exp_avg_sq"),
-}
-"""The state fields that are tensors of the parameter's shape."""
-
-HAVE_A_STEP = ("adam", "adamw")
-"""The optimizers that count the steps of each parameter."""
-
-PAGES: dict[str, tuple[Any, Any]] = {
-    "sgd": (sgd, sgd.Sgd),
-    "adam": (adam, adam.Adam),
-    "adamw": (adamw, adamw.AdamW),
-}
-"""The page of each optimizer, and its record of hyper-parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +32,10 @@ def reference_step(
     hyper: Mapping[str, Any],
 ) -> tuple[Any, Any]:
     """Run one step of the reference on tensors of its worlds; a moment of None is "not yet"."""
-    page, record = PAGES[optimizer]
-    start: dict[str, Any] = dict(moments)
-    if optimizer in HAVE_A_STEP:
-        nothing = zeros_like(parameter)
-        start = {field: nothing if m is None else m for field, m in moments.items()}
-        start["step"] = step
-    return page.update(parameter, gradient, page.State(**start), record(**hyper))  # type: ignore[no-any-return]
+    page = OPTIMIZERS[optimizer]
+    known = {field: moment for field, moment in moments.items() if moment is not None}
+    start = replace(page.init(parameter), **known, **({"step": step} if page.counted else {}))
+    return page.update(parameter, gradient, start, page.hyper(**hyper))
 
 
 def scaled_gradients(gradients: Sequence[Any], max_norm: float | None) -> list[Any]:
@@ -82,7 +61,7 @@ def expected_step(
 
     arithmetic = Arithmetic(contract)
     lifted = {field: None if t is None else lift_one(t, arithmetic) for field, t in moments.items()}
-    decayed = decays_gradient(optimizer, hyper)
+    decayed = OPTIMIZERS[optimizer].decays_gradient(hyper)
     p, g = lift_one(parameter, arithmetic), unsettled(lift_one(gradient, arithmetic), decayed)
     return advance(optimizer, p, g, lifted, step, hyper)
 
@@ -106,11 +85,6 @@ def unsettled(value: Any, decayed: bool) -> Any:
     return value.map(lifted)
 
 
-def decays_gradient(optimizer: str, hyper: Mapping[str, object]) -> bool:
-    """Say whether an update adds a multiple of the parameter to its gradient."""
-    return optimizer != "adamw" and bool(hyper.get("weight_decay"))
-
-
 def advance(
     optimizer: str,
     parameter: Any,
@@ -124,19 +98,20 @@ def advance(
 
     left, state = reference_step(optimizer, parameter, gradient, moments, step, hyper)
     tensors = {"parameter": left.map(stored)}
-    for field in MOMENTS[optimizer]:
+    for field in OPTIMIZERS[optimizer].moments:
         moment = getattr(state, field)
         tensors[field] = None if moment is None else moment.map(stored)
     return Expected(tensors, getattr(state, "step", None))
 
 
-def lifted_moments(
-    moments: Mapping[str, Tensor] | None, optimizer: str, arithmetic: Arithmetic
-) -> dict[str, AnyTensor | None]:
-    """Take an optimizer's moments as exact numbers; None for those that are not there yet."""
+def held_state(
+    moments: Mapping[str, Tensor] | None, step: int, optimizer: str, arithmetic: Arithmetic
+) -> Any:
+    """Return the page's state of these moments and this count, exactly; None if there are none."""
+    if moments is None:
+        return None
     from equivalence.budgets.oracle import lift_one
 
-    return {
-        field: None if moments is None else lift_one(moments[field], arithmetic)
-        for field in MOMENTS[optimizer]
-    }
+    page = OPTIMIZERS[optimizer]
+    lifted = {field: lift_one(moments[field], arithmetic) for field in page.moments}
+    return page.state(**lifted, **({"step": step} if page.counted else {}))

@@ -21,7 +21,8 @@ from equivalence.cases.call import Numbers
 from equivalence.cases.guard import Trespass, controlled
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
 from equivalence.measure.call import Judge, compare, crash_text
-from equivalence.measure.reference import MOMENTS, Expected
+from equivalence.measure.reference import Expected
+from spec.optim import OPTIMIZERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Step:
         k, state = self.parameter, self.before.state
         return {
             field: state[field][k] if self.updated and field in state else None
-            for field in MOMENTS[optimizer]
+            for field in OPTIMIZERS[optimizer].moments
         }
 
 

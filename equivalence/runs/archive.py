@@ -29,10 +29,11 @@ from equivalence.budgets.recorded import Recorded, judge_recorded
 from equivalence.cases.call import counts
 from equivalence.cases.updates import UpdateSpec
 from equivalence.measure.call import attempt, compare, result_names
-from equivalence.measure.reference import HAVE_A_STEP, MOMENTS, Expected
+from equivalence.measure.reference import Expected
 from equivalence.measure.shadow import Step, judge_step, measure_steps
 from equivalence.runs.kinds import Case, kind_of, read_case
 from equivalence.runs.results import Failure, Row, RowResult
+from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
@@ -187,11 +188,11 @@ def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
     """Run the recorded steps of an optimizer."""
 
     def judge(step: Step) -> Outcome:
-        fields = ("parameter", *MOMENTS[case.optimizer])
+        fields = ("parameter", *OPTIMIZERS[case.optimizer].moments)
         tensors = {
             f: entry.allowed.get(result_name(step.number, step.parameter, f)) for f in fields
         }
-        count = step.count + 1 if case.optimizer in HAVE_A_STEP else None
+        count = step.count + 1 if OPTIMIZERS[case.optimizer].counted else None
         return judge_step(step, Expected(tensors, count), judge_recorded)
 
     return measure_steps(backend, case, judge, entry.numbers)

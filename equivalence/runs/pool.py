@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from equivalence.runs.results import Failure, Row, RowResult
+from spec.optim import OPTIMIZERS
 
 Progress = Callable[[RowResult], None]
 RunRow = Callable[..., RowResult]
@@ -26,8 +27,7 @@ EXPENSIVE = (
     "linear",
     "log_softmax",
     "softmax",
-    "adamw",
-    "adam",
+    *OPTIMIZERS,
 )
 """Rows that take longest start first, so that no worker idles at the end."""
 

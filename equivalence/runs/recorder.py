@@ -12,7 +12,7 @@ from equivalence.budgets.recorded import Recorded
 from equivalence.cases.call import build, counts
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
 from equivalence.measure.call import expectation, result_names
-from equivalence.measure.reference import MOMENTS, advance, scaled_gradients
+from equivalence.measure.reference import advance, scaled_gradients
 from equivalence.runs.archive import (
     Archive,
     Entry,
@@ -24,6 +24,7 @@ from equivalence.runs.archive import (
 from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import drawn_cases, row_seed, supported
+from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
@@ -113,7 +114,7 @@ def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
     now: list[dict[str, Any]] = []
     for position, item in build_parameters(case, "cpu"):
         numbers[position] = item.numbers()
-        moments = dict.fromkeys(MOMENTS[case.optimizer])
+        moments = dict.fromkeys(OPTIMIZERS[case.optimizer].moments)
         now.append({"parameter": lift_one(item.view, arithmetic), **moments})
     counts = [case.start_step] * len(now)
     for step in range(case.steps):
@@ -123,7 +124,7 @@ def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
         for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm)):
             if gradient is None:
                 continue
-            moments = {field: now[k][field] for field in MOMENTS[case.optimizer]}
+            moments = {field: now[k][field] for field in OPTIMIZERS[case.optimizer].moments}
             left = advance(
                 case.optimizer,
                 now[k]["parameter"],

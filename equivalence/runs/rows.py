@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from equivalence.cases.updates import OPTIMIZERS
 from equivalence.dtypes import DTYPES
 from equivalence.runs.results import Row
 from spec.ops import OPS
+from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from equivalence.backends.protocol import Capabilities

@@ -120,7 +120,8 @@ def _judge_update(
     """Judge the optimizer's step, from the recorded state and the provider's own gradients."""
     from equivalence.budgets.declared import of_update
     from equivalence.measure.call import compare
-    from equivalence.measure.reference import MOMENTS, expected_step
+    from equivalence.measure.reference import expected_step
+    from spec.optim import OPTIMIZERS
 
     contract = of_update(family, manifest.optimizer, manifest.precision)
     found = {"parameters": Outcome(), "moments": Outcome()}
@@ -130,7 +131,7 @@ def _judge_update(
             manifest.optimizer,
             tensors[f"param_before/{name}"],
             taken.gradients[name],
-            {moment: before.get(moment) for moment in MOMENTS[manifest.optimizer]},
+            {moment: before.get(moment) for moment in OPTIMIZERS[manifest.optimizer].moments},
             int(before.get("step", 0)),
             manifest.hyper,
             contract,

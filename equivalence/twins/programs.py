@@ -48,7 +48,7 @@ def perceptron(twin: TwinSession) -> None:
         loss = twin.cross_entropy(twin.linear(hidden, w2, b2), integers(20 + step, 4, 7))
         twin.check(f"loss {step}", loss)
         grads = twin.backward(f"step {step}", loss)
-        twin.adamw_step(f"update {step}", grads, lr=0.05, weight_decay=0.5)
+        twin.adamw_step(grads=grads, lr=0.05, weight_decay=0.5)
 
 
 def normalized(twin: TwinSession) -> None:
@@ -64,7 +64,7 @@ def normalized(twin: TwinSession) -> None:
         out = twin.mul(twin.log_softmax(mixed, axis=0), y)
         twin.check(f"out {step}", out)
         grads = twin.backward(f"step {step}", out, numbers(30 + step, 4, 9))
-        twin.sgd_step(f"update {step}", grads, 0.05, momentum=0.5, nesterov=True)
+        twin.sgd_step(0.05, grads, momentum=0.5, nesterov=True)
 
 
 def reused(twin: TwinSession) -> None:
@@ -76,7 +76,7 @@ def reused(twin: TwinSession) -> None:
         c = a * b + a
         loss = twin.sum(c * c + twin.exp(a) + c)
         grads = twin.backward(f"step {step}", loss)
-        twin.sgd_step(f"update {step}", grads, 0.01, momentum=0.9, dampening=0.5)
+        twin.sgd_step(0.01, grads, momentum=0.9, dampening=0.5)
 
 
 def moved(twin: TwinSession) -> None:
@@ -118,7 +118,7 @@ def chosen(twin: TwinSession) -> None:
         loss = twin.mse_loss(centred, twin.maximum(y, y))
         twin.check(f"loss {step}", loss)
         grads = twin.backward(f"step {step}", loss)
-        twin.sgd_step(f"update {step}", grads, 0.5)
+        twin.sgd_step(0.5, grads)
 
 
 def repeated(twin: TwinSession) -> None:
@@ -143,7 +143,7 @@ def lived(twin: TwinSession) -> None:
         loss = _distance(twin, w, frozen)
         twin.check(f"loss {step}", loss)
         grads = twin.backward(f"step {step}", loss)
-        twin.adamw_step(f"update {step}", grads, lr=0.1, weight_decay=0.1)
+        twin.adamw_step(grads=grads, lr=0.1, weight_decay=0.1)
         twin.set(w if step == 0 else frozen, numbers(40 + step, 8))
 
 
@@ -159,7 +159,7 @@ def detached(twin: TwinSession) -> None:
         twin.reset_tape()
         distance = twin.sub(twin.use(w), twin.detach(twin.square(twin.use(target))))
         grads = twin.backward(f"step {step}", twin.sum(twin.square(distance)))
-        twin.adamw_step(f"update {step}", grads, lr=0.1, weight_decay=0.5)
+        twin.adamw_step(grads=grads, lr=0.1, weight_decay=0.5)
 
 
 def dropped(twin: TwinSession) -> None:
@@ -174,7 +174,7 @@ def dropped(twin: TwinSession) -> None:
         share = twin.rand_uniform(shape=(5, 9), seed=7)
         out = twin.mul(twin.mul(hidden, mask), share)
         grads = twin.backward(f"step {step}", out, numbers(20 + step, 5, 9))
-        twin.sgd_step(f"update {step}", grads, 0.5)
+        twin.sgd_step(0.5, grads)
 
 
 def clipped(twin: TwinSession) -> None:
@@ -191,24 +191,19 @@ def clipped(twin: TwinSession) -> None:
         grads = twin.backward(f"step {step}", loss)
         # Frozen by now, it has a large gradient all the same, which must not count.
         thawing.fast.requires_grad = thawing.spec.requires_grad = step > 1
-        twin.adam_step(
-            f"update {step}", grads, lr=0.1, weight_decay=0.5, groups=groups, max_norm=max_norm
-        )
+        twin.adam_step(lr=0.1, weight_decay=0.5, grads=grads, groups=groups, max_norm=max_norm)
         thawing.fast.requires_grad = thawing.spec.requires_grad = True
 
 
 def scaled(twin: TwinSession) -> None:
     """Send a large or a small seed back, and divide it out in the update, clipped or not."""
-    w, b = twin.param(numbers(1, 3, 8), "w"), twin.param(numbers(2, 8), "b")
-    for step, (scale, max_norm) in enumerate(
-        ((1024.0, None), (48.0, None), (48.0, 0.5), (0.1, 2.0))
-    ):
-        for label, param, op in (("adam", w, twin.exp), ("sgd", b, twin.tanh)):
-            twin.reset_tape()
-            loss = twin.sum(op(twin.use(param)))
-            grads = twin.backward(f"{label} {step}", loss, torch.tensor(scale))
-            more = {"lr": 0.1, "max_norm": max_norm, "grad_scale": scale}
-            getattr(twin, f"{label}_step")(f"{label} update {step}", grads, **more)
+    w = twin.param(numbers(1, 3, 8), "w")
+    cases = ((1024.0, None), (48.0, None), (48.0, 0.5), (0.1, 2.0))
+    for step, (scale, max_norm) in enumerate(cases):
+        twin.reset_tape()
+        loss = twin.sum(twin.exp(twin.use(w)))
+        grads = twin.backward(f"step {step}", loss, torch.tensor(scale))
+        twin.adam_step(0.1, grads=grads, max_norm=max_norm, grad_scale=scale)
 
 
 def outdated(twin: TwinSession) -> None:
@@ -217,7 +212,7 @@ def outdated(twin: TwinSession) -> None:
     target = twin.param(numbers(2, 8), "target", requires_grad=False)
 
     def update(loss: TwinRef) -> None:
-        twin.sgd_step("update", twin.backward("before", loss), 0.1)
+        twin.sgd_step(0.1, twin.backward("before", loss))
 
     def write(loss: TwinRef) -> None:
         twin.set(w, numbers(3, 8))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +23,9 @@ from equivalence.budgets.outcome import Outcome, merged
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant
 from spec.op import AnyTensor
-from spec.optim import sgd
+from spec.optim import OPTIMIZERS
+from spec.optim._groups import Groups
+from spec.optim._steps import SessionSteps
 from spec.protocol import Ops
 from spec.session import Ref as SpecRef
 from spec.session import Session as SpecSession
@@ -75,8 +77,11 @@ class TwinGrads:
     spec: Mapping[int, AnyTensor]
 
 
-class TwinSession(Ops[TwinRef]):
-    """A session of `fast` beside the reference; `verdicts` holds what was judged, by label."""
+class TwinSession(Ops[TwinRef], SessionSteps[TwinGrads]):
+    """A session of `fast` beside the reference; `verdicts` holds what was judged, by label.
+
+    Every step updates both sides, judges parameters and states, and shadows; labels number it.
+    """
 
     def __init__(self, session: FastSession, observer: Observer | None = None) -> None:
         """Drive a fresh session; the contract is that of a program at its precision."""
@@ -88,6 +93,7 @@ class TwinSession(Ops[TwinRef]):
         self.params: list[TwinParam] = []
         self.verdicts: dict[str, Outcome] = {}
         self._leaves: dict[int, TwinRef] = {}
+        self._updates = 0
 
     def param(self, value: torch.Tensor, name: str, requires_grad: bool = True) -> TwinParam:
         """Make a parameter on both sides."""
@@ -143,18 +149,6 @@ class TwinSession(Ops[TwinRef]):
             self._judge(f"{label}: gradient of leaf {leaf}", self._found(grads, leaf), exact)
         return grads
 
-    def sgd_step(self, label: str, grads: TwinGrads, lr: float, **hyper: Any) -> None:
-        """Update on both sides by SGD, from the backend's own gradients; judge, and shadow."""
-        self._step(label, "sgd", grads, {"lr": lr, **hyper})
-
-    def adam_step(self, label: str, grads: TwinGrads, **hyper: Any) -> None:
-        """Update on both sides by Adam, from the backend's own gradients; judge, and shadow."""
-        self._step(label, "adam", grads, hyper)
-
-    def adamw_step(self, label: str, grads: TwinGrads, **hyper: Any) -> None:
-        """Update on both sides by AdamW, from the backend's own gradients; judge, and shadow."""
-        self._step(label, "adamw", grads, hyper)
-
     def summary(self) -> Outcome:
         """Return one outcome of everything that was judged."""
         return merged(*self.verdicts.values())
@@ -171,14 +165,25 @@ class TwinSession(Ops[TwinRef]):
         found: torch.Tensor = grads.fast[self._leaves[leaf].fast].tensor
         return found
 
-    def _step(self, label: str, optimizer: str, grads: TwinGrads, hyper: dict[str, Any]) -> None:
-        step = f"{optimizer}_step"
-        with self.updating(optimizer):
+    def _update(
+        self,
+        name: str,
+        hyper: dict[str, Any],
+        grads: TwinGrads,
+        groups: Groups,
+        max_norm: float | None,
+        grad_scale: float,
+    ) -> None:
+        """Update on both sides, from the backend's own gradients; judge, and shadow."""
+        with self.updating(name):
             self._enter_params()
-            getattr(self.fast, step)(grads=grads.fast, **_of_side("fast", hyper))
-            getattr(self.spec, step)(grads=self._own(grads), **_of_side("spec", hyper))
-            self._judge_params(label, optimizer)
+            for side, given in (("fast", grads.fast), ("spec", self._own(grads))):
+                more: dict[str, Any] = {"max_norm": max_norm, "grad_scale": grad_scale}
+                more["groups"] = _of_side(side, groups)
+                getattr(getattr(self, side), f"{name}_step")(**hyper, **more, grads=given)
+            self._judge_params(f"update {self._updates}", name)
         self._enter_params()
+        self._updates += 1
 
     @contextmanager
     def updating(self, optimizer: str) -> Iterator[Arithmetic]:
@@ -208,21 +213,18 @@ class TwinSession(Ops[TwinRef]):
             state = self.spec.state(param.spec)
             got = self.fast.optimizer_state(optimizer, param.fast)
             if state is not None:
-                self.spec.load_state(param.spec, self._judge_state(label, name, got, state))
+                self.spec.load_state(
+                    param.spec, self._judge_state(label, name, optimizer, got, state)
+                )
 
-    def _judge_state(self, label: str, name: str, got: Any, state: Any) -> Any:
-        if isinstance(state, sgd.State):
-            if state.momentum_buffer is None:
-                return state
-            buffer = got["momentum_buffer"]
-            self._judge(f"{label}: {name} momentum_buffer", buffer, state.momentum_buffer)
-            return sgd.State(self._lift(buffer))
-        for field in ("exp_avg", "exp_avg_sq"):
-            self._judge(f"{label}: {name} {field}", got[field], getattr(state, field))
-        if int(got["step"]) != state.step:
+    def _judge_state(self, label: str, name: str, optimizer: str, got: Any, state: Any) -> Any:
+        page = OPTIMIZERS[optimizer]
+        found = {field: got[field] for field in page.moments if getattr(state, field) is not None}
+        for field, moment in found.items():
+            self._judge(f"{label}: {name} {field}", moment, getattr(state, field))
+        if page.counted and int(got["step"]) != state.step:
             raise AssertionError(f"{label}: {name} counts step {got['step']}, due is {state.step}")
-        moments = [self._lift(got[field]) for field in ("exp_avg", "exp_avg_sq")]
-        return type(state)(moments[0], moments[1], state.step)
+        return replace(state, **{field: self._lift(moment) for field, moment in found.items()})
 
     def _lift(self, value: torch.Tensor) -> AnyTensor:
         return lift_one(value, self._arithmetic)
@@ -233,10 +235,9 @@ class TwinSession(Ops[TwinRef]):
         self.verdicts[label] = judge_tensor(got, store(exact, self._arithmetic))
 
 
-def _of_side(side: str, hyper: dict[str, Any]) -> dict[str, Any]:
+def _of_side(side: str, groups: Groups) -> list[dict[str, Any]]:
     """Name the parameters of groups as one side knows them."""
-    groups = [
+    return [
         {**group, "params": [getattr(param, side) for param in group["params"]]}
-        for group in hyper.get("groups") or ()
+        for group in groups or ()
     ]
-    return {**hyper, "groups": groups}

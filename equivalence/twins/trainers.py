@@ -24,17 +24,15 @@ from equivalence.budgets.declared import family_of, of_program, of_update
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_bits, check_equal
-from equivalence.measure.reference import HAVE_A_STEP, MOMENTS, PAGES, lifted_moments, unsettled
+from equivalence.measure.reference import held_state, unsettled
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
 from spec.batches import Batch as SpecBatch
 from spec.op import AnyTensor, zeros_like
+from spec.optim import OPTIMIZERS
 
 Loss = Callable[..., Any]
 """loss(ops, *params, *inputs), which both sides run."""
-
-STEPS = {"sgd": "step_with_loss", "adam": "adam_step", "adamw": "adamw_step"}
-"""The method of a trainer that takes a step of an optimizer."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class TwinTrainer:
         self.options = self.ours.session.options
         family = family_of(provider)
         self.passes = Arithmetic(of_program(family, precision))
-        self.updates = {name: Arithmetic(of_update(family, name, precision)) for name in STEPS}
+        self.updates = {name: Arithmetic(of_update(family, name, precision)) for name in OPTIMIZERS}
         self.values = self.ours.params.values()
         self.states = [State() for _ in values]
         made = spec.train.scalar_trainer(
@@ -112,9 +110,8 @@ class TwinTrainer:
         counter = self.ours.session.random_counter
         loss, grads = self.ours.loss_and_backward(given)
         self.ours.session.random_counter = counter
-        method = STEPS[optimizer]
-        more = {"with_loss": True} if optimizer in HAVE_A_STEP else {}
-        again = getattr(self.ours, method)(inputs=given, **hyper, **more)
+        method = f"{optimizer}_step"
+        again = getattr(self.ours, method)(inputs=given, with_loss=True, **hyper)
         check_bits(f"{label}: the loss of the step itself", again, loss)
 
         def adopt(exact: AnyTensor, found: dict[int, AnyTensor]) -> dict[int, AnyTensor]:
@@ -144,14 +141,15 @@ class TwinTrainer:
         self.theirs.backward(same)
 
     def step_by(
-        self, label: str, gradients: Sequence[Tensor | None], lr: float, **hyper: Any
+        self, label: str, optimizer: str, gradients: Sequence[Tensor | None], **hyper: Any
     ) -> None:
-        """Let both lists take a step of SGD by given gradients."""
-        self.ours.params.sgd_step(lr, gradients, **hyper)
-        self._take_over("sgd")
-        lifted = [None if g is None else self._gradient(g, "sgd") for g in gradients]
-        self.theirs.params.sgd_step(lr, lifted, **hyper)
-        self._judge_updates(label, "sgd")
+        """Let both lists take a step by given gradients."""
+        method = f"{optimizer}_step"
+        getattr(self.ours.params, method)(gradients=gradients, **hyper)
+        self._take_over(optimizer)
+        lifted = [None if g is None else self._gradient(g, optimizer) for g in gradients]
+        getattr(self.theirs.params, method)(gradients=lifted, **hyper)
+        self._judge_updates(label, optimizer)
 
     def set_values(self, values: Sequence[Tensor]) -> None:
         """Overwrite all parameters on both sides."""
@@ -194,15 +192,12 @@ class TwinTrainer:
 
     def _take_over(self, optimizer: str) -> None:
         """Let the reference update what the backend had after the last step."""
-        arithmetic, page = self.updates[optimizer], PAGES[optimizer][0]
+        arithmetic = self.updates[optimizer]
         for param, value, known in zip(
             self.theirs.params.params, self.values, self.states, strict=True
         ):
             param.set(lift_one(value, arithmetic))
-            state = None
-            if known.moments is not None:
-                count = {"step": known.step} if optimizer in HAVE_A_STEP else {}
-                state = page.State(**lifted_moments(known.moments, optimizer, arithmetic), **count)
+            state = held_state(known.moments, known.step, optimizer, arithmetic)
             self.theirs.session.load_state(param, state)
         self._versions = [param.version for param in self.theirs.params.params]
 
@@ -228,14 +223,16 @@ class TwinTrainer:
         self.ledger.judge(label, value, param.value, arithmetic, master)
         self.values[k] = value
         state = self.theirs.session.state(param)
-        fields = [name for name in MOMENTS[optimizer] if getattr(state, name) is not None]
+        fields = [
+            name for name in OPTIMIZERS[optimizer].moments if getattr(state, name) is not None
+        ]
         for name in fields:
             self.ledger.judge(
                 f"{label}: {name}", found[name], getattr(state, name), arithmetic, master
             )
         if fields:
             self.states[k] = State({name: found[name] for name in fields}, self.states[k].step + 1)
-        if optimizer in HAVE_A_STEP:
+        if OPTIMIZERS[optimizer].counted:
             check_equal(f"{label}: step", int(found["step"]), self.states[k].step)
 
     def _check_kept(
@@ -243,20 +240,20 @@ class TwinTrainer:
     ) -> None:
         """Check that a state is what it was; one that appears as zeros counts as none."""
         known = self.states[k]
-        for name in MOMENTS[optimizer]:
+        for name in OPTIMIZERS[optimizer].moments:
             got = found[name]
             if known.moments is not None and got is not None:
                 check_bits(f"{label}: {name}", got, known.moments[name])
             else:
                 some = got is not None and bool(got.any())
                 check_equal(f"{label}: {name} is there", some, known.moments is not None)
-        if optimizer in HAVE_A_STEP:
+        if OPTIMIZERS[optimizer].counted:
             check_equal(f"{label}: step", int(found["step"] or 0), known.step)
 
     def _gradient(self, value: Tensor, optimizer: str) -> AnyTensor:
         # Groups may decay their parameters, so any may be.
         lifted: AnyTensor = lift_one(value, self.updates[optimizer])
-        found: AnyTensor = unsettled(lifted, optimizer != "adamw")
+        found: AnyTensor = unsettled(lifted, not OPTIMIZERS[optimizer].decoupled)
         return found
 
     def _lift(self, value: Tensor) -> AnyTensor:

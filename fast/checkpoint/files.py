@@ -10,15 +10,12 @@ guarantees assume.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import safetensors
-import safetensors.torch
-from torch import Tensor
-
-from fast.checkpoint import atomic, header, snapshot
-from fast.errors import Rejected
+from fast.checkpoint import atomic, header, sealed, snapshot
+from fast.errors import Rejected, Unverified
 from fast.session import Session
 
 __all__ = ["Extra", "load", "save"]
@@ -27,7 +24,8 @@ File = str | os.PathLike[str]
 Extra = dict[str, int | float | str]
 """What a program adds to a checkpoint of its own: its epoch, its seed, its place in the data."""
 
-SCHEMA = {"schema": "twingrad-checkpoint", "version": "1"}
+LONGEST = 400
+"""The characters of a refusal, which may quote a file: more are cut out of its middle."""
 
 
 def save(
@@ -48,9 +46,7 @@ def save(
         for name, holders in contents.optimizers.items():
             snapshot.check_states(name, holders)
         description = header.write(contents, {} if extra is None else extra)
-        metadata = {**SCHEMA, header.ENTRY: description}
-        data = safetensors.torch.save(header.tensors(contents), metadata)
-        atomic.replace(path, data)
+        atomic.replace(path, sealed.pack(header.tensors(contents), description))
 
 
 def load(
@@ -67,35 +63,36 @@ def load(
     optimizer's name where there was none, with the defaults of its step.
 
     What does not fit, a name in `optimizers` that is unknown, and a session after an index out of
-    range, are Rejected, with the file's name in front. On any exception the session is as it was.
+    range, are Rejected, with the file's name in front, and so is a file of which one bit is not
+    what `save` has written. A file from before there was a digest warns `Unverified`. On any
+    exception the session is as it was.
     """
     with _named(path):
         atomic.text_of(path)
-        metadata, tensors = _read(path)
-        contents, extra = header.read(metadata.get(header.ENTRY, ""), tensors)
+        description, tensors, verified = sealed.unpack(_bytes(path))
+        contents, extra = header.read(description, tensors)
         snapshot.check(session, contents, {} if optimizers is None else optimizers)
         session.check_flag()
+    if not verified:
+        warnings.warn(
+            f"checkpoint {path}: version {sealed.UNSEALED} has no digest, so damage inside of it "
+            "may go unseen; save it again",
+            Unverified,
+            stacklevel=2,
+        )
     with snapshot.all_or_nothing(session):
         snapshot.write(session, contents)
     return extra
 
 
-def _read(path: File) -> tuple[dict[str, str], dict[str, Tensor]]:
+def _bytes(path: File) -> bytes:
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Rejected("cannot be read: it is no regular file")
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            _check_schema(metadata)
-            return metadata, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        with open(path, "rb") as file:
+            return file.read()
     except OSError as error:
         raise Rejected(f"cannot be read: {error}") from error
-    except safetensors.SafetensorError as error:
-        raise Rejected(f"is no whole safetensors file: {error}") from error
-
-
-def _check_schema(metadata: Mapping[str, str]) -> None:
-    for key, expected in SCHEMA.items():
-        if metadata.get(key) != expected:
-            raise Rejected(f"{key}: {expected!r} can be loaded, got {metadata.get(key)!r}")
 
 
 @contextmanager
@@ -105,4 +102,11 @@ def _named(path: File) -> Iterator[None]:
         yield
     except Rejected as error:
         name = path if isinstance(path, (str, os.PathLike)) else repr(path)
-        raise Rejected(f"checkpoint {name}: {error}") from error
+        raise Rejected(f"checkpoint {name}: {_short(str(error))}") from error
+
+
+def _short(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return f"{text[:half]} [{len(text) - 2 * half} characters] {text[-half:]}"

@@ -7,6 +7,7 @@ missing, or be there and be ignored. Floats are written in hexadecimal and come 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +21,7 @@ from fast.optim import OPTIMIZERS
 from fast.optim._state import fields
 
 ENTRY = "contents"
-"""The key of the description in the file's metadata."""
+"""The description, which is a key of the file's metadata."""
 
 PARTS = ("requires_grad", "optimizers", "random_counter", "extra")
 OF_AN_OPTIMIZER = ("fields", "with_state", "groups")
@@ -216,12 +217,17 @@ def _plain(value: bool | int | float | str) -> Any:
 
 
 def _number(value: Any, entry: str, others: tuple[type, ...]) -> Any:
-    """Read what `_plain` wrote: a float, or one of the other types as it is."""
+    """Read what `_plain` wrote, letter by letter: a float, or one of the other types as it is."""
     if type(value) in others:
         return value
+    text = _typed(_known(value, ("float",), entry).get("float"), str, entry)
     try:
-        return float.fromhex(_typed(_known(value, ("float",), entry)["float"], str, entry))
-    except Rejected:
-        raise
-    except (KeyError, ValueError, OverflowError) as error:
-        raise Rejected(f"{entry}: a hexadecimal float is needed, got {value!r}") from error
+        found = float.fromhex(text)
+    except (ValueError, OverflowError):
+        found = math.nan
+    # Python reads "081.8p0", "1.8" and " inf" too, where one letter that was damaged is another.
+    if found.hex() != text:
+        raise Rejected(
+            f"{entry}: a hexadecimal float is needed, as Python writes {(1.5).hex()}, got {text!r}"
+        )
+    return found

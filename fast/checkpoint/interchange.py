@@ -25,18 +25,12 @@ from fast.checkpoint.snapshot import (
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
 from fast.optim import OPTIMIZERS
+from fast.optim._rule import BETAS
 from fast.optim._state import Owner, number, read
 from fast.runtime.param import Param
 from fast.session import Session
 
 __all__ = ["from_torch", "to_torch"]
-
-TORCH: dict[str, Any] = {
-    "sgd": torch.optim.SGD,
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-}
-"""The optimizers that torch has too, with the same formula."""
 
 REFUSED = ("amsgrad", "maximize", "capturable", "differentiable")
 IGNORED = ("params", "param_names", "foreach", "fused", "initial_lr")
@@ -63,7 +57,7 @@ def to_torch(session: Session, name: str, *, fused: bool | None = None) -> dict[
         {"params": [(owner, torch.empty(0)) for owner in members], **_torch_hyper(hyper)}
         for hyper, members in groups
     ]
-    found: dict[str, Any] = TORCH[name](stand_ins, lr=0.0, fused=fused).state_dict()
+    found: dict[str, Any] = _torch_class(name)(stand_ins, lr=0.0, fused=fused).state_dict()
     by_name = {p.name: p for p in session.params}
     order = [by_name[owner] for _, members in groups for owner in members]
     states = (session.optimizer_state(name, parameter) for parameter in order)
@@ -111,14 +105,18 @@ def from_torch(session: Session, name: str, state_dict: Mapping[str, Any]) -> li
 
 
 def _known(name: str) -> str:
-    if not isinstance(name, str) or name not in TORCH or name not in OPTIMIZERS:
-        both = [known for known in TORCH if known in OPTIMIZERS]
-        raise Rejected(f"interchange: torch and this library share {both}, got {name!r}")
+    shared = [known for known, rule in OPTIMIZERS.items() if rule.torch is not None]
+    if not isinstance(name, str) or name not in shared:
+        raise Rejected(f"interchange: torch and this library share {shared}, got {name!r}")
     return name
 
 
+def _torch_class(name: str) -> Any:
+    return OPTIMIZERS[name].torch
+
+
 def _torch_hyper(hyper: Hyper) -> dict[str, Any]:
-    kept: dict[str, Any] = {k: v for k, v in hyper.items() if not k.startswith("beta")}
+    kept: dict[str, Any] = {k: v for k, v in hyper.items() if k not in BETAS}
     return {**kept, **({"betas": (hyper["beta1"], hyper["beta2"])} if "beta1" in hyper else {})}
 
 
@@ -159,10 +157,9 @@ def _hyper(name: str, number_of: int, group: Any) -> Hyper:
     if set(found) != set(needed):
         strange = sorted(set(found) ^ set(needed), key=str)
         raise Rejected(f"{where}: {name} has {needed}; missing or unknown: {strange}")
-    numbers = {
-        key: found[key] if key == "nesterov" else number(f"{where}, {key}", found[key])
-        for key in needed
-    }
+    numbers = OPTIMIZERS[name].read_as(
+        {key: found[key] for key in needed}, lambda key, value: number(f"{where}, {key}", value)
+    )
     try:
         return dict(OPTIMIZERS[name].read(numbers)._asdict())
     except Rejected as error:
@@ -174,7 +171,7 @@ def _refuse_flags(where: str, name: str, found: dict[str, Any]) -> None:
     for flag in REFUSED:
         if _flag(where, flag, found.pop(flag, False)):
             raise Rejected(f"{where}: {flag} is set, and {name} here has no such thing")
-    key, own = "decoupled_weight_decay", name == "adamw"
+    key, own = "decoupled_weight_decay", OPTIMIZERS[name].decoupled
     if _flag(where, key, found.pop(key, own)) != own:
         raise Rejected(
             f"{where}: {key} is the difference between adam and adamw; this group is of the other "

@@ -7,11 +7,14 @@ The held-out fifth is stratified and shuffled with seed 0; it was fixed before a
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from fast.errors import Rejected, Unavailable, extra
 
 CLASSES = 10
 PIXELS = 64
@@ -51,6 +54,13 @@ def initial_parameters(hidden: int, seed: int) -> dict[str, np.ndarray]:
     }
 
 
+def check_libraries() -> None:
+    """Refuse to begin without a library of the extra [data] that the end of a run needs."""
+    for library in ("sklearn", "matplotlib", "tqdm"):
+        if importlib.util.find_spec(library) is None:
+            raise Unavailable(f"train digits needs {library}, which {extra('data')}")
+
+
 def images() -> Arrays:
     """Load all images and labels from scikit-learn's package; nothing is downloaded."""
     from sklearn.datasets import load_digits
@@ -69,10 +79,16 @@ def held_out_fifth() -> Split:
 
 
 def folds(count: int) -> Iterator[Split]:
-    """Yield stratified folds of all images, each in turn the test set."""
+    """Yield stratified folds of all images, each in turn the test set.
+
+    Every fold has images of every class; fewer than 2 folds, or too many for that, are Rejected.
+    """
     from sklearn.model_selection import StratifiedKFold
 
     x, y = images()
+    most = int(np.bincount(y).min())
+    if not 2 <= count <= most:
+        raise Rejected(f"train: the number of folds is 0, or lies in [2, {most}], got {count}")
     kfold = StratifiedKFold(count, shuffle=True, random_state=SPLIT_SEED)
     for train, test in kfold.split(x, y):
         yield Split((x[train], y[train]), (x[test], y[test]))

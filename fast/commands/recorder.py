@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from fast.commands.job import Job
 from fast.errors import Rejected
+from fast.optim.adamw import RULE
+from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
+from fast.session import Session
 
-if TYPE_CHECKING:
-    from fast.commands.loop import Job
-    from fast.runtime.gradmap import GradMap
-    from fast.session import Session
-
-OPTIMIZER = "adamw"
 SCHEMA = 1
 
 
@@ -79,7 +76,7 @@ class Recorder:
             "parameters": ["w1", "b1", "w2", "b2"],
             "provider": provider,
             "precision": job.precision,
-            "optimizer": OPTIMIZER,
+            "optimizer": RULE.name,
             "hyper": {name: float(value).hex() for name, value in job.hyper.items()},
             "steps": self._kept,
         }
@@ -96,8 +93,8 @@ class Recorder:
 
 def _state(session: Session, param: Param, value: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return the optimizer's state as tensors; before the first step the moments are zeros."""
-    state = session.optimizer_state(OPTIMIZER, param)
-    moments = {key: state[key] for key in ("exp_avg", "exp_avg_sq")}
+    state = session.optimizer_state(RULE.name, param)
+    moments = {key: state[key] for key in RULE.states}
     zero = torch.zeros_like(value)
     tensors = {k: (zero if m is None else m).clone() for k, m in moments.items()}
     return {**tensors, "step": torch.tensor(int(state["step"] or 0))}

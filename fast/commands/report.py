@@ -13,6 +13,8 @@ from safetensors.numpy import save_file
 
 from fast.errors import Rejected
 
+METRICS = "metrics.jsonl"
+
 
 def prepare(folder: Path, overwrite: bool) -> None:
     """Make the folder of a run, or refuse one that already holds something."""
@@ -24,12 +26,16 @@ def prepare(folder: Path, overwrite: bool) -> None:
                 f"train: {folder} already holds a run; name another folder, or add --overwrite"
             )
         _remove_run(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / METRICS).touch()
+    except OSError as error:
+        raise Rejected(f"train: --out {folder} cannot be written: {error}") from error
 
 
 def _remove_run(folder: Path) -> None:
     """Remove the files that a run writes, and nothing else."""
-    for pattern in ("metrics.jsonl", "loss.png", "parameters.safetensors", "steps/manifest.json"):
+    for pattern in (METRICS, "loss.png", "parameters.safetensors", "steps/manifest.json"):
         (folder / pattern).unlink(missing_ok=True)
     for step in folder.glob("steps/step-*.safetensors"):
         step.unlink()
@@ -40,7 +46,7 @@ class Metrics:
 
     def __init__(self, folder: Path) -> None:
         """Open metrics.jsonl in the folder of the run."""
-        self._file = (folder / "metrics.jsonl").open("w", encoding="utf-8")
+        self._file = (folder / METRICS).open("w", encoding="utf-8")
 
     def write(self, **row: Any) -> None:
         """Write one line."""

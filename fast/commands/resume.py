@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from fast import checkpoint
 from fast.checkpoint.atomic import destination
+from fast.commands.digits import Arrays
+from fast.commands.job import Job
 from fast.errors import Rejected
-
-if TYPE_CHECKING:
-    from fast.commands.digits import Arrays
-    from fast.commands.loop import Job
-    from fast.session import Session
+from fast.optim.adamw import RULE
+from fast.session import Session
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Checkpoints:
         """Load what is resumed and return the number of steps that it has taken; 0 for none."""
         if self.resume is None:
             return 0
-        extra = checkpoint.load(self.resume, session, optimizers={"adamw": job.hyper})
+        extra = checkpoint.load(self.resume, session, optimizers={RULE.name: job.hyper})
         for name, value in _identity(session, job, images).items():
             if extra.get(name) != value:
                 raise Rejected(
@@ -70,14 +68,18 @@ class Checkpoints:
             )
         return step
 
+    def due(self, job: Job, images: Arrays, step: int) -> bool:
+        """Say whether a step is one of those to save after."""
+        total = job.steps(len(images[0]))
+        return self.path is not None and (
+            step % (self.every or total // job.epochs) == 0 or step == total
+        )
+
     def after(self, session: Session, job: Job, images: Arrays, step: int) -> None:
         """Save after a step, if it is one of those to save after."""
-        if self.path is None:
+        if self.path is None or not self.due(job, images, step):
             return
-        count = len(images[0])
-        epoch = job.steps(count) // job.epochs
-        if step % (self.every or epoch) and step != job.steps(count):
-            return
+        epoch = job.steps(len(images[0])) // job.epochs
         place = {"step": step, "epoch": step // epoch, "position": step % epoch}
         checkpoint.save(self.path, session, {**_identity(session, job, images), **place})
 

@@ -11,12 +11,16 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fast.commands.digits import Split, accuracy, folds, held_out_fifth
-from fast.commands.loop import Job, Trained, begin, train
+from fast.commands.digits import Split, accuracy, check_libraries, folds, held_out_fifth
+from fast.commands.divergence import Diverged
+from fast.commands.job import Job, Trained
+from fast.commands.loop import begin, train
 from fast.commands.recorder import Recorder
-from fast.commands.report import Metrics, plot_losses, prepare, save_parameters
+from fast.commands.report import METRICS, Metrics, plot_losses, prepare, save_parameters
 from fast.commands.resume import Checkpoints
+from fast.device.mode import described
 from fast.device.options import PRECISIONS
+from fast.errors import Rejected
 from fast.train import INTERPRETERS
 
 KNOBS = {
@@ -67,6 +71,9 @@ def add_parser(tasks: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train on the held-out split, then on each fold, and write the run's folder."""
+    check_libraries()
+    if arguments.threads < 1:
+        raise Rejected(f"train: --threads is at least 1, got {arguments.threads}")
     # Matrices this small gain nothing from a second thread, and lose much where cores are busy.
     torch.set_num_threads(arguments.threads)
     job = Job(**{field.name: getattr(arguments, field.name) for field in fields(Job)})
@@ -74,7 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     checkpoints = Checkpoints(arguments.checkpoint, arguments.checkpoint_every, arguments.resume)
     recorder = Recorder(folder, arguments.keep_steps)
     split = held_out_fifth()
-    job.steps(len(split.train[0]))
+    for part in (split, *(folds(arguments.folds) if arguments.folds else ())):
+        job.steps(len(part.train[0]))
     # What cannot be resumed is refused here, before an earlier run's files are removed.
     checkpoints.begin(begin(job)[0], job, split.train)
     prepare(folder, arguments.overwrite)
@@ -82,19 +90,38 @@ def run(arguments: argparse.Namespace) -> int:
         writer = _Writer(folder, metrics, arguments.quiet)
         try:
             trained = _train_and_write(job, split, writer, recorder, checkpoints)
+            recorder.finish(job, trained.provider)
+            _report(job, arguments.folds, trained, split, writer)
         except KeyboardInterrupt:
             print(f"interrupted; {checkpoints.advice}", file=sys.stderr)
             return 130
-        recorder.finish(job, trained.provider)
-        held_out = accuracy(trained.parameters, split.test)
-        print(f"accuracy on the held-out fifth: {held_out:.4f} (provider {trained.provider})")
-        if arguments.folds:
-            mean = _mean_over_folds(job, arguments.folds, arguments.quiet)
-            print(f"mean accuracy of {arguments.folds} folds: {mean:.4f}")
-            metrics.write(event="folds", folds=arguments.folds, accuracy=mean)
-        metrics.write(event="result", accuracy=held_out, provider=trained.provider)
-    print(f"written to {folder}: metrics.jsonl, loss.png, parameters.safetensors")
+        except Diverged as error:
+            print(f"{error}; {_after_divergence(folder, job, checkpoints)}", file=sys.stderr)
+            return 1
+    print(f"written to {folder}: {METRICS}, loss.png, parameters.safetensors")
     return 0
+
+
+def _report(job: Job, count: int, trained: Trained, split: Split, writer: _Writer) -> None:
+    """Print and write the accuracy on the held-out images, and its mean over folds."""
+    held_out, provider = accuracy(trained.parameters, split.test), described(trained.provider)
+    print(f"accuracy on the held-out fifth: {held_out:.4f} (provider {provider})")
+    if count:
+        mean = _mean_over_folds(job, count, writer.quiet)
+        print(f"mean accuracy of {count} folds: {mean:.4f}")
+        writer.metrics.write(event="folds", folds=count, accuracy=mean)
+    writer.metrics.write(event="result", accuracy=held_out, provider=provider)
+
+
+def _after_divergence(folder: Path, job: Job, checkpoints: Checkpoints) -> str:
+    """Say what is kept of a run that has diverged, and how to go on."""
+    kept = f"{folder / METRICS} has the losses before"
+    if checkpoints.path is not None and checkpoints.path.exists():
+        kept += f", and {checkpoints.path} the last checkpoint"
+    return (
+        f"{kept}; start again with a smaller --lr than {job.lr:g}, "
+        "and with another --out or --overwrite"
+    )
 
 
 class _Writer(NamedTuple):
@@ -125,8 +152,11 @@ def _train_and_write(
 def _mean_over_folds(job: Job, count: int, quiet: bool) -> float:
     results = []
     with _bar(count, "folds", quiet) as bar:
-        for split in folds(count):
-            results.append(accuracy(train(job, split.train).parameters, split.test))
+        for number, split in enumerate(folds(count), 1):
+            try:
+                results.append(accuracy(train(job, split.train).parameters, split.test))
+            except Diverged as error:
+                raise Diverged(f"{error}, in fold {number}") from error
             bar.update()
     return sum(results) / len(results)
 

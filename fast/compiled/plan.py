@@ -37,18 +37,25 @@ class Recorded(NamedTuple):
     sources: tuple[int | Argument | Tensor, ...]
     attributes: dict[str, Any]
 
+    def results(self, first: int) -> range:
+        """Return the ids of the results, given the first."""
+        return range(first, first + self.bound.op.results)
+
 
 @dataclass
 class Log:
-    """The entries of a program after its leaves, in order: calls, and constants that it made."""
+    """The entries of a program after its leaves, in order: calls, and constants that it made.
+
+    None stands for each further result of the call before.
+    """
 
     first: int
-    entries: list[Recorded | Buffer] = field(default_factory=list)
+    entries: list[Recorded | Buffer | None] = field(default_factory=list)
     read: list[Argument | Tensor] = field(default_factory=list)
     """The integers that the call at hand has read so far."""
 
     def calls(self) -> Iterator[tuple[int, Recorded]]:
-        """Iterate over the calls with the ids of their results."""
+        """Iterate over the calls with the ids of their first results."""
         for identity, entry in enumerate(self.entries, self.first):
             if isinstance(entry, Recorded):
                 yield identity, entry
@@ -58,15 +65,17 @@ class Call(NamedTuple):
     """A call as it is replayed: where in the table it reads and writes, and what it leaves.
 
     `check` is None where nothing can fail any more, `value` where nothing reads the result.
-    `drawn` counts the random calls before this one.
+    `drawn` counts the random calls before this one; `out` are the ids of the results, and `ruled`
+    those of them that have the rule.
     """
 
     value: Callable[..., tuple[Tensor, tuple[Any, ...]]] | None
     check: Callable[..., None] | None
     sources: tuple[int, ...]
     attributes: dict[str, Any]
-    out: int
-    rule: tuple[Any, tuple[int, ...], tuple[bool, ...]] | None
+    out: range
+    rule: tuple[Any, tuple[int, ...], tuple[bool, ...], Any] | None
+    ruled: tuple[int, ...]
     drawn: int
     done: tuple[int, ...]
 
@@ -107,7 +116,7 @@ class Plan:
                 self._calls.append(call._replace(value=None))
             self._draws += entry.bound.op.random
         run = [call for call in self._calls if call.value is not None]
-        made = {call.out for call in run}
+        made = {k for call in run for k in call.out}
         others = [value for k, value in enumerate(tape.values) if k not in made]
         self._weight = _weigh(run, tape, last, (*others, *arguments, *self._integers))
 
@@ -142,7 +151,7 @@ class Plan:
     ) -> None:
         """Run the calls in order; what is done with goes at once."""
         blanks, first, start = self._blanks, self._first, counter.next_call
-        for value, check, sources, attributes, out, rule, drawn, done in self._calls:
+        for value, check, sources, attributes, out, rule, ruled, drawn, done in self._calls:
             tensors = [table[k] for k in sources]
             counter.next_call = start + drawn
             if check is not None:
@@ -151,12 +160,16 @@ class Plan:
                     continue
             assert value is not None
             result, saved = value(*tensors, **attributes)
-            table[out] = result
+            if len(out) == 1:
+                table[out.start] = result
+            else:
+                table[out.start : out.stop] = result
             if rule is not None:
-                vjp, parents, needs = rule
-                rules[out - first] = (vjp, saved, parents, needs)
+                vjp, parents, needs, form = rule
+                for k in ruled:
+                    rules[k - first] = (vjp, saved, parents, needs, form)
             # What nothing else holds must not live through the next call.
-            saved = ()
+            saved = result = ()
             for k in done:
                 table[k] = blanks[k - first]
 
@@ -177,28 +190,38 @@ class Plan:
         self, identity: int, entry: Recorded, sources: tuple[int, ...], tape: Tape,
         last: dict[int, float],
     ) -> Call:  # fmt: skip
-        bound, rule = entry.bound, tape.rules[identity]
+        bound, out = entry.bound, entry.results(identity)
+        ruled = tuple(k for k in out if tape.rules[k] is not None)
+        rule = tape.rules[ruled[0]] if ruled else None
         # Shapes are those of the recording. What labels hold and where the counter stands is not.
         varies = bound.op.random or any(isinstance(s, Argument) for s in entry.sources)
-        done = sorted({k for k in sources if last.get(k) == identity})
+        done = sorted({k for k in (*sources, *out) if last.get(k) == identity})
         return Call(
             bound.value,
             bound.check if varies else None,
             sources,
             entry.attributes,
-            identity,
-            None if rule is None else (rule[0], rule[2], rule[3]),
+            out,
+            None if rule is None else (rule[0], *rule[2:]),
+            ruled,
             self._draws,
             tuple(done),
         )
 
 
 def _readers(log: Log, out: int) -> tuple[set[int], dict[int, float]]:
-    """Return the entries that feed `out`, and the last reader of each call's result."""
+    """Return the entries that feed `out`, and the last reader of each call's results.
+
+    Of a call with several results, one of which is read, all are made, and the others go at once.
+    """
     needed, last = {out}, {out: inf}
-    results = [identity for identity, _ in log.calls()]
+    results = {k for identity, entry in log.calls() for k in entry.results(identity)}
     for identity, entry in reversed([*log.calls()]):
-        if identity in needed:
+        own = entry.results(identity)
+        if not needed.isdisjoint(own):
+            needed.update(own)
+            for result in own:
+                last.setdefault(result, identity)
             read = {source for source in entry.sources if isinstance(source, int)}
             needed |= read
             for source in read.intersection(results):
@@ -220,12 +243,13 @@ def _weigh(
     ends: dict[int, float] = {}
     sizes: dict[int, int] = {}
     for call in calls:
-        value, rule = tape.values[call.out], tape.rules[call.out]
+        rule = tape.rules[call.ruled[0]] if call.ruled else None
         saved = [item for item in rule[1] if isinstance(item, Tensor)] if rule else []
-        for tensor, end in ((value, last[call.out]), *((item, inf) for item in saved)):
+        made = [(tape.values[k], last[k]) for k in call.out]
+        for tensor, end in (*made, *((item, inf) for item in saved)):
             key = _storage(tensor)
             if key not in others:
-                born.setdefault(key, call.out)
+                born.setdefault(key, call.out.start)
                 ends[key] = max(ends.get(key, 0), end)
                 sizes[key] = tensor.untyped_storage().nbytes()
     change: Counter[float] = Counter()

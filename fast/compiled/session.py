@@ -157,10 +157,11 @@ class CompiledSession(Session):
             return super().apply(name, inputs, attributes)
         read = self._log.read
         read.clear()
-        ref = super().apply(name, inputs, attributes)
+        out = super().apply(name, inputs, attributes)
         sources = tuple(x.id if isinstance(x, Ref) else read.pop(0) for x in inputs)
-        self._log.entries.append(Recorded(self._bound[name], sources, deepcopy(attributes)))
-        return ref
+        entry = Recorded(self._bound[name], sources, deepcopy(attributes))
+        self._log.entries += [entry, *(None,) * (entry.bound.op.results - 1)]
+        return out
 
     def param(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Param:
         """Make a parameter from host data; a program takes parameters as arguments instead."""
@@ -229,8 +230,8 @@ class CompiledSession(Session):
         if not isinstance(value, (Tensor, np.ndarray)) and isinstance(value, (Integral, np.bool_)):
             return value
         if is_integer(value):
-            return to_integers(value, self._place)
-        return to_device(value, self.options.compute, self._place)
+            return to_integers(value, self.options.device)
+        return to_device(value, self.options.compute, self.options.device)
 
     def _constant(self, ref: Ref) -> Ref:
         if self._log is not None:

@@ -28,9 +28,10 @@ ACCEPTED = (
 )
 _OF_A_DOUBLE = (torch.float64, torch.float32)
 """What C makes of a double in one rounding to nearest."""
-_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+"""The dtypes of indices: those of integers that torch calculates with."""
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-NUMBERS = (*dtypes.OF, *_INTEGERS, *UNSIGNED)
+NUMBERS = (*dtypes.OF, *INTEGERS, *UNSIGNED)
 """The dtypes of real numbers."""
 
 
@@ -165,7 +166,7 @@ def to_indices(data: Any, device: torch.device) -> Tensor:
     data = dense("indices", data)
     if data.dtype in UNSIGNED:
         data = _signed(data)
-    if data.dtype not in _INTEGERS:
+    if data.dtype not in INTEGERS:
         raise Rejected(f"indices: integers are needed, such as int64; got {data.dtype}")
     counters.uploads += 1
     kept = data.dtype if data.dtype is torch.int32 else torch.int64
@@ -307,7 +308,7 @@ def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
 
 
 def _refuse_dtype(dtype: torch.dtype) -> None:
-    if dtype not in _INTEGERS:
+    if dtype not in INTEGERS:
         raise Rejected(f"upload: a tensor of {dtype} is not accepted; {_accepted()}")
 
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from fast.device import bridge
 from fast.device.buffer import Buffer
-from fast.kernels.checks import INTEGERS
+
+_WHOLE = frozenset((torch.bool, *bridge.INTEGERS, *bridge.UNSIGNED))
 
 
 def is_integer(data: Any) -> bool:
@@ -20,7 +21,7 @@ def is_integer(data: Any) -> bool:
     Of tensors, arrays and buffers the dtype decides; of numbers and nested lists, the numbers.
     """
     if isinstance(data, (Tensor, Buffer)):
-        return data.dtype in INTEGERS or data.dtype in (torch.bool, *bridge.UNSIGNED)
+        return data.dtype in _WHOLE
     if isinstance(data, (np.ndarray, np.generic)):
         return data.dtype.kind in "iub"
     if isinstance(data, (list, tuple)):

@@ -10,12 +10,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fast.errors import Unavailable
+from fast.errors import Interpreted, Unavailable, extra
 
 if TYPE_CHECKING:
     import triton  # noqa: F401
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 INTERPRET = "TRITON_INTERPRET"
 COMPILE_TARGET = "TWINGRAD_COMPILE_TARGET"
 _TRUE = ("1", "true", "yes", "on", "y")
+_ASKED = os.environ.get(INTERPRET, "").lower() in _TRUE
+"""Whether the interpreter was asked for, before `decide` asks triton for it."""
 
 
 @cache
@@ -45,6 +48,28 @@ def ring() -> str:
     if os.environ.get(INTERPRET, "").lower() in _TRUE or not cuda_available():
         return "interpreted"
     return "device"
+
+
+def say_if_interpreted(who: str, stacklevel: int) -> None:
+    """Warn whoever asked for Triton's kernels that they are interpreted here, for want of a GPU.
+
+    It is said once for each line that asks, as Python's warnings are, and not where the interpreter
+    was asked for too, by the environment.
+    """
+    if ring() == "interpreted" and not _ASKED:
+        warnings.warn(
+            f"{who}: provider 'triton' is interpreted here, since torch sees no CUDA device: it "
+            "shows what the kernels compute, hundreds of times slower than provider 'aten'; "
+            f"{INTERPRET}=1 in the environment says that this is meant",
+            Interpreted,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def described(provider: str) -> str:
+    """Name a provider for a report, and say where it is interpreted."""
+    interpreted = provider == "triton" and ring() == "interpreted"
+    return f"{provider} (interpreted)" if interpreted else provider
 
 
 def device() -> torch.device:
@@ -70,8 +95,7 @@ def require_triton() -> Any:
         standard = importlib.import_module("triton.language.standard")
     except ImportError as error:
         raise Unavailable(
-            "fast: the Triton kernels need triton, which the extra [fast] installs on Linux: "
-            "pip install 'twingrad[fast]'"
+            f"fast: the Triton kernels need triton, which is for Linux, and which {extra('fast')}"
         ) from error
     loaded = type(standard.zeros).__name__ == "InterpretedFunction"
     if loaded != (ring() == "interpreted"):

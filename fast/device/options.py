@@ -56,6 +56,8 @@ def choose(
         raise Rejected(f"session: deterministic is True or False, got {deterministic!r}")
     if provider == "triton":
         _check_triton(place, precision)
+        # From here to choose, to the session's constructor, and to who called it.
+        mode.say_if_interpreted("session", stacklevel=3)
     elif precision == "tf32" and place.type != "cuda":
         raise Unavailable(
             "session: precision 'tf32' with provider 'aten' needs a CUDA device, since torch has "

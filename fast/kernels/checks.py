@@ -11,8 +11,6 @@ from torch import Tensor
 from fast.device import dtypes
 from fast.errors import Rejected, Unavailable
 
-INTEGERS = frozenset((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8))
-
 
 def floats(op: str, first: Tensor, *others: Tensor) -> None:
     """Refuse inputs that are not of one floating dtype on one device."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fast.device.bridge import INTEGERS
 from fast.device.flags import flag_bad, guard
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
@@ -69,7 +70,7 @@ def check(op: str, x: Tensor, labels: Tensor, ignored: int, reduction: str) -> N
     shape = x.shape
     if len(shape) != 2:
         raise Rejected(f"{op} C1: the first input is a matrix [N, C], got shape {tuple(shape)}")
-    if labels.dtype not in checks.INTEGERS or labels.shape != shape[:1]:
+    if labels.dtype not in INTEGERS or labels.shape != shape[:1]:
         raise Rejected(
             f"{op} C2: the labels are integers of shape ({shape[0]},), "
             f"got {labels.dtype} of shape {tuple(labels.shape)}"

@@ -13,7 +13,8 @@ from fast.errors import Rejected
 
 Saved = tuple[Any, ...]
 Gradients = tuple[Tensor | None, ...]
-Value = Callable[..., tuple[Tensor, Saved]]
+Value = Callable[..., tuple[Any, Saved]]
+"""Returns the result, or a tuple of several, and what is saved for the VJP."""
 Vjp = Callable[..., Gradients]
 """Takes what was saved, the cotangent and, per parent, whether it is needed."""
 Places = Sequence[Tensor | None]
@@ -37,6 +38,13 @@ class Op:
     `value` and `vjp` of either provider trust `check`, which a caller runs first.
     Those of the index inputs that `mask_inputs` names hold booleans, the others integers.
     Where `aten_writes` is set, `aten_vjp` takes `places` as well, and returns what it wrote there.
+    A `plain` op makes fresh storage and saves no tensor but its inputs and its result, so that a
+    tape need not weigh what it saves. An `entrywise` op is one that refuses nothing but inputs
+    of different shapes, dtypes and devices. One that `stops_gradients` passes no cotangent on, so
+    that a tape need not look behind it.
+    An op of several `results` returns a tuple of so many tensors, of the inputs' dtype; its VJPs
+    take as cotangent a tuple with None where no cotangent came. Those of them that are `fixed`,
+    such as statistics, never have one.
     A `variadic` op takes any number of inputs, for which `inputs` has one name.
     A `random` op has the attribute `counter`, which a session supplies; a `source` has no inputs,
     and its check and values take `dtype` and `device` as well.
@@ -56,6 +64,11 @@ class Op:
     mask_inputs: tuple[int, ...] = ()
     random: bool = False
     source: bool = False
+    plain: bool = False
+    entrywise: bool = False
+    stops_gradients: bool = False
+    results: int = 1
+    fixed: tuple[int, ...] = ()
 
     def hosts(self, provider: str) -> tuple[Value, Vjp]:
         """Return the value and the VJP of a provider, `triton` or `aten`."""

@@ -13,8 +13,9 @@ elements are cut into slabs, so that indices fit 32 bits while offsets have 64.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from torch import Tensor
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels import checks
+from fast.kernels.page import Op, Value, Vjp
 
 BLOCK = 1024
 MAX_INPUTS = 3
@@ -119,6 +121,27 @@ def vjp(
     if any(needs):
         run(fn, (*saved, cotangent), gradients, scalars)
     return tuple(gradients)
+
+
+def op(
+    name: str,
+    check: Callable[..., None],
+    value: Value,
+    vjp: Vjp,
+    aten_value: Value,
+    aten_vjp: Vjp,
+    *,
+    inputs: tuple[str, ...],
+    attributes: Mapping[str, object] = MappingProxyType({}),
+) -> Op:
+    """Make the record of a pointwise page: it saves nothing but inputs and result.
+
+    Without attributes, its check is that of entries: one shape, one floating dtype, one device.
+    """
+    return Op(
+        name, check, value, vjp, aten_value, aten_vjp, inputs=inputs, attributes=attributes,
+        plain=True, entrywise=not attributes,
+    )  # fmt: skip
 
 
 def copy(x: Tensor, wide: bool = True) -> Tensor:

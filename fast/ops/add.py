@@ -13,7 +13,7 @@ from torch import Tensor
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import binary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -45,4 +45,4 @@ aten_vjp = vjp
 
 
 EXAMPLES = binary
-op = Op("add", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))
+op = pointwise.op("add", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))

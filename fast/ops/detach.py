@@ -41,4 +41,4 @@ aten_vjp = vjp
 
 
 EXAMPLES = unary
-op = Op("detach", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
+op = Op("detach", check, value, vjp, aten_value, aten_vjp, inputs=("x",), stops_gradients=True)

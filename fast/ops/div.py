@@ -15,7 +15,7 @@ from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import binary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -64,4 +64,4 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = binary
-op = Op("div", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))
+op = pointwise.op("div", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))

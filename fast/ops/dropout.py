@@ -117,6 +117,6 @@ def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
 
 
 op = Op(
-    "dropout", check, value, vjp, aten_value, aten_vjp, inputs=("x",), random=True,
+    "dropout", check, value, vjp, aten_value, aten_vjp, inputs=("x",), random=True, plain=True,
     attributes={"p": REQUIRED, "seed": REQUIRED, "training": True, "counter": REQUIRED},
 )  # fmt: skip

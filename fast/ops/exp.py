@@ -15,7 +15,7 @@ from fast.device.dtypes import is_narrow, wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -60,4 +60,4 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = unary
-op = Op("exp", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
+op = pointwise.op("exp", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

@@ -106,4 +106,7 @@ def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
         yield (square, square, torch.ones(size, dtype=dtype)), {}
 
 
-op = Op("linear", check, value, vjp, aten_value, aten_vjp, inputs=("x", "w", "b"), aten_writes=True)
+op = Op(
+    "linear", check, value, vjp, aten_value, aten_vjp, inputs=("x", "w", "b"),
+    plain=True, aten_writes=True,
+)  # fmt: skip

@@ -10,7 +10,7 @@ from torch import Tensor
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -51,4 +51,4 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = unary
-op = Op("log", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
+op = pointwise.op("log", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

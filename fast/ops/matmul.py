@@ -70,4 +70,4 @@ def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
         yield (torch.ones(size, size, dtype=dtype), torch.ones(size, size, dtype=dtype)), {}
 
 
-op = Op("matmul", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))
+op = Op("matmul", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"), plain=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import binary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -57,4 +57,4 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = binary
-op = Op("maximum", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))
+op = pointwise.op("maximum", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))

@@ -13,7 +13,7 @@ from torch import Tensor
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 _threshold_backward = torch.ops.aten.threshold_backward.default
 
@@ -57,4 +57,4 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = unary
-op = Op("relu", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
+op = pointwise.op("relu", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fast.device import flags
+from fast.device.bridge import INTEGERS
 from fast.errors import Rejected
 from fast.kernels import checks, indexing
 from fast.kernels.examples import Example
@@ -23,7 +24,7 @@ def check(x: Tensor, indices: Tensor, source: Tensor, *, axis: int) -> None:
     """Refuse an axis (C1), a dtype (C2), an index that the host can see (C3) or a shape (C4)."""
     checks.floats("scatter_add", x, source)
     at = checks.axis("scatter_add C1", x.dim(), axis)
-    if indices.dtype not in checks.INTEGERS:
+    if indices.dtype not in INTEGERS:
         raise Rejected(f"scatter_add C2: the indices are integers, got {indices.dtype}")
     if indices.device != x.device:
         raise Rejected(f"scatter_add: inputs lie on one device, got {x.device}, {indices.device}")

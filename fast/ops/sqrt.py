@@ -11,7 +11,7 @@ from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -55,4 +55,4 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = unary
-op = Op("sqrt", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
+op = pointwise.op("sqrt", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

@@ -13,7 +13,7 @@ from torch import Tensor
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import binary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -53,4 +53,4 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = binary
-op = Op("sub", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))
+op = pointwise.op("sub", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))

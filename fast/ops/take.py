@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fast.device import flags
+from fast.device.bridge import INTEGERS
 from fast.errors import Rejected
 from fast.kernels import checks, indexing
 from fast.kernels.examples import Example
@@ -22,7 +23,7 @@ def check(x: Tensor, indices: Tensor, *, axis: int) -> None:
     """Refuse an axis (C1), a dtype (C2) or, where the host can see it, an index (C3)."""
     checks.floats("take", x)
     at = checks.axis("take C1", x.dim(), axis)
-    if indices.dtype not in checks.INTEGERS:
+    if indices.dtype not in INTEGERS:
         raise Rejected(f"take C2: the indices are integers, got {indices.dtype}")
     if indices.device != x.device:
         raise Rejected(f"take: inputs lie on one device, got {x.device}, {indices.device}")

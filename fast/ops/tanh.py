@@ -17,7 +17,7 @@ from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to 
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
 from fast.kernels.functions import tanh
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 _tanh_backward = torch.ops.aten.tanh_backward.default
 
@@ -60,4 +60,4 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = unary
-op = Op("tanh", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
+op = pointwise.op("tanh", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from fast.optim import clip, schedules
 from fast.optim._rule import Rule
-from fast.optim.adam import RULE as ADAM
+from fast.optim.adam import RULE as _adam
 from fast.optim.adam import Adam
-from fast.optim.adamw import RULE as ADAMW
+from fast.optim.adamw import RULE as _adamw
 from fast.optim.adamw import AdamW
-from fast.optim.sgd import RULE as SGD
+from fast.optim.sgd import RULE as _sgd
 from fast.optim.sgd import Sgd
 
-__all__ = [
-    "ADAM",
-    "ADAMW",
-    "OPTIMIZERS",
-    "SGD",
-    "Adam",
-    "AdamW",
-    "Rule",
-    "Sgd",
-    "clip",
-    "schedules",
-]
+__all__ = ["OPTIMIZERS", "Adam", "AdamW", "Rule", "Sgd", "clip", "schedules"]
 
-OPTIMIZERS: dict[str, Rule] = {rule.name: rule for rule in (SGD, ADAM, ADAMW)}
+OPTIMIZERS: dict[str, Rule] = {rule.name: rule for rule in (_sgd, _adam, _adamw)}
 """The optimizers by name."""

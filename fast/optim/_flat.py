@@ -19,6 +19,9 @@ from fast.optim import _state, clip
 from fast.optim._chunks import ChunkTable, Run, chunk_table, runs
 from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened
 
+_CONSTANT = frozenset((bool, int, float))
+"""The types of numbers that nobody changes in place."""
+
 
 class _Part(NamedTuple):
     """The runs that one ATen call updates, cut out of every arena but the gradients'."""
@@ -100,7 +103,8 @@ class FlatOptimizer:
         # NaN is equal to nothing, so it is never taken for something that was checked.
         if given != self._given:
             self._checked_hyper = (self.rule.read(given),)
-            self._given = given
+            # What may change between two calls, as a tensor may, is read anew each time.
+            self._given = given if _CONSTANT.issuperset(kinds) else None
         return self._checked_hyper
 
     def step(

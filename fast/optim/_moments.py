@@ -96,7 +96,9 @@ def _moments_kernel(
         tl.store(v + place, second.to(v.dtype.element_ty), mask=inside)
 
 
-def moments_rule(name: str, hyper: type[Any], fused: Callable[..., None], decoupled: bool) -> Rule:
+def moments_rule(
+    name: str, hyper: type[Any], fused: Callable[..., None], decoupled: bool, **more: Any
+) -> Rule:
     """Return the rule of a page; `fused` is torch's kernel of the same name."""
 
     def update(flat: Flat, data: Launch) -> None:
@@ -120,4 +122,6 @@ def moments_rule(name: str, hyper: type[Any], fused: Callable[..., None], decoup
         aten=aten_update,
         triton=update,
         squares=("exp_avg_sq",),
+        decoupled=decoupled,
+        **more,
     )

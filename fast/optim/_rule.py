@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from numbers import Rational
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
+from torch.optim import Optimizer
 
+from fast.device import bridge
 from fast.device.dtypes import wide
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
@@ -50,6 +52,9 @@ class Launch(NamedTuple):
     scale: Tensor | None = None
 
 
+BETAS = ("beta1", "beta2")
+"""The hyper-parameters of which torch makes one pair, `betas`."""
+
 Update = Callable[[Batch, Any, Tensor | None], None]
 """Updates a batch by hyper-parameters; the last argument is 1 where it must not."""
 
@@ -76,7 +81,10 @@ class Rule:
     `hyper` is a NamedTuple of floats with defaults; `check` refuses values that break a rule.
     `stateful` says whether an update with these hyper-parameters reads and counts state.
     `aten` updates a batch after the step counts were raised; `triton` starts the one launch.
-    `squares` names the states that are never below 0.
+    `squares` names the states that are never below 0, `decoupled` says that weight decay does not
+    join the gradient, and `order`, if there is one, is that of a step's arguments.
+    `torch` is the optimizer of torch with the same formula, if there is one. `fast.torch` offers
+    the rule as the class of that name, or as one of the name in `face`.
     """
 
     name: str
@@ -88,6 +96,31 @@ class Rule:
     aten: Update
     triton: Callable[[Flat, Launch], None]
     squares: tuple[str, ...] = ()
+    decoupled: bool = False
+    order: tuple[str, ...] = ()
+    torch: type[Optimizer] | None = None
+    face: str | None = None
+
+    @property
+    def offered(self) -> str | None:
+        """The name under which `fast.torch` offers the rule, if it does."""
+        return self.face or (self.torch and self.torch.__name__)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The hyper-parameters in the order of a step's arguments."""
+        fields: tuple[str, ...] = self.hyper._fields
+        return self.order or fields
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of the hyper-parameters that have one."""
+        return dict(self.hyper._field_defaults)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The hyper-parameters without a default."""
+        return tuple(n for n in self.hyper._fields if n not in self.hyper._field_defaults)
 
     def read(self, given: Mapping[str, Any]) -> Any:
         """Return checked hyper-parameters, or raise naming what is wrong."""
@@ -101,12 +134,24 @@ class Rule:
                 raise Rejected(
                     f"{self.name}: there is no {name!r}; the parameters are {', '.join(known)}"
                 )
-        missing = [n for n in known if n not in given and n not in self.hyper._field_defaults]
+        missing = [name for name in self.required if name not in given]
         if missing:
             raise Rejected(f"{self.name}: {missing[0]!r} has no default and must be given")
-        values = self.hyper(**{name: _number(self.name, name, v) for name, v in given.items()})
+        values = self.hyper(**{name: self._value(name, v) for name, v in given.items()})
         self.check(values)
         return values
+
+    def read_as(self, given: Mapping[str, Any], read: Callable[[str, Any], Any]) -> dict[str, Any]:
+        """Read what comes in another form by `read`, by its name; flags are as they are."""
+        return {n: v if self._is_flag(n) else read(n, v) for n, v in given.items()}
+
+    def _is_flag(self, name: str) -> bool:
+        return isinstance(self.hyper._field_defaults.get(name), bool)
+
+    def _value(self, name: str, value: Any) -> float | bool:
+        if type(value) is float or (isinstance(value, bool) and self._is_flag(name)):
+            return value
+        return as_double(f"{self.name}: {name}", value)
 
 
 def grouped(
@@ -169,20 +214,20 @@ def is_list(members: Any) -> bool:
     return isinstance(members, Iterable) and not isinstance(members, others)
 
 
-def _number(rule: str, name: str, value: Any) -> float | bool:
-    if type(value) is float or (isinstance(value, bool) and name == "nesterov"):
-        return value
-    return as_double(f"{rule}: {name}", value)
-
-
 def as_double(what: str, value: Any) -> float:
-    """Return a number as a double, rounded once; what is none, or is beyond them, is Rejected."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise Rejected(f"{what} must be a number, got {value!r}")
+    """Return a real number as a double, rounded once: also numpy's, and a tensor's one entry.
+
+    What is none, or is beyond the doubles, is Rejected.
+    """
+    if type(value) is float:
+        return value
     try:
-        return float(value)
-    except OverflowError:
-        raise Rejected(f"{what} is beyond the largest double, which is 1.8e308") from None
+        found = bridge.to_float(value)
+    except Rejected as error:
+        raise Rejected(f"{what} must be a number, got {value!r}") from error
+    if math.isinf(found) and isinstance(value, Rational):
+        raise Rejected(f"{what} is beyond the largest double, which is 1.8e308")
+    return found
 
 
 def need(rule: str, holds: bool, text: str, came: object) -> None:

@@ -25,7 +25,7 @@ class Hyper(NamedTuple):
     weight_decay: float = 0.0
 
 
-RULE = moments_rule("adam", Hyper, torch._fused_adam_, decoupled=False)
+RULE = moments_rule("adam", Hyper, torch._fused_adam_, decoupled=False, torch=torch.optim.Adam)
 
 
 class Adam(Functional):

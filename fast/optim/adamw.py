@@ -25,7 +25,14 @@ class Hyper(NamedTuple):
     weight_decay: float = 1e-2
 
 
-RULE = moments_rule("adamw", Hyper, torch._fused_adamw_, decoupled=True)
+RULE = moments_rule(
+    "adamw",
+    Hyper,
+    torch._fused_adamw_,
+    decoupled=True,
+    order=("lr", "weight_decay", "beta1", "beta2", "eps"),
+    torch=torch.optim.AdamW,
+)
 
 
 class AdamW(Functional):

@@ -28,7 +28,6 @@ from fast.device.bridge import round_number
 from fast.device.dtypes import computed_in, wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.errors import Rejected
 from fast.optim._chunks import CHUNK, ChunkTable
 from fast.optim._rule import as_double, finite_and_not_negative, need
 
@@ -46,14 +45,11 @@ def check_scale(grad_scale: Any) -> float:
     return _positive("C2", "grad_scale", grad_scale)
 
 
-def _positive(label: str, name: str, number: Any) -> float:
-    if type(number) is not float:
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
-            raise Rejected(f"clip: {name} must be a number, got {number!r}")
-        number = as_double(f"clip: {name}", number)
+def _positive(label: str, name: str, given: Any) -> float:
+    number = as_double(f"clip: {name}", given)
     holds = finite_and_not_negative(number) and number > 0
     need(f"clip {label}", holds, f"{name} is finite and > 0", number)
-    return float(number)
+    return number
 
 
 @triton.jit(do_not_specialize=["inverse"])

@@ -135,6 +135,7 @@ RULE = Rule(
     stateful=stateful,
     aten=aten_update,
     triton=update,
+    torch=torch.optim.SGD,
 )
 
 

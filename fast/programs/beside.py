@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torch import Tensor
-
 from fast.errors import Rejected
 from fast.session import Session
 from fast.tape import Tape
@@ -38,27 +36,16 @@ class Beside:
         self._made = session is None
         self.session = session_of(who, session, options)
         self.tape = Tape(self.session)
-        self._nats: list[Tensor] = []
 
     @contextmanager
     def entered(self) -> Iterator[Session]:
         """Let the session record here; on any exit it goes back to its own tape."""
-        session = self.session
-        own, nats = session._tape, session._nats
-        users = [(parameter, parameter.used_on) for parameter in session.params]
-        session._tape, session._nats = self.tape, self._nats
-        try:
-            yield session
-        finally:
-            session._tape, session._nats = own, nats
-            # A parameter remembers the last tape that used it, to tell a second use from a first.
-            for parameter, tape in users:
-                parameter.used_on = tape
+        with self.session._on(self.tape):
+            yield self.session
 
     def release(self) -> None:
         """Free what the program has recorded; a second call does nothing."""
         self.tape.clear()
-        self._nats.clear()
         if self._made:
             # The tape and its session name each other, and would wait for a collector of cycles.
             self.session._tape.clear()

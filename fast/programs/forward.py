@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 from fast.device import bridge
 from fast.errors import Rejected, Unavailable
 from fast.ref import Ref
-from fast.tape import LEAF, Tape
+from fast.tape import LEAF, WRITES, Tape
 
 Rule = Callable[..., tuple[Tensor | None, ...]]
 
@@ -60,9 +60,14 @@ def attach(who: str, ref: Ref, position: int, vector: Any) -> None:
 def lift_rules(tape: Tape) -> None:
     """Let every rule of a tape send dual cotangents back."""
     tape.rules = [
-        rule if rule is None or rule is LEAF else (_forward(rule[0]), *rule[1:])
+        rule if rule is None or rule is LEAF else (_forward(rule[0]), *rule[1:-1], _form(rule[-1]))
         for rule in tape.rules
     ]
+
+
+def _form(form: Any) -> Any:
+    """Return the form of a lifted rule, whose duals are written nowhere."""
+    return None if form is WRITES else form
 
 
 def dual(value: Tensor, tangent: Tensor) -> Tensor:
@@ -80,6 +85,15 @@ def split(paired: Tensor) -> tuple[Tensor, Tensor | None]:
     return value, tangent
 
 
+def _split_several(paired: Any) -> tuple[Any, Any]:
+    """Split a cotangent, or those of several results, of which None stays None."""
+    if not isinstance(paired, tuple):
+        return split(paired)
+    pairs = [(None, None) if one is None else split(one) for one in paired]
+    values, tangents = zip(*pairs, strict=True)
+    return values, None if all(one is None for one in tangents) else tangents
+
+
 def _forward(vjp: Rule) -> Rule:
     """Make a rule of dual numbers from a page's VJP, which is linear in the cotangent.
 
@@ -87,8 +101,8 @@ def _forward(vjp: Rule) -> Rule:
     and the tangent are sent back one after the other, each as a cotangent of its own.
     """
 
-    def rule(saved: tuple[Any, ...], cotangent: Tensor, needs: tuple[bool, ...]) -> Any:
-        value, tangent = split(cotangent)
+    def rule(saved: tuple[Any, ...], cotangent: Any, needs: tuple[bool, ...]) -> Any:
+        value, tangent = _split_several(cotangent)
         found = vjp(_completed(saved), value, needs)
         if tangent is None:
             return found

@@ -10,13 +10,14 @@ from torch import Tensor
 from fast.device import bridge
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
+from fast.optim._steps import ListSteps
 from fast.programs.beside import Beside, session_of
 from fast.ref import Ref
 from fast.runtime.param import Param
 from fast.session import Session
 
 
-class ParamList:
+class ParamList(ListSteps[Sequence[Any]]):
     """Parameters of one session in a fixed order, each trainable or frozen."""
 
     def __init__(
@@ -66,14 +67,8 @@ class ParamList:
         for param, host in zip(self.params, hosts, strict=True):
             param.set(host)
 
-    def sgd_step(self, lr: float, gradients: Sequence[Any], **hyper: Any) -> None:
-        """Take a step of SGD by one gradient per parameter, host data or buffers, all or none.
-
-        None stands for a parameter that the loss did not reach. The session's tape is left alone.
-        Gradients are dense numbers of their parameter's shape, those of frozen parameters too, and
-        stay the caller's; what does not fit, and hyper-parameters that `sgd_step` refuses, are
-        Rejected, and a buffer that was released raises Released.
-        """
+    def _update(self, name: str, gradients: Sequence[Any], hyper: dict[str, Any]) -> None:
+        """Update on a tape of its own, on which each parameter is used once."""
         if not isinstance(gradients, Sequence) or len(gradients) != len(self):
             came = len(gradients) if isinstance(gradients, Sequence) else type(gradients).__name__
             raise Rejected(f"params: one gradient for each of {len(self)}; got {came}")
@@ -82,7 +77,7 @@ class ParamList:
             with beside.entered() as session:
                 leaves = use_params(session, self)
                 by_leaf = {ref.id: g for ref, g in zip(leaves, gradients, strict=True)}
-                session.sgd_step(lr, by_leaf, **hyper)
+                getattr(session, f"{name}_step")(grads=by_leaf, **hyper)
         finally:
             beside.release()
 

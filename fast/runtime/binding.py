@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -13,29 +13,21 @@ from fast.kernels.page import Op, Value, Vjp
 from fast.kernels.product import TF32
 from fast.naturals import NatRef
 from fast.ops import OPS
-from fast.ref import Ref
-from fast.tape import WRITERS
-
-if TYPE_CHECKING:
-    from fast.session import Session
-
-
-UNARY = frozenset(("square", "exp", "log", "sqrt", "tanh", "relu"))
-BINARY = frozenset(("add", "sub", "mul", "div", "maximum", "minimum"))
-
-RANDOM = frozenset(("rand_uniform", "rand_normal", "bernoulli_mask", "dropout"))
-
-PLAIN = UNARY | BINARY | RANDOM | {"matmul", "linear"}
-"""Ops with a fresh result that save no tensor but inputs and result: they need no weighing."""
+from fast.ref import Ref, made_a_ref
+from fast.tape import WRITES, Tape
 
 
 class Bound(NamedTuple):
-    """One op as a session runs it."""
+    """One op as a session runs it.
+
+    What it saves need not be weighed where `plain`; `form` is that of its rule on a tape.
+    """
 
     check: Callable[..., None] | None
     value: Value
     vjp: Vjp | None
     plain: bool
+    form: bool | None
     op: Op
 
     def describe(self, position: int) -> str:
@@ -57,17 +49,18 @@ def bind(name: str, options: Options, known: Bindings) -> Bound:
     value: Value
     vjp: Vjp | None
     value, vjp = op.hosts(options.provider)
-    if name == "detach":
+    if op.stops_gradients:
         # A zero cotangent would mark the leaves behind it as reached; none at all does not.
         vjp = None
     if options.precision == "tf32":
         value = _allowing_tf32(value)
-    if op.aten_writes and options.provider == "aten":
-        WRITERS.add(op.aten_vjp)
     check = _check_of(op)
     if op.random:
         check, value = _drawing(op, value, options, known)
-    known[name] = Bound(check, value, vjp, name in PLAIN, op)
+    # What has no inputs can save none of them, nor be a view of one.
+    plain = (op.plain or op.source) and op.results == 1
+    form = WRITES if op.aten_writes and options.provider == "aten" else None
+    known[name] = Bound(check, value, vjp, plain, form, op)
     return known[name]
 
 
@@ -94,10 +87,10 @@ def _drawing(
 
 def _check_of(op: Op) -> Callable[..., None] | None:
     """Return the page's check, without what holds on any tape: one floating dtype, one device."""
-    if op.name in UNARY:
-        return None
-    if op.name not in BINARY:
+    if not op.entrywise or len(op.inputs) > 2:
         return op.check
+    if len(op.inputs) == 1:
+        return None
 
     def check(x: Tensor, y: Tensor) -> None:
         if x.shape != y.shape:
@@ -117,20 +110,20 @@ def _allowing_tf32(value: Value) -> Value:
     return run
 
 
-def foreign(what: str, came: Any, session: Session) -> Exception:
-    """Say why something is no ref of the session's tape."""
+def foreign(what: str, came: Any, tape: Tape) -> Exception:
+    """Say why something is no ref of the tape on which a session records."""
     if isinstance(came, Ref):
         owner = came.tape.session
         if owner is None:
             return SessionError(
                 f"{what}: this ref was recorded before reset_tape(), which forgot it"
             )
-        if owner is not session:
+        if owner is not tape.session:
             return SessionError(
                 f"{what}: this ref belongs to another session; value() and input() carry its data "
                 "over"
             )
-        if came.tape is not session._tape:
+        if came.tape is not tape:
             return SessionError(
                 f"{what}: this ref is on another tape of this session, as outside and inside a "
                 "program that grad() or its kin runs; hand its value() in as an input"
@@ -142,6 +135,5 @@ def foreign(what: str, came: Any, session: Session) -> Exception:
     if isinstance(came, NatRef):
         return Rejected(f"{what} takes a ref of this session; a natural is only an index")
     return Rejected(
-        f"{what} takes a ref of this session, got {type(came).__name__}; input() and const() make "
-        "one of data"
+        f"{what} takes a ref of this session, got {type(came).__name__}; {made_a_ref(came)}"
     )

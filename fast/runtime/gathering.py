@@ -17,12 +17,13 @@ from fast.errors import Rejected, SessionError
 from fast.optim._state import dense
 from fast.runtime.gradmap import DenseGrads, GradMap, parameter_leaves
 from fast.runtime.param import Param
+from fast.runtime.store import Store
 from fast.tape import Tape
 
 Pairs = list[tuple[Param, Tensor]]
 
 
-def gathered(rule: str, session: object, tape: Tape, grads: Any, device: torch.device) -> Pairs:
+def gathered(rule: str, store: Store, tape: Tape, grads: Any) -> Pairs:
     """Pair parameters with their gradients, a parameter once per leaf that was reached.
 
     Host gradients are dense real numbers of their parameter's shape, those of frozen parameters
@@ -30,7 +31,7 @@ def gathered(rule: str, session: object, tape: Tape, grads: Any, device: torch.d
     """
     if isinstance(grads, (GradMap, DenseGrads)):
         grads.check()
-        if grads.session is not session:
+        if grads.store is not store:
             raise SessionError(f"{rule}: these gradients are of another session")
         return grads.totals()
     if not isinstance(grads, (Mapping, Sequence)) or isinstance(grads, str):
@@ -42,7 +43,7 @@ def gathered(rule: str, session: object, tape: Tape, grads: Any, device: torch.d
     for leaf, owner in parameter_leaves(tape.leaves):
         given = _entry(rule, grads, leaf, owner)
         if given is not None:
-            found.append((owner, _checked(rule, owner, given, device)))
+            found.append((owner, _checked(rule, owner, given, store.options.device)))
     for leaf, (owner, _) in tape.uses.items():
         if leaf not in tape.leaves and _present(grads, leaf) and grads[leaf] is not None:
             _check_frozen(rule, owner, grads[leaf])

@@ -11,16 +11,17 @@ from fast.device.buffer import Buffer
 from fast.errors import Rejected, Released
 from fast.ref import Ref
 from fast.runtime.param import Param
+from fast.runtime.store import Store
 from fast.tape import Tape
 
 
 class Gradients:
     """Gradients of the entries of one tape, which own their memory until they are released."""
 
-    __slots__ = ("_buffers", "_released", "_tape", "session")
+    __slots__ = ("_buffers", "_released", "_tape", "store")
 
-    def __init__(self, session: Any, tape: Tape) -> None:
-        self.session = session
+    def __init__(self, store: Store, tape: Tape) -> None:
+        self.store = store
         self._tape = tape
         self._buffers: dict[int, Buffer] = {}
         self._released = False

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from fast.device import bridge
-from fast.device.arena import Arena
 from fast.device.buffer import Buffer
 from fast.errors import Rejected, SessionError
 from fast.ref import Ref
 from fast.runtime.gradients import Gradients
 from fast.runtime.param import Param
+from fast.runtime.store import Store
 from fast.tape import Again, Tape
 
 
@@ -47,14 +47,14 @@ class GradMap(Gradients):
 
     __slots__ = ("_leaves", "_loose", "arena", "touched")
 
-    def __init__(self, session: Any, tape: Tape, arena: Arena) -> None:
+    def __init__(self, store: Store, tape: Tape) -> None:
         # One of these is made in every training step.
-        self.session = session
+        self.store = store
         self._tape = tape
         self._buffers = {}
         self._released = False
-        self.arena = arena
-        self.touched = bytearray(len(arena.views))
+        self.arena = store.take_gradients()
+        self.touched = bytearray(len(self.arena.views))
         # The tape drops this table when it is cleared, so that the map outlives it.
         self._leaves: dict[int, Any] = tape.leaves
         self._loose: dict[int, Buffer] = {}
@@ -104,13 +104,13 @@ class GradMap(Gradients):
                     found[position] = self.arena.views[owner.slot]
         return found
 
-    def move_to(self, tape: Tape) -> None:
+    def move_to(self, store: Store, tape: Tape) -> None:
         """Let a pass over a tape add to the gradients; those of another tape's inputs are dropped.
 
         Zeros that were lent for leaves without a gradient end here: the pass may give them one.
         """
         self.check()
-        if tape.session is not self.session:
+        if store is not self.store:
             raise SessionError("into: these gradients are of another session")
         self._fit()
         if tape is self._tape:
@@ -131,7 +131,7 @@ class GradMap(Gradients):
 
     def totals(self) -> list[tuple[Param, Tensor]]:
         """Return the gradients of all parameters' leaves that were reached."""
-        params = self.session.params
+        params = self.store.params
         slots = [slot for slot, reached in enumerate(self.touched) if reached]
         return [(params[slot], self.arena.views[slot]) for slot in slots] + self._again()
 
@@ -187,7 +187,7 @@ class GradMap(Gradients):
             raise Rejected(
                 f"accumulate: the leaf has the shape {tuple(shape)}, got {tuple(given.shape)}"
             )
-        device, dtypes = self.arena.flat.device, [self.session.options.compute]
+        device, dtypes = self.arena.flat.device, [self.store.options.compute]
         if isinstance(owner, Param) and owner.dtype not in dtypes:
             dtypes.append(owner.dtype)
         if given.dtype not in dtypes or given.device != device:
@@ -199,7 +199,7 @@ class GradMap(Gradients):
 
     def _lend(self, leaf: int) -> Buffer:
         owner, loose = self._leaves[leaf], self._loose.get(leaf)
-        flat, dtype = self.arena.flat, self.session.options.compute
+        flat, dtype = self.arena.flat, self.store.options.compute
         if loose is not None:
             return Buffer(loose.tensor, "the gradient map", in_arena=True)
         if isinstance(owner, Param):
@@ -218,7 +218,7 @@ class GradMap(Gradients):
 
     def _fit(self) -> None:
         """Make room for parameters that came after the map; what was lent stays valid."""
-        missing = len(self.session.params) - len(self.touched)
+        missing = len(self.store.params) - len(self.touched)
         if not missing:
             return
         self.arena.fit()
@@ -249,7 +249,7 @@ class GradMap(Gradients):
         for buffer in self._loose.values():
             buffer.release()
         self._loose.clear()
-        self.session.return_gradients(self.arena)
+        self.store.return_gradients(self.arena)
         # Who holds a map that was released holds no memory.
         del self.arena
 
@@ -262,8 +262,8 @@ class DenseGrads(Gradients):
 
     __slots__ = ("_lent", "_owners", "_shapes", "_table")
 
-    def __init__(self, session: Any, tape: Tape, table: list[Tensor | None]) -> None:
-        super().__init__(session, tape)
+    def __init__(self, store: Store, tape: Tape, table: list[Tensor | None]) -> None:
+        super().__init__(store, tape)
         self._shapes = [(value.shape, value.dtype, value.device) for value in tape.values]
         self._owners = list(parameter_leaves(tape.leaves))
         for identity, cotangent in enumerate(table):

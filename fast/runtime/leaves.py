@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import torch
 
 from fast.device import bridge
-from fast.device.arena import Arena
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer
-from fast.device.options import Options
-from fast.errors import Rejected, SessionError
+from fast.errors import SessionError
 from fast.kernels import checks
 from fast.ref import Ref
 from fast.runtime.param import Param, check_name, check_trainable
-from fast.runtime.shadow import Shadow
-from fast.tape import Tape
-
-if TYPE_CHECKING:
-    from fast.session import Session
+from fast.runtime.recording import Recording
 
 
-class Leaves:
+class Leaves(Recording):
     """The parameters that a session owns, and the leaves of its tape."""
-
-    options: Options
-    params: list[Param]
-    masters: Arena
-    _names: set[str]
-    _place: torch.device
-    _shadow: Shadow | None
-    _tape: Tape
 
     def param(self, value: Any, name: str | None = None, requires_grad: bool = True) -> Param:
         """Make a parameter of the data's shape from host data, copied and rounded once.
@@ -43,20 +28,7 @@ class Leaves:
         no str, a requires_grad that is no bool, and data that `fast.device.bridge` does not read
         are Rejected.
         """
-        if name is None:
-            free = (f"param{k}" for k in count(len(self.params)))
-            name = next(known for known in free if known not in self._names)
-        check_name("param", name)
-        check_trainable(f"param {name!r}", requires_grad)
-        if name in self._names:
-            raise Rejected(f"param: the name {name!r} is taken; names are unique in a session")
-        host = bridge.to_host(value, self.options.master)
-        slot = self.masters.layout.append(tuple(host.shape))
-        self.masters.fit()
-        parameter = Param(cast("Session", self), slot, host, name, requires_grad)
-        self.params.append(parameter)
-        self._names.add(name)
-        return parameter
+        return self.store.param(value, name, requires_grad)
 
     def use(self, parameter: Param) -> Ref:
         """Record a parameter's value as a leaf; each use is a leaf, and an update adds them up.
@@ -64,15 +36,11 @@ class Leaves:
         The leaf borrows the mirror, which is uploaded first if it is stale and which outlives the
         tape. What is no parameter of this session raises SessionError.
         """
-        if type(parameter) is not Param or parameter.session is not self:
+        store = self.store
+        if not store.owns(parameter):
             raise SessionError(f"use: {parameter!r} is not a parameter of this session")
         tape = self._tape
-        if self._shadow is not None:
-            view = self._shadow.view(parameter)
-        elif parameter.mirror_current:
-            view = self.masters.views[parameter.slot]
-        else:
-            view = parameter.device_view()
+        view = store.view(parameter)
         again = parameter.used_on is tape
         parameter.used_on = tape
         return Ref(tape, tape.use(view, parameter, parameter.requires_grad, again))
@@ -120,7 +88,7 @@ class Leaves:
         checks.extents("constant", shape)
         compute = self.options.compute
         number = bridge.round_number(value, compute)
-        tensor = torch.full(shape, number, dtype=compute, device=self._place)
+        tensor = torch.full(shape, number, dtype=compute, device=self.options.device)
         return Ref(self._tape, self._tape.leaf(tensor, False))
 
     def upload(self, value: Any) -> Buffer:

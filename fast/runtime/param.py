@@ -8,19 +8,29 @@ versions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from fast.device import bridge
+from fast.device.arena import Arena
 from fast.device.buffer import Buffer
 from fast.device.counters import counters
 from fast.device.dtypes import OF
 from fast.errors import Rejected
 
-if TYPE_CHECKING:
-    from fast.session import Session
+
+class Memory(Protocol):
+    """What a parameter asks of the store that owns it."""
+
+    masters: Arena
+
+    def changed(self) -> None:
+        """Hear that a parameter has changed, so that leaves which borrow it may be stale."""
+
+    def check_flag(self) -> None:
+        """Raise if a kernel has met an index out of range."""
 
 
 def check_name(who: str, name: object) -> None:
@@ -36,7 +46,7 @@ def check_trainable(who: str, value: object) -> None:
 
 
 class Param:
-    """A trainable (or frozen) tensor that lives on the device of its session."""
+    """A trainable (or frozen) tensor that lives in the store of its session, on its device."""
 
     __slots__ = (
         "_host",
@@ -44,17 +54,17 @@ class Param:
         "host_current",
         "mirror_current",
         "name",
-        "session",
         "slot",
+        "store",
         "used_on",
         "version",
     )
 
     def __init__(
-        self, session: Session, slot: int, host: Tensor, name: str, requires_grad: bool
+        self, store: Memory, slot: int, host: Tensor, name: str, requires_grad: bool
     ) -> None:
         """Hold `host`, already rounded to the master dtype; `slot` is its place in the arena."""
-        self.session = session
+        self.store = store
         self.slot = slot
         self.name = name
         self.version = 0
@@ -98,7 +108,7 @@ class Param:
         range, for then the last updates have written nothing.
         """
         if not self.host_current:
-            self.session.check_flag()
+            self.store.check_flag()
             self._host = bridge.download(self._view())
             self.host_current = True
 
@@ -172,10 +182,10 @@ class Param:
 
     def _rise(self) -> None:
         self.version += 1
-        self.session._overwritten = True
+        self.store.changed()
 
     def _view(self) -> Tensor:
-        return self.session.masters.views[self.slot]
+        return self.store.masters.views[self.slot]
 
     @property
     def _precision(self) -> str:

@@ -5,15 +5,13 @@ An update changes all of them, so the first use after one rounds the whole arena
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from fast.device.arena import Arena
-
-if TYPE_CHECKING:
-    from fast.runtime.param import Param
+from fast.runtime.param import Param
 
 
 class Shadow:
@@ -26,10 +24,9 @@ class Shadow:
         self.arena = Arena(masters.layout, dtype, masters.flat.device)
         self._versions: list[int | None] = []
 
-    def view(self, parameter: Param) -> Tensor:
-        """Return the rounded value of a parameter, uploading its mirror first if it is stale."""
+    def view(self, parameter: Param, params: Sequence[Param]) -> Tensor:
+        """Return the rounded value of one of the parameters, uploading a stale mirror first."""
         parameter.device_view()
-        params = parameter.session.params
         if len(self._versions) != len(params):
             self.arena.fit()
             self._versions += [None] * (len(params) - len(self._versions))

@@ -15,104 +15,29 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from fast.device import bridge, flags
 from fast.device.arena import Arena
 from fast.device.options import Options
 from fast.errors import Rejected, SessionError
-from fast.optim import ADAM, ADAMW, OPTIMIZERS, SGD, clip
+from fast.optim import OPTIMIZERS, clip
 from fast.optim._flat import FlatOptimizer
-from fast.optim._rule import Groups, Rule, grouped
+from fast.optim._rule import Groups, grouped
+from fast.optim._steps import SessionSteps
 from fast.runtime.gathering import gathered
 from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
-from fast.tape import Tape
+from fast.runtime.recording import Recording
 
 
-class Updates:
+class Updates(Recording, SessionSteps[Any]):
     """The optimizers of a session, whose state belongs to its parameters."""
 
-    options: Options
-    params: list[Param]
-    masters: Arena
-    optimizers: dict[str, FlatOptimizer]
-    _tape: Tape
-    _place: torch.device
-    _pool: list[Arena]
-    _overwritten: bool
-
-    def sgd_step(
-        self,
-        lr: float,
-        grads: Any,
-        *,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        groups: Groups = None,
-        max_norm: float | None = None,
-        grad_scale: float = 1.0,
-    ) -> None:
-        """Update every trainable parameter that the gradients reach, once, by SGD.
-
-        `grads` are what `backward` or `backward_dense` returned, or host data or buffers by leaf id
-        of the present tape, in a mapping or a sequence: each of its parameter's shape, or None
-        where the loss did not reach. They stay the caller's. What does not fit is Rejected, of
-        another session SessionError, released Released: then nothing at all is written.
-        """
-        hyper = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov,
-        }  # fmt: skip
-        self._update(SGD, hyper, grads, groups, max_norm, grad_scale)
-
-    def adam_step(
-        self,
-        lr: float = 1e-3,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        *,
-        grads: Any,
-        groups: Groups = None,
-        max_norm: float | None = None,
-        grad_scale: float = 1.0,
-    ) -> None:
-        """Update every trainable parameter that the gradients reach, once, by Adam.
-
-        Gradients and refusals are `sgd_step`'s. The session owns two moments of the parameter's
-        shape and dtype, and its step count.
-        """
-        hyper = {
-            "lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay,
-        }  # fmt: skip
-        self._update(ADAM, hyper, grads, groups, max_norm, grad_scale)
-
-    def adamw_step(
-        self,
-        lr: float = 1e-3,
-        weight_decay: float = 1e-2,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        eps: float = 1e-8,
-        *,
-        grads: Any,
-        groups: Groups = None,
-        max_norm: float | None = None,
-        grad_scale: float = 1.0,
-    ) -> None:
-        """Update every trainable parameter that the gradients reach, once, by AdamW.
-
-        Gradients and refusals are `sgd_step`'s; the state is as `adam_step`'s, and apart from it.
-        """
-        hyper = {
-            "lr": lr, "weight_decay": weight_decay, "beta1": beta1, "beta2": beta2, "eps": eps,
-        }  # fmt: skip
-        self._update(ADAMW, hyper, grads, groups, max_norm, grad_scale)
+    def __init__(self, options: Options) -> None:
+        """Start without optimizers; each is made at its first update."""
+        super().__init__(options)
+        self.optimizers: dict[str, FlatOptimizer] = {}
 
     def optimizer_state(self, name: str, parameter: Param) -> dict[str, Any]:
         """Download a parameter's state in one optimizer, under torch's names.
@@ -121,7 +46,7 @@ class Updates:
         update they are None or zeros. An unknown optimizer is Rejected, a parameter of another
         session raises SessionError.
         """
-        flags.raise_if_set(self._place)
+        self.check_flag()
         state = self._optimizer(name).state(self._slot(parameter, name))
         return {k: bridge.download(v) if isinstance(v, Tensor) else v for k, v in state.items()}
 
@@ -151,54 +76,44 @@ class Updates:
 
     def check_flag(self) -> None:
         """Raise if a kernel has met an index out of range: since then, no update wrote anything."""
-        flags.raise_if_set(self._place)
+        self.store.check_flag()
 
     def clear_flag(self) -> None:
         """Go on after such an error: optimizers write again."""
-        flags.clear(self._place)
+        flags.clear(self.options.device)
         for optimizer in self.optimizers.values():
             optimizer.resync()
 
-    def take_gradients(self) -> Arena:
-        """Take a gradient arena from the pool; its contents are left over and must be written."""
-        if not self._pool:
-            return Arena(self.masters.layout, self.options.master, self._place)
-        arena = self._pool.pop()
-        if len(arena.views) != len(self.params):
-            arena.fit()
-        return arena
-
-    def return_gradients(self, arena: Arena) -> None:
-        """Put a gradient arena back, so that the next backward pass allocates nothing."""
-        self._pool.append(arena)
-
     def _update(
         self,
-        rule: Rule,
+        name: str,
         hyper: dict[str, Any],
         grads: Any,
         groups: Groups,
         max_norm: float | None,
         grad_scale: float,
     ) -> None:
-        optimizer = self.optimizers.get(rule.name) or self._optimizer(rule.name)
+        store = self.store
+        optimizer = self.optimizers.get(name) or self._optimizer(name)
         group_of = None
         if groups is None:
             hypers = optimizer.read(hyper)
         else:
-            hypers, group_of = grouped(rule, hyper, groups, len(self.params), self._slot)
+            rule = optimizer.rule
+            hypers, group_of = grouped(rule, hyper, groups, len(store.params), self._slot)
         if max_norm is not None:
             max_norm = clip.check(max_norm)
-        grad_scale = clip.check_scale(grad_scale)
-        if type(grads) is GradMap and grads.session is self and grads.whole:
+        if type(grad_scale) is not float or grad_scale != 1.0:
+            grad_scale = clip.check_scale(grad_scale)
+        if type(grads) is GradMap and grads.store is store and grads.whole:
             self._write(
                 optimizer, grads.arena, grads.touched, hypers, group_of, max_norm, grad_scale
             )
             return
-        found = gathered(rule.name, self, self._tape, grads, self._place)
-        arena = self.take_gradients()
+        found = gathered(name, store, self._tape, grads)
+        arena = store.take_gradients()
         try:
-            touched = bytearray(len(self.params))
+            touched = bytearray(len(store.params))
             for parameter, tensor in found:
                 view = arena.views[parameter.slot]
                 if touched[parameter.slot]:
@@ -208,7 +123,7 @@ class Updates:
                     touched[parameter.slot] = 1
             self._write(optimizer, arena, touched, hypers, group_of, max_norm, grad_scale)
         finally:
-            self.return_gradients(arena)
+            store.return_gradients(arena)
 
     def _write(
         self,
@@ -220,7 +135,7 @@ class Updates:
         max_norm: float | None,
         grad_scale: float,
     ) -> None:
-        params = self.params
+        params = self.store.params
         updated = []
         for parameter, reached in zip(params, touched, strict=False):
             if reached and parameter.requires_grad:
@@ -244,19 +159,20 @@ class Updates:
         for parameter in updated:
             parameter.host_current = False
             parameter.version += 1
-        self._overwritten = True
+        self.store.changed()
 
     def _optimizer(self, name: str) -> FlatOptimizer:
         if not isinstance(name, str) or name not in OPTIMIZERS:
             raise Rejected(f"session: unknown optimizer {name!r}; there are {list(OPTIMIZERS)}")
         known = self.optimizers.get(name)
         if known is None:
-            flag = flags.word(self._place)
-            known = FlatOptimizer(OPTIMIZERS[name], self.masters, self.options.provider, flag)
+            flag = flags.word(self.options.device)
+            masters, provider = self.store.masters, self.options.provider
+            known = FlatOptimizer(OPTIMIZERS[name], masters, provider, flag)
             self.optimizers[name] = known
         return known
 
     def _slot(self, parameter: Param, what: str) -> int:
-        if not isinstance(parameter, Param) or parameter.session is not self:
+        if not self.store.owns(parameter):
             raise SessionError(f"{what}: {parameter!r} is not a parameter of this session")
         return parameter.slot

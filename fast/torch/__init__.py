@@ -11,7 +11,9 @@ own elsewhere. What an op means is said by its page in `spec.ops`.
 
 from __future__ import annotations
 
+from fast.torch import _classes
+from fast.torch._classes import *  # noqa: F403  # The pages say which there are.
 from fast.torch._functions import cross_entropy, layer_norm, log_softmax, softmax
-from fast.torch._optimizers import SGD, Adam, AdamW
 
-__all__ = ["SGD", "Adam", "AdamW", "cross_entropy", "layer_norm", "log_softmax", "softmax"]
+__all__ = ["cross_entropy", "layer_norm", "log_softmax", "softmax"]
+__all__ += _classes.__all__

@@ -6,6 +6,7 @@ Nothing here writes. `who` begins every message: the class, and the group where 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,11 +14,14 @@ from torch import Tensor
 
 from fast.errors import Rejected
 from fast.optim._functional import Functional
-from fast.optim._rule import Rule
+from fast.optim._rule import BETAS, Rule
 from fast.optim._state import Owner, State, read
 
 UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable", "foreach", "fused")
 """The flags of torch's classes that are refused where they are set."""
+
+COMMON = UNSUPPORTED[1:]
+"""Those of them that torch's optimizers of every family have."""
 
 HOW = ("foreach", "fused")
 """Those of them that say only how torch computes: a state that torch made may have them."""
@@ -31,8 +35,16 @@ NOTES = (
 
 def names(rule: Rule) -> tuple[str, ...]:
     """Name a rule's hyper-parameters as torch does, with one pair of betas."""
-    found = ("betas" if name.startswith("beta") else name for name in rule.hyper._fields)
+    found = ("betas" if name in BETAS else name for name in rule.hyper._fields)
     return tuple(dict.fromkeys(found))
+
+
+@cache
+def telling(rule: Rule) -> tuple[str, ...]:
+    """Name the flags that torch's optimizers of one family have in their groups, and others not."""
+    known = (*names(rule), *COMMON)
+    group = {} if rule.torch is None else rule.torch([torch.empty(0)]).defaults
+    return tuple(key for key in group if key not in known)
 
 
 def check_flags(who: str, group: Mapping[str, Any], decoupled: bool) -> None:

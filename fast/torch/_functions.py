@@ -9,6 +9,7 @@ so instead. Results are contiguous, whatever the layout of the inputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,62 +22,155 @@ from fast.device import mode
 from fast.device.dtypes import KERNELS
 from fast.errors import Rejected, Unavailable
 from fast.ops import OPS
+from fast.optim._rule import as_double as number
 
 Backward = Callable[..., tuple[Tensor, ...]]
 
 
-def softmax(x: Tensor, axis: int = -1, *, provider: str | None = None) -> Tensor:
-    """Normalize exponentials along an axis; a tensor of x's shape and dtype.
+def softmax(
+    input: Tensor,
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: torch.dtype | None = None,
+    *,
+    provider: str | None = None,
+) -> Tensor:
+    """Normalize exponentials along an axis; a tensor of the shape and dtype of the input.
 
-    Raises `Rejected` (C1) for an axis that x does not have. See `fast.ops.softmax`.
+    The arguments are those of torch.nn.functional.softmax: with a `dtype` the input is converted
+    first. Raises `Rejected` without `dim`, and (C1) for an axis that there is not. See
+    `fast.ops.softmax`.
     """
-    return _call("softmax", (x,), axis, _chosen(provider, x))
+    chosen = _chosen("softmax", provider, input)
+    return _along("softmax", input, dim, dtype, chosen)
 
 
-def log_softmax(x: Tensor, axis: int = -1, *, provider: str | None = None) -> Tensor:
-    """Take the logarithm of the softmax along an axis; a tensor of x's shape and dtype.
+def log_softmax(
+    input: Tensor,
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: torch.dtype | None = None,
+    *,
+    provider: str | None = None,
+) -> Tensor:
+    """Take the logarithm of the softmax along an axis; a tensor of the input's shape and dtype.
 
-    Raises `Rejected` (C1) for an axis that x does not have. See `fast.ops.log_softmax`.
+    The arguments are those of torch.nn.functional.log_softmax, and `softmax` says what of them is
+    Rejected. See `fast.ops.log_softmax`.
     """
-    return _call("log_softmax", (x,), axis, _chosen(provider, x))
+    chosen = _chosen("log_softmax", provider, input)
+    return _along("log_softmax", input, dim, dtype, chosen)
 
 
 def layer_norm(
-    x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5, *, provider: str | None = None
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    provider: str | None = None,
 ) -> Tensor:
-    """Normalize x [..., n] along its last axis, scale by gamma [n] and shift by beta [n].
+    """Normalize over the last axes, of `normalized_shape`; scale by weight, and shift by bias.
 
-    Raises `Rejected` for shapes that do not fit (C1, C2) and for eps <= 0 (C3). See
-    `fast.ops.layer_norm`.
+    The arguments are those of torch.nn.functional.layer_norm: weight and bias have the normalized
+    shape, or are None. Raises `Rejected` for shapes that do not fit and for eps <= 0 (C3). See
+    `fast.ops.layer_norm`, which normalizes over one axis: several are taken as one.
     """
-    return _call("layer_norm", (x, gamma, beta), float(eps), _chosen(provider, x))
+    shape = _normalized("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias})
+    width = math.prod(shape)
+    gamma = input.new_ones(width) if weight is None else weight.reshape(width)
+    beta = input.new_zeros(width) if bias is None else bias.reshape(width)
+    rows = input if len(shape) == 1 else input.reshape(*input.shape[: -len(shape)], width)
+    chosen = _chosen("layer_norm", provider, input)
+    z = _call("layer_norm", (rows, gamma, beta), number("layer_norm: eps", eps), chosen)
+    return z if len(shape) == 1 else z.reshape(input.shape)
 
 
 def cross_entropy(
-    logits: Tensor,
-    labels: Tensor,
-    *,
+    input: Tensor,
+    target: Tensor,
+    weight: None = None,
+    size_average: None = None,
     ignore_index: int = -100,
-    label_smoothing: float = 0.0,
+    reduce: None = None,
     reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    *,
     provider: str | None = None,
 ) -> Tensor:
     """Score logits [N, C] against integer labels [N]; a scalar, or [N] if reduction is "none".
 
-    The mean over labels that are all ignored is 0, where torch gives NaN. A label out of range is
-    refused on the host; on a device it sets the sticky flag (see `fast.Session.check_flag`).
-    Raises `Rejected` (C1 to C5) otherwise. See `fast.ops.cross_entropy`.
+    The arguments are those of torch.nn.functional.cross_entropy; `weight`, and torch's deprecated
+    `size_average` and `reduce`, are Rejected. The mean over labels that are all ignored is 0, where
+    torch gives NaN. A label out of range is refused on the host; on a device it sets the sticky
+    flag (see `fast.Session.check_flag`). Raises `Rejected` (C1 to C5) otherwise. See
+    `fast.ops.cross_entropy`.
     """
-    options = ignore_index, float(label_smoothing), reduction, _chosen(provider, logits)
-    return _call("cross_entropy", (logits, labels), *options)
+    unknown = {"weight": weight, "size_average": size_average, "reduce": reduce}
+    for name, value in unknown.items():
+        if value is not None:
+            raise Rejected(
+                f"fast.torch.cross_entropy: {name} is not supported; leave it out"
+                + (", and use reduction" if name != "weight" else "")
+                + ", or use torch.nn.functional.cross_entropy"
+            )
+    smoothing = number("cross_entropy: label_smoothing", label_smoothing)
+    options = ignore_index, smoothing, reduction, _chosen("cross_entropy", provider, input)
+    return _call("cross_entropy", (input, target), *options)
 
 
-def _chosen(provider: str | None, x: Tensor) -> str:
+def _along(
+    name: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, provider: str
+) -> Tensor:
+    if dim is None:
+        raise Rejected(
+            f"fast.torch.{name}: dim is needed, such as -1; torch chooses one by the rank where it "
+            "is left out, and advises against that"
+        )
+    x = x if dtype is None else x.to(dtype)
+    return _call(name, (x,), dim, provider)
+
+
+def _normalized(
+    name: str, x: Tensor, given: Any, affine: dict[str, Tensor | None]
+) -> tuple[int, ...]:
+    """Return the normalized shape, after checking that it, weight and bias fit the input."""
+    if not isinstance(given, (tuple, list)) or not given:
+        raise Rejected(
+            f"fast.torch.{name}: normalized_shape is a tuple of one extent or more, such as "
+            f"{tuple(x.shape[-1:])}, got {_described(given)}; the arguments are torch's (input, "
+            "normalized_shape, weight, bias, eps)"
+        )
+    shape = tuple(given)
+    if tuple(x.shape[-len(shape) :]) != shape:
+        raise Rejected(
+            f"fast.torch.{name}: normalized_shape is that of the last axes, got {shape} for an "
+            f"input of shape {tuple(x.shape)}"
+        )
+    for argument, value in affine.items():
+        if value is not None and (not isinstance(value, Tensor) or tuple(value.shape) != shape):
+            raise Rejected(
+                f"fast.torch.{name}: {argument} is a tensor of the normalized shape {shape}, or "
+                f"None; got {_described(value)}"
+            )
+    return shape
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return repr(value)
+
+
+def _chosen(name: str, provider: str | None, x: Tensor) -> str:
     if provider is None:
         kernels = x.is_cuda and mode.ring() == "device" and x.dtype in KERNELS
         return "triton" if kernels else "aten"
     if provider not in ("aten", "triton"):
         raise Rejected(f"fast.torch: unknown provider {provider!r}; there are 'aten' and 'triton'")
+    if provider == "triton" and not torch.compiler.is_compiling():
+        mode.say_if_interpreted(f"fast.torch.{name}", stacklevel=3)
     return provider
 
 

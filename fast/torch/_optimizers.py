@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from fast.device import mode
 from fast.device.dtypes import KERNELS
-from fast.optim import OPTIMIZERS
 from fast.optim._rule import Rule
 from fast.torch import _checks
 from fast.torch._engine import Engine
@@ -26,13 +26,10 @@ from fast.torch._engine import Engine
 Params = Iterable[Tensor] | Iterable[dict[str, Any]]
 
 
-class _Optimizer(torch.optim.Optimizer):
-    """What the three have in common."""
+class TorchOptimizer(torch.optim.Optimizer):
+    """What the classes have in common; `rule` is the optimizer's own."""
 
     rule: ClassVar[Rule]
-    _decoupled: ClassVar[bool] = False
-    _telling: ClassVar[tuple[str, ...]] = ()
-    """The flags that only torch's optimizers of this family have in their groups."""
 
     def __init__(self, params: Params, defaults: dict[str, Any], provider: str | None) -> None:
         self._provider = provider
@@ -54,6 +51,9 @@ class _Optimizer(torch.optim.Optimizer):
             self.param_groups.pop()
             raise
 
+    # The states that are shown are found and replaced by their identity, which a graph does not
+    # know: a compiled program runs the step as it is, between what it has compiled.
+    @torch.compiler.disable(reason="fast.torch: an optimizer's step runs as it is")
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; return the closure's loss, if one is given.
@@ -101,11 +101,11 @@ class _Optimizer(torch.optim.Optimizer):
 
     def _read(self, who: str, group: Mapping[str, Any]) -> dict[str, Any]:
         """Return a group's hyper-parameters as the rule names them, after checking its flags."""
-        _checks.check_flags(who, group, self._decoupled)
+        _checks.check_flags(who, group, self.rule.decoupled)
         return _checks.read_hyper(who, self.rule, group)
 
     def _check_loaded(self, who: str, group: dict[str, Any], own: Mapping[str, Any]) -> None:
-        needed = (*_checks.names(self.rule), *self._telling)
+        needed = (*_checks.names(self.rule), *_checks.telling(self.rule))
         _checks.check_loaded_keys(who, group, needed, own)
         group.update(dict.fromkeys(_checks.HOW))
         self._read(who, group)
@@ -121,6 +121,9 @@ class _Optimizer(torch.optim.Optimizer):
         """Return the provider that updates these parameters, after checking that it can."""
         provider = self._provider or ("triton" if _on_gpu(params) else "aten")
         _checks.check_params(who, self.rule, params, hyper, provider)
+        if provider == "triton":
+            # Past add_param_group, torch's constructor, ours, and that of the class.
+            mode.say_if_interpreted(who, stacklevel=6)
         return provider
 
     def _prepared(self, number: int) -> tuple[Engine, list[Tensor | None]]:
@@ -137,95 +140,3 @@ class _Optimizer(torch.optim.Optimizer):
 
 def _on_gpu(params: Sequence[Tensor]) -> bool:
     return bool(params) and all(p.is_cuda and p.dtype in KERNELS for p in params)
-
-
-class SGD(_Optimizer):
-    """Stochastic gradient descent with torch.optim.SGD's arguments; see `fast.optim.sgd`."""
-
-    rule = OPTIMIZERS["sgd"]
-
-    def __init__(
-        self,
-        params: Params,
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        differentiable: bool = False,
-        fused: bool | None = None,
-        provider: str | None = None,
-    ) -> None:
-        defaults = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
-            "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
-        super().__init__(params, defaults, provider)
-
-
-class Adam(_Optimizer):
-    """Adam with torch.optim.Adam's arguments; see `fast.optim.adam`."""
-
-    rule = OPTIMIZERS["adam"]
-    _telling = ("amsgrad", "decoupled_weight_decay")
-
-    def __init__(
-        self,
-        params: Params,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        amsgrad: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-        decoupled_weight_decay: bool = False,
-        provider: str | None = None,
-    ) -> None:
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "differentiable": differentiable, "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }  # fmt: skip
-        super().__init__(params, defaults, provider)
-
-
-class AdamW(_Optimizer):
-    """AdamW with torch.optim.AdamW's arguments; see `fast.optim.adamw`."""
-
-    rule = OPTIMIZERS["adamw"]
-    _decoupled = True
-    _telling = Adam._telling
-
-    def __init__(
-        self,
-        params: Params,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-        provider: str | None = None,
-    ) -> None:
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "differentiable": differentiable, "fused": fused,
-            "decoupled_weight_decay": True,
-        }  # fmt: skip
-        super().__init__(params, defaults, provider)

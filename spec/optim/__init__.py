@@ -1,7 +1,20 @@
 """Chapter 24. The optimizers, one page each: pure functions of parameter, gradient and state.
 
+A page says everything that is known of its optimizer in `optimizer`, its record; `OPTIMIZERS` has
+them all.
+
 >>> from spec.optim import sgd
 >>> from spec.tensor import tensor
 >>> sgd.update(tensor([1.0]), tensor([2.0]), sgd.State(), sgd.Sgd(lr=0.25))
 (Tensor([0.5]), State(momentum_buffer=None))
 """
+
+from __future__ import annotations
+
+from spec.optim._optimizer import Optimizer
+from spec.optim.adam import optimizer as _adam
+from spec.optim.adamw import optimizer as _adamw
+from spec.optim.sgd import optimizer as _sgd
+
+OPTIMIZERS: dict[str, Optimizer] = {page.name: page for page in (_sgd, _adam, _adamw)}
+"""Every optimizer by its name, in reading order."""

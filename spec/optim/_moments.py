@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from spec.op import AnyTensor, refuse
+from spec.optim._optimizer import NO_SIZES, need_sizes
 from spec.scalar import divide, lift, sqrt, square
 from spec.tensor import zip_map
 from spec.worlds import is_number
@@ -35,16 +36,34 @@ class Hyper:
     def __post_init__(self) -> None:
         """Refuse what breaks C1, C2 or C3 of the page, whose name the class has."""
         page = type(self).__name__.lower()
-        for name in ("lr", "weight_decay"):
-            number = getattr(self, name)
-            if not (is_number(number) and 0 <= number < math.inf):
-                raise refuse(f"{page} C1", f"{name} is finite and >= 0", repr(number))
+        need_sizes(f"{page} C1", self, "lr", "weight_decay")
         for name in ("beta1", "beta2"):
             number = getattr(self, name)
             if not (is_number(number) and 0 <= number < 1):
                 raise refuse(f"{page} C2", f"{name} lies in [0, 1)", repr(number))
         if not (is_number(self.eps) and 0 < self.eps < math.inf):
             raise refuse(f"{page} C3", "eps is finite and > 0", repr(self.eps))
+
+
+TRIED: dict[str, tuple[float, ...]] = {
+    "lr": (1e-3, 0.5, 1e-5, 0.0),
+    "beta1": (0.9, 0.0, 0.6, 0.99),
+    "beta2": (0.999, 0.0, 0.6, 0.95),
+    "eps": (1e-8, 1e-12, 1e-3, 1.0),
+    "weight_decay": (0.0, 1e-2, 0.1, 1.0),
+}
+"""Where mistakes show.
+
+No beta is a power of two other than 0: with 1/2 the two products of a mean are exact, and then the
+usual other form of it, m + (1 - beta) (g - m), would be held to an exact result.
+"""
+
+REFUSED: tuple[tuple[str, dict[str, float]], ...] = (
+    *(("C1", {name: bad}) for name in ("lr", "weight_decay") for bad in NO_SIZES),
+    *(("C2", {name: bad}) for name in ("beta1", "beta2") for bad in (-0.5, 1.0, math.nan)),
+    *(("C3", {"eps": bad}) for bad in (0.0, *NO_SIZES)),
+)
+"""What breaks a constraint of the page."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from fractions import Fraction
 from typing import Any
 
 from spec.op import AnyTensor, zeros_like
-from spec.optim._moments import Hyper, Moments, averaged, descent
+from spec.optim._moments import REFUSED, TRIED, Hyper, Moments, averaged, descent
+from spec.optim._optimizer import Optimizer
 from spec.scalar import lift
 from spec.tensor import zip_map
 
@@ -67,3 +68,17 @@ def _decayed(decay: Fraction) -> Any:
         return lift(p, decay) * p + g
 
     return entry
+
+
+optimizer = Optimizer(
+    "adam",
+    Adam,
+    State,
+    init,
+    update,
+    squares=("exp_avg_sq",),
+    torch="Adam",
+    tried=TRIED,
+    alone=("lr", "weight_decay", "beta1", "eps"),
+    refused=REFUSED,
+)

@@ -26,7 +26,8 @@ from fractions import Fraction
 from typing import Any
 
 from spec.op import AnyTensor, zeros_like
-from spec.optim._moments import Hyper, Moments, averaged, descent
+from spec.optim._moments import REFUSED, TRIED, Hyper, Moments, averaged, descent
+from spec.optim._optimizer import Optimizer
 from spec.scalar import lift
 from spec.tensor import zip_map
 
@@ -59,3 +60,19 @@ def update(
         return lift(p, kept) * p - fall(m, v)
 
     return zip_map(moved, parameter, after.exp_avg, after.exp_avg_sq), after
+
+
+optimizer = Optimizer(
+    "adamw",
+    AdamW,
+    State,
+    init,
+    update,
+    squares=("exp_avg_sq",),
+    decoupled=True,
+    order=("lr", "weight_decay", "beta1", "beta2", "eps"),
+    torch="AdamW",
+    tried=TRIED | {"weight_decay": (1e-2, 0.0, 0.1, 1.0)},
+    alone=("lr", "weight_decay", "beta2", "eps"),
+    refused=REFUSED,
+)

@@ -23,6 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from spec.op import AnyTensor, refuse
+from spec.optim._optimizer import NO_SIZES, Hypers, Optimizer, need_sizes
 from spec.scalar import lift
 from spec.tensor import zip_map
 from spec.worlds import is_number
@@ -40,10 +41,7 @@ class Sgd:
 
     def __post_init__(self) -> None:
         """Refuse what breaks C1 or C2."""
-        for name in ("lr", "momentum", "weight_decay"):
-            number = getattr(self, name)
-            if not (is_number(number) and 0 <= number < math.inf):
-                raise refuse("sgd C1", f"{name} is finite and >= 0", repr(number))
+        need_sizes("sgd C1", self, "lr", "momentum", "weight_decay")
         if not (is_number(self.dampening) and math.isfinite(self.dampening)):
             raise refuse("sgd C1", "dampening is finite", repr(self.dampening))
         if type(self.nesterov) is not bool:
@@ -99,3 +97,24 @@ def _blend(buffer: AnyTensor, direction: AnyTensor, hyper: Sgd) -> AnyTensor:
         return lift(b, kept) * b + lift(g, added) * g
 
     return zip_map(entry, buffer, direction)
+
+
+def permitted(hyper: Hypers) -> dict[str, Any]:
+    """Give Nesterov's form what C2 asks for."""
+    asked = {"momentum": hyper["momentum"] or 0.9, "dampening": 0.0}
+    return {**hyper, **(asked if hyper["nesterov"] else {})}
+
+
+optimizer = Optimizer(
+    "sgd", Sgd, State, init, update, permitted=permitted, torch="SGD",
+    tried={
+        "lr": (0.5, 1e-3, 0.0, 1.0), "momentum": (0.0, 0.9, 0.5), "dampening": (0.0, 0.5),
+        "weight_decay": (0.0, 1e-2, 1.0), "nesterov": (False, True)},
+    alone=("lr", "momentum", "weight_decay"),
+    refused=(
+        *(("C1", {name: bad}) for name in ("lr", "momentum", "weight_decay") for bad in NO_SIZES),
+        *(("C1", {"dampening": bad}) for bad in (math.nan, math.inf, -math.inf)),
+        *(("C2", {"nesterov": bad}) for bad in (1, True)),
+        ("C2", {"nesterov": True, "momentum": 0.9, "dampening": 0.1}),
+    ),
+)  # fmt: skip

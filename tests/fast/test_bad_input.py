@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,7 @@ class Machine:
 
     def bytes(self) -> list[Any]:
         """Everything that an update may write, bit for bit."""
-        found: list[Any] = [self.session.masters.flat.view(torch.int32).tolist()]
+        found: list[Any] = [self.session.store.masters.flat.view(torch.int32).tolist()]
         for parameter in (self.w, self.b):
             found += [parameter.version, parameter.current, parameter.value().tolist()]
             for name in OPTIMIZERS:
@@ -210,7 +211,7 @@ def test_while_the_flag_is_set_no_step_writes_or_counts(
         m.fresh()
     finally:
         s.clear_flag()
-    written = [s.masters.flat.view(torch.int32).tolist()]
+    written = [s.store.masters.flat.view(torch.int32).tolist()]
     for optimizer in s.optimizers.values():
         written.append(optimizer._steps.tolist())
         written += [arena.flat.view(torch.int32).tolist() for arena in optimizer._states or ()]
@@ -335,3 +336,24 @@ def test_what_a_device_refuses_by_its_world_runs_in_the_reference(world: str) ->
             ):
                 use(refused)
     assert (s.params, len(s._tape)) == ([], 0)
+
+
+GIVEN: list[tuple[str, Callable[[Session, Param, Ref], Any]]] = [
+    ("use() makes one of a parameter", lambda s, w, x: s.matmul(x, w)),
+    ("use() makes one of a parameter", lambda s, w, x: x + w),
+    ("use() makes one of a parameter", lambda s, w, x: x @ w),
+    ("use() makes one of a parameter", lambda s, w, x: w @ x),
+    ("input() and const() of data", lambda s, w, x: s.exp(torch.ones(2))),
+    ("such as 1.0, or x.float() of a tensor", lambda s, w, x: s.exp(torch.tensor([1, 2]))),
+    ("such as 1.0, or x.float() of a tensor", lambda s, w, x: s.exp([1, 2])),
+    ("such as 1.0, or x.float() of a tensor", lambda s, w, x: torch.ones(2, 2).long() @ x),
+]
+
+
+@pytest.mark.parametrize("number", range(len(GIVEN)))
+def test_what_is_no_ref_is_told_how_to_become_one(number: int) -> None:
+    hint, call = GIVEN[number]
+    s = Session(provider="aten", device="cpu")
+    w, x = s.param(torch.ones(2, 2)), s.input(torch.ones(2, 2))
+    with pytest.raises((Rejected, TypeError), match=re.escape(hint)):
+        call(s, w, x)

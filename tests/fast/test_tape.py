@@ -11,7 +11,12 @@ from torch import Tensor
 
 from fast import Rejected
 from fast.device.counters import counters
-from fast.tape import LEAF, Tape, backward_dense, backward_sparse
+from fast.ref import Ref
+from fast.session import Session
+from fast.tape import LEAF, backward_dense, backward_sparse
+from tests.fast.made import node
+
+CPU: dict[str, Any] = {"provider": "aten", "device": "cpu"}
 
 
 class Leaves:
@@ -30,74 +35,67 @@ class Leaves:
         return [None] * len(parents)
 
 
-def node(tape: Tape, value: Tensor, parents: tuple[int, ...], rule: Any) -> int:
-    """Append an op whose rule is a function of the cotangent."""
-    needs = tuple(tape.rules[p] is not None for p in parents)
-
-    def vjp(saved: tuple[Any, ...], cotangent: Tensor, needs: tuple[bool, ...]) -> Any:
-        return rule(cotangent)
-
-    inputs = [tape.values[p] for p in parents]
-    return tape.apply(value, inputs, (), (vjp, (), parents, needs) if any(needs) else None)
+def leaf(session: Session, *shape: int, trainable: bool = True) -> Ref:
+    return session.input(torch.ones(*shape), requires_grad=trainable)
 
 
-def sparse(tape: Tape, out: int, seed: Tensor) -> dict[int, list[float]]:
+def sparse(out: Ref, seed: Tensor) -> dict[int, list[float]]:
     sink = Leaves()
-    backward_sparse(tape, out, seed, sink)
+    backward_sparse(out.tape, out.id, seed, sink)
     return {leaf: cotangent.tolist() for leaf, cotangent in sink.found.items()}
 
 
 def test_ids_are_indices_and_a_node_without_trainable_parents_saves_nothing() -> None:
-    tape = Tape()
-    x = tape.leaf(torch.ones(2), trainable=False)
-    y = node(tape, torch.ones(2), (x,), lambda g: (g,))
-    z = tape.leaf(torch.ones(2), trainable=True)
-    assert (x, y, z, len(tape)) == (0, 1, 2, 3)
-    assert tape.rules == [None, None, LEAF]
+    s = Session(**CPU)
+    x = leaf(s, 2, trainable=False)
+    y = node(s, torch.ones(2), (x,), lambda g: (g,))
+    z = leaf(s, 2)
+    assert (x.id, y.id, z.id, len(s._tape)) == (0, 1, 2, 3)
+    assert s._tape.rules == [None, None, LEAF]
 
 
 def test_a_rule_may_return_the_cotangent_itself_twice() -> None:
-    tape = Tape()
-    x = tape.leaf(torch.ones(2), trainable=True)
-    y = node(tape, torch.ones(2), (x, x), lambda g: (g, g))
+    s = Session(**CPU)
+    x = leaf(s, 2)
+    y = node(s, torch.ones(2), (x, x), lambda g: (g, g))
     seed = torch.tensor([1.0, 3.0])
-    assert sparse(tape, y, seed) == {x: [2.0, 6.0]}
+    assert sparse(y, seed) == {x.id: [2.0, 6.0]}
     assert seed.tolist() == [1.0, 3.0]
 
 
 def test_sums_of_aliases_never_write_an_alias() -> None:
     # a and b both pass the cotangent on; c receives it three times, by views of one tensor.
-    tape = Tape()
-    x = tape.leaf(torch.ones(2), trainable=True)
-    c = node(tape, torch.ones(2), (x,), lambda g: (g,))
-    b = node(tape, torch.ones(2), (c, c), lambda g: (g, g.view(2)))
-    a = node(tape, torch.ones(2), (b, c), lambda g: (g, g))
+    s = Session(**CPU)
+    x = leaf(s, 2)
+    c = node(s, torch.ones(2), (x,), lambda g: (g,))
+    b = node(s, torch.ones(2), (c, c), lambda g: (g, g.view(2)))
+    a = node(s, torch.ones(2), (b, c), lambda g: (g, g))
     seed = torch.tensor([1.0, 2.0])
-    assert sparse(tape, a, seed) == {x: [3.0, 6.0]}
+    assert sparse(a, seed) == {x.id: [3.0, 6.0]}
     assert seed.tolist() == [1.0, 2.0]
 
 
 def test_an_expanded_cotangent_is_no_trap() -> None:
-    tape = Tape()
-    x = tape.leaf(torch.ones(3), trainable=True)
-    y = node(tape, torch.ones(3), (x,), lambda g: (g,))
-    total = node(tape, torch.tensor(3.0), (y,), lambda g: (g.expand(3),))
-    again = node(tape, torch.tensor(3.0), (y,), lambda g: (g.expand(3),))
-    both = node(tape, torch.tensor(6.0), (total, again), lambda g: (g, g))
-    assert sparse(tape, both, torch.tensor(1.0)) == {x: [2.0, 2.0, 2.0]}
+    s = Session(**CPU)
+    x = leaf(s, 3)
+    y = node(s, torch.ones(3), (x,), lambda g: (g,))
+    total = node(s, torch.tensor(3.0), (y,), lambda g: (g.expand(3),))
+    again = node(s, torch.tensor(3.0), (y,), lambda g: (g.expand(3),))
+    both = node(s, torch.tensor(6.0), (total, again), lambda g: (g, g))
+    assert sparse(both, torch.tensor(1.0)) == {x.id: [2.0, 2.0, 2.0]}
 
 
 def test_the_rule_of_an_unreached_node_never_runs() -> None:
     def never(g: Tensor) -> Any:
         raise AssertionError("an unreached rule ran")
 
-    tape = Tape()
-    x = tape.leaf(torch.ones(1), trainable=True)
-    node(tape, torch.ones(1), (x,), never)
-    y = node(tape, torch.ones(1), (x,), lambda g: (g * 2,))
-    node(tape, torch.ones(1), (y,), never)
-    assert sparse(tape, y, torch.ones(1)) == {x: [2.0]}
-    dense = backward_dense(tape, y, torch.ones(1))
+    s = Session(**CPU)
+    x = leaf(s, 1)
+    node(s, torch.ones(1), (x,), never)
+    y = node(s, torch.ones(1), (x,), lambda g: (g * 2,))
+    node(s, torch.ones(1), (y,), never)
+    assert sparse(y, torch.ones(1)) == {x.id: [2.0]}
+    dense = backward_dense(s._tape, y.id, torch.ones(1))
     assert [g if g is None else g.tolist() for g in dense] == [[2.0], None, [1.0]]
 
 
@@ -111,11 +109,11 @@ def test_a_cotangent_is_dropped_as_soon_as_it_was_propagated() -> None:
         seen.append(weakref.ref(made))
         return (made,)
 
-    tape = Tape()
-    out = tape.leaf(torch.ones(1), trainable=True)
+    s = Session(**CPU)
+    out = leaf(s, 1)
     for _ in range(6):
-        out = node(tape, torch.ones(1), (out,), rule)
-    sparse(tape, out, torch.ones(1))
+        out = node(s, torch.ones(1), (out,), rule)
+    sparse(out, torch.ones(1))
     assert alive == [0, 1, 1, 1, 1, 1]
     assert all(ref() is None for ref in seen)
 
@@ -132,15 +130,15 @@ def test_an_error_in_the_middle_releases_what_was_made() -> None:
     def bad(g: Tensor) -> Any:
         raise ValueError("in the middle")
 
-    tape = Tape()
-    x = tape.leaf(torch.ones(1), trainable=True)
-    y = node(tape, torch.ones(1), (x,), bad)
-    z = node(tape, torch.ones(1), (y,), good)
-    other = node(tape, torch.ones(1), (x,), good)
-    out = node(tape, torch.ones(1), (z, other), lambda g: (g * 2, g * 2))
+    s = Session(**CPU)
+    x = leaf(s, 1)
+    y = node(s, torch.ones(1), (x,), bad)
+    z = node(s, torch.ones(1), (y,), good)
+    other = node(s, torch.ones(1), (x,), good)
+    out = node(s, torch.ones(1), (z, other), lambda g: (g * 2, g * 2))
     before = counters.snapshot()
     with pytest.raises(ValueError, match="in the middle") as caught:
-        sparse(tape, out, torch.ones(1))
+        sparse(out, torch.ones(1))
     # The traceback, and with it every frame, is still alive here.
     assert caught.value.__traceback__ is not None
     assert [ref() for ref in seen] == [None, None]
@@ -150,24 +148,24 @@ def test_an_error_in_the_middle_releases_what_was_made() -> None:
 
 @pytest.mark.usefixtures("settled")
 def test_nothing_is_allocated_for_untouched_nodes() -> None:
-    tape = Tape()
-    x = tape.leaf(torch.ones(4), trainable=True)
-    y = node(tape, torch.ones(4), (x,), lambda g: (g,))
+    s = Session(**CPU)
+    x = leaf(s, 4)
+    y = node(s, torch.ones(4), (x,), lambda g: (g,))
     for _ in range(50):
-        node(tape, torch.ones(4), (x,), lambda g: (g,))
-    z = node(tape, torch.ones(4), (y,), lambda g: (g,))
+        node(s, torch.ones(4), (x,), lambda g: (g,))
+    z = node(s, torch.ones(4), (y,), lambda g: (g,))
     before = counters.snapshot()
-    sparse(tape, z, torch.ones(4))
+    sparse(z, torch.ones(4))
     assert counters.allocations - before.allocations == 1
 
 
 def test_dense_gradients_have_memory_of_their_own() -> None:
-    tape = Tape()
-    x = tape.leaf(torch.ones(2), trainable=True)
-    y = node(tape, torch.ones(2), (x,), lambda g: (g,))
-    z = node(tape, torch.ones(1, 2), (y,), lambda g: (g.view(2),))
+    s = Session(**CPU)
+    x = leaf(s, 2)
+    y = node(s, torch.ones(2), (x,), lambda g: (g,))
+    z = node(s, torch.ones(1, 2), (y,), lambda g: (g.view(2),))
     seed = torch.tensor([[1.0, 2.0]])
-    table = backward_dense(tape, z, seed)
+    table = backward_dense(s._tape, z.id, seed)
     for cotangent in table:
         assert cotangent is not None
         cotangent.add_(10.0)
@@ -177,32 +175,31 @@ def test_dense_gradients_have_memory_of_their_own() -> None:
 
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_cotangent_of_the_wrong_shape_is_refused(twice: bool) -> None:
-    tape = Tape()
-    x = tape.leaf(torch.ones(2), trainable=True)
-    y = node(tape, torch.ones(2), (x,), lambda g: (g,))
+    s = Session(**CPU)
+    x = leaf(s, 2)
+    y = node(s, torch.ones(2), (x,), lambda g: (g,))
     parents, rule = ((y, y), lambda g: (g, g[:1])) if twice else ((x,), lambda g: (g[:1],))
-    z = node(tape, torch.ones(2), parents, rule)
+    z = node(s, torch.ones(2), parents, rule)
     with pytest.raises(Rejected, match=r"node 2 returned .* shape \(1,\).* shape is \(2,\)"):
-        sparse(tape, z, torch.ones(2))
+        sparse(z, torch.ones(2))
 
 
 @pytest.mark.usefixtures("settled")
 def test_views_weigh_nothing_and_clearing_returns_everything() -> None:
+    s = Session(**CPU)
     before = counters.snapshot()
-    tape = Tape()
-    x = tape.leaf(torch.ones(4, 4), trainable=True)
+    x = leaf(s, 4, 4)
     held = counters.snapshot()
     assert held.live_bytes - before.live_bytes == 64
-    value = tape.values[x]
+    value = s._tape.values[x.id]
     for alias in (value.view(16), value.t(), value.expand(3, 4, 4), value.detach()):
-        tape.apply(alias, [value], (), None)
+        node(s, alias, (x,), lambda g: (g,))
     assert counters.snapshot() == held
     extra = torch.ones(2)
-    rule = (lambda saved, g, needs: (g,), (value, extra), (x,), (True,))
-    tape.apply(torch.ones(4, 4), [value], (value, extra), rule)
+    node(s, torch.ones(4, 4), (x,), lambda g: (g,), saved=(value, extra))
     assert counters.live_bytes - held.live_bytes == 64 + 8
     assert counters.live_buffers - held.live_buffers == 2
-    tape.clear()
+    s.reset_tape()
     after = counters.snapshot()
     assert (after.live_bytes, after.live_buffers) == (before.live_bytes, before.live_buffers)
     assert after.peak_bytes >= before.live_bytes + 136
@@ -210,11 +207,11 @@ def test_views_weigh_nothing_and_clearing_returns_everything() -> None:
 
 @pytest.mark.usefixtures("settled")
 def test_what_was_saved_and_returned_as_a_view_weighs_once() -> None:
-    tape = Tape()
-    x = tape.leaf(torch.ones(3, 4), trainable=True)
+    s = Session(**CPU)
+    x = leaf(s, 3, 4)
     before = counters.snapshot()
     largest = torch.ones(1, 4)
-    tape.apply(largest.squeeze(0), [tape.values[x]], (largest,), (None, (), (x,), (True,)))
+    node(s, largest.squeeze(0), (x,), lambda g: (g.expand(3, 4),), saved=(largest,))
     after = counters.snapshot()
     assert (after.live_bytes - before.live_bytes, after.live_buffers - before.live_buffers) == (
         16,

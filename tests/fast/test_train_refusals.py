@@ -83,7 +83,7 @@ HUGE = 10**400
 
 @pytest.mark.parametrize(
     "weight", [float("nan"), float("inf"), -float("inf"), True, HUGE, Fraction(HUGE), 1e39, "1",
-               None, torch.tensor(1.0), 10**5000], ids="abcdefghijk",
+               None, torch.ones(2), 10**5000], ids="abcdefghijk",
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["forward", "backward", "loss_and_backward", "step", "adamw_step"])
 def test_weights_are_finite_numbers(name: str, weight: Any) -> None:
@@ -148,3 +148,11 @@ def test_what_cannot_be_split_is_refused(number: int) -> None:
     run, message = STRANGE[number]
     with pytest.raises(Rejected, match=f"^split: .*{message}"):
         run()
+
+
+def test_features_of_integers_are_told_to_be_floats() -> None:
+    for program in (lambda ops, w, x: ops.sum(ops.matmul(x, w)), lambda ops, w, x: ops.sum(x @ w)):
+        made = scalar_trainer(program, [[[1.0], [2.0]]], **CPU)
+        with pytest.raises((Rejected, TypeError), match=r"such as 1.0, or x.float\(\) of a tensor"):
+            made.step(0.1, [torch.tensor([[1, 2]])])
+        made.step(0.1, [torch.tensor([[1, 2]]).float()])

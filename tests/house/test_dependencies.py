@@ -198,7 +198,7 @@ def test_fast_without_torch_names_the_extra() -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     closing = done.stderr.strip().splitlines()[-1]
     assert done.returncode != 0
-    assert "ImportError" in closing and "twingrad[fast]" in closing, closing
+    assert "ImportError" in closing and "pip install '.[fast]'" in closing, closing
 
 
 def test_spec_needs_nothing_but_python() -> None:

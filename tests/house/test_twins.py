@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +105,6 @@ def differing_twins(spec: Mapping[str, Any], fast: Mapping[str, Any]) -> Iterato
                 yield f"{name}: fast's {host.__name__} takes {found}, spec's {expected}"
 
 
-CALLED = ("constant", "sgd_step", "adam_step", "adamw_step")
-"""Methods of a session, no ops, that a text written once for every session calls."""
-
-
 OPERATORS = (
     *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"),
     *("__truediv__", "__rtruediv__", "__matmul__", "__neg__"),
@@ -120,6 +117,29 @@ def bare(method: Callable[..., Any]) -> str:
     found = inspect.signature(method)
     kept = [p.replace(annotation=p.empty) for p in found.parameters.values()]
     return str(found.replace(parameters=kept, return_annotation=found.empty))
+
+
+SAID = ("arguments", "required", "defaults", "counted", "squares", "decoupled")
+"""What both pages of an optimizer say of it, in the same words."""
+
+
+def differing_optimizers(spec: Mapping[str, Any], fast: Mapping[str, Any]) -> Iterator[str]:
+    """Say where the two tables of optimizers, or two pages of one optimizer, differ."""
+    if list(spec) != list(fast):
+        yield f"spec.optim.OPTIMIZERS lists {list(spec)} and fast.optim's lists {list(fast)}"
+    for name in [name for name in spec if name in fast]:
+        ours, theirs = spec[name], fast[name]
+        said = {part: (getattr(ours, part), getattr(theirs, part)) for part in SAID}
+        said["states"] = (ours.moments, theirs.states)
+        said["torch"] = (ours.torch, getattr(theirs.torch, "__name__", None))
+        plainest = {key: among[0] for key, among in ours.tried.items()}
+        for key, value in ((key, value) for key, among in ours.tried.items() for value in among):
+            hyper = ours.permitted({**plainest, key: value})
+            kept = ours.stateful(hyper), theirs.stateful(theirs.hyper(**hyper))
+            said[f"what is kept at {key}={value}"] = kept
+        for part, (one, other) in said.items():
+            if one != other:
+                yield f"{name}: {part} is {one} in spec and {other} in fast"
 
 
 def differing_methods(spec: type, fast: type, names: Iterable[str]) -> Iterator[str]:
@@ -143,21 +163,48 @@ def test_twins_have_one_signature() -> None:
     assert not found, "\n".join(found)
 
 
+def test_optimizers_say_the_same_on_both_pages() -> None:
+    from fast.optim import OPTIMIZERS as FAST
+    from spec.optim import OPTIMIZERS as SPEC
+
+    found = list(differing_optimizers(SPEC, FAST))
+    assert not found, "\n".join(found)
+
+
+def test_planted_optimizers_that_differ_are_found() -> None:
+    from fast.optim import OPTIMIZERS as FAST
+    from spec.optim import OPTIMIZERS as SPEC
+
+    adam = replace(FAST["adam"], decoupled=True, squares=())
+    assert list(differing_optimizers(SPEC, {**FAST, "adam": adam})) == [
+        "adam: squares is ('exp_avg_sq',) in spec and () in fast",
+        "adam: decoupled is False in spec and True in fast",
+    ]
+    sgd = replace(FAST["sgd"], stateful=lambda hyper: True)
+    found = list(differing_optimizers(SPEC, {**FAST, "sgd": sgd}))
+    assert found and all(line.startswith("sgd: what is kept at") for line in found)
+    assert list(differing_optimizers(SPEC, {})) == [
+        f"spec.optim.OPTIMIZERS lists {list(SPEC)} and fast.optim's lists []"
+    ]
+
+
 def test_methods_that_programs_and_loops_call_have_one_signature() -> None:
     from fast.ref import Ref as FastRef
     from fast.session import Session as Fast
     from fast.train import ParamList as FastList
     from fast.train import ScalarTrainer as FastTrainer
     from spec.linked import GraphSession
+    from spec.optim import OPTIMIZERS
     from spec.ref import Ref
     from spec.session import Session
     from spec.train import ParamList, ScalarTrainer
 
+    steps = [f"{name}_step" for name in OPTIMIZERS]
     found = [
-        *differing_methods(Session, Fast, CALLED),
-        *differing_methods(GraphSession, Fast, CALLED),
-        *differing_methods(ParamList, FastList, ["sgd_step"]),
-        *differing_methods(ScalarTrainer, FastTrainer, ["get_params"]),
+        *differing_methods(Session, Fast, ["constant", *steps]),
+        *differing_methods(GraphSession, Fast, ["constant", *steps]),
+        *differing_methods(ParamList, FastList, steps),
+        *differing_methods(ScalarTrainer, FastTrainer, ["get_params", *steps]),
         *differing_methods(Ref, FastRef, OPERATORS),
     ]
     assert not found, "\n".join(found)

@@ -90,9 +90,9 @@ LIFECYCLES = (
     Mutant(
         name="gradients returned twice",
         file="fast/runtime/gradmap.py",
-        before="        self.session.return_gradients(self.arena)\n",
-        after="        self.session.return_gradients(self.arena)\n"
-        "        self.session.return_gradients(self.arena)\n",
+        before="        self.store.return_gradients(self.arena)\n",
+        after="        self.store.return_gradients(self.arena)\n"
+        "        self.store.return_gradients(self.arena)\n",
         catcher="machine aten fp32",
         shows="due is",
         why="Memory is given back twice and handed out twice; two gradient maps write over each "
@@ -121,8 +121,8 @@ LIFECYCLES = (
     Mutant(
         name="detach passes zeros on",
         file="fast/runtime/binding.py",
-        before='    if name == "detach":\n',
-        after='    if name == "nothing":\n',
+        before="    if op.stops_gradients:\n",
+        after="    if False:\n",
         catcher="machine triton fp32",
         shows="detach: requires_grad: True",
         why="A cotangent of zeros is not no cotangent: what lies behind counts as reached, and "
@@ -131,7 +131,7 @@ LIFECYCLES = (
     Mutant(
         name="natural overwritten in place",
         file="fast/naturals.py",
-        before="        self._nats[ref.index] = vector\n",
+        before="        self._tape.naturals[ref.index] = vector\n",
         after="        self._held(ref).copy_(vector)\n",
         catcher="machine aten fp32",
         shows="of its budget",

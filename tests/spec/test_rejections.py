@@ -10,6 +10,7 @@ import inspect
 import math
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 
 from spec.op import Rejected
 from spec.ops import OPS
-from spec.optim import adam, adamw, clip, sgd
+from spec.optim import OPTIMIZERS, clip
 from spec.tensor import Nested, tensor
 
 LABEL = re.compile(r"^(C\d+)  \S", re.MULTILINE)
@@ -331,33 +332,24 @@ def test_required_attributes_are_those_of_the_moves_and_of_the_draws() -> None:
     assert [name for name, op in OPS.items() if op.random] == draws
 
 
-HYPERS: list[tuple[str, Any, dict[str, float]]] = [
-    *[("sgd C1", sgd.Sgd, {"lr": bad}) for bad in (-0.1, math.nan, math.inf)],
-    *[("sgd C1", sgd.Sgd, {"lr": 1.0, "momentum": bad}) for bad in (-0.1, math.nan, math.inf)],
-    *[("sgd C1", sgd.Sgd, {"lr": 1.0, "weight_decay": bad}) for bad in (-0.1, math.nan, math.inf)],
-    *[("sgd C1", sgd.Sgd, {"lr": 1.0, "dampening": bad}) for bad in (math.nan, -math.inf)],
-    ("sgd C2", sgd.Sgd, {"lr": 1.0, "nesterov": True}),
-    ("sgd C2", sgd.Sgd, {"lr": 1.0, "nesterov": True, "momentum": 0.9, "dampening": 0.1}),
-    *[("clip C1", clip.check, {"max_norm": bad}) for bad in (0.0, -1.0, math.nan, math.inf, True)],
+HYPERS: list[tuple[str, Any, Mapping[str, Any]]] = [
+    (f"{name} {label}", page.hyper, {**dict.fromkeys(page.required, 1.0), **bad})
+    for name, page in OPTIMIZERS.items()
+    for label, bad in page.refused
 ]
-for _name, _made in (("adam", adam.Adam), ("adamw", adamw.AdamW)):
-    HYPERS += [
-        *[(f"{_name} C1", _made, {"lr": bad}) for bad in (-0.1, math.nan, math.inf)],
-        *[(f"{_name} C1", _made, {"weight_decay": bad}) for bad in (-0.1, math.nan, math.inf)],
-        *[(f"{_name} C2", _made, {"beta1": bad}) for bad in (-0.1, 1.0, math.nan)],
-        *[(f"{_name} C2", _made, {"beta2": bad}) for bad in (-0.1, 1.0, math.nan)],
-        *[(f"{_name} C3", _made, {"eps": bad}) for bad in (0.0, -1e-8, math.nan, math.inf)],
-    ]
+HYPERS += [("clip C1", clip.check, {"max_norm": x}) for x in (0.0, -1.0, math.nan, math.inf, True)]
 
 
 @pytest.mark.parametrize(("label", "make", "hyper"), HYPERS)
-def test_a_bad_hyper_parameter_is_refused(label: str, make: Any, hyper: dict[str, float]) -> None:
+def test_a_bad_hyper_parameter_is_refused(label: str, make: Any, hyper: Mapping[str, Any]) -> None:
     with pytest.raises(Rejected) as caught:
         make(**hyper)
     assert str(caught.value).startswith(f"{label}: ")
 
 
-@pytest.mark.parametrize("page", [sgd, adam, adamw, clip])
+@pytest.mark.parametrize(
+    "page", [*(sys.modules[page.update.__module__] for page in OPTIMIZERS.values()), clip]
+)
 def test_optimizers_name_the_labels_that_they_check(page: ModuleType) -> None:
     name = page.__name__.rpartition(".")[2]
     checked = {label.split()[1] for label, _, _ in HYPERS if label.split()[0] == name}

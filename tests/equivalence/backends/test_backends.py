@@ -10,11 +10,11 @@ import torch
 
 from equivalence.backends import BUILT_IN, UnknownBackend, load
 from equivalence.backends.protocol import Backend, HasJvp, HasOptimizers
-from equivalence.cases.updates import OPTIMIZERS
 from equivalence.runs.kinds import Updates
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row
 from spec.ops import OPS
+from spec.optim import OPTIMIZERS
 from tests.equivalence.backends import fakes
 
 CPU = ("torch", "fast-aten", "fast-triton-interpreted")

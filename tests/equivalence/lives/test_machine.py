@@ -147,7 +147,7 @@ def touch_value(life: Life) -> None:
 
 
 def touch_mirror(life: Life) -> None:
-    life.twin.fast.masters.views[0].add_(1.0)
+    life.twin.fast.store.masters.views[0].add_(1.0)
 
 
 def touch_host(life: Life) -> None:

@@ -30,6 +30,7 @@ from fast import CompiledSession, Session
 from fast.optim._flat import FlatOptimizer
 from fast.programs.total import Total
 from spec.linked import GraphSession
+from spec.optim import OPTIMIZERS
 from spec.session import Session as SpecSession
 
 CONFIGURATIONS = [
@@ -104,15 +105,17 @@ DECAYS = st.sampled_from((0.0, 0.1))
 @st.composite
 def hypers(draw: Any, optimizer: str) -> dict[str, Any]:
     """Draw the hyper-parameters of an optimizer, and groups that differ."""
-    own: dict[str, Any] = {"lr": draw(RATES), "weight_decay": draw(DECAYS)}
-    if optimizer == "sgd":
+    known = OPTIMIZERS[optimizer].arguments
+    rates = {"lr": draw(RATES), "weight_decay": draw(DECAYS)}
+    own: dict[str, Any] = {name: value for name, value in rates.items() if name in known}
+    if "momentum" in known:
         own["momentum"] = draw(st.sampled_from((0.0, 0.5, 0.9)))
         kind = draw(st.sampled_from(("plain", "damped", "nesterov")))
         if kind == "damped":
             own["dampening"] = 0.5
         elif kind == "nesterov" and own["momentum"]:
             own["nesterov"] = True
-    else:
+    if "beta1" in known:
         own["beta1"] = draw(st.sampled_from((0.9, 0.5)))
         own["eps"] = draw(st.sampled_from((1e-8, 1e-2)))
     if draw(st.booleans()):
@@ -136,7 +139,7 @@ def batches(most: int) -> st.SearchStrategy[dict[str, Any]]:
 @st.composite
 def lives(draw: Any, precision: str) -> Life:
     """Draw a life of up to three steps."""
-    optimizer = draw(st.sampled_from(("sgd", "adam", "adamw")))
+    optimizer = draw(st.sampled_from((*OPTIMIZERS,)))
     step = st.fixed_dictionaries(
         {
             "seed": st.integers(0, 2**16),
@@ -220,7 +223,7 @@ def test_every_step_of_a_list_is_within_budget(provider: str) -> None:
         for number, (seed, reached) in enumerate(steps):
             drawn = values(seed)
             gradients = [g if reached >> k & 1 else None for k, g in enumerate(drawn)]
-            twin.step_by(f"step {number}", gradients, **hyper, max_norm=max_norm)
+            twin.step_by(f"step {number}", "sgd", gradients, **hyper, max_norm=max_norm)
         assert not twin.ledger.unconstrained
 
     run()

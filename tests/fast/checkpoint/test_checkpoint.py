@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from fast import Rejected, Session, Stale, checkpoint
+from fast.checkpoint import sealed
 from fast.checkpoint.snapshot import Contents, read
 from fast.device import flags
 from fast.runtime.param import Param
@@ -197,10 +198,19 @@ def unpacked(path: Path) -> tuple[Tensors, dict[str, Any]]:
         return tensors, json.loads(file.metadata()["contents"])
 
 
-def repack(path: Path, tensors: Tensors, description: Any, **schema: str) -> None:
+def repack(path: Path, tensors: Tensors, description: Any) -> None:
+    """Write a file anew; with what no checkpoint holds it is one without a digest."""
     text = description if isinstance(description, str) else json.dumps(description)
-    metadata = {"schema": "twingrad-checkpoint", "version": "1", "contents": text, **schema}
-    save_file(tensors, path, metadata=metadata)
+    if all(tensor.dtype in sealed.DTYPES for tensor in tensors.values()):
+        path.write_bytes(sealed.pack(tensors, text))
+    else:
+        unsealed(path, tensors, description)
+
+
+def unsealed(path: Path, tensors: Tensors, description: Any, **schema: str) -> None:
+    """Write a file as it was before there was a digest."""
+    metadata = {"schema": "twingrad-checkpoint", "version": "1", **schema}
+    save_file(tensors, path, metadata={**metadata, "contents": json.dumps(description)})
 
 
 def refused(path: Path, s: Session, **options: Any) -> str:
@@ -225,11 +235,14 @@ def used() -> Session:
 
 def test_a_file_of_another_length_is_refused(saved: Path) -> None:
     s, whole = used(), saved.read_bytes()
-    for length in (0, 1, 7, 8, 9, 200, len(whole) // 2, len(whole) - 1):
+    for length in (0, 1, 7, 8, 9, 70):
         saved.write_bytes(whole[:length])
         assert refused(saved, s).startswith("is no whole safetensors file")
+    for length in (80, 200, len(whole) // 2, len(whole) - 1):
+        saved.write_bytes(whole[:length])
+        assert refused(saved, s).startswith("is damaged: ")
     saved.write_bytes(whole + b"\0")
-    assert refused(saved, s).startswith("is no whole safetensors file")
+    assert refused(saved, s).startswith("is damaged: ")
     saved.unlink()
     assert refused(saved, s).startswith("cannot be read")
     saved.mkdir()
@@ -288,8 +301,11 @@ CHANGES: list[tuple[Change, str]] = [
     (lambda t, d: hyper(d).pop("beta1"), "optimizers/adamw/groups/0/hyper: "),
     (lambda t, d: hyper(d).update(beta1=True), "optimizers/adamw/groups/0/hyper: "),
     (lambda t, d: hyper(d).update(beta1={"float": "x"}), "optimizers/adamw/groups/0/beta1: "),
-    (lambda t, d: hyper(d).update(beta1={"float": "0x1p0"}), "optimizers/adamw/groups/0/hyper: ad"),
-    (lambda t, d: hyper(d).update(beta1={"float": "0x1p-1"}), "optimizers/adamw/w/beta1: made"),
+    (
+        lambda t, d: hyper(d).update(beta1={"float": (1.0).hex()}),
+        "optimizers/adamw/groups/0/hyper: ad",
+    ),
+    (lambda t, d: hyper(d).update(beta1={"float": (0.5).hex()}), "optimizers/adamw/w/beta1: made"),
     (lambda t, d: d["optimizers"].update(lion=adamw(d)), "optimizers/lion: "),
     (lambda t, d: d["requires_grad"].update(w=1), "requires_grad/w: "),
     (lambda t, d: d.update(random_counter=-1), "random_counter: "),
@@ -316,10 +332,14 @@ def test_a_file_that_does_not_fit_is_refused_by_name(saved: Path, number: int) -
 def test_another_schema_or_description_is_refused(saved: Path) -> None:
     tensors, description = unpacked(saved)
     s, text = used(), json.dumps(description)
-    repack(saved, tensors, description, schema="other")
+    unsealed(saved, tensors, description, schema="other")
     assert refused(saved, s) == "schema: 'twingrad-checkpoint' can be loaded, got 'other'"
-    repack(saved, tensors, description, version="2")
-    assert refused(saved, s) == "version: '1' can be loaded, got '2'"
+    unsealed(saved, tensors, description, version="3")
+    assert refused(saved, s) == "version: '1' and '2' can be loaded, got '3'"
+    unsealed(saved, tensors, description, version="2")
+    assert refused(saved, s) == "is damaged: a file of version 2 begins with its digest"
+    unsealed(saved, tensors, description, sha256="0" * 64)
+    assert refused(saved, s).startswith("is damaged: a file of version 1 has no digest")
     save_file(tensors, saved)
     assert refused(saved, s) == "schema: 'twingrad-checkpoint' can be loaded, got None"
     for other in ("", text[:-1], text + "}", "[" * 100_000, "[]", text.replace("{", "{ 1,")):

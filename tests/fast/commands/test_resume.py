@@ -16,7 +16,8 @@ from safetensors import safe_open
 from fast import Rejected, checkpoint
 from fast.__main__ import main
 from fast.commands import loop
-from fast.commands.loop import Job, Trained, train
+from fast.commands.job import Job, Trained
+from fast.commands.loop import train
 from fast.commands.resume import Checkpoints
 
 JOB = Job(provider="aten", hidden=8, epochs=4, batch_size=4)

@@ -128,9 +128,9 @@ def storages(s: Session) -> dict[int, int]:
     plans = s._plans.values()  # type: ignore[attr-defined]
     blanks = {id(blank) for plan in plans for blank in plan._blanks}
     values = [value for value in tape.values if id(value) not in blanks]
-    masters = s.masters.flat.untyped_storage()._cdata
+    masters = s.store.masters.flat.untyped_storage()._cdata
     constants = {b.tensor.untyped_storage()._cdata for plan in plans for b in plan._constants}
-    shadow = s._shadow.arena.flat.untyped_storage()._cdata if s._shadow else None
+    shadow = s.store._shadow.arena.flat.untyped_storage()._cdata if s.store._shadow else None
     found = {}
     for tensor in [*saved, *values]:
         if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():

@@ -141,7 +141,7 @@ def test_nothing_of_autograd_comes_along(wrap: Any, dtype: torch.dtype) -> None:
             held += [grads[x].tensor, grads[y].tensor]
             s.sgd_step(0.5, grads)
             s.reset_tape()
-    held += [bridge.download(given), s.masters.flat]
+    held += [bridge.download(given), s.store.masters.flat]
     if isinstance(given, Buffer):
         held.append(given.owned_copy().tensor)
     assert not any(tensor.requires_grad for tensor in held)
@@ -153,7 +153,7 @@ def test_set_device_takes_the_numbers_and_not_their_graph() -> None:
     leaf = torch.tensor([3.0, 4.0], requires_grad=True)
     for given in (leaf, leaf * 2, torch.nn.Parameter(leaf.detach()), Buffer(leaf * 3)):
         w.set_device(given)
-        assert not s.masters.flat.requires_grad
+        assert not s.store.masters.flat.requires_grad
         assert not w.mirror().tensor.requires_grad
     assert w.value().tolist() == [9.0, 12.0]
     s.sgd_step(1.0, s.backward(s.sum(s.add(s.use(w), s.input([1.0, 1.0])))))

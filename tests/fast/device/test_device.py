@@ -70,7 +70,7 @@ def test_compile_only_refuses_an_interpreted_triton() -> None:
     assert "remove TRITON_INTERPRET" in done.stdout
 
 
-@pytest.mark.parametrize("module", ["torch", "triton"])
+@pytest.mark.parametrize("module", ["torch", "numpy", "safetensors", "triton"])
 def test_a_missing_library_is_one_sentence_that_names_the_extra(module: str) -> None:
     done = run(
         f"import sys; sys.modules[{module!r}] = None\n"
@@ -81,6 +81,35 @@ def test_a_missing_library_is_one_sentence_that_names_the_extra(module: str) -> 
         "    print(type(error).__name__, error)\n"
     )
     kind, message = done.stdout.strip().split(" ", 1)
-    assert kind == ("ImportError" if module == "torch" else "Unavailable"), done.stderr
+    assert kind == ("Unavailable" if module == "triton" else "ImportError"), done.stderr
     assert "extra [fast]" in message
+    assert message.endswith("in a checkout of twingrad, pip install '.[fast]'")
     assert "\n" not in message
+
+
+TRITON = "import fast; s = fast.Session(provider='triton'); s.exp(s.input([1.0]));"
+
+
+def test_a_session_says_that_triton_is_interpreted() -> None:
+    done = run(TRITON + "print(s.providers())")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "{'exp': 'triton (interpreted)'}"
+    assert done.stderr.count("Interpreted: session: provider 'triton' is interpreted here") == 1
+
+
+@pytest.mark.parametrize("call", ["softmax(x, 0", "AdamW([x]"])
+def test_so_do_functions_and_optimizers_for_torch(call: str) -> None:
+    done = run(f"import torch, fast.torch as t; x = torch.ones(2); t.{call}, provider='triton')")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("provider 'triton' is interpreted here") == 1
+    assert done.stderr.startswith("<string>:1: ")
+
+
+def test_nothing_is_said_where_the_interpreter_was_asked_for_or_is_not_used() -> None:
+    for code, environment in (
+        (TRITON, {"TRITON_INTERPRET": "1"}),
+        (TRITON.replace("triton", "aten"), {}),
+        ("import fast; fast.Session()", {}),
+    ):
+        done = run(code, **environment)
+        assert (done.returncode, done.stderr) == (0, "")

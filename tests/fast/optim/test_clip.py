@@ -10,10 +10,13 @@ import torch
 
 from fast import Session
 from fast.device.arena import Arena, Layout
-from fast.optim import ADAM, ADAMW, OPTIMIZERS, SGD, Adam, AdamW, Sgd
+from fast.optim import OPTIMIZERS, Adam, AdamW, Sgd
 from fast.optim._chunks import CHUNK, chunk_table
 from fast.optim._flat import FlatOptimizer
+from fast.optim.adam import RULE as ADAM
+from fast.optim.adamw import RULE as ADAMW
 from fast.optim.clip import GUARD, aten_coefficient, coefficient, scale, squares
+from fast.optim.sgd import RULE as SGD
 
 PROVIDERS = ["aten", "triton"]
 KINDS = [Sgd, Adam, AdamW]

@@ -9,9 +9,12 @@ import torch
 
 from fast import Session
 from fast.device.arena import Arena, Layout
-from fast.optim import ADAM, ADAMW, SGD, Adam, AdamW, Sgd
+from fast.optim import Adam, AdamW, Sgd
 from fast.optim._chunks import CHUNK, chunk_table, runs
 from fast.optim._flat import FlatOptimizer
+from fast.optim.adam import RULE as ADAM
+from fast.optim.adamw import RULE as ADAMW
+from fast.optim.sgd import RULE as SGD
 from tests.support import same
 
 PROVIDERS = ["aten", "triton"]

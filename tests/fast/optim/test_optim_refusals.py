@@ -56,8 +56,8 @@ class Half(float):
 
 
 STRANGE: list[tuple[float, Any]] = [
-    (1.0, True), (0.5, torch.tensor(0.5)), (0.5, np.array(0.5)), (0.5, np.float32(0.5)),
-    (0.5, np.array([0.5, 0.5])), (0.5, torch.tensor([0.5, 0.5])), (0.0, False), (0.5, "0.5"),
+    (1.0, True), (1.0, np.True_), (0.5, np.array([0.5, 0.5])),
+    (0.5, torch.tensor([0.5, 0.5])), (0.0, False), (0.5, "0.5"),
 ]  # fmt: skip
 
 
@@ -75,6 +75,29 @@ def test_what_equals_a_known_number_is_refused_all_the_same(
     held.step(**{name: known})
     held.step(**{name: Fraction(known)})
     held.step(**{name: Half(known)})
+
+
+NUMBERS = [torch.tensor(0.5), torch.tensor([0.5]), np.array(0.5), np.float32(0.5), Fraction(1, 2)]
+
+
+@pytest.mark.parametrize("half", NUMBERS, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("name", ["lr", "momentum", "weight_decay"])
+def test_a_number_is_a_number_whoever_made_it(name: str, half: Any) -> None:
+    one, other = Held(), Held()
+    for _ in range(2):
+        one.step(**{name: 0.5})
+        other.step(**{name: half})
+    assert one.everything() == other.everything()
+
+
+@pytest.mark.parametrize("make", [torch.tensor, np.array])
+def test_a_number_that_changes_in_place_is_read_anew(make: Callable[[float], Any]) -> None:
+    one, other, rate = Held(), Held(), make(0.5)
+    for expected in (0.5, 0.25):
+        one.step(lr=expected)
+        other.step(lr=rate)
+        rate *= 0.5
+    assert one.everything() == other.everything()
 
 
 def test_nesterov_is_a_flag() -> None:
@@ -206,8 +229,8 @@ def test_moments_and_gradients_bring_no_graph_along(provider: str) -> None:
         held.step("sgd", [form, form], momentum=0.5)
     for optimizer in held.session.optimizers.values():
         assert not any(arena.flat.requires_grad for arena in optimizer._states or ())
-    assert not held.session.masters.flat.requires_grad
-    assert not any(arena.flat.requires_grad for arena in held.session._pool)
+    assert not held.session.store.masters.flat.requires_grad
+    assert not any(arena.flat.requires_grad for arena in held.session.store._pool)
     held.w.value().numpy()
 
 

@@ -282,7 +282,7 @@ def test_both_sides_have_the_same_schedules() -> None:
 
 
 HUGE = 10**400
-NUMBERS = [True, "0.5", None, [0.5], torch.tensor(0.5), np.float32(0.5), np.array(0.5), 1j]
+NUMBERS = [True, "0.5", None, [0.5], torch.ones(2), np.True_, 1j]
 
 
 @pytest.mark.parametrize(("name", "settings"), SCHEDULES)
@@ -291,7 +291,7 @@ def test_a_rate_is_a_double_whatever_number_it_was_made_of(
 ) -> None:
     known = getattr(ours, name)(1.0, **settings)
     exactly = {k: Fraction(v) if isinstance(v, float) else v for k, v in settings.items()}
-    for lr in (1, Fraction(1), np.float64(1.0)):
+    for lr in (1, Fraction(1), np.float64(1.0), np.float32(1.0), torch.tensor(1.0)):
         for given_settings in (settings, exactly):
             rate = getattr(ours, name)(lr, **given_settings)
             for t in range(STEPS):
@@ -301,7 +301,7 @@ def test_a_rate_is_a_double_whatever_number_it_was_made_of(
 
 
 @pytest.mark.parametrize(("name", "settings"), SCHEDULES)
-@pytest.mark.parametrize("strange", [*NUMBERS, HUGE, -HUGE, Fraction(HUGE)], ids="abcdefghijk")
+@pytest.mark.parametrize("strange", [*NUMBERS, HUGE, -HUGE, Fraction(HUGE)], ids="abcdefghij")
 def test_a_rate_is_a_number_within_doubles(
     name: str, settings: dict[str, Any], strange: Any
 ) -> None:

@@ -195,7 +195,7 @@ def test_an_error_in_a_pass_returns_its_memory(monkeypatch: pytest.MonkeyPatch) 
             run(loss)
     after = counters.snapshot()
     assert (after.live_bytes, after.live_buffers) == (before.live_bytes, before.live_buffers)
-    assert len(s._pool) == 1
+    assert len(s.store._pool) == 1
 
 
 @pytest.mark.parametrize("turns", [1, 2])

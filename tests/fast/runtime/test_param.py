@@ -77,7 +77,7 @@ def test_a_mirror_is_a_slice_of_the_arena() -> None:
     before = counters.live_bytes
     mirror = w.mirror()
     assert counters.live_bytes == before
-    assert mirror.tensor.data_ptr() == s.masters.flat.data_ptr()
+    assert mirror.tensor.data_ptr() == s.store.masters.flat.data_ptr()
     mirror.release()
     assert w.value().tolist() == [1.0, 2.0]
 
@@ -171,7 +171,12 @@ def test_a_parameter_has_a_name_and_is_trainable_or_frozen() -> None:
             s.param([1.0], name="w", requires_grad=flag)  # type: ignore[arg-type]
         with pytest.raises(Rejected, match="input: requires_grad is True or False, got"):
             s.input([1.0], requires_grad=flag)  # type: ignore[arg-type]
-    assert (s.params, s._names, len(s._tape), s.masters.layout.total) == ([], set(), 0, 0)
+    assert (s.params, s.store._names, len(s._tape), s.store.masters.layout.total) == (
+        [],
+        set(),
+        0,
+        0,
+    )
     assert s.param([1.0], name="w").requires_grad
 
 

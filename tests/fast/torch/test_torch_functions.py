@@ -19,9 +19,9 @@ LABELS = torch.tensor([2, 0, -100, 1])
 
 CASES: dict[str, tuple[Callable[..., Tensor], Callable[[torch.dtype], tuple[Tensor, ...]]]] = {
     "softmax": (lambda x, **k: ours.softmax(x, 0, **k), lambda d: (drawn(d, 4, 3),)),
-    "log_softmax": (lambda x, **k: ours.log_softmax(x, **k), lambda d: (drawn(d, 2, 4, 3),)),
+    "log_softmax": (lambda x, **k: ours.log_softmax(x, -1, **k), lambda d: (drawn(d, 2, 4, 3),)),
     "layer_norm": (
-        lambda *x, **k: ours.layer_norm(*x, **k),
+        lambda x, *affine, **k: ours.layer_norm(x, x.shape[-1:], *affine, **k),
         lambda d: (drawn(d, 4, 5), drawn(d, 5), drawn(d, 5)),
     ),
     "cross_entropy": (
@@ -69,7 +69,8 @@ def test_ops_pass_torchs_own_check(name: str, provider: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_function_is_the_page_itself(provider: str, dtype: torch.dtype) -> None:
     inputs = CASES["layer_norm"][1](dtype)
-    z = ours.layer_norm(*inputs, provider=provider)
+    x, gamma, beta = inputs
+    z = ours.layer_norm(x, (5,), gamma, beta, provider=provider)
     cotangent = drawn(dtype, *z.shape).detach()
     z.backward(cotangent)
     value, vjp = OPS["layer_norm"].hosts(provider)
@@ -87,8 +88,8 @@ def test_a_compiled_program_keeps_the_op_whole() -> None:
         return module.forward
 
     x = drawn(torch.float32, 4, 3)
-    compiled = torch.compile(lambda x: ours.softmax(x), backend=backend, fullgraph=True)
-    assert compiled(x).equal(ours.softmax(x))
+    compiled = torch.compile(lambda x: ours.softmax(x, -1), backend=backend, fullgraph=True)
+    assert compiled(x).equal(ours.softmax(x, -1))
     assert any("twingrad.softmax" in target for target in seen)
 
 
@@ -97,16 +98,16 @@ def test_bad_input_is_refused_by_the_pages_rules() -> None:
     with pytest.raises(Rejected, match="softmax C1"):
         ours.softmax(x, 2)
     with pytest.raises(Rejected, match="unknown provider 'cudnn'"):
-        ours.softmax(x, provider="cudnn")
+        ours.softmax(x, -1, provider="cudnn")
     with pytest.raises(Rejected, match=r"cross_entropy C3: .* got 7"):
         ours.cross_entropy(x, torch.tensor([0, 7]))
-    with pytest.raises(Rejected, match="layer_norm C2"):
-        ours.layer_norm(x, torch.ones(2), torch.ones(3))
+    with pytest.raises(Rejected, match="layer_norm C3"):
+        ours.layer_norm(x, (3,), eps=0)
 
 
 def test_a_second_derivative_is_refused_not_wrong() -> None:
     x = drawn(torch.float64, 2, 3)
-    (first,) = torch.autograd.grad(ours.softmax(x).square().sum(), x, create_graph=True)
+    (first,) = torch.autograd.grad(ours.softmax(x, -1).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="softmax_backward"):
         torch.autograd.grad(first.sum(), x)
 
@@ -133,7 +134,7 @@ def test_inputs_in_any_layout_pass_torchs_own_check(name: str, provider: str) ->
 
 def test_a_compiled_layer_norm_takes_a_transposed_input() -> None:
     compiled = torch.compile(lambda *x: ours.layer_norm(*x).view(-1), backend="aot_eager")
-    arguments = turned(torch.float32, 2, 3, 4), torch.ones(4), torch.zeros(4)
+    arguments = turned(torch.float32, 2, 3, 4), (4,), torch.ones(4), torch.zeros(4)
     assert compiled(*arguments).equal(ours.layer_norm(*arguments).view(-1))
 
 
@@ -172,7 +173,7 @@ def test_forward_mode_is_refused_not_zero(name: str, mode: str) -> None:
 @SCRIPTED
 def test_forward_mode_is_refused_by_the_compiled_program_and_the_op_itself() -> None:
     x, t = drawn(torch.float32, 4, 3).detach(), torch.eye(4, 3)
-    compiled = torch.compile(lambda x: ours.softmax(x), backend="eager", fullgraph=True)
+    compiled = torch.compile(lambda x: ours.softmax(x, -1), backend="eager", fullgraph=True)
     op = torch.ops.twingrad.softmax
     for function in (compiled, lambda x: op(x, -1, "aten")):
         with pytest.raises(Unavailable, match=r"softmax: .*forward mode"):
@@ -182,30 +183,30 @@ def test_forward_mode_is_refused_by_the_compiled_program_and_the_op_itself() -> 
 @SCRIPTED
 def test_what_carries_no_tangent_runs_beside_one_that_does() -> None:
     x, t = drawn(torch.float32, 4, 3).detach(), torch.eye(4, 3)
-    pair: Any = torch.func.jvp(lambda y: y * ours.softmax(x), (x,), (t,))
+    pair: Any = torch.func.jvp(lambda y: y * ours.softmax(x, -1), (x,), (t,))
     z, dz = pair
-    assert z.equal(x * ours.softmax(x)) and dz.equal(t * ours.softmax(x))
+    assert z.equal(x * ours.softmax(x, -1)) and dz.equal(t * ours.softmax(x, -1))
 
 
 @pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev])
 def test_transforms_that_torch_refuses_name_the_op_and_the_way_out(transform: Any) -> None:
     with pytest.raises(Unavailable, match=r"fast.torch.softmax: torch.func.*torch.autograd.grad"):
-        transform(lambda x: ours.softmax(x).square().sum())(drawn(torch.float32, 4, 3).detach())
+        transform(lambda x: ours.softmax(x, -1).square().sum())(drawn(torch.float32, 4, 3).detach())
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 def test_vmap_runs_the_op_for_each_sample() -> None:
     x, gamma, beta = drawn(torch.float32, 2, 3, 4), torch.ones(4), torch.zeros(4)
-    assert torch.func.vmap(ours.softmax)(x).equal(ours.softmax(x))
-    normed = torch.func.vmap(ours.layer_norm, in_dims=(0, None, None))(x, gamma, beta)
-    assert normed.equal(ours.layer_norm(x, gamma, beta))
+    assert torch.func.vmap(lambda x: ours.softmax(x, -1))(x).equal(ours.softmax(x, -1))
+    normed = torch.func.vmap(lambda x: ours.layer_norm(x, (4,), gamma, beta))(x)
+    assert normed.equal(ours.layer_norm(x, (4,), gamma, beta))
 
 
 def test_autocast_does_not_change_the_dtypes_of_a_functions_inputs() -> None:
     x, w, gamma = torch.ones(2, 4), torch.ones(4, 4), torch.ones(4)
     with torch.autocast("cpu", torch.bfloat16):
         z = torch.nn.functional.linear(x, w)
-        assert ours.softmax(z).dtype is torch.bfloat16
+        assert ours.softmax(z, -1).dtype is torch.bfloat16
         with pytest.raises(Rejected, match=r"one dtype, got torch.bfloat16 and torch.float32"):
-            ours.layer_norm(z, gamma, gamma)
-        assert ours.layer_norm(z.float(), gamma, gamma).dtype is torch.float32
+            ours.layer_norm(z, (4,), gamma, gamma)
+        assert ours.layer_norm(z.float(), (4,), gamma, gamma).dtype is torch.float32

@@ -1,0 +1,104 @@
+"""What a page of an optimizer hands over: its functions, and all that others know of it.
+
+>>> from spec.optim.sgd import optimizer
+>>> optimizer.moments, optimizer.counted, optimizer.arguments
+(('momentum_buffer',), False, ('lr', 'momentum', 'dampening', 'weight_decay', 'nesterov'))
+>>> optimizer.stateful({"lr": 0.5}), optimizer.stateful({"lr": 0.5, "momentum": 0.5})
+(False, True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from spec.op import AnyTensor, refuse
+from spec.tensor import tensor
+from spec.worlds import is_number
+
+Hypers = Mapping[str, Any]
+"""Hyper-parameters by name."""
+
+NO_SIZES = (-0.5, math.nan, math.inf)
+"""What is no size: a size is finite and >= 0."""
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """One optimizer: a pure function of parameter, gradient and state.
+
+    `hyper` and `state` are dataclasses. A field of the state is a moment, a tensor of the
+    parameter's shape, but for `step`, which counts; a default of None says "not yet". An update
+    that remembers nothing hands back the state that it was given.
+    `squares` are the moments that are never below 0, `decoupled` says that weight decay does not
+    join the gradient, and `torch` names the class of torch.optim that has the same formula.
+
+    The rest is for those who test it. `tried` has values of each hyper-parameter at which a mistake
+    shows, plainest first; `permitted` makes settings that were drawn one by one acceptable, and
+    `alone` are those of which one may differ for some of the parameters. `refused` are pairs of a
+    constraint and of a change that breaks it.
+    """
+
+    name: str
+    hyper: type[Any]
+    state: type[Any]
+    init: Callable[[AnyTensor], Any]
+    update: Callable[[AnyTensor, AnyTensor, Any, Any], tuple[AnyTensor, Any]]
+    tried: Mapping[str, tuple[Any, ...]]
+    alone: tuple[str, ...]
+    refused: tuple[tuple[str, Hypers], ...]
+    permitted: Callable[[Hypers], dict[str, Any]] = dict
+    squares: tuple[str, ...] = ()
+    decoupled: bool = False
+    torch: str | None = None
+    order: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The hyper-parameters in the order of a step's arguments: `order`, if the page has one."""
+        return self.order or tuple(field.name for field in fields(self.hyper))
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of the hyper-parameters that have one."""
+        return {f.name: f.default for f in fields(self.hyper) if f.default is not MISSING}
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The hyper-parameters without a default."""
+        return tuple(name for name in self.arguments if name not in self.defaults)
+
+    @property
+    def moments(self) -> tuple[str, ...]:
+        """The tensors of a state, by name."""
+        return tuple(field.name for field in fields(self.state) if field.name != "step")
+
+    @property
+    def counted(self) -> bool:
+        """Whether a state counts the steps of its parameter."""
+        return any(field.name == "step" for field in fields(self.state))
+
+    def may_lack(self, moment: str) -> bool:
+        """Say whether a moment may be None, which stands for "not yet"."""
+        return any(f.name == moment and f.default is None for f in fields(self.state))
+
+    def stateful(self, hyper: Hypers) -> bool:
+        """Say whether an update by these hyper-parameters remembers something."""
+        known = {name: value for name, value in hyper.items() if name in self.arguments}
+        one = tensor(1.0)
+        start = self.init(one)
+        return self.update(one, one, start, self.hyper(**known))[1] is not start
+
+    def decays_gradient(self, hyper: Hypers) -> bool:
+        """Say whether an update adds a multiple of the parameter to its gradient."""
+        return bool(hyper.get("weight_decay")) and not self.decoupled
+
+
+def need_sizes(label: str, hyper: object, *names: str) -> None:
+    """Refuse hyper-parameters of these names that are no sizes."""
+    for name in names:
+        number = getattr(hyper, name)
+        if not (is_number(number) and 0 <= number < math.inf):
+            raise refuse(label, f"{name} is finite and >= 0", repr(number))

@@ -1,0 +1,188 @@
+"""The steps of sessions, parameter lists and trainers: one method per optimizer.
+
+Written by tools/generate_protocols.py from the pages in spec/optim; do not edit.
+
+>>> from spec.optim import OPTIMIZERS
+>>> all(f"{name}_step" in vars(SessionSteps) for name in OPTIMIZERS)
+True
+"""
+
+# This file is longer than the guide because it has three methods for each optimizer.
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+from spec.optim._groups import Groups
+
+B = TypeVar("B")
+G = TypeVar("G")
+V = TypeVar("V")
+
+
+class SessionSteps(ABC, Generic[G]):
+    """The steps of a session, by gradients of type G, each with the page's hyper-parameters."""
+
+    @abstractmethod
+    def _update(
+        self,
+        name: str,
+        hyper: dict[str, Any],
+        grads: G,
+        groups: Groups,
+        max_norm: float | None,
+        grad_scale: float,
+    ) -> None:
+        """Update by the optimizer of this name; `hyper` has all of its hyper-parameters."""
+
+    def sgd_step(
+        self,
+        lr: float,
+        grads: G,
+        *,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by spec.optim.sgd.
+
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
+        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
+        changed. A parameter keeps to one optimizer: another one's step is Rejected, unless
+        load_state(param, None) comes first.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+        }
+        self._update("sgd", hyper, grads, groups, max_norm, grad_scale)
+
+    def adam_step(
+        self,
+        lr: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-08,
+        weight_decay: float = 0.0,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by spec.optim.adam.
+
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
+        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
+        changed. A parameter keeps to one optimizer: another one's step is Rejected, unless
+        load_state(param, None) comes first.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+            "weight_decay": weight_decay,
+        }
+        self._update("adam", hyper, grads, groups, max_norm, grad_scale)
+
+    def adamw_step(
+        self,
+        lr: float = 0.001,
+        weight_decay: float = 0.01,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-08,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by spec.optim.adamw.
+
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
+        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
+        changed. A parameter keeps to one optimizer: another one's step is Rejected, unless
+        load_state(param, None) comes first.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+        }
+        self._update("adamw", hyper, grads, groups, max_norm, grad_scale)
+
+
+class ListSteps(ABC, Generic[G]):
+    """The steps of a list of parameters, by gradients in a list of type G."""
+
+    @abstractmethod
+    def _update(self, name: str, gradients: G, hyper: dict[str, Any]) -> None:
+        """Update by the optimizer of this name."""
+
+    def sgd_step(self, lr: float, gradients: G, **hyper: Any) -> None:
+        """Update by spec.optim.sgd, by one gradient per parameter, all or none.
+
+        None stands for a parameter that the loss did not reach. The session's record is left alone.
+        Another count or shape is Rejected, of a frozen parameter too.
+        """
+        self._update("sgd", gradients, {"lr": lr, **hyper})
+
+    def adam_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by spec.optim.adam, by one gradient per parameter, all or none.
+
+        None stands for a parameter that the loss did not reach. The session's record is left alone.
+        Another count or shape is Rejected, of a frozen parameter too.
+        """
+        self._update("adam", gradients, hyper)
+
+    def adamw_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by spec.optim.adamw, by one gradient per parameter, all or none.
+
+        None stands for a parameter that the loss did not reach. The session's record is left alone.
+        Another count or shape is Rejected, of a frozen parameter too.
+        """
+        self._update("adamw", gradients, hyper)
+
+
+class TrainerSteps(ABC, Generic[B, V]):
+    """The steps of a trainer, by batches of type B; a loss is of type V."""
+
+    @abstractmethod
+    def _update(self, name: str, inputs: B, hyper: dict[str, Any], with_loss: bool) -> V | None:
+        """Update by the optimizer of this name; return the loss before it if asked to."""
+
+    def sgd_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by spec.optim.sgd.
+
+        Hyper-parameters are the session's `sgd_step`'s; schedules, groups and refusals are those of
+        `step`. Return the loss before it if asked to.
+        """
+        return self._update("sgd", inputs, hyper, with_loss)
+
+    def adam_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by spec.optim.adam.
+
+        Hyper-parameters are the session's `adam_step`'s; schedules, groups and refusals are those
+        of `step`. Return the loss before it if asked to.
+        """
+        return self._update("adam", inputs, hyper, with_loss)
+
+    def adamw_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by spec.optim.adamw.
+
+        Hyper-parameters are the session's `adamw_step`'s; schedules, groups and refusals are those
+        of `step`. Return the loss before it if asked to.
+        """
+        return self._update("adamw", inputs, hyper, with_loss)
