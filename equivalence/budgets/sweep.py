@@ -160,7 +160,8 @@ def triton_library() -> dict[str, tuple[Callable[[Singles], Any], FunctionError]
         return lambda x: kernel(*first, torch.from_numpy(x).to(mode.device())).cpu().numpy()
 
     def page(name: str, x: torch.Tensor) -> torch.Tensor:
-        return OPS[name].value(x)[0]
+        z: torch.Tensor = OPS[name].value(x)[0]
+        return z
 
     errors = {**triton_functions(), "sqrt": CORRECTLY_ROUNDED}
     pages = {name: (on_device(page, name), error) for name, error in errors.items() if name in OPS}
