@@ -16,15 +16,32 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m fast", description="Train, and compile the kernels ahead of time."
     )
     commands = top.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="train on a task", description="Train on a task.")
-    train_digits.add_parser(train.add_subparsers(dest="task", required=True))
+    _add_tasks(commands.add_parser("train", help="train on a task", description=TRAIN))
     compilation.add_parser(commands)
     return top
 
 
+TRAIN = "Train on a task."
+
+
+def _add_tasks(train: argparse.ArgumentParser) -> None:
+    """Describe the tasks that one may train on."""
+    train_digits.add_parser(train.add_subparsers(dest="task", required=True))
+
+
+def train() -> int:
+    """Run the console script `twingrad-train`, which is `python -m fast train`."""
+    scripted = argparse.ArgumentParser(prog="twingrad-train", description=TRAIN)
+    _add_tasks(scripted)
+    return _run(scripted.parse_args())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 2 where it was asked for what cannot be."""
-    chosen = parser().parse_args(arguments)
+    return _run(parser().parse_args(arguments))
+
+
+def _run(chosen: argparse.Namespace) -> int:
     try:
         return int(chosen.run(chosen))
     except (Rejected, Unavailable) as error:

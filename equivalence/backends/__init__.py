@@ -15,6 +15,7 @@ from typing import cast
 # Importing fast fixes how triton will run, before a backend imports what imports triton
 # (torch.optim does).
 import fast  # noqa: F401
+from equivalence.backends.names import unknown_in
 from equivalence.backends.protocol import (
     Backend,
     Capabilities,
@@ -35,6 +36,8 @@ from equivalence.worlds.contract import (
     FunctionError,
     ulps,
 )
+from spec.ops import OPS
+from spec.optim import OPTIMIZERS
 
 __all__ = [
     "BF16",
@@ -54,6 +57,7 @@ __all__ = [
     "HasOptimizers",
     "OptimizerHandle",
     "UnknownBackend",
+    "check",
     "declared",
     "load",
     "ulps",
@@ -81,7 +85,14 @@ def load(name: str) -> Backend:
             "and any object that can be imported as module:attribute"
         )
     found = _attribute(name, module, attribute)
-    backend = found() if isinstance(found, type) else found
+    return check(name, found() if isinstance(found, type) else found)
+
+
+def check(name: str, backend: object) -> Backend:
+    """Return a backend, or raise UnknownBackend where its form or what it offers is not known.
+
+    A name that the suite does not know would be left out in silence, and never be judged.
+    """
     missing = [
         part for part in ("name", "capabilities", "value", "vjp") if not hasattr(backend, part)
     ]
@@ -89,7 +100,22 @@ def load(name: str) -> Backend:
         raise UnknownBackend(
             f"{name!r} is no backend: it has no {', '.join(missing)}; see docs/backends.md"
         )
-    return cast("Backend", backend)
+    found = cast("Backend", backend)
+    offers = found.capabilities()
+    if not isinstance(offers, Capabilities):
+        raise UnknownBackend(
+            f"backend {name!r}: capabilities() returned {type(offers).__name__}, where "
+            "equivalence.backends.Capabilities is wanted"
+        )
+    wrong = unknown_in(offers.ops, "operation", tuple(OPS)) or unknown_in(
+        offers.optimizers, "optimizer", tuple(OPTIMIZERS)
+    )
+    if wrong:
+        raise UnknownBackend(
+            f"backend {name!r} offers what the suite does not judge: {wrong}; "
+            "python -m equivalence list names all that it does"
+        )
+    return found
 
 
 def _attribute(name: str, module: str, attribute: str) -> object:

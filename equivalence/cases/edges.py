@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from equivalence.cases.call import TORCH, Shape, dtype_at, handed
-from equivalence.cases.guard import Guarded, guard
+from equivalence.cases.guard import Guarded, Malformed, gradients, guard
 from spec.op import Edge
 from spec.ops import OPS
 from spec.tensor import Nested, tensor
@@ -72,7 +72,12 @@ def edge_problem(backend: Any, op: str, edge: Edge, dtype: str, device: str) -> 
         results = [backend.value(op, views, attributes)]
     else:
         cotangent = _place(edge.cotangent, TORCH[dtype], device)
-        results = list(backend.vjp(op, views, attributes, [cotangent.view]))
+        try:
+            results = gradients(
+                op, backend.vjp(op, views, attributes, [cotangent.view]), len(views)
+            )
+        except Malformed as malformed:
+            return f"edge {edge.why!r}: {malformed}"
         cotangent.check("the cotangent")
     for k, item in enumerate(inputs):
         item.check(f"input {k}")

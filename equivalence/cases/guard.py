@@ -37,6 +37,21 @@ class Trespass(RuntimeError):
     """A backend wrote where it must not: an input, a gap, or a band around an input."""
 
 
+class Malformed(TypeError):
+    """What a backend returned has not the form that is wanted of it."""
+
+
+def gradients(op: str, found: object, inputs: int) -> list[torch.Tensor | None]:
+    """Return what a VJP gave as a list, or say that a list with an entry per input is wanted."""
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        return list(found)
+    entries = "one entry" if inputs == 1 else f"{inputs} entries"
+    raise Malformed(
+        f"vjp of {op} returned {type(found).__name__}; wanted is a list with one gradient per "
+        f"input, None at inputs of indices: here, {entries}"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where a tensor lies in its arena: its strides, its offset, and the elements that it spans."""

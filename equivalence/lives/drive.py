@@ -16,10 +16,8 @@ import gc
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
@@ -32,7 +30,6 @@ from hypothesis.stateful import (
 
 from equivalence.budgets.violation import Violation
 from equivalence.cases.strategies import quiet
-from equivalence.dtypes import ASKED, DTYPES
 from equivalence.lives.moves import (
     EVENTS,
     FAULTS,
@@ -47,21 +44,15 @@ from equivalence.lives.moves import (
     Moves,
 )
 from equivalence.lives.operands import OPERANDS, Picks
+from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.runs.runner import PROFILES
+from equivalence.twins.examined import CONFIGURATIONS
 
 STEPS = {"quick": 30, "ci": 30, "thorough": 50}
 """How long a life is in each profile; how many there are is the profile's number of cases."""
 
-GROWTH = 2.0**64
-"""How large cotangents may grow in a drawn life; a format of less range has written lives only."""
-
-CONFIGURATIONS = tuple(
-    (provider, dtype)
-    for dtype in ASKED
-    for provider in ("aten", "triton")
-    if DTYPES[dtype].store.max_finite > GROWTH
-)
-"""Every provider at every precision whose parameters live differently."""
+BATCH = 30
+"""A row drives so many lives, so that being cut short costs no more than a few minutes."""
 
 NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)
 OPS = st.sampled_from([*OPERANDS, "take", "take"])
@@ -197,27 +188,37 @@ def program(violation: Violation) -> str:
     return "\n".join([*lines, f"# {violation.says}", ""]) if violation.says else ""
 
 
-def drive(profile: str, number: int, jobs: int, shrink: bool = False) -> Iterator[Run]:
-    """Drive the lives of a profile at every configuration, in so many processes."""
-    lives, steps = PROFILES[profile], STEPS[profile]
-    calls = [
-        (*configuration, lives, steps, number + k, shrink)
-        for k, configuration in enumerate(CONFIGURATIONS)
+def lives_rows(profile: str) -> list[Row]:
+    """Return the rows of a profile: batches of lives at every configuration."""
+    batches = -(-PROFILES[profile] // BATCH)
+    return [
+        Row("lives" if batches == 1 else f"lives-{batch + 1}", *configuration)
+        for batch in range(batches)
+        for configuration in CONFIGURATIONS
     ]
-    if jobs == 1:
-        yield from (run_lives(*call) for call in calls)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(run_lives, *zip(*calls, strict=True))
 
 
-def report(run: Run) -> bool:
-    """Print what came of the lives at a configuration; return whether every promise was kept."""
-    name = f"{run.provider} {run.precision}"
-    print(
-        f"{name:12} {run.lives:5} lives  {run.statements:7} statements  {run.judged:8} elements "
-        f"judged  {run.seconds:6.1f} s  {'broken' if run.says else 'kept'}"
+def judge_lives(profile: str, number: int, shrink: bool, row: Row) -> RowResult:
+    """Drive the lives of a row; the same number always drives the same ones."""
+    rows = lives_rows(profile)
+    lives = min(BATCH, PROFILES[profile])
+    place = row.direction, row.dtype
+    run = run_lives(*place, lives, STEPS[profile], number + rows.index(row), shrink)
+    replays = ("This program replays it:", "", *run.program.splitlines())
+    failures = (Failure(run.says, replays),) if run.says else ()
+    status = status_of(
+        failed=bool(failures),
+        crashed=False,
+        counted=run.lives,
+        wanted=lives,
+        judged=run.judged,
+        unconstrained=0,
     )
-    if run.says:
-        print(f"\n{run.says}\n\nThis program replays it:\n\n{run.program}")
-    return not run.says
+    return RowResult(
+        row=row,
+        status=status,
+        cases=run.lives,
+        judged=run.judged,
+        failures=failures,
+        seconds=run.seconds,
+    )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.call import TORCH, Built, CaseSpec, Shape, build, handed
-from equivalence.cases.guard import Trespass, controlled
+from equivalence.cases.guard import Malformed, Trespass, controlled, gradients
 from spec.ops import OPS
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def observe(backend: Any, built: Built) -> list[Tensor | None]:
         if built.cotangent is None:
             tangents = [None if item is None else item.view for item in built.tangents]
             return [backend.jvp(case.op, built.views(), attrs, tangents)]
-        return list(backend.vjp(case.op, built.views(), attrs, [built.cotangent.view]))
+        found = backend.vjp(case.op, built.views(), attrs, [built.cotangent.view])
+        return gradients(case.op, found, len(case.shapes))
 
 
 def expectation(built: Built, contract: Contract) -> Expectation:
@@ -147,8 +148,8 @@ def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
     try:
         results = observe(backend, built)
         built.check()
-    except Trespass as trespass:
-        return mismatch(str(trespass))
+    except (Trespass, Malformed) as broken:
+        return mismatch(str(broken))
     except Exception as error:
         return Outcome(crash=crash_text(error))
     problem = shape_problem(result_names(case), result_shapes(case), TORCH[case.dtype], results)

@@ -1,8 +1,8 @@
 """Archives: rows written with inputs, exact values and budgets, and judged without any oracle.
 
 A machine that has torch, and perhaps a GPU, but neither python-flint nor Hypothesis, replays an
-archive and judges everything that the recording machine could.  A folder holds manifest.json and
-one compressed .npz per row:
+archive and judges everything that the recording machine could.  A folder holds manifest.json, which
+lists the files that are whole, and one compressed .npz per row:
 
     meta     the row, the name of the contract, and its cases: their JSON, positions and results
     inputs   the numbers of all tensors, one after another
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,12 +34,15 @@ from equivalence.measure.reference import Expected
 from equivalence.measure.shadow import Step, judge_step, measure_steps
 from equivalence.runs.kinds import Case, kind_of, read_case
 from equivalence.runs.results import Failure, Row, RowResult
+from equivalence.runs.work import Damaged
 from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
 
 FORMAT = 1
+
+MANIFEST = "manifest.json"
 
 Doubles = npt.NDArray[np.float64]
 
@@ -76,10 +80,83 @@ def path_of(folder: Path, row: Row) -> Path:
 
 
 def start_archive(folder: Path, profile: str, seed: int) -> None:
-    """Make the folder and say in its manifest what it holds."""
+    """Make the folder, or go on with what the same profile and seed recorded in it.
+
+    Damaged says what it holds where that is anything else.
+    """
+    folder = folder.resolve()
+    if folder.exists() and not folder.is_dir():
+        raise Damaged(f"{folder} is no folder to record in: a file stands there")
+    held = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    if held and MANIFEST not in held:
+        raise Damaged(
+            f"{folder} is no recording, and is not empty: it holds {_few(held)}; "
+            "name a new folder, an empty one, or one that --record wrote"
+        )
+    plain: dict[str, Any] = {"format": FORMAT, "profile": profile, "seed": seed}
+    before = _manifest(folder) if held else plain
+    if any(before.get(key) != value for key, value in plain.items()):
+        raise Damaged(
+            f"{folder} holds a recording of profile {before.get('profile')} and seed "
+            f"{before.get('seed')}, not of {profile} and {seed}: name another folder, or remove it"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    manifest = {"format": FORMAT, "profile": profile, "seed": seed}
-    (folder / "manifest.json").write_text(json.dumps(manifest) + "\n", encoding="utf-8")
+    known = [path.name for path in sorted(folder.glob("*.npz"))]
+    _write_manifest(folder, {**plain, "files": before.get("files", known)})
+
+
+def note_row(folder: Path, row: Row) -> None:
+    """Say in the manifest that a row is there; only one process may do so at a time."""
+    name = path_of(folder, row).name
+    plain = _manifest(folder)
+    if (folder / name).exists() and name not in plain["files"]:
+        _write_manifest(folder, {**plain, "files": [*plain["files"], name]})
+
+
+def open_archive(folder: Path) -> None:
+    """Refuse, by name, a folder that is no archive or that lacks what its manifest lists.
+
+    An archive of an older suite lists nothing: it is what lies there.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise Damaged(f"{folder} is no archive: it has no {MANIFEST}; --record DIR writes one")
+    plain = _manifest(folder)
+    names = plain.get("files", [path.name for path in folder.glob("*.npz")])
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise Damaged(f"{folder} lacks what its {MANIFEST} lists: {_few(missing)}")
+    broken = [name for name in names if not zipfile.is_zipfile(folder / name)]
+    if broken:
+        raise Damaged(f"{folder} holds rows that are damaged: {_few(broken)}; record them again")
+
+
+def _few(names: Sequence[str]) -> str:
+    """List the first few names, and say how many more there are."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """Read a manifest; Damaged where it is none of this format."""
+    path = folder / MANIFEST
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Damaged(f"{path} is damaged: it is no JSON") from error
+    found = plain.get("format") if isinstance(plain, dict) else None
+    if found != FORMAT:
+        raise Damaged(f"{path} is of format {found!r}; this suite reads format {FORMAT}")
+    files = plain.get("files", [])
+    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+        raise Damaged(f"{path} is damaged: its files are no list of names")
+    return dict(plain)
+
+
+def _write_manifest(folder: Path, plain: Mapping[str, Any]) -> None:
+    """Replace the manifest at once, so that a reader never finds half of one."""
+    half = folder / f"{MANIFEST}.half"
+    half.write_text(json.dumps(plain) + "\n", encoding="utf-8")
+    half.replace(folder / MANIFEST)
 
 
 def compact(recorded: Recorded) -> Recorded:
@@ -109,14 +186,18 @@ def save_archive(folder: Path, archive: Archive) -> None:
         inputs.extend(entry.numbers.values())
         allowed.extend(map(compact, entry.allowed.values()))
     meta = {"format": FORMAT, "contract": archive.contract, "cases": cases}
-    np.savez_compressed(
-        path_of(folder, archive.row),
-        meta=np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
-        inputs=np.array([number for values in inputs for number in values], dtype=np.float64),
-        high=_joined([r.high for r in allowed]),
-        low=_joined([r.low for r in allowed]),
-        budget=_joined([r.budget for r in allowed]),
-    )
+    path = path_of(folder, archive.row)
+    half = path.with_suffix(".half")
+    with half.open("wb") as file:
+        np.savez_compressed(
+            file,
+            meta=np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8),
+            inputs=np.array([number for values in inputs for number in values], dtype=np.float64),
+            high=_joined([r.high for r in allowed]),
+            low=_joined([r.low for r in allowed]),
+            budget=_joined([r.budget for r in allowed]),
+        )
+    half.replace(path)
 
 
 def _joined(parts: Sequence[Doubles]) -> Doubles:
@@ -124,8 +205,18 @@ def _joined(parts: Sequence[Doubles]) -> Doubles:
 
 
 def load_archive(folder: Path, row: Row) -> Archive:
-    """Read one row back."""
-    with np.load(path_of(folder, row), allow_pickle=False) as file:
+    """Read one row back; Damaged where the file is not whole."""
+    path = path_of(folder, row)
+    try:
+        return _read(path, row)
+    except Exception as error:
+        # What is wrong inside a damaged file shows as nearly any error of numpy, zlib or json.
+        raise Damaged(f"{path} is damaged; record the row {row} again") from error
+
+
+def _read(path: Path, row: Row) -> Archive:
+    """Read the file of a row; of one that is not whole, any error may come."""
+    with np.load(path, allow_pickle=False) as file:
         meta = json.loads(file["meta"].tobytes().decode())
         inputs, high, low, budget = (file[key] for key in ("inputs", "high", "low", "budget"))
     entries: list[Entry] = []
@@ -142,6 +233,8 @@ def load_archive(folder: Path, row: Row) -> Archive:
             judged = part.stop
         case = read_case(json.dumps(plain["case"]))[1]
         entries.append(Entry(case, plain["counted"], numbers, allowed))
+    if not (read == len(inputs) and judged == len(high) == len(low) == len(budget)):
+        raise ValueError("its numbers are not those of its cases")
     return Archive(row, meta["contract"], tuple(entries))
 
 
@@ -203,7 +296,9 @@ def result_name(step: int, parameter: int, field: str) -> str:
     return f"step {step}, parameter {parameter}, {field}"
 
 
-def replay_row(backend: Any, row: Row, *, folder: Path, findings: Sequence[Finding]) -> RowResult:
+def replay_row(
+    backend: Any, row: Row, *, folder: Path, findings: Sequence[Finding], address: str | None = None
+) -> RowResult:
     """Judge one row by its recorded cases."""
     from equivalence.runs.runner import RowRunner, supported
 
@@ -222,5 +317,12 @@ def replay_row(backend: Any, row: Row, *, folder: Path, findings: Sequence[Findi
     kind = Replayed(archive)
     counted = sum(entry.counted and counts(constrained(entry)) for entry in archive.entries)
     return RowRunner(
-        backend, row, counted=counted, seed=0, findings=findings, kind=kind, oracle=False
+        backend,
+        row,
+        counted=counted,
+        seed=0,
+        findings=findings,
+        kind=kind,
+        oracle=False,
+        address=address,
     ).run()

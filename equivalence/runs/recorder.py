@@ -40,6 +40,7 @@ def record_row(
     findings: Sequence[Finding],
     folder: Path,
     ring: str | None = None,
+    address: str | None = None,
 ) -> RowResult:
     """Record one row, then judge the backend by what was recorded.
 
@@ -52,7 +53,7 @@ def record_row(
         save_archive(
             folder, recorded_row(row, capabilities.contract(row.op, row.dtype), counted, seed)
         )
-        return replay_row(backend, row, folder=folder, findings=findings)
+        return replay_row(backend, row, folder=folder, findings=findings, address=address)
     contract = backend.contract_on(ring)(row.op, row.dtype)
     archive = recorded_row(row, contract, counted, seed)
     save_archive(folder, archive)

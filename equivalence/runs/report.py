@@ -54,13 +54,25 @@ def use_rich(stream: TextIO) -> bool:
     return stream.isatty() and importlib.util.find_spec("rich") is not None
 
 
-def print_report(results: Sequence[RowResult], stream: TextIO | None = None) -> None:
-    """Print the table, then every failure, then every declared finding."""
+def print_report(
+    results: Sequence[RowResult],
+    stream: TextIO | None = None,
+    columns: Sequence[str] = COLUMNS,
+) -> None:
+    """Print the table, then every failure, then every declared finding.
+
+    What a backend does not support gets one line for all of it.
+    """
     out = sys.stdout if stream is None else stream
-    if use_rich(out):
-        _print_rich(results, out)
-    else:
-        _print_plain(results, out)
+    shown = [result for result in results if result.status != "unsupported"]
+    if shown:
+        (_print_rich if use_rich(out) else _print_plain)(shown, columns, out)
+    absent = len(results) - len(shown)
+    if absent:
+        names = list(dict.fromkeys(r.row.op for r in results if r.status == "unsupported"))
+        few = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+        rows = "1 row" if absent == 1 else f"{absent} rows"
+        print(f"unsupported by the backend: {rows} of {few}", file=out)
     for result in results:
         for failure in result.failures:
             print(f"\n{result.row}", file=out)
@@ -70,21 +82,21 @@ def print_report(results: Sequence[RowResult], stream: TextIO | None = None) -> 
             print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
 
 
-def _print_plain(results: Sequence[RowResult], out: TextIO) -> None:
+def _print_plain(results: Sequence[RowResult], columns: Sequence[str], out: TextIO) -> None:
     """Print the table with columns aligned by spaces."""
-    table = [COLUMNS, *(_cells(result) for result in results)]
-    widths = [max(len(line[k]) for line in table) for k in range(len(COLUMNS))]
+    table = [columns, *(_cells(result) for result in results)]
+    widths = [max(len(line[k]) for line in table) for k in range(len(columns))]
     for line in table:
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
         print("  ".join(cells).rstrip(), file=out)
 
 
-def _print_rich(results: Sequence[RowResult], out: TextIO) -> None:
+def _print_rich(results: Sequence[RowResult], columns: Sequence[str], out: TextIO) -> None:
     """Draw the table, statuses in colour."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*COLUMNS)
+    table = Table(*columns)
     for result in results:
         *cells, status = _cells(result)
         colour = _COLOURS[result.status]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from equivalence.budgets.outcome import too_open
@@ -13,8 +13,8 @@ SCHEMA = 1
 
 STATUSES = ("conformant", "nonconformant", "ambiguous", "vacuous", "unsupported", "error")
 
-CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS = 0, 1, 2, 3, 4
-"""Exit codes of a run."""
+CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
+"""Exit codes of every command."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,7 +64,7 @@ class RowResult:
     seconds: float = field(default=0.0, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row as schema 1 has it."""
+        """Return the row as schema 1 has it; `read_row` makes the same row of it again."""
         return {
             "op": self.row.op,
             "direction": self.row.direction,
@@ -74,7 +74,37 @@ class RowResult:
             "contract": self.contract,
             "ring": self.ring,
             "status": self.status,
+            "inferred": self.inferred,
+            "judged": self.judged,
+            "unconstrained": self.unconstrained,
+            "excused": self.excused,
+            "failures": [asdict(failure) for failure in self.failures],
+            "declared": [dict(finding) for finding in self.declared],
         }
+
+
+def read_row(plain: Mapping[str, Any]) -> RowResult:
+    """Return the row that `RowResult.to_dict` wrote; any error says that it did not."""
+    row = Row(*(str(plain[key]) for key in ("op", "direction", "dtype")))
+    failures = [
+        Failure(**{**failure, "details": tuple(failure["details"])})
+        for failure in plain["failures"]
+    ]
+    if plain["status"] not in STATUSES:
+        raise ValueError(f"unknown status {plain['status']!r}")
+    fraction = plain["worst_fraction"]
+    return RowResult(
+        row=row,
+        status=plain["status"],
+        worst_fraction=None if fraction is None else float(fraction),
+        failures=tuple(failures),
+        declared=tuple(plain["declared"]),
+        **{key: plain[key] for key in KEPT},
+    )
+
+
+KEPT = ("cases", "contract", "ring", "inferred", "judged", "unconstrained", "excused")
+"""Fields of a row that JSON carries as they are."""
 
 
 def plain_fraction(fraction: float | None) -> float | str | None:
@@ -83,14 +113,19 @@ def plain_fraction(fraction: float | None) -> float | str | None:
 
 
 def document(
-    backend: str, environment: dict[str, Any], results: Sequence[RowResult]
+    backend: str,
+    environment: Mapping[str, Any],
+    results: Sequence[RowResult],
+    missing: Sequence[Row] = (),
 ) -> dict[str, Any]:
-    """Return the whole run as schema 1 has it."""
+    """Return a run as schema 1 has it; it is complete unless rows are missing."""
     return {
         "schema": SCHEMA,
         "backend": backend,
-        "environment": environment,
+        "complete": not missing,
+        "environment": dict(environment),
         "rows": [result.to_dict() for result in results],
+        "missing": [str(row) for row in missing],
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from equivalence.backends.names import unknown_calls
 from equivalence.dtypes import DTYPES
 from equivalence.runs.results import Row
 from spec.ops import OPS
@@ -15,17 +16,14 @@ if TYPE_CHECKING:
 
 
 class UnknownOperation(ValueError):
-    """No operation or optimizer goes by this name; the message lists those that exist."""
+    """No operation or optimizer goes by this name; the message says what is near."""
 
 
 def check_names(names: Sequence[str]) -> None:
     """Refuse names that are neither operations nor optimizers."""
-    known = (*OPS, *OPTIMIZERS)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise UnknownOperation(
-            f"unknown operation {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
-        )
+    wrong = unknown_calls(names)
+    if wrong:
+        raise UnknownOperation(f"{wrong}; python -m equivalence list names all that there are")
 
 
 def rows_of(

@@ -6,19 +6,19 @@ import importlib.metadata
 import os
 import platform
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from equivalence.backends import load
+from equivalence.backends import check, load
 from equivalence.budgets.findings import Finding, shipped
-from equivalence.runs.pool import attempt_row, run_parallel
+from equivalence.runs.address import address_of
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import UnknownOperation, rows_of
 from equivalence.runs.runner import PROFILES, run_row
-
-Report = Callable[[RowResult, int, int], None]
+from equivalence.runs.work import RunRow, Unwatched, Watch, run_rows
 
 
 class Unusable(ValueError):
@@ -27,7 +27,7 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run."""
+    """What to run; `findings` are those to know of beside the shipped ones."""
 
     backend: str
     ops: Sequence[str] | None = None
@@ -37,7 +37,17 @@ class Request:
     record: Path | None = None
     replay: Path | None = None
     ring: str | None = None
-    findings: Sequence[Finding] | None = None
+    findings: Sequence[Finding] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a request comes to: rows, how to run one, the seed, and where it happens."""
+
+    rows: Sequence[Row]
+    run: RunRow
+    seed: int
+    environment: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +58,60 @@ class Done:
     environment: dict[str, Any]
 
 
-def perform(request: Request, backend: Any | None = None, progress: Report | None = None) -> Done:
+def perform(request: Request, backend: Any | None = None, watch: Watch | None = None) -> Done:
     """Run a request; a backend object given here is run in this process."""
-    if request.profile not in PROFILES:
-        raise Unusable(f"unknown profile {request.profile!r}; there are {', '.join(PROFILES)}")
-    found = load(request.backend) if backend is None else backend
+    plan = planned(request, backend)
+    jobs = 1 if backend is not None else request.jobs
+    results = run_rows(plan.run, plan.rows, jobs, Shelved(request.record, watch))
+    return Done(results, {**plan.environment, **known_findings(results)})
+
+
+class Shelved:
+    """A watch that enters every recorded row into its archive, and passes on what it hears."""
+
+    def __init__(self, folder: Path | None, watch: Watch | None) -> None:
+        """Enter rows into the archive in a folder, None where nothing is recorded."""
+        self.folder = folder
+        self.watch: Watch = Unwatched() if watch is None else watch
+
+    def started(self, row: Row) -> None:
+        """Pass it on."""
+        self.watch.started(row)
+
+    def finished(self, result: RowResult) -> None:
+        """Enter the row, whose file is whole by now, and pass the result on."""
+        if self.folder is not None:
+            from equivalence.runs.archive import note_row
+
+            note_row(self.folder, result.row)
+        self.watch.finished(result)
+
+
+def planned(request: Request, backend: Any | None = None) -> Plan:
+    """Check a request before any row runs; what it asks for and does not exist is Unusable.
+
+    A backend object given here is run as it is. Without one, every process loads the backend anew.
+    """
+    check_profile(request.profile)
+    found = load(request.backend) if backend is None else check(request.backend, backend)
     try:
         rows = rows_of(found.capabilities(), request.ops, hasattr(found, "jvp"))
     except UnknownOperation as error:
         raise Unusable(str(error)) from error
     seed = chosen_seed(request.profile, request.seed)
-    findings = shipped() if request.findings is None else tuple(request.findings)
-    options: dict[str, Any] = {
-        "counted": PROFILES[request.profile],
-        "seed": seed,
-        "findings": findings,
-    }
-    jobs = 1 if backend is not None else request.jobs
-    results = _execute(request, found, rows, options, jobs, progress)
-    return Done(results, environment(found, request, seed, results))
+    run, options = _way(request, seed)
+    options["address"] = address_of(request.backend, found)
+    if backend is None:
+        way: RunRow = partial(_of_named, run, request.backend, options)
+    else:
+        way = partial(_of_given, run, found, options)
+    return Plan(rows, way, seed, environment(found, request, seed))
+
+
+def check_profile(profile: str) -> None:
+    """Refuse a profile that does not exist."""
+    if profile not in PROFILES:
+        raise Unusable(f"unknown profile {profile!r}; there are {', '.join(PROFILES)}")
 
 
 def chosen_seed(profile: str, seed: int | None) -> int:
@@ -76,54 +121,59 @@ def chosen_seed(profile: str, seed: int | None) -> int:
     return random.SystemRandom().randrange(2**31) if profile == "thorough" else 0
 
 
-def _execute(
-    request: Request,
-    backend: Any,
-    rows: Sequence[Row],
-    options: dict[str, Any],
-    jobs: int,
-    progress: Report | None,
-) -> list[RowResult]:
-    """Run the rows here or in worker processes, recording or replaying where asked."""
-    run: Callable[..., RowResult] = run_row
-    if request.record is not None:
-        from equivalence.runs.archive import start_archive
-        from equivalence.runs.recorder import record_row
+def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[str, Any]]:
+    """Say how rows are run: live, recorded or by a recording, whose folder is checked first."""
+    options: dict[str, Any] = {"findings": (*shipped(), *request.findings)}
+    if request.replay is not None:
+        from equivalence.runs.archive import open_archive, replay_row
 
-        start_archive(request.record, request.profile, options["seed"])
-        run, options = record_row, {**options, "folder": request.record, "ring": request.ring}
-    elif request.replay is not None:
-        from equivalence.runs.archive import replay_row
+        open_archive(request.replay)
+        return replay_row, {**options, "folder": request.replay}
+    options |= {"counted": PROFILES[request.profile], "seed": seed}
+    if request.record is None:
+        return run_row, options
+    from equivalence.runs.archive import start_archive
+    from equivalence.runs.recorder import record_row
 
-        if not (request.replay / "manifest.json").is_file():
-            raise Unusable(f"{request.replay} is no archive: it has no manifest.json")
-
-        run, options = replay_row, {"folder": request.replay, "findings": options["findings"]}
-    seen = 0
-
-    def note(result: RowResult) -> None:
-        nonlocal seen
-        seen += 1
-        if progress is not None:
-            progress(result, seen, len(rows))
-
-    if jobs > 1 and len(rows) > 1:
-        return run_parallel(run, request.backend, rows, options, jobs, note)
-    results: list[RowResult] = []
-    for row in rows:
-        results.append(attempt_row(run, backend, row, options))
-        note(results[-1])
-    return results
+    start_archive(request.record, request.profile, seed)
+    return record_row, {**options, "folder": request.record, "ring": request.ring}
 
 
-def environment(
-    backend: Any, request: Request, seed: int, results: Sequence[RowResult]
-) -> dict[str, Any]:
-    """Describe where and how the run happened."""
+@cache
+def _loaded(backend: str) -> Any:
+    """Load a backend once in a process."""
+    return load(backend)
+
+
+def _of_named(
+    run: Callable[..., RowResult], backend: str, options: Mapping[str, Any], row: Row
+) -> RowResult:
+    """Run a row of the backend of a name."""
+    return run(_loaded(backend), row, **options)
+
+
+def _of_given(
+    run: Callable[..., RowResult], backend: Any, options: Mapping[str, Any], row: Row
+) -> RowResult:
+    """Run a row of a backend that is there."""
+    return run(backend, row, **options)
+
+
+def environment(backend: Any, request: Request, seed: int) -> dict[str, Any]:
+    """Describe where and how the run happens."""
     capabilities = backend.capabilities()
-    declared = [
-        {**finding, "row": str(result.row)} for result in results for finding in result.declared
-    ]
+    return {
+        **machine(),
+        "device": _device_name(capabilities.device),
+        "ring": capabilities.ring,
+        "profile": request.profile,
+        "seed": seed,
+        "replayed": request.replay is not None,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Describe this machine and what is installed on it."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -132,13 +182,13 @@ def environment(
         "torch": _version("torch"),
         "triton": _version("triton"),
         "numpy": _version("numpy"),
-        "device": _device_name(capabilities.device),
-        "ring": capabilities.ring,
-        "profile": request.profile,
-        "seed": seed,
-        "replayed": request.replay is not None,
-        "declared_findings": declared,
     }
+
+
+def known_findings(results: Sequence[RowResult]) -> dict[str, Any]:
+    """Return the declared findings that the rows met, as the environment lists them."""
+    met = [{**finding, "row": str(result.row)} for result in results for finding in result.declared]
+    return {"declared_findings": met}
 
 
 def _version(package: str) -> str | None:

@@ -17,8 +17,10 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.cases.call import counts
 from equivalence.cases.edges import edge_problem, edges
 from equivalence.cases.nearmiss import near_misses, refused_by_backend, refused_by_reference
+from equivalence.runs.address import replay_line
 from equivalence.runs.kinds import Case, Kind, kind_of, read_case
 from equivalence.runs.results import Failure, Row, RowResult, status_of
+from equivalence.workers import notes
 from equivalence.worlds.contract import Contract, rungs
 
 if TYPE_CHECKING:
@@ -74,13 +76,10 @@ def row_seed(seed: int, row: Row) -> int:
     return int.from_bytes(digest[:4], "big")
 
 
-def replay_line(backend: str, case: Case) -> str:
-    """Return the one line that replays a case."""
-    return f"python -m equivalence replay-case '{case.to_json()}' --backend {backend}"
-
-
-def describe_failure(kind: Kind, backend: str, case: Case, outcome: Outcome) -> Failure:
-    """Put a failing case in words."""
+def describe_failure(
+    kind: Kind, backend: str, case: Case, outcome: Outcome, address: str | None
+) -> Failure:
+    """Put a failing case in words; the address is where the backend can be loaded from."""
     details: list[str] = []
     if outcome.crash is not None:
         details.append(f"{backend} raised {outcome.crash}")
@@ -92,9 +91,8 @@ def describe_failure(kind: Kind, backend: str, case: Case, outcome: Outcome) -> 
         f"{name}: {recipe.regime}, {recipe.layout}, seed {recipe.seed}"
         for name, recipe in kind.recipes(case)
     )
-    return Failure(
-        kind.describe(case), tuple(details), replay_line(backend, case), outcome.crash is not None
-    )
+    replay = replay_line(address, case.to_json())
+    return Failure(kind.describe(case), tuple(details), replay, outcome.crash is not None)
 
 
 class RowRunner:
@@ -110,9 +108,11 @@ class RowRunner:
         findings: Sequence[Finding],
         kind: Kind | None = None,
         oracle: bool = True,
+        address: str | None = None,
     ) -> None:
         """Collect what the row needs.
 
+        The address is where the backend can be loaded from again, None where nowhere.
         Without an oracle, cases come recorded in their kind: nothing is drawn, shrunk or inferred.
         """
         self.backend = backend
@@ -124,6 +124,7 @@ class RowRunner:
         self.findings = for_row(findings, backend.name, row.op, row.direction, row.dtype)
         self.kind = kind_of(row) if kind is None else kind
         self.oracle = oracle
+        self.address = address
         self.shrink = oracle
         self.tally = Tally()
 
@@ -146,6 +147,7 @@ class RowRunner:
     def _edges(self) -> None:
         """Judge the page's edge rows."""
         for edge in edges(self.row.op, self.row.direction):
+            notes.at(f"edge {edge.why!r}")
             try:
                 problem = edge_problem(
                     self.backend, self.row.op, edge, self.row.dtype, self.capabilities.device
@@ -158,6 +160,7 @@ class RowRunner:
         """Ask the reference and the backend to refuse what breaks one constraint."""
         accepted: set[str] = set()
         for miss in near_misses(self.row.op):
+            notes.at(miss.describe())
             problem = refused_by_reference(miss)
             if problem is not None:
                 self.tally.failures.append(Failure(problem))
@@ -196,7 +199,7 @@ class RowRunner:
             if finding.kind != "case" or finding.case is None:
                 continue
             row, case = read_case(finding.case)
-            if row == self.row and not self.kind.measure(self.backend, case, self.contract).failed:
+            if row == self.row and not self._measure(case).failed:
                 self._unexpected(finding, self.kind.describe(case))
 
     def _cases(self, cases: Iterable[Case], wanted: int | None) -> None:
@@ -205,7 +208,7 @@ class RowRunner:
             enough = wanted is not None and self.tally.counted >= wanted
             if enough or len(self.tally.failures) >= MOST_FAILURES:
                 return
-            outcome = self.kind.measure(self.backend, case, self.contract)
+            outcome = self._measure(case)
             if outcome.failed:
                 self._failed(case, outcome)
             if wanted is not None:
@@ -226,7 +229,12 @@ class RowRunner:
         self.tally.failures.append(self._describe(case, outcome))
 
     def _describe(self, case: Case, outcome: Outcome) -> Failure:
-        return describe_failure(self.kind, self.backend.name, case, outcome)
+        return describe_failure(self.kind, self.backend.name, case, outcome, self.address)
+
+    def _measure(self, case: Case, contract: Contract | None = None) -> Outcome:
+        """Run a case and judge it, by another contract where one is given."""
+        notes.at(f"{self.kind.describe(case)}; {replay_line(self.address, case.to_json())}")
+        return self.kind.measure(self.backend, case, contract or self.contract)
 
     def _declares(self, case: Case, outcome: Outcome) -> Finding | None:
         """Return the finding that covers a failing case, if one does; it never covers a crash."""
@@ -244,7 +252,7 @@ class RowRunner:
 
         def fails(candidate: Case) -> bool:
             if candidate not in seen:
-                seen[candidate] = self.kind.measure(self.backend, candidate, self.contract)
+                seen[candidate] = self._measure(candidate)
             outcome = seen[candidate]
             return outcome.failed and self._declares(candidate, outcome) is None
 
@@ -296,7 +304,7 @@ class RowRunner:
 
     def _fails(self, case: Case, contract: Contract) -> bool:
         """Say whether a case fails under the contract of some rung."""
-        return self.kind.measure(self.backend, case, contract).failed
+        return self._measure(case, contract).failed
 
 
 def drawn_cases(kind: Kind, fixed: Sequence[Case], counted: int, seed: int) -> Iterator[Case]:

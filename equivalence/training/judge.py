@@ -13,10 +13,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +34,13 @@ from equivalence.training.record import (
     retaken_step,
     under,
 )
+from equivalence.workers.pool import Died, spread
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Task = tuple[Path, int, str]
+"""A run, one of its steps, and the provider that takes it."""
 
 PARTS = ("loss", "gradients", "parameters", "moments")
 
@@ -60,6 +63,11 @@ class JudgedStep:
         """The worst fraction of the step."""
         return largest(outcome.fraction for outcome in self.parts.values())
 
+    @property
+    def conformant(self) -> bool:
+        """Whether every part was judged and is within budget."""
+        return all(o.judged > 0 and not o.failed for o in self.parts.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -67,6 +75,7 @@ class Judged:
 
     steps: tuple[JudgedStep, ...]
     seconds: float = field(default=0.0, compare=False)
+    complete: bool = True
 
     @property
     def worst(self) -> float | None:
@@ -76,8 +85,7 @@ class Judged:
     @property
     def conformant(self) -> bool:
         """Whether every part of every step was judged and is within budget."""
-        parts = [outcome for step in self.steps for outcome in step.parts.values()]
-        return bool(parts) and all(o.judged > 0 and not o.failed for o in parts)
+        return bool(self.steps) and all(step.conformant for step in self.steps)
 
 
 def judge_step(
@@ -155,6 +163,33 @@ def _judge_count(name: str, taken: Taken, expected: int | None) -> Outcome:
     return mismatch(f"step of {name}: expected {expected}, got {count}")
 
 
+def tasks_of(run: Path) -> list[Task]:
+    """List the steps to judge: as recorded, and those of torch's kernels once more with ours."""
+    manifest = read_manifest(run)
+    providers = [manifest.provider]
+    if manifest.provider == "aten" and manifest.precision == "fp32":
+        providers.append("triton")
+    tasks = [(run, step, provider) for provider in providers for step in manifest.steps]
+    if not tasks:
+        raise NoRecord(f"{run} names no recorded steps")
+    return tasks
+
+
+def judge_tasks(
+    tasks: Sequence[Task], jobs: int, started: Callable[[int], None] = lambda number: None
+) -> Generator[tuple[int, JudgedStep], None, None]:
+    """Yield the number of each task and its verdict, as they are found; `started` hears a number.
+
+    Close the iterator to end the worker processes.
+    """
+    with closing(spread(_task, tasks, jobs, started)) as ended:
+        for number, found in ended:
+            if isinstance(found, Died):
+                _, step, provider = tasks[number]
+                raise RuntimeError(f"step {step}, {provider}: the process {found.how}")
+            yield number, found
+
+
 def _task(run: Path, step: int, provider: str) -> JudgedStep:
     """Judge one step of one provider; runs in a worker process."""
     import torch
@@ -174,20 +209,8 @@ def _task(run: Path, step: int, provider: str) -> JudgedStep:
 def judge_run(run: Path, jobs: int = 1) -> Judged:
     """Judge all recorded steps of a run: as recorded, and taken again by the Triton kernels."""
     start = time.perf_counter()
-    manifest = read_manifest(run)
-    providers = [manifest.provider]
-    if manifest.provider == "aten" and manifest.precision == "fp32":
-        providers.append("triton")
-    tasks = [(run, step, provider) for provider in providers for step in manifest.steps]
-    if not tasks:
-        raise NoRecord(f"{run} names no recorded steps")
-    if jobs > 1 and len(tasks) > 1:
-        workers = min(jobs, len(tasks))
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            judged = tuple(pool.map(_task, *zip(*tasks, strict=True)))
-    else:
-        judged = tuple(_task(*task) for task in tasks)
-    return Judged(judged, time.perf_counter() - start)
+    found = dict(judge_tasks(tasks_of(run), jobs))
+    return Judged(tuple(found[number] for number in sorted(found)), time.perf_counter() - start)
 
 
 def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> int:
@@ -231,7 +254,8 @@ def steps_document(judged: Judged) -> dict[str, Any]:
     ]
     return {
         "schema": 1,
-        "conformant": judged.conformant,
+        "complete": judged.complete,
+        "conformant": judged.complete and judged.conformant,
         "worst_fraction": plain_fraction(judged.worst),
         "steps": steps,
     }

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from hypothesis import strategies as st
 from torch import Tensor
 
 import fast.autodiff
@@ -21,7 +22,11 @@ from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_equal
 from equivalence.cases.call import TORCH
+from equivalence.runs.results import Row, RowResult
+from equivalence.twins.examined import examine_drawn
+from equivalence.twins.programs import integers, numbers
 from equivalence.twins.sides import Listed
+from equivalence.twins.texts import PROGRAMS, SQUARE, Step, run
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.contract import FP32, TF32, Contract, Format
 from spec.op import AnyTensor
@@ -90,3 +95,109 @@ class Curvature:
 
     def _lift(self, value: Tensor) -> AnyTensor:
         return lift_one(value, self.arithmetic)
+
+
+LEAVES = 3
+"""Two tensors that move, and one that is a constant of the vector: it has none."""
+
+
+def curved(program: Sequence[Step]) -> Program:
+    """A scalar that is curved in the result of a program, and weighs its entries differently."""
+
+    def f(ops: Any, *leaves: Any) -> Any:
+        z = run(program, ops, leaves)
+        return ops.sum(ops.mul(ops.mul(z, z), ops.add(z, leaves[0])))
+
+    return f
+
+
+def leaves_of(seed: int, whole: bool) -> list[torch.Tensor]:
+    """Draw the leaves: real numbers, or small integers, on which polynomials are exact."""
+    if whole:
+        return [(integers(seed + k, 5, *SQUARE) - 2).float() for k in range(LEAVES)]
+    return [numbers(seed + k, *SQUARE) / 2 for k in range(LEAVES)]
+
+
+def classifier(ops: Any, w: Any, b: Any, x: Any, labels: Any) -> Any:
+    """The loss of two layers that share their weights, by labels."""
+    h = ops.tanh(ops.linear(x, w, b))
+    return ops.cross_entropy(ops.linear(h, w, b), labels)
+
+
+def squares(ops: Any, x: Any, y: Any, z: Any) -> Any:
+    """A mean squared distance, curved once more."""
+    return ops.square(ops.mse_loss(ops.mul(x, y), ops.mul(y, z)))
+
+
+def product(program: Sequence[Step], seed: int, precision: str, whole: bool) -> Ledger:
+    """Judge the Hessian of a program times a vector, on real numbers or on small integers."""
+    curvature = Curvature(curved(program), leaves_of(seed, whole), precision)
+    *vectors, _ = leaves_of(seed + 100, whole)
+    curvature.judge_hvp("product", [*vectors, None])
+    return curvature.ledger
+
+
+def columns(program: Sequence[Step], seed: int, precision: str) -> Ledger:
+    """Judge all columns of the Hessian of a short program."""
+    curvature = Curvature(curved(program[:3]), leaves_of(seed, False), precision)
+    curvature.judge_hessian("hessian")
+    return curvature.ledger
+
+
+def by_labels(seed: int, precision: str) -> Ledger:
+    """Judge a product and all columns of the Hessian of a loss by labels."""
+    shapes = [(2, 2), (2,), (3, 2)]
+    inputs = [numbers(seed + k, *shape) for k, shape in enumerate(shapes)]
+    curvature = Curvature(classifier, [*inputs, integers(seed, 2, 3)], precision)
+    curvature.judge_hvp("product", [*inputs, None])
+    curvature.judge_hessian("hessian")
+    return curvature.ledger
+
+
+def distance(seed: int, moving: Sequence[bool], precision: str) -> Ledger:
+    """Judge a mean squared distance of what moves and what does not."""
+    curvature = Curvature(squares, leaves_of(seed, False), precision)
+    along = leaves_of(seed + 100, False)
+    curvature.judge_hvp(
+        "product", [v if moves else None for v, moves in zip(along, moving, strict=True)]
+    )
+    return curvature.ledger
+
+
+SEEDS = st.integers(0, 2**16)
+
+WHOLE = 10
+"""All columns of a Hessian cost about as much as so many products with vectors."""
+
+KINDS: Mapping[str, tuple[Callable[[str], Callable[..., Ledger]], tuple[Any, ...], int]] = {
+    "product": (
+        lambda p: lambda program, seed: product(program, seed, p, False),
+        (PROGRAMS, SEEDS),
+        1,
+    ),
+    "exact-product": (
+        lambda p: lambda program, seed: product(program, seed, p, True),
+        (PROGRAMS, SEEDS),
+        1,
+    ),
+    "hessian": (
+        lambda p: lambda program, seed: columns(program, seed, p),
+        (PROGRAMS, SEEDS),
+        WHOLE,
+    ),
+    "labels": (lambda p: lambda seed: by_labels(seed, p), (SEEDS,), WHOLE),
+    "distance": (
+        lambda p: lambda seed, moving: distance(seed, moving, p),
+        (SEEDS, st.sampled_from(((True, True, True), (True, False, False)))),
+        1,
+    ),
+}
+"""What is judged, by name: given a precision, how; by what it is drawn; and what a case costs."""
+
+ROWS = tuple(Row(kind, "aten", precision) for kind in KINDS for precision in COARSER)
+
+
+def judged(row: Row, cases: int, number: int, shrink: bool = False) -> RowResult:
+    """Judge the drawn cases of a row."""
+    judge, strategies, cost = KINDS[row.op]
+    return examine_drawn(row, judge(row.dtype), strategies, max(cases // cost, 1), number, shrink)

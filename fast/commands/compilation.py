@@ -55,14 +55,16 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--target", default=",".join(TARGETS), help="sm_80, sm_90 or both")
     parser.add_argument("--json", type=Path, help="the file to write")
-    parser.add_argument("--ops", help="only these ops and optimizers, separated by commas")
+    parser.add_argument(
+        "--ops", nargs="+", help="only these ops and optimizers, by spaces or commas"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile for each target in its own process; 0 if every kernel keeps the rules, else 1."""
     targets = _known("target", arguments.target.split(","), TARGETS)
-    rows = _compile(targets, _known("op", (arguments.ops or ",".join(names())).split(","), names()))
+    rows = _compile(targets, _known("op", _split(arguments.ops) or names(), names()))
     broken = [f"{row['name']} for {row['target']}, {row['config']}: {rule}"
               for row in rows for rule in row.pop("broken")]  # fmt: skip
     broken += _too_many(rows)
@@ -73,6 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"kernels: {line}", file=sys.stderr)
     print(f"kernels: {len(rows)} compiled with triton {triton.__version__}, {len(broken)} faults")
     return 1 if broken else 0
+
+
+def _split(given: Sequence[str] | None) -> list[str]:
+    return [name for text in given or () for name in text.replace(",", " ").split()]
 
 
 def names() -> list[str]:

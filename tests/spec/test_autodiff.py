@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.twins.texts import PROGRAMS, written
 from equivalence.worlds.opaque import opaque
 from spec import scalar
 from spec.autodiff import grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp
@@ -20,7 +21,7 @@ from spec.op import Rejected
 from spec.rounded import Rounded
 from spec.session import Session
 from spec.tensor import tensor
-from tests.spec.programs import PROGRAMS, SQUARES, written
+from tests.spec.programs import SQUARES
 
 ONE = tensor(Fraction(1))
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.twins.texts import PROGRAMS, SQUARE, Step, run
 from equivalence.worlds.opaque import opaque
 from spec import scalar
 from spec.dual import Dual
@@ -20,7 +21,7 @@ from spec.ref import Interpreter, Ref
 from spec.tape import Tape
 from spec.tensor import Tensor, tensor, zip_map
 from tests.spec.laws import inner, parts
-from tests.spec.programs import PROGRAMS, SQUARE, SQUARES, AtOnce, Step, run
+from tests.spec.programs import SQUARES, AtOnce
 from tests.spec.strategies import calls, like
 
 

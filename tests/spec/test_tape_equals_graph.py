@@ -15,6 +15,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from equivalence.twins.texts import PROGRAMS, Step, run
 from equivalence.worlds.opaque import opaque
 from spec import graph as graph_chapter
 from spec.dual import Dual
@@ -27,7 +28,7 @@ from spec.show import program
 from spec.tape import Tape
 from spec.tensor import Tensor, zip_map
 from tests.spec.laws import inner, parts
-from tests.spec.programs import PROGRAMS, SQUARES, AtOnce, Step, run
+from tests.spec.programs import SQUARES, AtOnce
 from tests.spec.strategies import NUMBERS
 
 EXAMPLES = max(300, settings.default.max_examples if settings.default else 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -120,6 +122,50 @@ class Broadcasting(Right):
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         return inputs[0] * inputs[-1]
+
+
+class Bare(Right):
+    """Returns its gradient as it is, where a list of gradients is wanted."""
+
+    ops: Mapping[str, Sequence[str]] = {"square": ("fp32",)}
+
+    def vjp(self, *given: Any) -> Any:
+        return super().vjp(*given)[0]
+
+
+class Silent(Bare):
+    """Returns no gradients."""
+
+    def vjp(self, *given: Any) -> Any:
+        return None
+
+
+class Misspelt(Right):
+    """Offers an operation that does not exist."""
+
+    ops: Mapping[str, Sequence[str]] = {"mul": ("fp32",), "squre": ("fp32",)}
+
+
+class Mistyped(Right):
+    """Offers an operation in a dtype that does not exist."""
+
+    ops: Mapping[str, Sequence[str]] = {"mul": ("float32",)}
+
+
+class Undescribed(Right):
+    """Describes itself by a dict."""
+
+    def capabilities(self) -> Any:
+        return {"ops": self.ops}
+
+
+class Deadly(Right):
+    """Ends its process on more than twenty elements, as a wild store does."""
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        if inputs[0].numel() > 20:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().value(op, inputs, attrs)
 
 
 class Nothing(Right):

@@ -261,13 +261,30 @@ def test_the_command_reports_each_configuration(
 ) -> None:
     monkeypatch.setattr(drive, "CONFIGURATIONS", (("aten", "fp32"), ("aten", "bf16")))
     assert main(["machine", "--profile", "quick", "--jobs", "1", "--seed", "5"]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("seed 5\n")
-    assert [line.split()[:2] for line in shown.splitlines()[1:]] == [
-        ["aten", "fp32"],
-        ["aten", "bf16"],
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:4] for line in lines[1:3]] == [
+        ["lives", "aten", "fp32", "8"],
+        ["lives", "aten", "bf16", "8"],
     ]
-    assert shown.count("kept") == 2
+    assert "2 conformant; 16 cases" in lines[-1] and lines[-1].endswith("(seed 5)")
+
+
+def test_many_lives_are_driven_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [str(row) for row in drive.lives_rows("ci")] == [
+        *("lives aten fp32", "lives triton fp32", "lives aten bf16", "lives triton bf16")
+    ]
+    rows = drive.lives_rows("thorough")
+    asked: list[tuple[int, int]] = []
+
+    def lives(provider: str, precision: str, number: int, steps: int, seed: int, *_: bool) -> Any:
+        asked.append((number, seed))
+        return drive.Run(provider, precision, number, 1, 1, 0.0)
+
+    monkeypatch.setattr(drive, "run_lives", lives)
+    for row in rows:
+        assert drive.judge_lives("thorough", 7, False, row).status == "conformant"
+    assert sum(number for number, _ in asked) >= 4 * 500
+    assert len({seed for _, seed in asked}) == len(rows) == len(set(rows))
 
 
 def test_the_command_prints_a_program(

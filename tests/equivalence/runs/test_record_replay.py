@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ from equivalence.budgets.recorded import Recorded
 from equivalence.runs.archive import compact, load_archive
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.run import Request, perform
+from equivalence.runs.work import Damaged
 from tests.equivalence.backends import fakes
 from tools.tree import ROOT
 
@@ -114,3 +118,103 @@ def test_compacting_widens_budgets_only() -> None:
     assert small.budget[1:].tolist() == [0.0, np.inf]
     kept = compact(Recorded((3,), "fp64", high, low, budget))
     assert kept.low.tolist() == low.tolist()
+
+
+ROW = "mul.value.fp32.npz"
+
+
+def garbage(folder: Path) -> None:
+    (folder / ROW).write_bytes(b"garbage")
+
+
+def truncated(folder: Path) -> None:
+    whole = (folder / ROW).read_bytes()
+    (folder / ROW).write_bytes(whole[: len(whole) // 2])
+
+
+def half_a_manifest(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{", encoding="utf-8")
+
+
+def a_list(folder: Path) -> None:
+    (folder / "manifest.json").write_text("[]", encoding="utf-8")
+
+
+def files_of_numbers(folder: Path) -> None:
+    (folder / "manifest.json").write_text('{"format": 1, "files": [7]}', encoding="utf-8")
+
+
+def missing_file(folder: Path) -> None:
+    (folder / ROW).unlink()
+
+
+DAMAGES: list[tuple[Callable[[Path], None], str]] = [
+    (garbage, f"holds rows that are damaged: {ROW}; record them again"),
+    (truncated, f"holds rows that are damaged: {ROW}; record them again"),
+    (half_a_manifest, "manifest.json is damaged: it is no JSON"),
+    (a_list, "manifest.json is of format None; this suite reads format 1"),
+    (files_of_numbers, "manifest.json is damaged: its files are no list of names"),
+    (missing_file, f"lacks what its manifest.json lists: {ROW}"),
+]
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGES, ids=[d.__name__ for d, _ in DAMAGES])
+def test_a_damaged_archive_is_refused_by_name(
+    damage: Callable[[Path], None],
+    said: str,
+    recorded: tuple[Path, list[RowResult]],
+    tmp_path: Path,
+) -> None:
+    folder = shutil.copytree(recorded[0], tmp_path / "copy")
+    damage(folder)
+    with pytest.raises(Damaged) as refused:
+        perform(Request("torch", ops=["mul"], replay=folder))
+    assert said in str(refused.value) and "pickle" not in str(refused.value)
+
+
+@pytest.mark.parametrize("at", [0.2, 0.5, 0.8])
+def test_damage_inside_a_row_costs_the_row(
+    at: float, recorded: tuple[Path, list[RowResult]], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(recorded[0], tmp_path / "copy")
+    held = bytearray((folder / ROW).read_bytes())
+    held[int(at * len(held))] ^= 0xFF
+    (folder / ROW).write_bytes(held)
+    rows = fp32(perform(Request("torch", ops=["mul"], replay=folder)).results)
+    assert rows["mul vjp fp32"].status == "conformant"
+    assert rows["mul value fp32"].failures[0].lines() == [
+        f"{folder / ROW} is damaged; record the row mul value fp32 again"
+    ]
+
+
+def test_a_recording_goes_on_and_lists_what_is_whole(tmp_path: Path) -> None:
+    for ops in (["relu"], ["exp"]):
+        perform(Request("torch", ops=ops, profile="quick", record=tmp_path))
+    listed = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))["files"]
+    assert sorted(listed) == sorted(path.name for path in tmp_path.glob("*.npz"))
+    assert {name.split(".")[0] for name in listed} == {"relu", "exp"}
+    with pytest.raises(Damaged, match="holds a recording of profile quick and seed 0, not of ci"):
+        perform(Request("torch", ops=["exp"], profile="ci", record=tmp_path))
+    assert {path.suffix for path in tmp_path.iterdir()} == {".npz", ".json"}
+
+
+def test_a_folder_of_something_else_is_not_recorded_in(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"letter{number}").write_text("dear", encoding="utf-8")
+    with pytest.raises(Damaged, match="holds letter0, letter1, letter2 and 2 more; name a new"):
+        perform(Request("torch", ops=["exp"], profile="quick", record=tmp_path))
+    with pytest.raises(Damaged, match="holds letter0"):
+        perform(Request("torch", ops=["exp"], profile="quick", record=tmp_path / "new" / ".."))
+    with pytest.raises(Damaged, match="a file stands there"):
+        perform(Request("torch", ops=["exp"], profile="quick", record=tmp_path / "letter0"))
+
+
+def test_an_older_archive_is_what_lies_there(
+    recorded: tuple[Path, list[RowResult]], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(recorded[0], tmp_path / "copy")
+    plain = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    del plain["files"]
+    (folder / "manifest.json").write_text(json.dumps(plain), encoding="utf-8")
+    again = perform(Request("torch", ops=["mul"], replay=folder)).results
+    assert again == [result for result in recorded[1] if result.row.op == "mul"]

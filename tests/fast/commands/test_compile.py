@@ -15,7 +15,7 @@ from fast.commands import compilation, ptx_rules
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     path = tmp_path_factory.mktemp("compiled") / "kernels.json"
-    command = ["kernels", "--target", "sm_90", "--ops", "div,sum", "--json", str(path)]
+    command = ["kernels", "--target", "sm_90", "--ops", "div,", "sum", "--json", str(path)]
     assert main(command) == 0
     found: list[dict[str, Any]] = json.loads(path.read_text())["kernels"]
     return found

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.twins.texts import PROGRAMS, Step, run
 from fast import CompiledSession, Rejected, Session
 from fast.compiled.session import MOST_PLANS
 from fast.protocol import Ops
@@ -19,7 +20,6 @@ from fast.runtime.gradmap import GradMap
 from fast.train import scalar_trainer, split
 from spec.tensor import is_tensor
 from tests.fast.compiled.replays import CONFIGURATIONS, CPU, batch, noisy, trainers, twins
-from tests.spec.programs import PROGRAMS, Step, run
 from tests.support import same
 
 

@@ -1,0 +1,90 @@
+"""All commands: their parser, and the way from a command line to an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from equivalence.cli.options import OPTIONS, UsageError, add
+from equivalence.cli.pairs import command_pairs
+from equivalence.cli.suite import command_list, command_replay, command_run
+from equivalence.cli.training import command_judge
+from equivalence.cli.work import terminable
+from equivalence.runs.results import INTERRUPTED, USAGE
+from equivalence.workers.pool import expect_interpreter
+
+PAIRS = {
+    "programs": "judge whole programs on both sides: written ones, and drawn ones on graphs",
+    "trainers": "judge the steps of trainers on both sides, over drawn losses and optimizers",
+    "curvature": "judge Hessians, and their products with vectors, of drawn programs",
+    "machine": "drive lives of a session, in any order",
+}
+"""Commands that need no backend, and what each is for."""
+
+
+def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
+    """Return the parser of all commands, by the name that it is called under."""
+    top = argparse.ArgumentParser(
+        prog=name,
+        description="Judge backends against the reference: every element, by derived budgets.",
+        epilog="Exit codes: 0 conformant, 1 not conformant, 2 asked for what cannot be, 3 a crash, "
+        "4 vacuous, 130 interrupted.",
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, what: str, *options: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+        add(made, *options)
+        return made
+
+    work = ("jobs", "json", "resume")
+    judged = ("profile", "seed")
+    stored = ("record", "replay", "ring")
+    command(
+        "run", "run the suite on a backend", "backend", "ops", *judged, "findings", *stored, *work
+    )
+    for name, what in PAIRS.items():
+        command(name, what, "provider", "only", *judged, "shrink", *work)
+    judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
+    judge.add_argument("run", type=Path, help="the folder that the training command wrote")
+    command("list", "list backends, operations, optimizers and profiles")
+    replay = command("replay-case", "run one case, as a failure prints it")
+    replay.add_argument("case", help="the case, as one line of JSON")
+    replay.add_argument("--backend", required=True, help=OPTIONS["backend"].help)
+    return top
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "run": command_run,
+    "list": command_list,
+    "replay-case": command_replay,
+    "judge": command_judge,
+    **dict.fromkeys(PAIRS, command_pairs),
+}
+
+
+def main(arguments: Sequence[str] | None = None, name: str = "python -m equivalence") -> int:
+    """Run a command and return its exit code."""
+    chosen = parser(name).parse_args(arguments)
+    expect_interpreter()
+    try:
+        with terminable():
+            return _COMMANDS[chosen.command](chosen)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        print("interrupted before anything was finished", file=sys.stderr)
+        return INTERRUPTED
+
+
+def script() -> int:
+    """Run as the console script, which finds modules in the working directory as `python -m` does.
+
+    So a backend that lies beside the caller, mine.py, is found by either.
+    """
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    return main(name="twingrad-judge")

@@ -1,0 +1,224 @@
+"""The options of all commands, each stated once, and what a resumed run takes from its file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from equivalence.runs.results import Row, RowResult, read_row
+
+
+class UsageError(ValueError):
+    """The command line asks for what cannot be; the message says what can."""
+
+
+class Names(argparse.Action):
+    """Names separated by spaces, commas or both."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Split what was given, and keep it."""
+        names = [name.strip() for text in values for name in text.split(",") if name.strip()]
+        setattr(namespace, self.dest, names)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: what help says, its default, and how it is read.
+
+    asked: it decides what is found, so a resumed run takes it from its file.
+    """
+
+    help: str
+    default: Any = None
+    asked: bool = True
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _path(metavar: str) -> dict[str, Any]:
+    return {"type": Path, "metavar": metavar}
+
+
+def _names(metavar: str) -> dict[str, Any]:
+    return {"nargs": "+", "action": Names, "metavar": metavar}
+
+
+OPTIONS: dict[str, Option] = {
+    "backend": Option("a built-in backend (see list), or module:attribute"),
+    "ops": Option("operations and optimizers, by spaces or commas (all)", reading=_names("OP")),
+    "provider": Option(
+        "only rows of these providers: aten, triton (both)", reading=_names("PROVIDER")
+    ),
+    "only": Option(
+        "only these rows, as a report names them: 'clipped aten fp32', '* triton *' (all)",
+        reading=_names("ROW"),
+    ),
+    "profile": Option("quick, ci or thorough: 8, 30 or 500 counted cases in every row (ci)", "ci"),
+    "seed": Option("draw other cases (thorough: a fresh seed, printed)", reading={"type": int}),
+    "shrink": Option(
+        "make what fails smaller, which may take minutes",
+        False,
+        reading={"action": "store_true"},
+    ),
+    "findings": Option("also know the findings declared in this file", reading=_path("FILE")),
+    "record": Option("also write inputs, exact values and budgets", reading=_path("DIR")),
+    "replay": Option("judge by recorded values, without an oracle", reading=_path("DIR")),
+    "ring": Option(
+        "with --record: write the budgets of another ring, without running the backend",
+        reading={"choices": ("host", "interpreted", "device")},
+    ),
+    "jobs": Option(
+        "worker processes; with 1, all runs in this process (one for each CPU)",
+        os.cpu_count() or 1,
+        asked=False,
+        reading={"type": int, "metavar": "N"},
+    ),
+    "json": Option(
+        "also write the result as JSON, whenever a row ends", asked=False, reading=_path("FILE")
+    ),
+    "resume": Option(
+        "go on with the run that wrote this JSON, and write the whole to it",
+        asked=False,
+        reading=_path("FILE"),
+    ),
+}
+
+
+def add(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add options to a command; what is not given stays unset until `filled`."""
+    for name in names:
+        option = OPTIONS[name]
+        reading = dict(option.reading)
+        parser.add_argument(
+            f"--{name}", help=option.help, default=argparse.SUPPRESS, dest=name, **reading
+        )
+    parser.set_defaults(options=names)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What a run that was cut short has found."""
+
+    results: tuple[RowResult, ...] = ()
+
+
+def filled(chosen: argparse.Namespace) -> tuple[argparse.Namespace, Earlier]:
+    """Fill in what was not given: from the file of an earlier run, else by default."""
+    given = {name: value for name, value in vars(chosen).items() if name in chosen.options}
+    known: dict[str, Any] = {name: OPTIONS[name].default for name in chosen.options}
+    earlier = Earlier()
+    resume = given.get("resume")
+    if resume is not None:
+        asked, earlier = _read(resume, chosen.command)
+        for name, value in asked.items():
+            if name in given and given[name] != value:
+                raise UsageError(
+                    f"--resume goes on with a run whose --{name} is {shown(value)}; "
+                    f"got {shown(given[name])}"
+                )
+        known = {**known, **asked, "json": resume}
+    filled_in = {**known, **given}
+    jobs = filled_in.get("jobs", 1)
+    if jobs < 1:
+        raise UsageError(f"--jobs is a number of processes, at least 1; got {jobs}")
+    if filled_in.get("json") is not None:
+        check_output(filled_in["json"])
+    return argparse.Namespace(**{**vars(chosen), **filled_in}), earlier
+
+
+def request(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that decide what a run finds, as JSON carries them."""
+    asked = {name: getattr(chosen, name) for name in chosen.options if OPTIONS[name].asked}
+    return {
+        name: str(value.resolve()) if isinstance(value, Path) else value
+        for name, value in asked.items()
+        if value != OPTIONS[name].default
+    }
+
+
+def _read(path: Path, command: str) -> tuple[dict[str, Any], Earlier]:
+    """Read what a file says was asked for and was found."""
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        if plain["command"] != command:
+            raise UsageError(
+                f"{path} was written by {plain['command']}; go on with "
+                f"python -m equivalence {plain['command']} --resume {path}"
+            )
+        results = tuple(read_row(row) for row in plain["rows"])
+        asked = {
+            name: OPTIONS[name].reading.get("type", lambda same: same)(value)
+            for name, value in plain["request"].items()
+        }
+    except UsageError:
+        raise
+    except OSError as error:
+        raise UsageError(f"--resume cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is no result that --json of {command} wrote") from error
+    return asked, Earlier(results)
+
+
+def line(command: str, asked: Mapping[str, Any]) -> str:
+    """Return the command line that asks for the same."""
+    parts = ["python", "-m", "equivalence", command]
+    for name, value in asked.items():
+        parts.append(f"--{name}")
+        if isinstance(value, list):
+            parts.append(",".join(value))
+        elif value is not True:
+            parts.append(str(value))
+    return shlex.join(parts)
+
+
+def shown(value: Any) -> str:
+    """Show the value of an option as one writes it."""
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def remaining(command: str, asked: Mapping[str, Any], missing: Sequence[Row]) -> str:
+    """Return the command line that asks for the rows that are missing, and hardly more."""
+    if command == "run":
+        return line(command, {**asked, "ops": list(dict.fromkeys(row.op for row in missing))})
+    rest = {name: value for name, value in asked.items() if name not in ("only", "provider")}
+    return line(command, {**rest, "only": [str(row) for row in missing]})
+
+
+def check_output(path: Path) -> None:
+    """Refuse a file that could not be written, before any work is done for it."""
+    if path.is_dir():
+        raise UsageError(f"--json names a file; {path} is a folder")
+    if path.exists() and not path.is_file():
+        return
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(f"--json {path}: there is no folder {folder}; make it first")
+    try:
+        if path.exists():
+            path.open("ab").close()
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise UsageError(f"--json {path} cannot be written: {error.strerror}") from error
+
+
+def write(path: Path, plain: Mapping[str, Any]) -> None:
+    """Write JSON; a file is replaced at once, so that a reader never finds half of it."""
+    text = json.dumps(plain, indent=1) + "\n"
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    half = path.with_name(f".{path.name}.{os.getpid()}.half")
+    half.write_text(text, encoding="utf-8")
+    half.replace(path)

@@ -1,0 +1,69 @@
+"""The commands that judge sessions and trainers beside the reference's.
+
+`programs`, `trainers` and `curvature` run one text on both sides; `machine` drives whole lives.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+
+from equivalence.cli.options import UsageError, filled
+from equivalence.cli.work import Book, carry_out, require
+from equivalence.runs.results import Row
+
+COLUMNS = ("row", "provider", "precision", "cases", "worst", "", "", "ring", "status")
+
+
+def command_pairs(chosen: argparse.Namespace) -> int:
+    """Judge the rows of a command that were asked for, and report."""
+    chosen, earlier = filled(chosen)
+    require("torch", "flint", "hypothesis")
+    from equivalence.lives.drive import judge_lives, lives_rows
+    from equivalence.runs.run import Unusable, check_profile, chosen_seed, machine
+    from equivalence.runs.work import run_rows
+    from equivalence.twins.rows import TWINS, judge_row
+
+    try:
+        check_profile(chosen.profile)
+    except Unusable as error:
+        raise UsageError(str(error)) from error
+    seed = chosen_seed(chosen.profile, chosen.seed)
+    options = (chosen.profile, seed, chosen.shrink)
+    rows: Sequence[Row]
+    if chosen.command == "machine":
+        rows, judge = lives_rows(chosen.profile), partial(judge_lives, *options)
+    else:
+        rows, judge = TWINS[chosen.command].rows, partial(judge_row, chosen.command, *options)
+    environment = {**machine(), "profile": chosen.profile, "seed": seed}
+    book = Book(chosen, chosen.command, asked_for(chosen, rows), environment)
+
+    def run(missing: Sequence[Row]) -> object:
+        return run_rows(judge, missing, chosen.jobs, book)
+
+    return carry_out(book, run, earlier, COLUMNS)
+
+
+def asked_for(chosen: argparse.Namespace, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that --provider and --only leave; a name that leaves none is refused."""
+    providers = sorted({row.direction for row in rows})
+    for name in chosen.provider or ():
+        if name not in providers:
+            raise UsageError(f"unknown provider {name!r}; there are {', '.join(providers)}")
+    for pattern in chosen.only or ():
+        if not any(fnmatchcase(str(row), pattern) for row in rows):
+            raise UsageError(
+                f"--only {pattern!r} is no row of {chosen.command}; "
+                f"there are {', '.join(map(str, rows))}"
+            )
+    found = [
+        row
+        for row in rows
+        if (not chosen.provider or row.direction in chosen.provider)
+        and (not chosen.only or any(fnmatchcase(str(row), p) for p in chosen.only))
+    ]
+    if not found:
+        raise UsageError("no row is of both --provider and --only")
+    return found

@@ -1,0 +1,119 @@
+"""The commands that judge a backend: `run`, `replay-case` and `list`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from equivalence.cli.options import Earlier, UsageError, filled
+from equivalence.cli.work import Book, carry_out, require
+from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row
+
+
+def load_backend(name: str) -> Any:
+    """Load a backend, or refuse with the names that exist."""
+    from equivalence.backends import UnknownBackend, load
+
+    try:
+        return load(name)
+    except UnknownBackend as error:
+        raise UsageError(str(error)) from error
+
+
+def command_run(chosen: argparse.Namespace) -> int:
+    """Run the suite on a backend and report."""
+    chosen, earlier = filled(chosen)
+    if chosen.backend is None:
+        raise UsageError("--backend says what is judged: a name of list, or module:attribute")
+    if chosen.record is not None and chosen.replay is not None:
+        raise UsageError("--record and --replay exclude each other: name one folder")
+    if chosen.ring is not None and chosen.record is None:
+        raise UsageError("--ring says for which ring to record; it needs --record DIR")
+    require("torch", *(() if chosen.replay is not None else ("flint", "hypothesis")))
+    code = _run(chosen, earlier)
+    if chosen.ring is not None:
+        print(f"recorded in {chosen.record} for the ring {chosen.ring}; nothing was judged")
+    return code
+
+
+def _run(chosen: argparse.Namespace, earlier: Earlier) -> int:
+    """Plan the run, refuse what cannot be, and carry it out."""
+    from equivalence.backends import UnknownBackend
+    from equivalence.runs.run import Request, Shelved, Unusable, planned
+    from equivalence.runs.work import Damaged, run_rows
+
+    asked = Request(
+        backend=chosen.backend,
+        ops=chosen.ops,
+        profile=chosen.profile,
+        seed=chosen.seed,
+        record=chosen.record,
+        replay=chosen.replay,
+        ring=chosen.ring,
+        findings=_findings(chosen),
+    )
+    try:
+        plan = planned(asked)
+    except (UnknownBackend, Unusable, Damaged) as error:
+        raise UsageError(str(error)) from error
+    book = Book(chosen, chosen.backend, plan.rows, plan.environment)
+    watch = Shelved(chosen.record, book)
+
+    def run(rows: Sequence[Row]) -> object:
+        return run_rows(plan.run, rows, chosen.jobs, watch)
+
+    return carry_out(book, run, earlier)
+
+
+def _findings(chosen: argparse.Namespace) -> tuple[Any, ...]:
+    """Read the findings of one's own."""
+    from equivalence.budgets.findings import parse
+
+    if chosen.findings is None:
+        return ()
+    try:
+        return parse(chosen.findings.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--findings cannot read {chosen.findings}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--findings {chosen.findings}: {error}") from error
+
+
+def command_list(chosen: argparse.Namespace) -> int:
+    """List what there is to choose from."""
+    del chosen
+    require("torch")
+    from equivalence.backends import BUILT_IN
+    from equivalence.runs.runner import PROFILES
+    from spec.ops import OPS
+    from spec.optim import OPTIMIZERS
+
+    print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
+    print("operations:", ", ".join(OPS))
+    print("optimizers:", ", ".join(OPTIMIZERS))
+    print("profiles:  ", ", ".join(f"{name} ({n} cases)" for name, n in PROFILES.items()))
+    return CONFORMANT
+
+
+def command_replay(chosen: argparse.Namespace) -> int:
+    """Run one case and show its worst element."""
+    require("torch", "flint")
+    from equivalence.runs.kinds import kind_of, read_case
+    from equivalence.runs.report import show_fraction
+
+    backend = load_backend(chosen.backend)
+    try:
+        row, case = read_case(chosen.case)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"this is no case: {error}") from error
+    kind = kind_of(row)
+    outcome = kind.measure(backend, case, backend.capabilities().contract(row.op, row.dtype))
+    print(f"{kind.describe(case)} on {backend.name}: {outcome.judged} elements judged")
+    for text in (outcome.crash, outcome.problem, outcome.detail and outcome.detail.line()):
+        if text:
+            print(f"  {text}")
+    print(f"worst fraction of budget {show_fraction(outcome.fraction)}")
+    if outcome.crash:
+        return CRASH
+    return NONCONFORMANT if outcome.failed else CONFORMANT

@@ -1,0 +1,50 @@
+"""The command that judges the recorded steps of a training run: `judge`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from contextlib import closing
+
+from equivalence.cli.options import UsageError, filled, line
+from equivalence.cli.progress import Progress
+from equivalence.cli.work import require
+from equivalence.runs.results import INTERRUPTED
+
+
+def command_judge(chosen: argparse.Namespace) -> int:
+    """Judge recorded training steps; Ctrl-C reports those that are judged."""
+    chosen, _ = filled(chosen)
+    require("torch", "flint")
+    from equivalence.training.judge import Judged, JudgedStep, judge_tasks, report_steps, tasks_of
+    from equivalence.training.record import NoRecord
+
+    start = time.perf_counter()
+    try:
+        tasks = tasks_of(chosen.run)
+    except NoRecord as error:
+        raise UsageError(str(error)) from error
+    names = [f"step {step} by {provider}" for _, step, provider in tasks]
+    found: dict[int, JudgedStep] = {}
+    cut_short = False
+    try:
+        with Progress(f"{chosen.run}", len(tasks)) as progress:
+            steps = judge_tasks(tasks, chosen.jobs, lambda number: progress.started(names[number]))
+            with closing(steps):
+                for number, judged in steps:
+                    found[number] = judged
+                    status = "within budget" if judged.conformant else "over budget"
+                    progress.finished(names[number], status)
+    except NoRecord as error:
+        raise UsageError(str(error)) from error
+    except KeyboardInterrupt:
+        cut_short = len(found) < len(tasks)
+    judged_steps = tuple(found[number] for number in sorted(found))
+    verdict = Judged(judged_steps, time.perf_counter() - start, not cut_short)
+    code = report_steps(verdict, chosen.run, chosen.json)
+    if not cut_short:
+        return code
+    again = f"{line('judge', {'jobs': chosen.jobs})} {chosen.run}"
+    print(f"interrupted with {len(found)} of {len(tasks)} steps done; judge them all with")
+    print(f"    {again}")
+    return INTERRUPTED

@@ -1,0 +1,145 @@
+"""Options: names by spaces or commas, outputs checked first, and runs that go on from a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from equivalence.cli.commands import parser
+from equivalence.cli.options import (
+    UsageError,
+    check_output,
+    filled,
+    line,
+    remaining,
+    request,
+    write,
+)
+from equivalence.runs.results import Failure, Row, RowResult, document, read_row
+
+RESULT = RowResult(
+    Row("mul", "value", "fp32"),
+    "nonconformant",
+    cases=8,
+    worst_fraction=float("inf"),
+    contract="c",
+    inferred="none",
+    ring="host",
+    judged=80,
+    unconstrained=1,
+    failures=(Failure("title", ("one", "two"), "replay", True),),
+    declared=({"op": "mul", "reason": "known"},),
+    excused=True,
+)
+
+
+def chosen(*arguments: str) -> argparse.Namespace:
+    return filled(parser().parse_args(arguments))[0]
+
+
+def earlier(path: Path, command: str = "run", **asked: object) -> Path:
+    """Write the file of a run that was cut short."""
+    plain = document("torch", {"seed": 5}, [RESULT], [Row("add", "value", "fp32")])
+    write(path, {**plain, "command": command, "request": asked})
+    return path
+
+
+@pytest.mark.parametrize("given", [["mul", "add"], ["mul,add"], ["mul,", "add"], ["mul", ",add,"]])
+def test_names_come_by_spaces_or_commas(given: list[str]) -> None:
+    assert chosen("run", "--backend", "torch", "--ops", *given).ops == ["mul", "add"]
+
+
+def test_a_row_of_the_pairs_keeps_its_spaces() -> None:
+    rows = chosen("programs", "--only", "moved aten fp32,* triton *", "clipped *").only
+    assert rows == ["moved aten fp32", "* triton *", "clipped *"]
+
+
+def test_defaults_are_filled_in_and_not_asked_for() -> None:
+    options = chosen("run", "--backend", "torch")
+    assert (options.profile, options.seed, options.ops) == ("ci", None, None)
+    assert request(options) == {"backend": "torch"}
+    assert options.jobs == (os.cpu_count() or 1)
+
+
+def test_a_number_of_processes_is_positive() -> None:
+    with pytest.raises(UsageError, match="at least 1; got 0"):
+        chosen("programs", "--jobs", "0")
+
+
+def test_a_row_is_read_as_it_was_written() -> None:
+    assert read_row(json.loads(json.dumps(RESULT.to_dict()))) == RESULT
+
+
+def test_a_resumed_run_asks_for_the_same(tmp_path: Path) -> None:
+    path = earlier(tmp_path / "x.json", backend="torch", ops=["mul", "add"], seed=5, record="/r")
+    options, before = filled(parser().parse_args(["run", "--resume", str(path), "--jobs", "3"]))
+    assert (options.backend, options.ops, options.seed) == ("torch", ["mul", "add"], 5)
+    assert (options.record, options.json, options.jobs) == (Path("/r"), path, 3)
+    assert options.profile == "ci" and before.results == (RESULT,)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--seed", "6"], "--resume goes on with a run whose --seed is 5; got 6"),
+        (["--ops", "add"], "whose --ops is mul; got add"),
+    ],
+)
+def test_a_resumed_run_asks_for_nothing_else(more: list[str], said: str, tmp_path: Path) -> None:
+    path = earlier(tmp_path / "x.json", backend="torch", ops=["mul"], seed=5)
+    assert filled(parser().parse_args(["run", "--resume", str(path), "--seed", "5"]))
+    with pytest.raises(UsageError, match=said):
+        filled(parser().parse_args(["run", "--resume", str(path), *more]))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"command": "run", "rows": [{}]}'])
+def test_a_file_that_no_run_wrote_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"x\.json is no result that --json of run wrote"):
+        chosen("run", "--resume", str(path))
+
+
+def test_a_file_of_another_command_names_it(tmp_path: Path) -> None:
+    path = earlier(tmp_path / "x.json", command="programs")
+    with pytest.raises(UsageError, match=f"equivalence programs --resume {path}"):
+        chosen("run", "--resume", str(path))
+    with pytest.raises(UsageError, match="No such file"):
+        chosen("run", "--resume", str(tmp_path / "none.json"))
+
+
+def test_an_output_is_checked_and_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no folder .*deep; make it first"):
+        check_output(tmp_path / "deep" / "x.json")
+    with pytest.raises(UsageError, match="is a folder"):
+        check_output(tmp_path)
+    check_output(tmp_path / "x.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_cannot_be_written_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--json /proc/x\.json cannot be written"):
+        check_output(Path("/proc/x.json"))
+
+
+def test_what_is_no_file_is_written_as_it_stands() -> None:
+    check_output(Path(os.devnull))
+    write(Path(os.devnull), {})
+    assert not Path(os.devnull).is_file()
+
+
+def test_the_line_that_goes_on() -> None:
+    missing = [Row("add", "value", "fp32"), Row("add", "vjp", "fp32"), Row("exp", "vjp", "bf16")]
+    asked = {"backend": "torch", "seed": 5}
+    assert remaining("run", asked, missing) == (
+        "python -m equivalence run --backend torch --seed 5 --ops add,exp"
+    )
+    rows = [Row("lives", "aten", "fp32"), Row("lives", "triton", "bf16")]
+    assert remaining("machine", {"seed": 5, "shrink": True, "provider": ["aten"]}, rows) == (
+        "python -m equivalence machine --seed 5 --shrink --only 'lives aten fp32,lives triton bf16'"
+    )
+    assert line("run", {"resume": "a b.json"}) == "python -m equivalence run --resume 'a b.json'"

@@ -1,0 +1,257 @@
+"""The command line: exit codes, JSON, and errors that list what exists."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from equivalence.cli import main
+from tests.equivalence.backends import fakes
+from tools.tree import ROOT
+
+MODULE = "fake_backends"
+NAMES = ("Right", "RightForward", "OneOff", "Raising", "Nothing", "Bare", "Silent", "Misspelt")
+NAMES += ("Mistyped", "Undescribed")
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``fake_backends:Right`` be imported, as a user's own module would be."""
+    module = ModuleType(MODULE)
+    for name in NAMES:
+        setattr(module, name, getattr(fakes, name))
+    monkeypatch.setitem(sys.modules, MODULE, module)
+
+
+def run(name: str, *more: str) -> int:
+    backend = f"{MODULE}:{name}"
+    return main(["run", "--backend", backend, "--profile", "quick", "--jobs", "1", *more])
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("Right", 0), ("RightForward", 0), ("OneOff", 1), ("Raising", 3)]
+)
+def test_exit_codes_of_a_run(name: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(name, "--ops", "mul") == code
+    shown = capsys.readouterr().out
+    assert "mul" in shown and "worst fraction of budget" in shown
+    assert ("replay: python -m equivalence replay-case" in shown) == (code != 0)
+
+
+def test_a_run_of_nothing_is_vacuous(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("Nothing", "--ops", "mul") == 4
+    assert "unsupported by the backend: 4 rows of mul" in capsys.readouterr().out
+
+
+def test_what_is_unsupported_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("Right", "--ops", "mul,add", "exp,log", "tanh") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines[1:3]] == [
+        ["mul", "value", "fp32"],
+        ["mul", "vjp", "fp32"],
+    ]
+    assert lines[3] == "unsupported by the backend: 18 rows of add, mul, exp, log, tanh"
+    assert lines[4:] == ["", lines[-1]] and "18 unsupported, 2 conformant" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--backend", "cuda-magic"], "there are fast-triton, fast-triton-interpreted, fast-aten"),
+        (["--backend", "no_such_module:Backend"], "there is no module 'no_such_module'"),
+        (["--backend", f"{MODULE}:Missing"], "has no attribute 'Missing'"),
+        (["--backend", "json:dumps"], "it has no name, capabilities, value, vjp"),
+        (
+            ["--backend", f"{MODULE}:Right", "--ops", "mull"],
+            "unknown operation 'mull' (nearest: mul",
+        ),
+        (["--backend", f"{MODULE}:Right", "--profile", "slow"], "there are quick, ci, thorough"),
+        (["--backend", f"{MODULE}:Right", "--replay", "/nowhere/at/all"], "no manifest.json"),
+        (["--backend", f"{MODULE}:Misspelt"], "unknown operation 'squre' (nearest: square"),
+        (["--backend", f"{MODULE}:Mistyped"], "unknown dtype 'float32' (nearest: "),
+        (["--backend", f"{MODULE}:Undescribed"], "capabilities() returned dict, where equivalence"),
+        (["--backend", f"{MODULE}:Right", "--json", "/nope/x.json"], "there is no folder /nope"),
+        (["--backend", f"{MODULE}:Right", "--findings", "/nope.toml"], "No such file"),
+        (["--backend", f"{MODULE}:Right", "--ring", "host"], "it needs --record DIR"),
+        (["--backend", f"{MODULE}:Right", "--record", "a", "--replay", "b"], "exclude each other"),
+        ([], "--backend says what is judged"),
+    ],
+)
+def test_usage_errors_say_what_exists(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--jobs", "1", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_json_is_schema_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "result.json"
+    assert run("OneOff", "--ops", "mul", "add", "--json", str(path), "--seed", "3") == 1
+    result = json.loads(path.read_text(encoding="utf-8"))
+    assert set(result) == {
+        *("schema", "backend", "complete", "environment", "rows", "missing", "command", "request")
+    }
+    assert result["complete"] is True and result["missing"] == []
+    assert result["schema"] == 1 and result["backend"] == f"{MODULE}:OneOff"
+    assert result["environment"]["seed"] == 3 and result["environment"]["torch"]
+    keys = {"op", "direction", "dtype", "cases", "worst_fraction", "contract", "ring", "status"}
+    keys |= {"inferred", "judged", "unconstrained", "excused", "failures", "declared"}
+    assert all(set(row) == keys for row in result["rows"])
+    by_row = {(row["op"], row["direction"], row["dtype"]): row for row in result["rows"]}
+    assert by_row["add", "value", "fp32"]["status"] == "unsupported"
+    assert by_row["add", "value", "fp32"]["worst_fraction"] is None
+    assert by_row["mul", "vjp", "fp32"]["status"] == "conformant"
+    assert by_row["mul", "value", "fp32"]["status"] == "nonconformant"
+    assert by_row["mul", "value", "fp32"]["worst_fraction"] == "inf"
+
+
+def test_the_number_of_workers_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = []
+    for jobs in ("1", "2"):
+        path = tmp_path / f"{jobs}.json"
+        common = ["--backend", "torch", "--profile", "quick", "--ops", "relu", "reshape"]
+        assert main(["run", *common, "--jobs", jobs, "--json", str(path)]) == 0
+        rows.append(json.loads(path.read_text(encoding="utf-8"))["rows"])
+    assert rows[0] == rows[1] and len(rows[0]) == 12
+
+
+def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("fast-aten", "layer_norm", "adamw", "thorough (500 cases)"):
+        assert name in shown
+
+
+def test_replay_case(capsys: pytest.CaptureFixture[str]) -> None:
+    case = (
+        '{"op":"mul","direction":"value","dtype":"fp32","shapes":[[5],[5]],'
+        '"recipes":[["normal",0,"contiguous"],["normal",1,"contiguous"]]}'
+    )
+    for name, code in (("Right", 0), ("OneOff", 1), ("Raising", 3)):
+        assert main(["replay-case", case, "--backend", f"{MODULE}:{name}"]) == code
+        assert "worst fraction of budget" in capsys.readouterr().out
+    assert main(["replay-case", "{", "--backend", f"{MODULE}:Right"]) == 2
+    assert "this is no case" in capsys.readouterr().err
+
+
+def test_judge_without_recorded_steps_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["judge", str(tmp_path)]) == 2
+    assert "holds no recorded steps" in capsys.readouterr().err
+
+
+def test_the_line_that_replays_a_failure_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("OneOff", "--ops", "square") == 1
+    shown = capsys.readouterr().out
+    told = next(text for text in shown.splitlines() if "replay: " in text)
+    arguments = shlex.split(told.partition("replay: ")[2])
+    assert arguments[:4] == ["python", "-m", "equivalence", "replay-case"]
+    assert main(arguments[3:]) == 1
+    assert "square(" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "kind"), [("Bare", "Tensor"), ("Silent", "NoneType")])
+def test_a_vjp_returns_a_list(name: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(name, "--ops", "square") == 1
+    assert (
+        f"vjp of square returned {kind}; wanted is a list with one gradient per input, "
+        "None at inputs of indices: here, one entry"
+    ) in capsys.readouterr().out
+
+
+WITHOUT = """
+import sys
+sys.modules["flint"] = sys.modules["hypothesis"] = None
+from equivalence.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("command", [["run", "--backend", "torch"], ["programs"], ["machine"]])
+def test_a_missing_library_names_the_extra_once(command: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, *command], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr == (
+        "error: judging needs python-flint and hypothesis, which cannot be imported here; install "
+        "the extra [check]: pip install '.[check]' in a checkout of twingrad\n"
+    )
+
+
+FINDING = """
+[[finding]]
+kind = "case"
+backend = "right"
+op = "mul"
+direction = "value"
+reason = "known here"
+case = '''{"op":"mul","direction":"value","dtype":"fp32","shapes":[[5],[5]],
+"recipes":[["normal",0,"contiguous"],["normal",1,"contiguous"]]}'''
+"""
+
+
+def test_findings_of_ones_own_excuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "known.toml"
+    path.write_text(FINDING, encoding="utf-8")
+    assert run("OneOff", "--ops", "mul", "--findings", str(path)) == 0
+    assert "known here" in capsys.readouterr().out
+    path.write_text("[[finding]]\nkind = 'case'\n", encoding="utf-8")
+    assert run("OneOff", "--ops", "mul", "--findings", str(path)) == 2
+    assert "known.toml: finding 1: unknown keys [], missing" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_recording_is_not_recorded_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "letter.txt").write_text("dear", encoding="utf-8")
+    assert run("Right", "--ops", "mul", "--record", str(tmp_path)) == 2
+    assert "is not empty: it holds letter.txt" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("twingrad-judge", "equivalence"), ("twingrad-train", "fast")]
+)
+def test_console_scripts_run(
+    name: str,
+    package: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    target = scripts["project"]["scripts"][name]
+    assert target.startswith(package)
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(SystemExit) as ended:
+        EntryPoint(name, target, "console_scripts").load()()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {name}")
+
+
+def test_the_script_finds_a_backend_beside_its_caller(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text(
+        "from tests.equivalence.backends.fakes import Right\n", encoding="utf-8"
+    )
+    code = "import sys; sys.path.remove(''); from equivalence.cli import script; sys.exit(script())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", "--backend", "beside:Right", "--ops", "exp"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 4, done.stderr

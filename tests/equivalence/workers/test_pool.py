@@ -1,0 +1,92 @@
+"""Workers: a task that kills its process costs itself alone, and no process outlives its pool."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from equivalence.workers import notes
+from equivalence.workers.pool import Died, TaskFailed, Worker, spread
+
+
+def double_or_die(number: int, deadly: int) -> int:
+    """Double a number; one of them ends its process as a wild store does."""
+    notes.at(f"the number {number}")
+    if number == deadly:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return 2 * number
+
+
+def die_once(mark: str) -> str:
+    """End the process at the first try."""
+    if not Path(mark).exists():
+        Path(mark).write_text("tried", encoding="utf-8")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
+def raising(number: int) -> int:
+    """Raise."""
+    raise KeyError(number)
+
+
+def own_id(number: int) -> int:
+    """Return the id of the process that it runs in."""
+    return os.getpid()
+
+
+def alive(number: int) -> bool:
+    """Say whether a process is there."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_dying_worker_costs_one_task_and_names_the_case_it_was_at() -> None:
+    begun: list[int] = []
+    calls = [(number, 2) for number in range(4)]
+    found = dict(spread(double_or_die, calls, 2, begun.append))
+    assert found.pop(2) == Died("was ended by SIGSEGV", "the number 2")
+    assert found == {0: 0, 1: 2, 3: 6}
+    assert sorted(begun) == [0, 1, 2, 2, 3]
+
+
+def test_a_task_whose_process_died_is_tried_again(tmp_path: Path) -> None:
+    marks = [(str(tmp_path / name),) for name in ("a", "b")]
+    assert dict(spread(die_once, marks, 2)) == {0: "done", 1: "done"}
+
+
+def test_an_exception_comes_back_with_its_traceback() -> None:
+    with pytest.raises(TaskFailed, match=r"raise KeyError\(number\)"):
+        list(spread(raising, [(1,), (2,)], 2))
+
+
+def test_one_job_runs_here() -> None:
+    assert dict(spread(own_id, [(1,), (2,)], 1)) == {0: os.getpid(), 1: os.getpid()}
+
+
+def test_leaving_early_ends_the_workers() -> None:
+    with closing(spread(own_id, [(number,) for number in range(9)], 2)) as results:
+        _, worker = next(results)
+    assert worker != os.getpid() and not alive(worker)
+
+
+def test_workers_hear_no_interrupt(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "note")
+    try:
+        os.kill(worker.process.pid or 0, signal.SIGINT)
+        worker.pipe.send((own_id, (1,)))
+        os.kill(worker.process.pid or 0, signal.SIGINT)
+        assert worker.result() == worker.process.pid
+    finally:
+        worker.end()
+
+
+def test_a_process_that_keeps_no_notes_writes_none() -> None:
+    notes.at("nothing")
