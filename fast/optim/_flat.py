@@ -149,8 +149,7 @@ class FlatOptimizer:
             plan.whole = runs(self.masters.layout, active, alike, alike)
         if not plan.whole:
             return wide(gradients.flat.new_zeros(1))
-        entries = (gradients.flat[run.start : run.end] for run in plan.whole)
-        return clip.aten_squares(entries, inverse)
+        return clip.aten_squares(gradients.flat, plan.whole, inverse)
 
     def _prepare(
         self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None
@@ -307,10 +306,9 @@ class FlatOptimizer:
             self.rule.aten(part.batch, hypers[part.group], stop)
 
     def _call_scaled(self, hypers: tuple[Any, ...], stop: Tensor | None, scale: Tensor) -> None:
-        narrow = is_narrow(self.masters.flat)
         for part in self._plan.parts:
             batch = part.batch._replace(grads=[wide(grad) * scale for grad in part.batch.grads])
-            if narrow:
+            if is_narrow(self.masters.flat):
                 update_widened(self.rule.aten, batch, hypers[part.group], stop)
             else:
                 self.rule.aten(batch, hypers[part.group], stop)

@@ -28,7 +28,7 @@ from fast.device.bridge import round_number
 from fast.device.dtypes import computed_in, wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.optim._chunks import CHUNK, ChunkTable
+from fast.optim._chunks import CHUNK, ChunkTable, Run
 from fast.optim._rule import as_double, finite_and_not_negative, need
 
 GUARD = 1e-6
@@ -97,9 +97,9 @@ def coefficient(sums: Tensor, max_norm: float, inverse: float = 1.0) -> Tensor:
     return scale
 
 
-def aten_squares(runs: Iterable[Tensor], inverse: float = 1.0) -> Tensor:
+def aten_squares(grads: Tensor, runs: Iterable[Run], inverse: float = 1.0) -> Tensor:
     """Do as `squares` does for each run of an arena, of which there is at least one."""
-    found = map(wide, runs)
+    found = (wide(grads[run.start : run.end]) for run in runs)
     if inverse != 1.0:
         found = (run * inverse for run in found)
     return torch.stack([torch.dot(run, run) for run in found])
