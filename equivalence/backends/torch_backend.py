@@ -17,12 +17,11 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
-from equivalence.backends.torch_optim import OPTIMIZERS, TorchOptimizer
+from equivalence.backends.torch_optim import EPS, OPTIMIZERS, TorchOptimizer
 from equivalence.budgets.declared import declared
+from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
 from spec.ops import OPS as PAGES
-
-DTYPES = ("fp32", "bf16", "fp64")
 
 
 def _sum(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
@@ -94,6 +93,10 @@ OPS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+UPDATED = tuple(name for name, dtype in DTYPES.items() if 2.0**dtype.store.least_exponent < EPS)
+"""The dtypes in which there are updates: torch takes their steps in the parameters' own format, and
+in fp16 the default eps is 0 and most second moments are, so that 0 / 0 is the update."""
+
 BFLOAT_DOT = "Intel's manuals on VDPBF16PS and TDPBF16PS: denormals are zero, and flush to zero"
 
 
@@ -116,7 +119,7 @@ class TorchBackend:
         return Capabilities(
             ops=dict.fromkeys(OPS, DTYPES),
             contract=_contract,
-            optimizers=dict.fromkeys(OPTIMIZERS, DTYPES),
+            optimizers=dict.fromkeys(OPTIMIZERS, UPDATED),
         )
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:

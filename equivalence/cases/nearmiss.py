@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from equivalence.cases.call import DTYPES, dtype_at, handed
+from equivalence.cases.call import TORCH, dtype_at, handed
 from spec.op import Rejected
 from spec.ops import OPS
 from spec.refusals import Miss
@@ -47,7 +47,7 @@ def _placed(op: str, k: int, nested: Nested, dtype: str) -> torch.Tensor:
     """Put an input in the row's dtype; what stands for indices keeps what its entries are."""
     read: torch.Tensor = torch.tensor(nested)
     if k not in OPS[op].index_inputs:
-        return read.to(DTYPES[dtype])
+        return read.to(TORCH[dtype])
     return read if read.numel() else read.to(dtype_at(op, k, dtype))
 
 

