@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from equivalence.budgets.outcome import Outcome
-from equivalence.cases import call, shrink, strata, updates
+from equivalence.cases import call, shrink, updates
 from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.updates import UpdateSpec
 from equivalence.measure.call import measure
@@ -57,10 +57,14 @@ class Calls:
 
     def fixed(self) -> Sequence[CaseSpec]:
         """Return the fixed strata."""
+        from equivalence.cases import strata
+
         return strata.strata(self.row.op, self.row.direction, self.row.dtype)
 
     def extras(self) -> Sequence[CaseSpec]:
         """Return the cases without elements."""
+        from equivalence.cases import strata
+
         return strata.extras(self.row.op, self.row.direction, self.row.dtype)
 
     def drawn(self) -> st.SearchStrategy[CaseSpec]:

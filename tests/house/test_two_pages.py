@@ -158,9 +158,10 @@ FAST = {
 
 It saves its input.
 """
-{head}from fast.kernels import checks, pointwise
+{head}from fast.device.dtypes import wide
+from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -189,9 +190,9 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
-    """Average both exponentials, in fp32 for bf16."""
-    wide = x.float() if x.dtype is torch.bfloat16 else x
-    return ((wide.exp() + wide.neg().exp()) / 2).to(x.dtype), (x,)
+    """Average both exponentials, computed wide."""
+    x32 = wide(x)
+    return ((x32.exp() + x32.neg().exp()) / 2).to(x.dtype), (x,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -199,20 +200,21 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     (x,) = saved
     if not needs[0]:
         return (None,)
-    wide, g = (t.float() if t.dtype is torch.bfloat16 else t for t in (x, cotangent))
-    return (((wide.exp() - wide.neg().exp()) / 2 * g).to(x.dtype),)
+    x32 = wide(x)
+    return (((x32.exp() - x32.neg().exp()) / 2 * wide(cotangent)).to(x.dtype),)
 
 
 EXAMPLES = unary
-op = Op("cosh_like", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
+op = pointwise.op("cosh_like", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
 ''',
     "squared_gap": '''"""Twin of spec.ops.squared_gap.
 
 It saves its inputs.
 """
-{head}from fast.kernels import checks, pointwise
+{head}from fast.device.dtypes import wide
+from fast.kernels import checks, pointwise
 from fast.kernels.examples import binary
-from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
@@ -242,12 +244,12 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 
 def _gap(saved: Saved) -> Tensor:
-    x, y = (t.float() if t.dtype is torch.bfloat16 else t for t in saved)
-    return x - y
+    x, y = saved
+    return wide(x) - wide(y)
 
 
 def aten_value(x: Tensor, y: Tensor) -> tuple[Tensor, Saved]:
-    """Square the difference, in fp32 for bf16."""
+    """Square the difference, computed wide."""
     return _gap((x, y)).square().to(x.dtype), (x, y)
 
 
@@ -258,7 +260,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 EXAMPLES = binary
-op = Op("squared_gap", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))
+op = pointwise.op("squared_gap", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"))
 ''',
     "twice_summed": '''"""Twin of spec.ops.twice_summed.
 

@@ -64,15 +64,17 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    """Find entries of one shape, for an index input write a mask of that shape."""
+    """Find entries of one shape, now and then one entry again; for indices write a mask."""
     nonempty = has_elements if op.index_inputs else everything
+    again = picks[2] % 3 == 0
     found: dict[int, int] = {}
     first: Shape | None = None
     for k in range(len(op.inputs)):
         if k in op.index_inputs:
             continue
         fits = nonempty if first is None else first.__eq__
-        entry = offer.entry(picks[len(found) % 3], fits, _most(op), domain(op, k))
+        pick = picks[0] if again else picks[len(found) % 3]
+        entry = offer.entry(pick, fits, _most(op), domain(op, k))
         if entry is None:
             return None
         found[k], first = entry, offer.shapes[entry]

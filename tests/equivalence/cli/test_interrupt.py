@@ -47,12 +47,12 @@ def test_an_interrupted_run_reports_and_its_line_goes_on(
     plain = json.loads(path.read_text(encoding="utf-8"))
     assert plain["complete"] is False and plain["missing"][0] == "relu value bf16"
     shown = capsys.readouterr().out
-    assert "interrupted with 2 of 12 rows done" in shown
+    assert "interrupted with 2 of 16 rows done" in shown
     on = shlex.split(shown.splitlines()[-1])
     assert on == ["python", "-m", "equivalence", "run", "--resume", str(path)]
     assert main([*on[3:], "--jobs", "1"]) == 0
     told = capsys.readouterr()
-    assert "torch: 2 of 12 done" in told.err and "12 conformant" in told.out
+    assert "torch: 2 of 16 done" in told.err and "16 conformant" in told.out
     again, once = (json.loads(p.read_text(encoding="utf-8")) for p in (path, whole))
     assert again["rows"] == once["rows"] and again["complete"] is True
 

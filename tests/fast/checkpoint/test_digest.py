@@ -16,10 +16,10 @@ from fast import Rejected, Session, Unverified, checkpoint
 from fast.checkpoint import files, sealed
 from fast.checkpoint.snapshot import read
 from tests.fast.checkpoint.test_checkpoint import (
+    hold_the_same,
     hyper,
     refused,
     repack,
-    same,
     session,
     step,
     unpacked,
@@ -84,7 +84,7 @@ def test_no_damage_is_loaded(saved: Path, damages: object) -> None:
             checkpoint.load(saved, s)
         assert len(str(caught.value)) <= OF_A_REFUSAL
         count += 1
-    assert same(before, read(s)) and count > len(whole)
+    assert hold_the_same(before, read(s)) and count > len(whole)
 
 
 def test_nobody_can_turn_a_new_file_into_an_old_one_by_its_version_alone(saved: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_file_from_before_there_was_a_digest_loads_and_says_that_it_has_none(
     unsealed(file, *unpacked(file))
     with pytest.warns(Unverified, match=r"checkpoint .*/c: version 1 has no digest"):
         assert checkpoint.load(file, second) == {"rate": 0.1}
-    assert same(read(first), read(second))
+    assert hold_the_same(read(first), read(second))
     checkpoint.save(file, second, {"rate": 0.1})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
