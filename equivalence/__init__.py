@@ -11,6 +11,7 @@ import sys
 from typing import Final
 
 ROOMS = (
+    "dtypes",
     "cases",
     "worlds",
     "budgets",

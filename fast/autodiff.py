@@ -1,8 +1,7 @@
 """Twin of spec.autodiff: derivatives of programs, from host data to host tensors.
 
-A program is `f(ops, *refs) -> ref`, as everywhere. What is given is anything that
-the bridge reads: numbers, nested lists, numpy arrays, torch tensors, device buffers. What is
-returned are host tensors of the session's dtype of computation, each in memory of its own.
+A program is `f(ops, *refs) -> ref`. It is given anything that the bridge reads, from nested lists
+to device buffers; returned are host tensors of the dtype of computation, in memory of their own.
 
 Integers and booleans, such as labels, reach the program as they are and have no derivative; write
 1.0, not 1, for a number to compute with. An input that is to be differentiated is a number always.

@@ -60,8 +60,10 @@ class Session(Leaves, Naturals, Updates, Interpreter):
     ) -> None:
         """Choose provider and device where None; refuse what cannot run here.
 
-        provider is `aten` or `triton`; precision is `fp32`, `tf32`, `bf16` (with fp32 masters) or
-        `fp64` (aten only). Every op of both providers is deterministic on a CPU.
+        provider is `aten` or `triton`; precision is `fp32`, `tf32`, `bf16` or `fp16` (both
+        with fp32 masters) or `fp64` (aten only). Every op of both providers is deterministic on a
+        CPU. Numbers of `fp16` overflow above 65504: the updates' `grad_scale` helps against that
+        and against gradients that underflow.
         An unknown name is Rejected; what this machine lacks raises Unavailable, naming what runs.
         """
         super().__init__(choose(provider, precision, device, deterministic))

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import Extent, kronecker, sum_over, sum_terms
 from spec.shape import Shape, indices, normalize_axis, reduced
-from spec.tensor import tabulate
+from spec.tensor import Nested, tabulate
 
 Axes = tuple[int, ...]
 
@@ -37,6 +38,14 @@ def check_axes(name: str, x: Type, axes: Axes | None) -> Axes:
     return tuple(axis for axis in normal if axis is not None)
 
 
+BAD_AXES = (
+    *(Miss("C1", ([[1.0, 2.0], [3.0, 4.0]],), {"axes": axes}) for axes in ((2,), (0, -3), (True,))),
+    Miss("C1", (1.0,), {"axes": (0,)}),
+    *(Miss("C2", ([[1.0, 2.0], [3.0, 4.0]],), {"axes": axes}) for axes in ((0, 0), (1, -1))),
+)
+"""Axes of one input that check_axes refuses."""
+
+
 def check_axis(label: str, x: Type, axis: int) -> int:
     """Return one axis counted from the front, or refuse under the label."""
     normal = normalize_axis(axis, len(x.shape))
@@ -44,6 +53,36 @@ def check_axis(label: str, x: Type, axis: int) -> int:
         rank = len(x.shape)
         raise refuse(label, f"the axis lies in [-{rank}, {rank})", f"{axis} for {x}")
     return normal
+
+
+BAD_AXIS = (
+    *(Miss("C1", ([1.0, 2.0],), {"axis": axis}) for axis in (1, -2, True)),
+    Miss("C1", (1.0,), {"axis": -1}),
+)
+"""An axis of one input that check_axis refuses under C1."""
+
+
+def refuse_positions(label: str, x: AnyTensor, positions: AnyTensor, axis: int) -> None:
+    """Refuse, under the label, a position that does not lie on an axis of x."""
+    extent = x.shape[axis]
+    for position in positions.data:
+        if not 0 <= position < extent:
+            raise refuse(label, f"every index lies in [0, {extent})", position)
+
+
+def bad_positions(*others: Nested) -> tuple[Miss, ...]:
+    """Return calls with a wrong axis (C1), or positions that are none (C2) or not on it (C3).
+
+    The first inputs are a tensor and the positions along its axis; the others follow.
+    """
+    row: Nested = [1.0, 2.0]
+    return (
+        *(Miss("C1", (row, [0], *others), {"axis": axis}) for axis in (1, -2)),
+        Miss("C1", (1.0, [0], *others), {"axis": 0}),
+        *(Miss("C2", (row, wrong, *others), {"axis": 0}) for wrong in ([0.0], [True])),
+        *(Miss("C3", (row, wrong, *others), {"axis": -1}) for wrong in ([2], [-1])),
+        Miss("C3", ([], [0], *others), {"axis": 0}),
+    )
 
 
 def split_axes(rank: int, axes: Axes | None) -> tuple[Axes, Axes]:

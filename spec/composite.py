@@ -25,7 +25,7 @@ from typing import Any
 
 from spec.kinds import Directions, TypeRule
 from spec.op import AnyTensor, Edge, Op, plus, zeros_like
-from spec.refusals import unknown
+from spec.refusals import Miss, unknown
 from spec.scalar import lift
 from spec.shape import Shape
 from spec.tensor import tabulate
@@ -95,6 +95,7 @@ def composite(
     index_inputs: tuple[int, ...] = (),
     refuse_indices: Callable[..., None] | None = None,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that is a program over earlier pages; its derivatives go through the program.
 
@@ -142,5 +143,15 @@ def composite(
     own = [p for n, p in signature.parameters.items() if n != "ops"]
     value.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
     return Op(
-        name, "composite", type_rule, value, jvp, vjp, index_inputs, edges, program, refuse_indices
+        name,
+        "composite",
+        type_rule,
+        value,
+        jvp,
+        vjp,
+        index_inputs,
+        edges,
+        program,
+        refuse_indices,
+        refused=refused,
     )

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spec.op import AnyTensor, Edge, Jvp, Op, Type, Vjp, plus, refuse, zeros_like
+from spec.refusals import Miss
 from spec.scalar import is_zero, select, zero_like
 from spec.tensor import zip_map
 
@@ -35,6 +36,15 @@ def same_shape(name: str, *types: Type) -> Type:
         if other.shape != first.shape:
             raise refuse(f"{name} C1", "all shapes are equal", f"{first} and {other}")
     return first
+
+
+UNEQUAL = (
+    Miss("C1", ([1.0, 2.0], [1.0])),
+    Miss("C1", ([1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]])),
+    Miss("C1", ([[1.0], [2.0]], [[1.0, 2.0]])),
+    Miss("C1", ([1.0], 1.0)),
+)
+"""Two inputs of different shapes, which other rules than ours would broadcast."""
 
 
 def absorb(direction: Any, partial: Any) -> Any:
@@ -53,6 +63,7 @@ def pointwise(
     *,
     absorbing: bool = False,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that acts entry by entry; partials(*scalars) are its derivatives by each input."""
 
@@ -73,7 +84,7 @@ def pointwise(
     def vjp(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> tuple[AnyTensor | None, ...]:
         return tuple(zip_map(apply(k), cotangent, *inputs) for k in range(len(inputs)))
 
-    return Op(name, "pointwise", type_rule, value, jvp, vjp, edges=edges)
+    return Op(name, "pointwise", type_rule, value, jvp, vjp, edges=edges, refused=refused)
 
 
 def jointly_linear(
@@ -86,6 +97,7 @@ def jointly_linear(
     mask_inputs: tuple[int, ...] = (),
     refuse_indices: Callable[..., None] | None = None,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that is linear in all its inputs at once, but for indices and masks.
 
@@ -117,6 +129,7 @@ def jointly_linear(
         edges,
         refuse_indices=refuse_indices,
         mask_inputs=mask_inputs,
+        refused=refused,
     )
 
 
@@ -129,6 +142,7 @@ def linear(
     index_inputs: tuple[int, ...] = (),
     refuse_indices: Callable[..., None] | None = None,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that is linear in its first input; the others, if any, are indices.
 
@@ -149,6 +163,7 @@ def linear(
         index_inputs=index_inputs,
         refuse_indices=refuse_indices,
         edges=edges,
+        refused=refused,
     )
 
 
@@ -159,6 +174,7 @@ def bilinear(
     transposes: tuple[Callable[..., AnyTensor], Callable[..., AnyTensor]],
     *,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that is linear in each of two inputs.
 
@@ -176,7 +192,7 @@ def bilinear(
         x, y = inputs
         return transposes[0](cotangent, y), transposes[1](cotangent, x)
 
-    return Op(name, "bilinear", type_rule, value, jvp, vjp, edges=edges)
+    return Op(name, "bilinear", type_rule, value, jvp, vjp, edges=edges, refused=refused)
 
 
 def irregular(
@@ -188,6 +204,7 @@ def irregular(
     *,
     stops_gradients: bool = False,
     edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that states both maps itself, by a convention that its page names."""
     return Op(
@@ -199,10 +216,18 @@ def irregular(
         vjp,
         edges=edges,
         stops_gradients=stops_gradients,
+        refused=refused,
     )
 
 
-def source(name: str, type_rule: TypeRule, value: Value, *, edges: tuple[Edge, ...] = ()) -> Op:
+def source(
+    name: str,
+    type_rule: TypeRule,
+    value: Value,
+    *,
+    edges: tuple[Edge, ...] = (),
+    refused: tuple[Miss, ...] = (),
+) -> Op:
     """Make an op without inputs: nothing moves it, and it hands no cotangent on.
 
     value takes, beside its attributes, `like`: a scalar of the world in which it answers.
@@ -216,4 +241,4 @@ def source(name: str, type_rule: TypeRule, value: Value, *, edges: tuple[Edge, .
     ) -> tuple[AnyTensor | None, ...]:
         return ()
 
-    return Op(name, "source", type_rule, value, jvp, vjp, edges=edges)
+    return Op(name, "source", type_rule, value, jvp, vjp, edges=edges, refused=refused)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
+from spec.refusals import Miss
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -37,6 +38,23 @@ def refuse_labels(name: str, x: AnyTensor, labels: AnyTensor, ignore_index: int)
         if label != ignore_index and not 0 <= label < x.shape[1]:
             rule = f"every label lies in [0, {x.shape[1]}) or equals ignore_index {ignore_index}"
             raise refuse(f"{name} C3", rule, label)
+
+
+_ROWS = [[1.0, 2.0], [3.0, 4.0]]
+
+BAD_LABELS = (
+    Miss("C1", ([1.0, 2.0], [0, 1])),
+    Miss("C1", ([[[1.0]]], [0])),
+    Miss("C2", (_ROWS, [0])),
+    Miss("C2", (_ROWS, [[0, 1]])),
+    Miss("C2", (_ROWS, [0.0, 1.0])),
+    Miss("C2", (_ROWS, [True, False])),
+    Miss("C3", (_ROWS, [0, 2])),
+    Miss("C3", (_ROWS, [-1, 0])),
+    Miss("C3", (_ROWS, [0, -100]), {"ignore_index": -1}),
+    *(Miss("C4", (_ROWS, [0, 1]), {"reduction": other}) for other in ("average", None)),
+)
+"""What check_loss and refuse_labels refuse."""
 
 
 def count_labels(labels: AnyTensor, ignore_index: int) -> Any:

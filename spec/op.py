@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spec.refusals import Miss
 from spec.refusals import Rejected as Rejected
 from spec.refusals import refuse as refuse
 from spec.scalar import zero_like
@@ -99,7 +100,7 @@ class Edge:
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Op:
     """An operation: its name, its kind, its rule for types, its value and its two derivatives.
 
@@ -122,6 +123,7 @@ class Op:
     refuse_indices: Callable[..., None] | None = None
     stops_gradients: bool = False
     mask_inputs: tuple[int, ...] = ()
+    refused: tuple[Miss, ...] = ()
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
@@ -29,6 +30,19 @@ class Rejected(ValueError):
 def refuse(label: str, rule: str, came: object) -> Rejected:
     """Build a refusal: the label of the constraint, the rule, and what came instead."""
     return Rejected(f"{label}: {rule}; got {came}")
+
+
+@dataclass(frozen=True)
+class Miss:
+    """One call that breaks exactly one constraint of a page, which everybody must refuse.
+
+    label is the constraint's, such as "C2"; inputs are nested lists, as those of an Edge, which
+    may hold the wrong kind of entries where that is what the constraint forbids.
+    """
+
+    label: str
+    inputs: tuple[Any, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Unknown(Rejected, AttributeError, KeyError):

@@ -24,8 +24,10 @@ from fractions import Fraction
 from typing import Any
 
 from spec.op import Op, Rejected, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import Extent, OpenFunction, less
 from spec.shape import Shape, is_extent
+from spec.tensor import Nested
 
 Counter = tuple[int, int, int, int]
 Key = tuple[int, int]
@@ -112,6 +114,15 @@ def check_call(name: str, seed: object, counter: object) -> None:
             raise refuse(f"{name} {label}", rule, repr(number))
 
 
+def bad_calls(*inputs: Nested, **attributes: Any) -> tuple[Miss, ...]:
+    """Return calls that check_call refuses, of an op with such inputs and other attributes."""
+    return tuple(
+        Miss(label, inputs, {"seed": 7, "counter": 0, **attributes, name: bad})
+        for label, name in (("C2", "seed"), ("C3", "counter"))
+        for bad in (-1, 2**64, 1.0, True, None)
+    )
+
+
 def check_shape(name: str, shape: Shape) -> Type:
     """Accept extents that count something (C1)."""
     if not all(is_extent(n) for n in shape):
@@ -119,11 +130,28 @@ def check_shape(name: str, shape: Shape) -> Type:
     return Type(tuple(shape))
 
 
+def bad_sources(**attributes: Any) -> tuple[Miss, ...]:
+    """Return calls that check_shape and check_call refuse, of an op with other attributes."""
+    call = {"seed": 7, "counter": 0, **attributes}
+    shapes = ((-1,), (2, -1), (2.0,), (True,))
+    bad_shapes = tuple(Miss("C1", (), {"shape": shape, **call}) for shape in shapes)
+    return (*bad_shapes, *bad_calls(shape=(2,), **attributes))
+
+
 def check_probability(label: str, probability: Any) -> None:
     """Refuse what is no number in [0, 1]; NaN is none."""
     known = isinstance(probability, (int, float, Fraction)) and not isinstance(probability, bool)
     if not known or not 0 <= probability <= 1:
         raise refuse(label, "a probability lies in [0, 1]", repr(probability))
+
+
+def bad_probabilities(
+    label: str, name: str, *inputs: Nested, **attributes: Any
+) -> tuple[Miss, ...]:
+    """Return calls whose attribute of that name check_probability refuses under the label."""
+    wrong = (-0.1, 1.1, 1 + 2.0**-52, math.nan, math.inf, True, "half")
+    call = {"seed": 7, "counter": 0, **attributes}
+    return tuple(Miss(label, inputs, {**call, name: bad}) for bad in wrong)
 
 
 class Draws:

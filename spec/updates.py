@@ -57,7 +57,7 @@ class Updates(SessionSteps[Gradients]):
     """The optimizers of a session, whose states belong to its parameters.
 
     Every step updates, once, the parameters in use that are trainable and that the gradients reach;
-    max_norm scales their gradients together (see spec.optim.clip).
+    grad_scale divides their gradients and max_norm scales them together (see spec.optim.clip).
     """
 
     def __init__(self) -> None:
@@ -91,16 +91,16 @@ class Updates(SessionSteps[Gradients]):
         grads: Gradients,
         groups: Groups,
         max_norm: float | None,
+        grad_scale: float,
     ) -> None:
         """Update all parameters in use by an optimizer's page, or none if one is refused."""
         page = OPTIMIZERS[name]
         usual = page.hyper(**hyper)
         _refuse_no_gradients(grads)
         hypers = _by_param(name, usual, groups)
-        if max_norm is not None:
-            clip.check(max_norm)
+        scaled = clip.scaling(max_norm, grad_scale)
         done: list[tuple[Param, AnyTensor, Any]] = []
-        for param, gradient in self._gradients(grads, max_norm).items():
+        for param, gradient in self._gradients(grads, scaled).items():
             state = self._states.get(param) or page.init(param.value)
             if not isinstance(state, page.state):
                 rule = "a parameter keeps to one optimizer; its state is of another"
@@ -111,7 +111,7 @@ class Updates(SessionSteps[Gradients]):
             param.set(value)
             self._states[param] = state
 
-    def _gradients(self, grads: Gradients, max_norm: float | None) -> dict[Param, AnyTensor]:
+    def _gradients(self, grads: Gradients, scaled: clip.Scaling) -> dict[Param, AnyTensor]:
         """Add up each trainable parameter's gradients over its leaves; leave out the unreached."""
         totals: dict[Param, AnyTensor] = {}
         leaves = self.params_by_leaf
@@ -120,9 +120,7 @@ class Updates(SessionSteps[Gradients]):
             gradient = look_up(grads, leaf, param.value.shape)
             if param.requires_grad and leaf not in frozen and gradient is not None:
                 totals[param] = plus(totals.get(param), gradient) or gradient
-        if max_norm is None:
-            return totals
-        return dict(zip(totals, clip.clipped(list(totals.values()), max_norm), strict=True))
+        return dict(zip(totals, scaled(list(totals.values())), strict=True))
 
 
 def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:

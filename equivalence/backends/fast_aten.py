@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from equivalence.backends.fast_ops import FastBackend
+from equivalence.dtypes import DTYPES
 
 
 class FastAten(FastBackend):
@@ -10,4 +11,4 @@ class FastAten(FastBackend):
 
     def __init__(self) -> None:
         """Name the provider and the dtypes of its twins."""
-        super().__init__("fast-aten", "aten", ("fp32", "bf16", "fp64"), ring="host", device="cpu")
+        super().__init__("fast-aten", "aten", DTYPES, ring="host", device="cpu")

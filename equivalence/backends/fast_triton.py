@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 
 from equivalence.backends.fast_ops import FastBackend
+from equivalence.dtypes import ASKED
 from fast.device import mode
-
-DTYPES = ("fp32", "bf16")
 
 
 class FastTriton(FastBackend):
@@ -20,7 +19,7 @@ class FastTriton(FastBackend):
     def __init__(self) -> None:
         """Read the ring and the device off `fast`, which decides both."""
         super().__init__(
-            "fast-triton", "triton", DTYPES, ring=mode.ring(), device=str(mode.device())
+            "fast-triton", "triton", ASKED, ring=mode.ring(), device=str(mode.device())
         )
 
 
@@ -33,5 +32,5 @@ class FastTritonInterpreted(FastBackend):
         mode.ring.cache_clear()
         mode.require_triton()
         super().__init__(
-            "fast-triton-interpreted", "triton", DTYPES, ring="interpreted", device="cpu"
+            "fast-triton-interpreted", "triton", ASKED, ring="interpreted", device="cpu"
         )

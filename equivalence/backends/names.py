@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 
-from equivalence.cases.call import DTYPES
+from equivalence.dtypes import DTYPES
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 

@@ -21,7 +21,7 @@ class Capabilities:
     """What a backend can do, and what it promises.
 
     ops maps an operation's name to the names of the dtypes that it is supported in ("fp32", "bf16",
-    "fp64"); optimizers does the same for those of spec.optim.
+    "fp16", "fp64"); optimizers does the same for those of spec.optim.
     contract(op, dtype) is the arithmetic that the backend declares.
     ring says where results come from: "host", "interpreted" or "device".
     device is where inputs are placed; labelled says that refusals name the page's constraint.

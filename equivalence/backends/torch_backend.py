@@ -17,11 +17,11 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
-from equivalence.backends.torch_optim import OPTIMIZERS, TorchOptimizer
+from equivalence.backends.torch_optim import EPS, OPTIMIZERS, TorchOptimizer
 from equivalence.budgets.declared import declared
+from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
-
-DTYPES = ("fp32", "bf16", "fp64")
+from spec.ops import OPS as PAGES
 
 
 def _sum(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
@@ -63,20 +63,15 @@ def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Te
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
 
+SAME: dict[str, Callable[..., Tensor]] = {
+    name: getattr(torch, name)
+    for name, op in PAGES.items()
+    if op.inputs and not op.attributes and hasattr(torch, name)
+}
+"""The ops that torch calls by the same name, with inputs alone."""
+
 OPS: dict[str, Callable[..., Tensor]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": torch.mul,
-    "div": torch.div,
-    "maximum": torch.maximum,
-    "minimum": torch.minimum,
-    "square": torch.square,
-    "sqrt": torch.sqrt,
-    "exp": torch.exp,
-    "log": torch.log,
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-    "where": torch.where,
+    **SAME,
     "sum": _sum,
     "mean": _mean,
     "broadcast_to": lambda x, shape: torch.broadcast_to(x, shape),
@@ -86,7 +81,6 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "scatter_add": _scatter_add,
     "slice": lambda x, axis, start, length: torch.narrow(x, axis, start, length),
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
-    "detach": torch.detach,
     "max": _max,
     "matmul": torch.mm,
     "linear": functional.linear,
@@ -98,6 +92,10 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "cross_entropy": functional.cross_entropy,
 }
 
+
+UPDATED = tuple(name for name, dtype in DTYPES.items() if 2.0**dtype.store.least_exponent < EPS)
+"""The dtypes in which there are updates: torch takes their steps in the parameters' own format, and
+in fp16 the default eps is 0 and most second moments are, so that 0 / 0 is the update."""
 
 BFLOAT_DOT = "Intel's manuals on VDPBF16PS and TDPBF16PS: denormals are zero, and flush to zero"
 
@@ -121,7 +119,7 @@ class TorchBackend:
         return Capabilities(
             ops=dict.fromkeys(OPS, DTYPES),
             contract=_contract,
-            optimizers=dict.fromkeys(OPTIMIZERS, DTYPES),
+            optimizers=dict.fromkeys(OPTIMIZERS, UPDATED),
         )
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:

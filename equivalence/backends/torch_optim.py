@@ -16,6 +16,9 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 """The optimizers that torch has too."""
 
+EPS = 1e-8
+"""What Adam and AdamW add to a root by default."""
+
 
 class TorchOptimizer:
     """Parameters under one of torch's optimizers, one tensor at a time (foreach off)."""

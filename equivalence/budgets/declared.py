@@ -3,7 +3,7 @@
 `declared(family)` returns the rule that gives the contract of an op (or optimizer) at a dtype; the
 families are "torch" and "aten" (on a CPU), "torch-device" and "aten-device" (on a GPU),
 "triton-interpreted" and "triton-device".
-A dtype is "fp32", "bf16", "fp64", or "tf32" for float32 tensors on tensor cores.
+A dtype is "fp32", "bf16", "fp16", "fp64", or "tf32" for float32 tensors on tensor cores.
 
 Every number names its source; those of functions are confirmed by `equivalence.budgets.sweep`.
 
@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from equivalence.dtypes import DTYPES, master_of
 from equivalence.worlds.contract import (
-    BF16,
     FP32,
-    FP64,
     TF32,
     Contract,
     Format,
@@ -81,8 +80,8 @@ TENSOR_CORE_WHY = (
     "Mikaitis and Pranesh, 2021)"
 )
 DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and results to zero"
-STORAGE_WHY = "torch saves results in bf16 and its backward reads them back"
-LAYER_NORM_WHY = "torch's layer_norm computes in fp32 and rounds its result to bf16 once"
+STORAGE_WHY = "torch saves results in the format of storage and its backward reads them back"
+LAYER_NORM_WHY = "torch's layer_norm computes in fp32 and rounds its result to storage once"
 DIFFERENCE_WHY = (
     "torch's mse_loss_backward multiplies the difference by 2 / n before the cotangent, so that "
     "what is tiny may be subnormal in between (BinaryOpsKernel.cpp, mse_backward)"
@@ -108,10 +107,8 @@ DIVIDE_BY_A_COUNT = frozenset({"mean", "mse_loss"})
 """The ops that divide by a number of entries, beside those that are fused."""
 
 FORMATS: Mapping[str, tuple[Format, Format]] = {
-    "fp32": (FP32, FP32),
+    **{name: (dtype.compute, dtype.store) for name, dtype in DTYPES.items()},
     "tf32": (FP32, FP32),
-    "bf16": (FP32, BF16),
-    "fp64": (FP64, FP64),
 }
 """By dtype: the formats of computation and of storage."""
 
@@ -144,7 +141,7 @@ def _torch(op: str, dtype: str) -> Contract:
     if op in SAVES_LOGARITHMS:
         coarser = contract.store.unit / contract.compute.unit
         contract = replace(contract, functions={**TORCH, "exp": _of_saved_logarithm(coarser)})
-    if dtype != "bf16":
+    if contract.store == contract.compute:
         return contract
     if op == "layer_norm":
         return replace(contract, sources=(*contract.sources, LAYER_NORM_WHY))
@@ -176,7 +173,7 @@ def _on_device(rule: ContractRule, family: str) -> ContractRule:
 
 
 def _tensor_cores(contract: Contract, dtype: str) -> Contract:
-    if dtype not in ("tf32", "bf16"):
+    if dtype != "tf32" and contract.store == contract.compute:
         return contract
     return replace(
         contract,
@@ -244,7 +241,7 @@ RULES: Mapping[str, ContractRule] = {
 
 def of_update(family: str, optimizer: str, precision: str) -> Contract:
     """Return the contract of an optimizer's update, which works on the masters."""
-    return declared(family)(optimizer, "fp32" if precision == "bf16" else precision)
+    return declared(family)(optimizer, master_of(precision))
 
 
 def declared(family: str) -> ContractRule:

@@ -15,7 +15,6 @@ A budget of 0 stays 0, for its exact value is a number of the format and high al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,18 +22,12 @@ import numpy.typing as npt
 import torch
 
 from equivalence.budgets.outcome import Outcome, decide, mismatch
+from equivalence.cases.call import TORCH
 
 Doubles = npt.NDArray[np.float64]
 
 OUTWARD = 2.0**-45
 """How much a recorded budget is enlarged, relative to itself."""
-
-DTYPES: Mapping[str, torch.dtype] = {
-    "fp32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-    "fp64": torch.float64,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +45,8 @@ def form_problem(got: torch.Tensor, shape: tuple[int, ...], dtype: str) -> str:
     """Say what is wrong with a result's shape or dtype; nothing if they are the expected ones."""
     if tuple(got.shape) != shape:
         return f"shape {list(got.shape)} came where {list(shape)} is due"
-    if dtype and got.dtype != DTYPES[dtype]:
-        return f"dtype {got.dtype} came where {DTYPES[dtype]} is due"
+    if dtype and got.dtype != TORCH[dtype]:
+        return f"dtype {got.dtype} came where {TORCH[dtype]} is due"
     return ""
 
 

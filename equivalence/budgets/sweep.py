@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any
 
 import flint
@@ -43,12 +44,7 @@ CORE: Mapping[str, Sequence[Interval]] = {
 """Where each function is swept: where its results are normal numbers, densely where it is hard."""
 
 EXACT: Mapping[str, Callable[[Arb], Arb]] = {
-    "exp": lambda x: x.exp(),
-    "log": lambda x: x.log(),
-    "tanh": lambda x: x.tanh(),
-    "sqrt": lambda x: x.sqrt(),
-    "cos": lambda x: x.cos(),
-    "sin": lambda x: x.sin(),
+    **{name: methodcaller(name) for name in (*TORCH, *NUMPY)},
     "cos of turns": lambda x: (2 * x).cos_pi(),
     "sin of turns": lambda x: (2 * x).sin_pi(),
 }
@@ -130,19 +126,10 @@ def of_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Sing
 
 LIBRARIES: Mapping[str, Mapping[str, tuple[Callable[[Singles], Any], FunctionError]]] = {
     "numpy": {
-        "exp": (np.exp, NUMPY["exp"]),
-        "log": (np.log, NUMPY["log"]),
-        "tanh": (np.tanh, NUMPY["tanh"]),
-        "sqrt": (np.sqrt, CORRECTLY_ROUNDED),
+        name: (getattr(np, name), error)
+        for name, error in {**NUMPY, "sqrt": CORRECTLY_ROUNDED}.items()
     },
-    "torch": {
-        "exp": (of_torch(torch.exp), TORCH["exp"]),
-        "log": (of_torch(torch.log), TORCH["log"]),
-        "tanh": (of_torch(torch.tanh), TORCH["tanh"]),
-        "sqrt": (of_torch(torch.sqrt), TORCH["sqrt"]),
-        "cos": (of_torch(torch.cos), TORCH["cos"]),
-        "sin": (of_torch(torch.sin), TORCH["sin"]),
-    },
+    "torch": {name: (of_torch(getattr(torch, name)), error) for name, error in TORCH.items()},
 }
 """The libraries behind the declared contracts, with the error declared for each function."""
 

@@ -25,16 +25,14 @@ from equivalence.cases.fills import (
     fill_mask,
 )
 from equivalence.cases.guard import LAYOUTS, Guarded, core_shape, guard
+from equivalence.dtypes import DTYPES
 from spec.op import Type
 from spec.ops import OPS
 
 Shape = tuple[int, ...]
 
-DTYPES: dict[str, torch.dtype] = {
-    "fp32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp64": torch.float64,
-}
+TORCH: dict[str, torch.dtype] = {name: getattr(torch, d.torch) for name, d in DTYPES.items()}
+"""The torch dtypes of tensors by name."""
 
 DIRECTIONS = ("value", "vjp", "jvp")
 
@@ -263,10 +261,11 @@ def real_tensor(
 ) -> Guarded:
     """Construct one tensor of real numbers from its recipe, or from recorded numbers."""
     if numbers is None:
-        values = fill(recipe.regime, recipe.seed, position, core_shape(shape, recipe.layout))
+        stored = core_shape(shape, recipe.layout)
+        values = fill(recipe.regime, recipe.seed, position, stored, DTYPES[dtype].reach)
     else:
         values = list(numbers[position])
-    return guard(values, shape, DTYPES[dtype], recipe.layout, device)
+    return guard(values, shape, TORCH[dtype], recipe.layout, device)
 
 
 def _index_tensor(case: CaseSpec, k: int, device: str, numbers: Numbers | None) -> Guarded:
@@ -286,18 +285,18 @@ def dtype_at(op: str, k: int, dtype: str) -> torch.dtype:
     """Return the dtype in which a backend receives an input."""
     if k in OPS[op].mask_inputs:
         return torch.bool
-    return torch.int64 if k in OPS[op].index_inputs else DTYPES[dtype]
+    return torch.int64 if k in OPS[op].index_inputs else TORCH[dtype]
 
 
 def handed(op: str, attrs: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     """Return attributes as a backend receives them: an op without inputs is told its dtype."""
-    place = {} if OPS[op].inputs else {"dtype": DTYPES[dtype]}
+    place = {} if OPS[op].inputs else {"dtype": TORCH[dtype]}
     return {**attrs, **place}
 
 
 def index_range(case: CaseSpec) -> IndexRange:
     """Return what the index input of a case may hold, read off its other input."""
     attrs = case.attributes()
-    if case.op in ("take", "scatter_add"):
+    if "axis" in attrs:
         return IndexRange(case.shapes[0][attrs["axis"]])
     return IndexRange(case.shapes[0][1], attrs.get("ignore_index", IGNORE_INDEX))

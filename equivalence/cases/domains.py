@@ -1,4 +1,4 @@
-"""Which numbers suit which input of which operation: the one table of value regimes.
+"""Which numbers suit which input of which operation: the value regimes.
 
 Each regime is there because some real defect shows only there: one-pass variance needs an offset, a
 misplaced eps needs tiny numbers, a missing row maximum needs large logits, a wrong tie rule needs
@@ -6,6 +6,12 @@ ties, a division of zero by zero needs exact zeros.
 """
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from spec.op import Op, Rejected
+from spec.tensor import tensor
 
 Regimes = tuple[str, ...]
 
@@ -31,20 +37,62 @@ LABELS: Regimes = ("indices", "repeated", "ends", "some_ignored", "all_ignored")
 COTANGENTS: Regimes = ("integers", "normal", "mixed", "mixed_zeros", "one_hot")
 """Never all ones: a dropped or permuted cotangent must show."""
 
-DOMAINS: dict[str, tuple[Regimes, ...]] = {
-    "div": (REAL, NONZERO),
-    "exp": (MODERATE,),
-    "log": (POSITIVE,),
-    "sqrt": (POSITIVE,),
-    "where": (MASKS, REAL, REAL),
-    "take": (REAL, INDICES),
-    "scatter_add": (REAL, INDICES, REAL),
-    "nll_loss": (REAL, LABELS),
-    "cross_entropy": (REAL, LABELS),
+Domain = Literal["real", "moderate", "nonzero", "positive"]
+"""Where an input may lie: moderate numbers are those whose exponential is finite."""
+
+BY_DOMAIN: dict[Domain, Regimes] = {
+    "real": REAL,
+    "moderate": MODERATE,
+    "nonzero": NONZERO,
+    "positive": POSITIVE,
 }
-"""Operations that need more than `REAL` on every input."""
+
+FAR = 2.0**14
+"""Beyond the largest number of any regime of real numbers."""
+
+OVERFLOW = 2.0**128
+"""What fp32 does not hold."""
 
 
-def regimes(op: str, inputs: int) -> tuple[Regimes, ...]:
+@cache
+def domain(op: Op, k: int) -> Domain:
+    """Return where input k of an op may lie, which the page tells when it is tried at numbers.
+
+    Only an op of single numbers is tried, its other inputs at 1: of softmax or matmul any do.
+    """
+    if not _tame(op, k, 1.0):
+        return "real"
+    if not _tame(op, k, -1.0):
+        return "positive"
+    if not _tame(op, k, 0.0):
+        return "nonzero"
+    return "real" if _tame(op, k, FAR) and _tame(op, k, -FAR) else "moderate"
+
+
+def _tame(op: Op, k: int, number: float) -> bool:
+    """Say whether value and gradient are finite where input k is a number; indices have none."""
+    if op.variadic or k in op.index_inputs:
+        return False
+    inputs = [
+        tensor(True if at in op.mask_inputs else number if at == k else 1.0)
+        for at in range(len(op.inputs))
+    ]
+    try:
+        op.check(*inputs)
+    except Rejected:
+        return False
+    found = (op.value(*inputs), *op.vjp(inputs, tensor(1.0)))
+    return all(x is None or all(abs(z) < OVERFLOW for z in x.data) for x in found)
+
+
+def regimes(op: Op, inputs: int) -> tuple[Regimes, ...]:
     """Return the value regimes of each input of an operation, simplest first."""
-    return DOMAINS.get(op, (REAL,) * inputs)
+    return tuple(_suited(op, k) for k in range(inputs))
+
+
+def _suited(op: Op, k: int) -> Regimes:
+    if k in op.mask_inputs:
+        return MASKS
+    if k in op.index_inputs:
+        return LABELS if "ignore_index" in op.attributes else INDICES
+    return BY_DOMAIN[domain(op, k)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from equivalence.cases.call import DTYPES, Shape, dtype_at, handed
+from equivalence.cases.call import TORCH, Shape, dtype_at, handed
 from equivalence.cases.guard import Guarded, Malformed, gradients, guard
 from spec.op import Edge
 from spec.ops import OPS
@@ -71,7 +71,7 @@ def edge_problem(backend: Any, op: str, edge: Edge, dtype: str, device: str) -> 
     if edge.cotangent is None:
         results = [backend.value(op, views, attributes)]
     else:
-        cotangent = _place(edge.cotangent, DTYPES[dtype], device)
+        cotangent = _place(edge.cotangent, TORCH[dtype], device)
         try:
             results = gradients(
                 op, backend.vjp(op, views, attributes, [cotangent.view]), len(views)

@@ -1,9 +1,9 @@
 """Value regimes: the named ways in which a case fills a tensor with numbers.
 
 A regime is a function from a random source and a shape to Python floats (or ints, for indices), in
-row-major order.  Every regime is deterministic in the text seed it receives, so a case that is a
-few words long always denotes the same numbers.  The numbers are rounded to the case's dtype
-afterwards: what a backend receives is what the oracle lifts.
+row-major order, as far as the dtype's `Reach` goes.  Every regime is deterministic in the text seed
+it receives, so a case that is a few words long always denotes the same numbers.  The numbers are
+rounded to the case's dtype afterwards: what a backend receives is what the oracle lifts.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from equivalence.dtypes import FAR, Reach
+
 Shape = tuple[int, ...]
-Fill = Callable[[random.Random, Shape], list[float]]
+Fill = Callable[[random.Random, Shape, Reach], list[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,103 +32,103 @@ def source(seed: int, position: str) -> random.Random:
     return random.Random(f"{seed}:{position}")
 
 
-def each(draw: Callable[[random.Random], float]) -> Fill:
+def each(draw: Callable[[random.Random, Reach], float]) -> Fill:
     """Turn a rule for one element into a regime."""
 
-    def fill(rng: random.Random, shape: Shape) -> list[float]:
-        return [draw(rng) for _ in range(math.prod(shape))]
+    def fill(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
+        return [draw(rng, reach) for _ in range(math.prod(shape))]
 
     return fill
 
 
-def _integer(rng: random.Random) -> float:
+def _integer(rng: random.Random, reach: Reach) -> float:
     return float(rng.randint(-4, 4))
 
 
-def _normal(rng: random.Random) -> float:
+def _normal(rng: random.Random, reach: Reach) -> float:
     return rng.gauss(0.0, 1.0)
 
 
-def _mixed(rng: random.Random) -> float:
-    return math.ldexp(rng.gauss(0.0, 1.0), rng.randint(-12, 12))
+def _mixed(rng: random.Random, reach: Reach) -> float:
+    return math.ldexp(rng.gauss(0.0, 1.0), rng.randint(-reach.mixed, reach.mixed))
 
 
-def _offset(rng: random.Random) -> float:
-    return 1e3 + rng.gauss(0.0, 1.0)
+def _offset(rng: random.Random, reach: Reach) -> float:
+    return reach.offset + rng.gauss(0.0, 1.0)
 
 
-def _sparse(rng: random.Random) -> float:
+def _sparse(rng: random.Random, reach: Reach) -> float:
     return rng.choice((0.0, 0.0, -0.0, 1.0, rng.gauss(0.0, 1.0)))
 
 
-def _tie(rng: random.Random) -> float:
+def _tie(rng: random.Random, reach: Reach) -> float:
     return rng.choice((-1.0, 0.5, 0.5))
 
 
-def _kink(rng: random.Random) -> float:
+def _kink(rng: random.Random, reach: Reach) -> float:
     magnitude = rng.choice((0.0, 2.0**-40, 2.0**-24, 2.0**-10, 1.0))
     return math.copysign(magnitude, rng.choice((-1.0, 1.0)))
 
 
-def _tiny(rng: random.Random) -> float:
-    return math.ldexp(rng.gauss(0.0, 1.0), -118)
+def _tiny(rng: random.Random, reach: Reach) -> float:
+    return math.ldexp(rng.gauss(0.0, 1.0), reach.tiny)
 
 
-def _small(rng: random.Random) -> float:
-    return math.ldexp(rng.gauss(0.0, 1.0), -26)
+def _small(rng: random.Random, reach: Reach) -> float:
+    return math.ldexp(rng.gauss(0.0, 1.0), reach.small)
 
 
-def _nothing(rng: random.Random) -> float:
+def _nothing(rng: random.Random, reach: Reach) -> float:
     return 0.0
 
 
-def _logit(rng: random.Random) -> float:
-    return 30.0 * rng.gauss(0.0, 1.0)
+def _logit(rng: random.Random, reach: Reach) -> float:
+    return reach.logit * rng.gauss(0.0, 1.0)
 
 
-def _positive(rng: random.Random) -> float:
+def _positive(rng: random.Random, reach: Reach) -> float:
     return math.ldexp(1.0 + rng.random(), rng.randint(-4, 4))
 
 
-def _near_one(rng: random.Random) -> float:
+def _near_one(rng: random.Random, reach: Reach) -> float:
     return 1.0 + math.ldexp(rng.gauss(0.0, 1.0), -rng.randint(4, 12))
 
 
-def _positive_mixed(rng: random.Random) -> float:
-    return math.ldexp(1.0 + rng.random(), rng.randint(-100, 100))
+def _positive_mixed(rng: random.Random, reach: Reach) -> float:
+    return math.ldexp(1.0 + rng.random(), rng.randint(-reach.positive, reach.positive))
 
 
-def _positive_integer(rng: random.Random) -> float:
+def _positive_integer(rng: random.Random, reach: Reach) -> float:
     return float(rng.randint(1, 16))
 
 
-def _nonzero(rng: random.Random) -> float:
+def _nonzero(rng: random.Random, reach: Reach) -> float:
     return math.copysign(0.5 + abs(rng.gauss(0.0, 1.0)), rng.choice((-1.0, 1.0)))
 
 
-def _nonzero_integer(rng: random.Random) -> float:
+def _nonzero_integer(rng: random.Random, reach: Reach) -> float:
     return float(rng.choice((-4, -3, -2, -1, 1, 2, 3, 4)))
 
 
-def _nonzero_mixed(rng: random.Random) -> float:
-    return math.ldexp(_nonzero(rng), rng.randint(-12, 12))
+def _nonzero_mixed(rng: random.Random, reach: Reach) -> float:
+    return math.ldexp(_nonzero(rng, reach), rng.randint(-reach.mixed, reach.mixed))
 
 
-def _mixed_zeros(rng: random.Random) -> float:
-    return 0.0 if rng.random() < 0.25 else _mixed(rng)
+def _mixed_zeros(rng: random.Random, reach: Reach) -> float:
+    return 0.0 if rng.random() < 0.25 else _mixed(rng, reach)
 
 
-def _constant(rng: random.Random, shape: Shape) -> list[float]:
-    """Fill every slice along the last axis with one value, 1e4 among them."""
+def _constant(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
+    """Fill every slice along the last axis with one value, a large one among them."""
     length = shape[-1] if shape else 1
     values: list[float] = []
     for row in range(math.prod(shape[:-1])):
-        value = 1e4 if row == 0 else rng.choice((1e4, 1.0, -0.1, 3.0, 0.0))
+        value = reach.constant if row == 0 else rng.choice((reach.constant, 1.0, -0.1, 3.0, 0.0))
         values.extend([value] * length)
     return values
 
 
-def _one_hot(rng: random.Random, shape: Shape) -> list[float]:
+def _one_hot(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
     """Fill every slice along the last axis with zeros and one non-zero, which is not 1."""
     length = shape[-1] if shape else 1
     values: list[float] = []
@@ -174,11 +176,11 @@ MASK_REGIMES: dict[str, float] = {
 INDEX_REGIMES = ("indices", "repeated", "ends", "some_ignored", "all_ignored")
 
 
-def fill(regime: str, seed: int, position: str, shape: Shape) -> list[float]:
+def fill(regime: str, seed: int, position: str, shape: Shape, reach: Reach = FAR) -> list[float]:
     """Return the numbers of one tensor, row-major, before rounding to a dtype."""
     if regime not in REGIMES:
         raise ValueError(f"unknown value regime {regime!r}; known: {', '.join(REGIMES)}")
-    return REGIMES[regime](source(seed, position), shape)
+    return REGIMES[regime](source(seed, position), shape, reach)
 
 
 def fill_indices(

@@ -70,7 +70,7 @@ def _below_call(case: CaseSpec) -> Iterator[CaseSpec]:
     for extent in extents:
         for lower in _lower(extent, min(extent, 1)):
             yield _renamed(case, extent, lower)
-    for k, among in enumerate(regimes(case.op, len(case.shapes))):
+    for k, among in enumerate(regimes(OPS[case.op], len(case.shapes))):
         for recipe in smaller_recipes(case.recipes[k], among):
             recipes = (*case.recipes[:k], recipe, *case.recipes[k + 1 :])
             yield replace(case, recipes=recipes)

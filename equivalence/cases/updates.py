@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from equivalence.cases.call import (
-    DTYPES,
     Numbers,
     Recipe,
     Shape,
@@ -24,6 +23,7 @@ from equivalence.cases.call import (
 )
 from equivalence.cases.fills import fill
 from equivalence.cases.guard import LAYOUTS, Guarded, core_shape
+from equivalence.dtypes import DTYPES
 from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ def _spoiled(case: UpdateSpec, step: int, k: int, where: str, shape: Shape) -> N
     if what is None:
         return None
     stored = core_shape(shape, case.gradients.layout)
-    drawn = fill(case.gradients.regime, case.gradients.seed, where, stored)
+    reach = DTYPES[case.dtype].reach
+    drawn = fill(case.gradients.regime, case.gradients.seed, where, stored, reach)
     return {where: [float(what), *drawn[1:]]}
 
 

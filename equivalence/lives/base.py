@@ -81,10 +81,10 @@ class Base:
         return numbers(seed, shape, self.model.compute)
 
     def draw_master(self, seed: int, shape: tuple[int, ...]) -> Tensor:
-        """Draw the value of a parameter; what bf16 sees of it is rounded."""
+        """Draw the value of a parameter; what 16 bits see of it is rounded."""
         value = numbers(seed, shape, self.model.master)
         if self.model.shadow is not None:
-            value += numbers(seed + 1, shape) / 512
+            value += numbers(seed + 1, shape) * (torch.finfo(self.model.compute).eps / 4)
         return value
 
     def given(self, value: Tensor, form: str) -> Any:

@@ -29,6 +29,7 @@ from hypothesis.stateful import (
 )
 
 from equivalence.budgets.violation import Violation
+from equivalence.cases.families.family import Picks
 from equivalence.cases.strategies import quiet
 from equivalence.lives.moves import (
     EVENTS,
@@ -43,10 +44,10 @@ from equivalence.lives.moves import (
     Event,
     Moves,
 )
-from equivalence.lives.operands import OPERANDS, Picks
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.runs.runner import PROFILES
 from equivalence.twins.examined import CONFIGURATIONS
+from spec.ops import OPS
 
 STEPS = {"quick": 30, "ci": 30, "thorough": 50}
 """How long a life is in each profile; how many there are is the profile's number of cases."""
@@ -55,8 +56,8 @@ BATCH = 30
 """A row drives so many lives, so that being cut short costs no more than a few minutes."""
 
 NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)
-OPS = st.sampled_from([*OPERANDS, "take", "take"])
-CALLS = st.lists(st.tuples(OPS, NUMBERS), min_size=1, max_size=5)
+NAMES = st.sampled_from([*OPS, "take", "take"])
+CALLS = st.lists(st.tuples(NAMES, NUMBERS), min_size=1, max_size=5)
 DISTURBANCES = st.lists(
     st.tuples(st.sampled_from(EVENTS), st.sampled_from(PHASES), NUMBERS), min_size=1, max_size=4
 )

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from equivalence.budgets.violation import check_bits, check_equal
 from equivalence.lives.base import SCRIBBLE, Base, statement
@@ -77,11 +78,20 @@ class Leaves(Base):
         check_equal(f"{name}: dtype", value.dtype, self.model.compute)
         wanted = self.twin.spec.tape.node(ref.spec.id).requires_grad
         check_equal(f"{name}: requires_grad", ref.fast.requires_grad, wanted)
-        known = self.model.tape.entries
-        nbytes, buffers = kept(name, self.provider, inputs, known) if wanted else (0, 0)
+        given = [self._bits(x) for x in inputs]
+        nbytes, buffers = kept(name, self.provider, given, attributes) if wanted else (0, 0)
         self.model.calls += OPS[name].random
         bits = self.twin.adopt(ref, value)
         self._enter(ref, Entry(bits, bits.nbytes + nbytes, 1 + buffers))
+
+    def _bits(self, given: Any) -> Tensor:
+        """Return an operand as the tensor that a page is handed."""
+        if isinstance(given, int) and not isinstance(given, bool):
+            return self.model.tape.entries[given].bits
+        if isinstance(given, str):
+            return torch.tensor(self.model.tape.naturals[int(given[1:])], dtype=torch.int64)
+        data: Tensor = self._operand(given, 0)
+        return data
 
     def fed(self) -> list[int]:
         """List the entries that a trainable leaf feeds."""

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
+from equivalence.cases.families.family import Picks
 from equivalence.cases.updates import CHOICES, other_choices, permitted_pairs
 from equivalence.lives.bad import KINDS
 from equivalence.lives.life import Life
 from equivalence.lives.model import Shape, Sparse
-from equivalence.lives.operands import MOST_ENTRIES, OPERANDS, Offer, Picks
+from equivalence.lives.operands import MOST_ENTRIES, Offer, operands
+from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 
 SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (1,), (), (3, 2), (2, 2), (0,), (1, 3))
@@ -187,7 +189,7 @@ class Moves:
 
     def broken_value(self, n: Picks) -> None:
         """Let an op fail."""
-        name = [*OPERANDS][n[0] % len(OPERANDS)]
+        name = [*OPS][n[0] % len(OPS)]
         operands = self.operands(name, n)
         if operands is not None:
             self.life.broken_value(name, operands[0], **operands[1])
@@ -302,7 +304,7 @@ class Moves:
         """Find operands for an op among the entries whose bits are still what they were."""
         model = self.life.model
         values = {here: entry.bits for here, entry in model.intact()}
-        return OPERANDS[name](Offer(values, model.tape.naturals), picks)
+        return operands(name, Offer(values, model.tape.naturals), picks)
 
 
 LEAVES = ("param", "use", "input", "natural")
@@ -320,6 +322,7 @@ def hyper(name: str, number: int) -> dict[str, Any]:
     """Pick hyper-parameters, of which any may be far from its default."""
     draw = Random(number)
     chosen = {k: draw.choice(among) for k, among in CHOICES[name].items() if k != "start_step"}
+    chosen["grad_scale"] = draw.choice((1.0, 1.0, 1024.0, 48.0))
     return dict(permitted_pairs(name, chosen))
 
 

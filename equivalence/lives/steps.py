@@ -20,6 +20,9 @@ from equivalence.worlds.arithmetic import Arithmetic
 from spec.optim import OPTIMIZERS
 from spec.tape import Dense as SpecDense
 
+OF_AN_UPDATE = ("max_norm", "grad_scale")
+"""What an update takes that is no hyper-parameter of a parameter."""
+
 
 class Steps(Base):
     """Updates from gradients of a backward pass, and from gradients that the host made up."""
@@ -87,7 +90,7 @@ class Steps(Base):
 
     def hyper_of(self, param: int, groups: Groups, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """Return a parameter's own hyper-parameters."""
-        own = {name: value for name, value in hyper.items() if name != "max_norm"}
+        own = {name: value for name, value in hyper.items() if name not in OF_AN_UPDATE}
         for params, changed in groups:
             if param in params:
                 own.update(changed)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
-from equivalence.cases.call import DTYPES, Built, CaseSpec, Shape, build, handed
+from equivalence.cases.call import TORCH, Built, CaseSpec, Shape, build, handed
 from equivalence.cases.guard import Malformed, Trespass, controlled, gradients
 from spec.ops import OPS
 
@@ -152,7 +152,7 @@ def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
         return mismatch(str(broken))
     except Exception as error:
         return Outcome(crash=crash_text(error))
-    problem = shape_problem(result_names(case), result_shapes(case), DTYPES[case.dtype], results)
+    problem = shape_problem(result_names(case), result_shapes(case), TORCH[case.dtype], results)
     if problem is not None:
         return mismatch(problem)
     return results

@@ -6,15 +6,13 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from equivalence.backends.names import unknown_calls
+from equivalence.dtypes import DTYPES
 from equivalence.runs.results import Row
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from equivalence.backends.protocol import Capabilities
-
-ALWAYS = ("fp32", "bf16")
-"""Dtypes that every backend is asked about; float64 only where a backend has it."""
 
 
 class UnknownOperation(ValueError):
@@ -53,5 +51,5 @@ def rows_of(
 
 
 def _dtypes(supported: Collection[str]) -> list[str]:
-    """Return the dtypes to ask about."""
-    return [*ALWAYS, *(("fp64",) if "fp64" in supported else ())]
+    """Return the dtypes to ask about: some of any backend, others only where it has them."""
+    return [name for name, dtype in DTYPES.items() if dtype.asked or name in supported]

@@ -16,12 +16,13 @@ from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.call import counts
 from equivalence.cases.edges import edge_problem, edges
-from equivalence.cases.nearmiss import near_misses, refused_by_backend, refused_by_reference
+from equivalence.cases.nearmiss import describe, refused_by_backend, refused_by_reference
 from equivalence.runs.address import replay_line
 from equivalence.runs.kinds import Case, Kind, kind_of, read_case
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.workers import notes
 from equivalence.worlds.contract import Contract, rungs
+from spec.ops import OPS
 
 if TYPE_CHECKING:
     from equivalence.backends.protocol import Capabilities
@@ -159,17 +160,18 @@ class RowRunner:
     def _near_misses(self) -> None:
         """Ask the reference and the backend to refuse what breaks one constraint."""
         accepted: set[str] = set()
-        for miss in near_misses(self.row.op):
-            notes.at(miss.describe())
-            problem = refused_by_reference(miss)
+        op = self.row.op
+        for miss in OPS[op].refused:
+            notes.at(describe(op, miss))
+            problem = refused_by_reference(op, miss)
             if problem is not None:
                 self.tally.failures.append(Failure(problem))
             problem = refused_by_backend(
-                miss, self.backend, self.row.dtype, self.capabilities.labelled
+                op, miss, self.backend, self.row.dtype, self.capabilities.labelled
             )
             if problem is not None:
                 accepted.add(miss.label)
-                self._settle(problem, self._about("near-miss", miss.label), miss.describe())
+                self._settle(problem, self._about("near-miss", miss.label), describe(op, miss))
         for finding in self.findings:
             if finding.kind == "near-miss" and finding.label not in accepted:
                 self._unexpected(finding, f"every call that breaks {finding.label} is refused")

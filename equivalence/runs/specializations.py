@@ -1,10 +1,11 @@
-"""How many kernels the suite's cases make an op compile: at most eight, whatever the shapes.
+"""How many kernels the suite's cases make an op compile for a dtype: a few, whatever the shapes.
 
     python -m equivalence.runs.specializations [--target sm_90] [--ops ...] [--profile ci]
 
 A kernel that triton compiles anew for each size costs a training run its first minutes. So the
 hosts are driven over the cases of a profile in compile-only mode, where nothing runs, and the
-distinct kernels are counted. Exit code 1 where an op needs more than eight.
+distinct kernels are counted. Exit code 1 where an op needs more for one dtype than
+`fast.commands.compilation` allows: four, or what its page declares in `MOST_KERNELS`.
 """
 
 from __future__ import annotations
@@ -18,18 +19,17 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from equivalence.cases.call import CaseSpec, build, handed
+from equivalence.dtypes import ASKED
 
-MOST = 8
-DTYPES = ("fp32", "bf16")
 DIRECTIONS = ("value", "vjp")
 
 
-def count(op: str, cases: int) -> int:
-    """Count the distinct kernels that the fixed and the drawn cases of an op compile."""
+def count(op: str, dtype: str, cases: int) -> int:
+    """Count the distinct kernels that the fixed and the drawn cases of an op and dtype compile."""
     from fast.device import launch
 
     seen: set[str] = set()
-    for start in launches(op, cases):
+    for start in launches(op, dtype, cases):
         launch.compiled.clear()
         start()
         seen.update(compiled.hash for _, compiled, _ in launch.compiled)
@@ -58,16 +58,15 @@ class Start:
             page.vjp(saved, built.cotangent.view, needs)
 
 
-def launches(op: str, cases: int) -> Iterator[Start]:
-    """Yield every case of an op's rows, as a profile would run them."""
+def launches(op: str, dtype: str, cases: int) -> Iterator[Start]:
+    """Yield every case of an op's rows of one dtype, as a profile would run them."""
     from equivalence.cases.strata import extras, strata
     from equivalence.cases.strategies import case_specs, draw_many
 
     for direction in DIRECTIONS:
-        for dtype in DTYPES:
-            drawn = draw_many(case_specs(op, direction, dtype), cases, 0)
-            for case in (*strata(op, direction, dtype), *extras(op, direction, dtype), *drawn):
-                yield Start(case)
+        drawn = draw_many(case_specs(op, direction, dtype), cases, 0)
+        for case in (*strata(op, direction, dtype), *extras(op, direction, dtype), *drawn):
+            yield Start(case)
 
 
 def counted(target: str, ops: Sequence[str], cases: int) -> int:
@@ -76,13 +75,19 @@ def counted(target: str, ops: Sequence[str], cases: int) -> int:
     from fast.ops import OPS
 
     compilation.stand_in(target)
-    worst = 0
+    worst, over = 0, False
     for op in ops or OPS:
-        number = count(op, cases)
-        worst = max(worst, number)
-        print(f"{op:<14} {number} kernels" + ("" if number <= MOST else f", over {MOST}"))
-    print(f"{target}: at most {worst} compiled kernels for one op; {MOST} are allowed")
-    return int(worst > MOST)
+        numbers = {dtype: count(op, dtype, cases) for dtype in ASKED}
+        most = compilation.most_kernels(op)
+        worst, beyond = max(worst, *numbers.values()), max(numbers.values()) > most
+        over |= beyond
+        shown = ", ".join(f"{number} in {dtype}" for dtype, number in numbers.items())
+        print(f"{op:<14} {shown}" + (f", over {most}" if beyond else ""))
+    print(
+        f"{target}: at most {worst} compiled kernels for one op and dtype; "
+        f"{compilation.MOST_PER_OP} are allowed, or what a page declares"
+    )
+    return int(over)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

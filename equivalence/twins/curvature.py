@@ -21,6 +21,7 @@ import spec.autodiff
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_equal
+from equivalence.cases.call import TORCH
 from equivalence.runs.results import Row, RowResult
 from equivalence.twins.examined import examine_drawn
 from equivalence.twins.programs import integers, numbers
@@ -37,8 +38,6 @@ Program = Callable[..., Any]
 COARSER: Mapping[str, Format] = {"fp64": FP32, "fp32": TF32}
 """By precision: a format of the same range or less, whose unit is at least 2^13 times larger."""
 
-DTYPES = {"fp64": torch.float64, "fp32": torch.float32}
-
 
 class Curvature:
     """A scalar program at one point, whose second derivatives are taken by both sides."""
@@ -46,7 +45,7 @@ class Curvature:
     def __init__(self, f: Program, inputs: Sequence[Tensor], precision: str) -> None:
         """Take a program and its inputs, rounded to the precision; integers stay as they are."""
         self.f = f
-        self.precision, self.dtype = precision, DTYPES[precision]
+        self.precision, self.dtype = precision, TORCH[precision]
         self.inputs = [x.to(self.dtype) if x.is_floating_point() else x for x in inputs]
         coarser = COARSER[precision]
         self.arithmetic = Arithmetic(Contract(f"coarser than {precision}", coarser, coarser))

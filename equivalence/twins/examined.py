@@ -12,11 +12,20 @@ from hypothesis import strategies as st
 
 from equivalence.budgets.ledger import Ledger
 from equivalence.cases.strategies import quiet
+from equivalence.dtypes import ASKED, DTYPES
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.runs.runner import PROFILES, row_seed
 from equivalence.workers import notes
 
-CONFIGURATIONS = (("aten", "fp32"), ("triton", "fp32"), ("aten", "bf16"), ("triton", "bf16"))
+GROWTH = 2.0**64
+"""How large drawn values and cotangents may grow; a dtype of less range has written lives only."""
+
+CONFIGURATIONS = tuple(
+    (provider, dtype)
+    for dtype in ASKED
+    for provider in ("aten", "triton")
+    if DTYPES[dtype].store.max_finite > GROWTH
+)
 """Every provider at every precision whose parameters live differently."""
 
 INTERPRETED = 10

@@ -195,6 +195,17 @@ def clipped(twin: TwinSession) -> None:
         thawing.fast.requires_grad = thawing.spec.requires_grad = True
 
 
+def scaled(twin: TwinSession) -> None:
+    """Send a large or a small seed back, and divide it out in the update, clipped or not."""
+    w = twin.param(numbers(1, 3, 8), "w")
+    cases = ((1024.0, None), (48.0, None), (48.0, 0.5), (0.1, 2.0))
+    for step, (scale, max_norm) in enumerate(cases):
+        twin.reset_tape()
+        loss = twin.sum(twin.exp(twin.use(w)))
+        grads = twin.backward(f"step {step}", loss, torch.tensor(scale))
+        twin.adam_step(0.1, grads=grads, max_norm=max_norm, grad_scale=scale)
+
+
 def outdated(twin: TwinSession) -> None:
     """Change a parameter under a live tape: backward over what was saved before is refused."""
     w = twin.param(numbers(1, 8), "w")
@@ -238,6 +249,7 @@ PROGRAMS: tuple[Program, ...] = (
     detached,
     dropped,
     clipped,
+    scaled,
     outdated,
 )
 """Every program, in rising order of what can go wrong between ops."""

@@ -172,12 +172,14 @@ class TwinSession(Ops[TwinRef], SessionSteps[TwinGrads]):
         grads: TwinGrads,
         groups: Groups,
         max_norm: float | None,
+        grad_scale: float,
     ) -> None:
         """Update on both sides, from the backend's own gradients; judge, and shadow."""
         with self.updating(name):
             self._enter_params()
             for side, given in (("fast", grads.fast), ("spec", self._own(grads))):
-                more = {"groups": _of_side(side, groups), "max_norm": max_norm}
+                more: dict[str, Any] = {"max_norm": max_norm, "grad_scale": grad_scale}
+                more["groups"] = _of_side(side, groups)
                 getattr(getattr(self, side), f"{name}_step")(**hyper, **more, grads=given)
             self._judge_params(f"update {self._updates}", name)
         self._enter_params()

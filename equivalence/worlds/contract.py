@@ -22,55 +22,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from equivalence.dtypes import BF16, FORMATS, FP16, FP32, FP64, TF32, Format
+
+__all__ = [
+    "BF16",
+    "CORRECTLY_ROUNDED",
+    "FORMATS",
+    "FP16",
+    "FP32",
+    "FP64",
+    "LADDER",
+    "TF32",
+    "Contract",
+    "Format",
+    "FunctionError",
+    "Rung",
+    "rungs",
+    "ulps",
+]
+
 Rounding = Literal["nearest", "toward_zero", "faithful"]
 """Faithful rounding returns one of the two neighbours, whichever: it may mix the other two."""
 Division = Literal["rn", "full", "reciprocal"]
 Flush = Literal["none", "outputs", "inputs_outputs"]
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A binary floating-point format: its precision in bits and its range of exponents."""
-
-    name: str
-    precision: int
-    min_exponent: int
-    max_exponent: int
-
-    @property
-    def short(self) -> str:
-        """The name in the ladder: f32 for fp32."""
-        return self.name.replace("fp", "f")
-
-    @property
-    def unit(self) -> float:
-        """The unit roundoff u: the largest relative error of rounding to nearest."""
-        return 2.0**-self.precision
-
-    @property
-    def least_exponent(self) -> int:
-        """The exponent of the smallest subnormal number: every number is a multiple of it."""
-        return self.min_exponent - self.precision + 1
-
-    @property
-    def min_normal(self) -> float:
-        """The smallest positive normal number."""
-        return 2.0**self.min_exponent
-
-    @property
-    def max_finite(self) -> float:
-        """The largest finite number."""
-        return (2.0 - 2.0 ** (1 - self.precision)) * 2.0**self.max_exponent
-
-
-FP64 = Format("fp64", 53, -1022, 1023)
-FP32 = Format("fp32", 24, -126, 127)
-TF32 = Format("tf32", 11, -126, 127)
-BF16 = Format("bf16", 8, -126, 127)
-FP16 = Format("fp16", 11, -14, 15)
-
-FORMATS: Mapping[str, Format] = {f.name: f for f in (FP64, FP32, TF32, BF16, FP16)}
-"""The formats by name; a dtype's name is its format's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ once per target, in compile-only mode: a stand-in driver names the target, the p
 over their `EXAMPLES` on CPU tensors, and each launch compiles instead of running. No signature is
 written by hand, so none can drift.
 
-A page may declare approximate instructions in `APPROXIMATE`, and more than eight kernels, which its
-examples then need for shapes that no conformance case reaches, in `MOST_KERNELS`. Another triton is
-checked without touching the environment's own:
+A page may declare approximate instructions in `APPROXIMATE`, and more than four kernels of a dtype,
+in `MOST_KERNELS`, where it says what they are for. Another triton is checked without touching the
+environment's own:
 
     pip install --no-deps --target build/triton36 triton==3.6.0
     PYTHONPATH=build/triton36 python -m fast kernels --json build/kernels-3.6.0.json
@@ -33,12 +33,14 @@ from torch import Tensor
 
 from fast.commands import ptx_rules
 from fast.device import launch
+from fast.device.dtypes import OF, Dtype
 from fast.device.mode import COMPILE_TARGET, INTERPRET, compile_target, triton
 from fast.errors import Rejected
 
 TARGETS = tuple(ptx_rules.SHARED)
-MOST_PER_OP = 8
-DTYPES = (torch.float32, torch.bfloat16)
+MOST_PER_OP = 4
+"""How many kernels an op has for one dtype and target, where its page declares no more."""
+DTYPES = tuple(dtype for dtype in OF.values() if dtype.kernels)
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)")
 Row = dict[str, Any]
 
@@ -93,10 +95,23 @@ def _known(what: str, given: list[str], known: Sequence[str]) -> list[str]:
 
 
 def _too_many(rows: list[Row]) -> list[str]:
-    counts = Counter((row["name"].split(".")[0], row["target"]) for row in rows)
-    most = {op: getattr(_page(op), "MOST_KERNELS", MOST_PER_OP) for op, _ in counts}
-    return [f"{op} for {target}: {count} compiled kernels, at most {most[op]} are allowed"
-            for (op, target), count in counts.items() if count > most[op]]  # fmt: skip
+    counts = Counter(
+        (row["name"].split(".")[0], dtype, row["target"])
+        for row in rows
+        for dtype in row["config"]["dtypes"].split()
+    )
+    most = {op: most_kernels(op) for op, _, _ in counts}
+    return [
+        f"{op} in {dtype} for {target}: {count} compiled kernels, at most {most[op]} are allowed"
+        for (op, dtype, target), count in counts.items()
+        if count > most[op]
+    ]
+
+
+def most_kernels(name: str) -> int:
+    """Say how many kernels an op or an optimizer may have for one dtype and target."""
+    most: int = getattr(_page(name), "MOST_KERNELS", MOST_PER_OP)
+    return most
 
 
 def _page(name: str) -> Any:
@@ -155,35 +170,42 @@ def compile_here(target: str, ops: Sequence[str]) -> list[Row]:
     rows: list[Row] = []
     for name in ops:
         drive = _optimizer if name in optimizers else _op
-        seen: set[str] = set()
-        for direction, start in drive(name):
+        seen: dict[str, Row] = {}
+        for direction, dtype, start in drive(name):
             launch.compiled.clear()
             start()
             for kernel, compiled, meta in launch.compiled:
                 if compiled.hash not in seen:
-                    seen.add(compiled.hash)
-                    rows.append(_describe(target, name, direction, kernel, compiled, meta))
+                    seen[compiled.hash] = _describe(target, name, direction, kernel, compiled, meta)
+                users = seen[compiled.hash]["config"].setdefault("dtypes", "").split()
+                users += [dtype.name] if dtype.name not in users else []
+                seen[compiled.hash]["config"]["dtypes"] = " ".join(users)
+        rows += seen.values()
     return rows
 
 
-def _op(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
+def _op(name: str) -> Iterator[tuple[str, Dtype, Callable[[], object]]]:
     """Yield what an op's hosts do for its examples, with contiguous and repeated cotangents."""
     page = _page(name)
     allowed_tf32 = importlib.import_module("fast.kernels.product").TF32
     for tf32 in (False, True):
         allowed_tf32.set(tf32)
         for dtype in DTYPES:
-            for inputs, attributes in page.EXAMPLES(dtype):
+            for inputs, attributes in page.EXAMPLES(dtype.storage):
                 kept: list[Any] = []
-                yield "value", lambda i=inputs, a=attributes, k=kept: k.extend(page.value(*i, **a))
+                yield (
+                    "value",
+                    dtype,
+                    lambda i=inputs, a=attributes, k=kept: k.extend(page.value(*i, **a)),
+                )
                 z, saved = kept
                 needs = [index not in page.op.index_inputs for index in range(len(inputs))]
                 one = torch.ones((), dtype=z.dtype)
                 for g in (torch.ones_like(z), one.expand(z.shape)):
-                    yield "vjp", lambda s=saved, g=g, n=needs: page.vjp(s, g, n)
+                    yield "vjp", dtype, lambda s=saved, g=g, n=needs: page.vjp(s, g, n)
 
 
-def _optimizer(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
+def _optimizer(name: str) -> Iterator[tuple[str, Dtype, Callable[[], object]]]:
     """Yield updates with the default hyper-parameters, and with every one of them in use.
 
     The latter clip the gradients too, and then do not.
@@ -195,9 +217,9 @@ def _optimizer(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
     used = {field: 0.5 for field in fields if not isinstance(defaults.get(field), bool)}
     for dtype in DTYPES:
         for hyper, max_norm in ((needed, None), (used, 1.0), (used, None)):
-            params: list[Tensor] = [torch.ones(4096, dtype=dtype)]
+            params: list[Tensor] = [torch.ones(4096, dtype=dtype.storage)]
             made = functional(rule, params, hyper, "triton", max_norm=max_norm)
-            yield "step", lambda p=params, m=made: m.step(p)
+            yield "step", dtype, lambda p=params, m=made: m.step(p)
 
 
 def _describe(

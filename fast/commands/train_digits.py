@@ -19,6 +19,7 @@ from fast.commands.recorder import Recorder
 from fast.commands.report import METRICS, Metrics, plot_losses, prepare, save_parameters
 from fast.commands.resume import Checkpoints
 from fast.device.mode import described
+from fast.device.options import PRECISIONS
 from fast.errors import Rejected
 from fast.train import INTERPRETERS
 
@@ -47,7 +48,7 @@ def add_parser(tasks: Any) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/digits"), help="folder of the run")
     parser.add_argument("--overwrite", action="store_true", help="replace a run in that folder")
     parser.add_argument("--provider", choices=("aten", "triton"), help="the best present if unset")
-    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16", "fp64"), default="fp32")
+    parser.add_argument("--precision", choices=(*PRECISIONS,), default="fp32")
     parser.add_argument(
         "--interpreter", choices=(*INTERPRETERS,), default="eager",
         help="compiled: record the program once and replay it; the numbers are the same",

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fast.device import dtypes
 from fast.device.buffer import Buffer
 from fast.device.counters import counters
 from fast.device.options import placed
@@ -25,26 +26,12 @@ from fast.errors import Rejected
 ACCEPTED = (
     "int, float or Fraction, nested lists of them, numpy arrays, torch tensors and device buffers"
 )
-DTYPES = {
-    "fp32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-    "fp64": torch.float64,
-}
-# Significand bits, and the exponent of the smallest subnormal.
-_FORMATS = {
-    torch.float64: (53, -1074),
-    torch.float32: (24, -149),
-    torch.bfloat16: (8, -133),
-    torch.float16: (11, -24),
-}
 _OF_A_DOUBLE = (torch.float64, torch.float32)
 """What C makes of a double in one rounding to nearest."""
-_NARROW = (torch.bfloat16, torch.float16)
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 """The dtypes of indices: those of integers that torch calculates with."""
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-NUMBERS = (*_FORMATS, *INTEGERS, *UNSIGNED)
+NUMBERS = (*dtypes.OF, *INTEGERS, *UNSIGNED)
 """The dtypes of real numbers."""
 
 
@@ -57,10 +44,10 @@ def upload(
     lists that are not rectangular, sparse tensors, and numbers of another world are Rejected; the
     message names what came and what is accepted. A device that is not here raises Unavailable.
     """
-    if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise Rejected(f"upload: unknown dtype {dtype!r}; there are {', '.join(DTYPES)}")
+    if not isinstance(dtype, str) or dtype not in dtypes.NAMED:
+        raise Rejected(f"upload: unknown dtype {dtype!r}; there are {', '.join(dtypes.NAMED)}")
     place = placed("upload", "cpu" if device is None else device)
-    return Buffer(to_device(data, DTYPES[dtype], place), owner)
+    return Buffer(to_device(data, dtypes.NAMED[dtype].storage, place), owner)
 
 
 def download(source: Buffer | Tensor) -> Tensor:
@@ -134,7 +121,7 @@ def _read(data: Any, dtype: torch.dtype) -> Tensor:
         source = _of_numpy(data)
     else:
         source = _of_numbers(data, dtype)
-    if source.dtype is not dtype and source.dtype not in _FORMATS:
+    if source.dtype is not dtype and source.dtype not in dtypes.OF:
         _refuse_dtype(source.dtype)
     return source
 
@@ -232,8 +219,10 @@ def round_number(value: Any, dtype: torch.dtype) -> float:
         raise Rejected(_other_world(value))
     if isinstance(value, float) and dtype in _OF_A_DOUBLE:
         return float(value) if dtype is torch.float64 else c_float(value).value
-    exact = _exactly(value)
-    return float(value) if exact is None or exact == 0 else _nearest(exact, *_FORMATS[dtype])
+    exact, format = _exactly(value), dtypes.OF[dtype]
+    if exact is None or exact == 0:
+        return float(value)
+    return _nearest(exact, format.digits, format.lowest)
 
 
 def _exactly(value: Real) -> Fraction | None:
@@ -269,7 +258,7 @@ def _nearest(exact: Fraction, digits: int, lowest: int) -> float:
 def _rounded_copy(source: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
     if source.dtype is dtype and source.device == device:
         return source.clone(memory_format=torch.contiguous_format)
-    if dtype in _NARROW and source.dtype is not torch.float32:
+    if dtypes.OF[dtype].narrow and source.dtype is not torch.float32:
         if source.dtype is torch.int64 and source.numel() and source.abs().max() > 2**53:
             source = _of_numbers(source.tolist(), dtype)
         # Two roundings to nearest are not one, unless the first is to odd.

@@ -7,17 +7,13 @@ from typing import NamedTuple
 import torch
 
 from fast.device import mode
+from fast.device.dtypes import FP32, NAMED
 from fast.errors import Rejected, Unavailable
 
 PROVIDERS = ("aten", "triton")
 
-# Compute dtype, and the dtype of the parameters' master copies.
-PRECISIONS = {
-    "fp32": (torch.float32, torch.float32),
-    "tf32": (torch.float32, torch.float32),
-    "bf16": (torch.bfloat16, torch.float32),
-    "fp64": (torch.float64, torch.float64),
-}
+PRECISIONS = {"fp32": FP32, "tf32": FP32, **NAMED}
+"""The dtype of each precision; tf32 is a way to multiply numbers of fp32."""
 
 
 class Options(NamedTuple):
@@ -31,12 +27,12 @@ class Options(NamedTuple):
     @property
     def compute(self) -> torch.dtype:
         """The dtype of values and of the cotangents between ops."""
-        return PRECISIONS[self.precision][0]
+        return PRECISIONS[self.precision].storage
 
     @property
     def master(self) -> torch.dtype:
         """The dtype in which parameters live and are updated."""
-        return PRECISIONS[self.precision][1]
+        return PRECISIONS[self.precision].master
 
 
 def choose(
@@ -47,15 +43,15 @@ def choose(
     What is unknown is Rejected, what cannot run here raises Unavailable; both name the part.
     """
     place = placed("session", device)
-    if provider is None:
-        provider = "triton" if place.type == "cuda" and mode.ring() == "device" else "aten"
-        provider = "aten" if precision == "fp64" else provider
-    if not isinstance(provider, str) or provider not in PROVIDERS:
-        raise Rejected(f"session: unknown provider {provider!r}; there are {', '.join(PROVIDERS)}")
     if not isinstance(precision, str) or precision not in PRECISIONS:
         raise Rejected(
             f"session: unknown precision {precision!r}; there are {', '.join(PRECISIONS)}"
         )
+    if provider is None:
+        kernels = place.type == "cuda" and mode.ring() == "device" and PRECISIONS[precision].kernels
+        provider = "triton" if kernels else "aten"
+    if not isinstance(provider, str) or provider not in PROVIDERS:
+        raise Rejected(f"session: unknown provider {provider!r}; there are {', '.join(PROVIDERS)}")
     if not isinstance(deterministic, bool):
         raise Rejected(f"session: deterministic is True or False, got {deterministic!r}")
     if provider == "triton":
@@ -99,9 +95,9 @@ def _check_cuda(who: str, place: torch.device) -> None:
 
 
 def _check_triton(place: torch.device, precision: str) -> None:
-    if precision == "fp64":
+    if not PRECISIONS[precision].kernels:
         raise Unavailable(
-            "session: precision 'fp64' is for checks and runs with provider 'aten' only"
+            f"session: precision {precision!r} is for checks and runs with provider 'aten' only"
         )
     mode.require_triton()
     needed = "cuda" if mode.ring() == "device" else "cpu"

@@ -8,15 +8,14 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor
 
+from fast.device import dtypes
 from fast.errors import Rejected, Unavailable
-
-FLOATS = frozenset((torch.float32, torch.bfloat16, torch.float64))
 
 
 def floats(op: str, first: Tensor, *others: Tensor) -> None:
     """Refuse inputs that are not of one floating dtype on one device."""
-    if first.dtype not in FLOATS:
-        raise Rejected(f"{op}: inputs are float32, bfloat16 or float64, got {first.dtype}")
+    if first.dtype not in dtypes.OF:
+        raise Rejected(f"{op}: inputs are {dtypes.listed()}, got {first.dtype}")
     for other in others:
         if other.dtype is not first.dtype:
             raise Rejected(f"{op}: inputs have one dtype, got {first.dtype} and {other.dtype}")
@@ -36,16 +35,16 @@ def pair(op: str, x: Tensor, y: Tensor) -> None:
 
 def for_kernels(x: Tensor) -> None:
     """Refuse, before a launch, what the kernels would silently round."""
-    if x.dtype is torch.float64:
+    if x.dtype not in dtypes.KERNELS:
         raise Unavailable(
-            "fast: the Triton kernels compute in fp32 and take float32 or bfloat16, "
-            "got torch.float64; the aten provider takes it"
+            "fast: the Triton kernels compute in fp32 and take "
+            f"{dtypes.listed(dtypes.KERNELS)}, got {x.dtype}; the aten provider takes it"
         )
 
 
 def axis(label: str, rank: int, at: Any) -> int:
     """Return the axis as a non-negative number, or refuse under the label."""
-    if not isinstance(at, int) or not -rank <= at < rank:
+    if isinstance(at, bool) or not isinstance(at, int) or not -rank <= at < rank:
         raise Rejected(f"{label}: the axis lies in [{-rank}, {rank}), got {at!r}")
     return at % rank
 

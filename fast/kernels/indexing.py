@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fast.device import flags
+from fast.device.dtypes import computed_in
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels.along_axis import planes, tile
@@ -137,8 +138,8 @@ def aten_gather(x: Tensor, flat: Tensor, bad: Tensor | None, axis: int, position
 def aten_scatter(
     onto: Tensor | None, shape: Shape, g: Tensor, flat: Tensor, bad: Tensor | None, axis: int
 ) -> Tensor:
-    """Do the same by torch, in fp32 for bf16."""
-    wide = torch.float32 if g.dtype is torch.bfloat16 else g.dtype
+    """Do the same by torch, in the dtype of computation."""
+    wide = computed_in(g.dtype)
     terms = g.reshape(*shape[:axis], flat.numel(), *shape[axis + 1 :]).to(wide)
     if onto is None:
         z = torch.zeros(shape, dtype=wide, device=g.device)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import is_narrow, wide
 from fast.device.launch import launch
 from fast.device.mode import ring, tl, triton
 from fast.kernels import checks
@@ -29,8 +30,8 @@ WIDEST = 2**23
 """The largest extent and stride for which offsets inside a large tile fit 32 bits."""
 
 # (rows, columns, inner extent, warps) of a tile, by the arithmetic of a product.
-_LARGE = {"ieee": (128, 64, 16, 8), "tf32": (128, 128, 32, 8), "bf16": (128, 128, 64, 8)}
-_SMALL = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 4), "bf16": (64, 64, 32, 4)}
+_LARGE = {"ieee": (128, 64, 16, 8), "tf32": (128, 128, 32, 8), "half": (128, 128, 64, 8)}
+_SMALL = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 4), "half": (64, 64, 32, 4)}
 _SIZES = ["m", "n", "k", "biased"]
 _STRIDES = ["xm", "xk", "yk", "yn", "bn"]
 
@@ -101,13 +102,13 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
     unit = 16 // x.element_size() if _fills(x, y) else 1
-    kind = "bf16" if x.dtype is torch.bfloat16 else "tf32" if tf32 else "ieee"
+    kind = "half" if is_narrow(x) else "tf32" if tf32 else "ieee"
     block_m, block_n, block_k, warps = (_LARGE if unit > 1 else _SMALL)[kind]
     meta: dict[str, Any] = {
         "X_LAST": unit == 1 or x.stride(1) == 1, "Y_LAST": unit == 1 or y.stride(1) == 1,
         "UNIT": unit, "PRECISION": "tf32" if kind == "tf32" else "ieee",
         # The interpreter multiplies the bits of bf16 numbers.
-        "WIDEN": kind == "bf16" and ring() == "interpreted",
+        "WIDEN": kind == "half" and ring() == "interpreted",
         "GROUP": GROUP, "BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k,
         "num_warps": warps, "num_stages": 3,
     }  # fmt: skip
@@ -146,8 +147,8 @@ def aten_product(
     """
     if x.is_cuda:
         z = _cuda_product(x, y, tf32)
-    elif x.dtype is torch.bfloat16:
-        z = torch.mm(x.float(), y.float())
+    elif is_narrow(x):
+        z = torch.mm(wide(x), wide(y))
     else:
         z = torch.mm(x, y, out=out)
     if bias is not None:
@@ -156,7 +157,7 @@ def aten_product(
 
 
 def _cuda_product(x: Tensor, y: Tensor, tf32: bool) -> Tensor:
-    if x.dtype is torch.bfloat16:
+    if is_narrow(x):
         return torch.mm(x, y, out_dtype=torch.float32)
     settings = torch.backends.cuda.matmul
     before = settings.fp32_precision

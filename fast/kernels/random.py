@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.device import dtypes
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
@@ -167,11 +168,6 @@ def aten_uniform(
     return aten_leading(seed, counter, count, device).to(dtype).mul_(2.0**-24)
 
 
-def wide(dtype: torch.dtype) -> torch.dtype:
-    """Name the dtype in which the twins compute: double precision for its own sake only."""
-    return torch.float64 if dtype is torch.float64 else torch.float32
-
-
 def bound_of(probability: Any) -> int:
     """Return how many of the 2^24 uniform numbers are less than a probability, exactly."""
     return math.ceil(Fraction(probability) * 2**24)
@@ -195,8 +191,8 @@ def check_source(
     """Refuse extents (C1), a seed (C2), a call counter (C3) and a dtype that no op draws."""
     checks.extents(f"{op} C1", shape)
     check_call(op, seed, counter)
-    if dtype not in checks.FLOATS:
-        raise Rejected(f"{op}: results are float32, bfloat16 or float64, got {dtype}")
+    if dtype not in dtypes.OF:
+        raise Rejected(f"{op}: results are {dtypes.listed()}, got {dtype}")
 
 
 def check_probability(label: str, probability: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import computed_in
 from fast.errors import Rejected
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import Example
@@ -65,11 +66,8 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     axes = _repeated(source, cotangent.shape)
     if not axes:
         return (cotangent,)
-    if cotangent.dtype is torch.bfloat16:
-        total = cotangent.sum(axes, dtype=torch.float32).to(torch.bfloat16)
-    else:
-        total = cotangent.sum(axes)
-    return (total.reshape(source),)
+    total = cotangent.sum(axes, dtype=computed_in(cotangent.dtype))
+    return (total.to(cotangent.dtype).reshape(source),)
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import wide
 from fast.device.flags import CODES, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
@@ -150,17 +151,17 @@ def aten_value(
     label_smoothing: float = 0.0,
     reduction: str = "mean",
 ) -> tuple[Tensor, Saved]:
-    """Score logits against labels; the log-probabilities are saved, in fp32 for bf16."""
+    """Score logits against labels; the log-probabilities are saved, in the dtype of computation."""
     labels = label_losses.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
-    wide = logits.float() if logits.dtype is torch.bfloat16 else logits
-    log_probabilities = torch.log_softmax(wide, 1)
+    source = wide(logits)
+    log_probabilities = torch.log_softmax(source, 1)
     read = (log_probabilities, labels, ignore_index)
     if label_smoothing:
         z, count = _smoothed(*read, label_smoothing, reduction)
     else:
         z, count = label_losses.aten_losses(*read, reduction)
     saved = (log_probabilities, labels, count, ignore_index, label_smoothing, reduction)
-    return z if wide is logits else z.to(logits.dtype), saved
+    return z if source is logits else z.to(logits.dtype), saved
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -168,7 +169,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not needs[0]:
         return None, None
     log_probabilities, labels, count, ignored, smoothing, reduction = saved
-    g = cotangent.float() if cotangent.dtype is torch.bfloat16 else cotangent
+    g = wide(cotangent)
     if smoothing:
         dz = _smoothed_cotangents(g, log_probabilities, labels, count, ignored, smoothing)
     else:

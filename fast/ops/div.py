@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import binary
@@ -57,8 +58,8 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     dx = torch.where(dead, 0.0, cotangent / y) if needs[0] else None
     if not needs[1]:
         return dx, None
-    wide_x, wide_y = (x.float(), y.float()) if x.dtype is torch.bfloat16 else (x, y)
-    dy = torch.where(dead, 0.0, (wide_x / wide_y).div_(wide_y).neg_().mul_(cotangent))
+    divisor = wide(y)
+    dy = torch.where(dead, 0.0, (wide(x) / divisor).div_(divisor).neg_().mul_(cotangent))
     return dx, dy.to(x.dtype)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fast.device.bridge import round_number
+from fast.device.dtypes import computed_in
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise, random
@@ -99,7 +100,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
 
 
 def _aten_drop(x: Tensor, p: float, seed: int, counter: Counter) -> Tensor:
-    dtype = random.wide(x.dtype)
+    dtype = computed_in(x.dtype)
     bound, scale = _kept(p, dtype)
     kept = random.aten_leading(seed, counter, x.numel(), x.device) < bound
     scaled = torch.mul(x.to(dtype), scale)

@@ -1,7 +1,7 @@
 """Twin of spec.ops.exp.
 
-The kernels save the input and compute exp again; ATen saves the output, except in bf16, where the
-gradient must not see the output's rounding.
+The kernels save the input and compute exp again; ATen saves the output, except in 16 bits, where
+the gradient must not see the output's rounding.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import is_narrow, wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
@@ -43,9 +44,9 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
-    """Take the exponential; the output is saved, or the input in bf16."""
+    """Take the exponential; the output is saved, or the input in 16 bits."""
     z = torch.exp(x)
-    return z, (x if x.dtype is torch.bfloat16 else z,)
+    return z, (x if is_narrow(x) else z,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -53,8 +54,8 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     (kept,) = saved
     if not needs[0]:
         return (None,)
-    if kept.dtype is torch.bfloat16:
-        return (kept.float().exp_().mul_(cotangent).to(torch.bfloat16),)
+    if is_narrow(kept):
+        return (wide(kept).exp_().mul_(cotangent).to(kept.dtype),)
     return (torch.mul(kept, cotangent),)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
@@ -226,9 +227,9 @@ def aten_value(
 
     torch's own kernel forms x / root - mean / root, which cancels where the mean is large.
     """
-    wide = x.float() if x.dtype is torch.bfloat16 else x
-    mean = _mean(wide)
-    z = wide - mean
+    source = wide(x)
+    mean = _mean(source)
+    z = source - mean
     root = _mean(z.square()).add_(eps).sqrt_()
     z = z.div_(root).mul_(gamma).add_(beta)
     return z.to(x.dtype), (x, gamma, mean, root)
@@ -237,7 +238,7 @@ def aten_value(
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return dx, dgamma and dbeta, each where it is needed."""
     x, gamma, mean, root = saved
-    g = cotangent.float() if x.dtype is torch.bfloat16 else cotangent
+    g = wide(cotangent)
     normal = (x - mean).div_(root) if needs[0] or needs[1] else None
     dx = dgamma = dbeta = None
     if needs[0]:

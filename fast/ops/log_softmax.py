@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
 from fast.kernels import checks, rowwise
 from fast.kernels.examples import along_axis
@@ -88,9 +89,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def aten_value(x: Tensor, *, axis: int = -1) -> tuple[Tensor, Saved]:
     """Take the logarithm of the softmax along the axis."""
-    if x.dtype is torch.bfloat16:
-        return torch.log_softmax(x, axis, dtype=torch.float32).to(x.dtype), (x, axis)
-    return torch.log_softmax(x, axis), (x, axis)
+    return torch.log_softmax(x, axis, dtype=computed_in(x.dtype)).to(x.dtype), (x, axis)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -98,7 +97,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not needs[0]:
         return (None,)
     x, axis = saved
-    wide = torch.float64 if x.dtype is torch.float64 else torch.float32
+    wide = computed_in(x.dtype)
     share = torch.softmax(x, axis, dtype=wide)
     total = cotangent.sum(axis, keepdim=True, dtype=wide)
     return (torch.addcmul(cotangent.to(wide), share, total, value=-1).to(x.dtype),)

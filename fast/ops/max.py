@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
@@ -128,7 +129,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     tie = (x == largest).logical_or_(x != x)
     g = cotangent.reshape(largest.shape)
     if gone:
-        g = (g.float() if g.dtype is torch.bfloat16 else g) / tie.sum(gone, keepdim=True)
+        g = wide(g) / tie.sum(gone, keepdim=True)
     return (torch.where(tie, g.to(x.dtype), 0.0),)
 
 

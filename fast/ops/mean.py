@@ -13,6 +13,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import computed_in, wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.kernels import checks, pointwise
@@ -67,8 +68,7 @@ def aten_value(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> tuple
     saved = (x.shape, shape, number)
     if not gone:
         return x.clone(memory_format=torch.contiguous_format), saved
-    wide = torch.float32 if x.dtype is torch.bfloat16 else x.dtype
-    return x.sum(gone, keepdims, dtype=wide).div_(number).to(x.dtype), saved
+    return x.sum(gone, keepdims, dtype=computed_in(x.dtype)).div_(number).to(x.dtype), saved
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -76,8 +76,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not needs[0]:
         return (None,)
     whole, shape, number = saved
-    wide = cotangent.float() if cotangent.dtype is torch.bfloat16 else cotangent
-    return ((wide / number).to(cotangent.dtype).reshape(shape).expand(whole),)
+    return ((wide(cotangent) / number).to(cotangent.dtype).reshape(shape).expand(whole),)
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:

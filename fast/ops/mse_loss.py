@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
@@ -122,13 +123,9 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     return dx, dy
 
 
-def _wide(x: Tensor) -> Tensor:
-    return x.float() if x.dtype is torch.bfloat16 else x
-
-
 def aten_value(x: Tensor, y: Tensor, *, reduction: str = "mean") -> tuple[Tensor, Saved]:
     """Add up the squared differences, or keep them; both inputs are saved."""
-    z = torch.ops.aten.mse_loss.default(_wide(x), _wide(y), REDUCTIONS[reduction])
+    z = torch.ops.aten.mse_loss.default(wide(x), wide(y), REDUCTIONS[reduction])
     return z.to(x.dtype), (x, y, reduction)
 
 
@@ -138,8 +135,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not any(needs):
         return None, None
     first, second = (x, y) if needs[0] else (y, x)
-    wide = _backward(_wide(cotangent), _wide(first), _wide(second), REDUCTIONS[reduction])
-    slope = wide.to(x.dtype)
+    slope = _backward(wide(cotangent), wide(first), wide(second), REDUCTIONS[reduction]).to(x.dtype)
     if not needs[0]:
         return None, slope
     return slope, -slope if needs[1] else None

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import wide
 from fast.device.flags import CODES, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
@@ -100,8 +101,7 @@ def aten_value(
     """Read off the negative log-probability of each row's label, then reduce."""
     x = log_probabilities
     labels = label_losses.aten_labels("nll_loss", labels, x.shape[1], ignore_index)
-    wide = x.float() if x.dtype is torch.bfloat16 else x
-    z, count = label_losses.aten_losses(wide, labels, ignore_index, reduction)
+    z, count = label_losses.aten_losses(wide(x), labels, ignore_index, reduction)
     return z.to(x.dtype), (x.shape, labels, count, ignore_index, reduction)
 
 
@@ -110,7 +110,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not needs[0]:
         return None, None
     shape, labels, count, ignored, reduction = saved
-    g = cotangent.float() if cotangent.dtype is torch.bfloat16 else cotangent
+    g = wide(cotangent)
     shaped = count.expand(shape)
     dx = label_losses.aten_cotangents(g, shaped, labels, ignored, reduction, count)
     return dx.to(cotangent.dtype), None

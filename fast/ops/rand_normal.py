@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
 from fast.kernels import functions, random
 from fast.kernels.examples import source
@@ -57,7 +58,7 @@ def aten_value(
 ) -> tuple[Tensor, Saved]:
     """Turn each pair of uniform numbers into a pair of normal ones; nothing is saved."""
     count = math.prod(shape)
-    u = random.aten_uniform(seed, counter, count + count % 2, random.wide(dtype), device)
+    u = random.aten_uniform(seed, counter, count + count % 2, computed_in(dtype), device)
     first, second = (u[k::2].contiguous() for k in (0, 1))
     radius, angle = (first.neg_().add_(1).log_().mul_(-2)).sqrt_(), second.mul_(2 * math.pi)
     drawn = torch.stack((radius * angle.cos(), radius * angle.sin()), 1).reshape(-1)[:count]

@@ -1,8 +1,8 @@
 """Twin of spec.ops.scatter_add.
 
-The value is deterministic: what is added to one entry is added in index order, in fp32 for bf16. On
-a device an index out of range adds nothing, its gradient is zero, and it sets the sticky flag. The
-gradient of x is the cotangent itself.
+The value is deterministic: what is added to one entry is added in index order, in the dtype of
+computation. On a device an index out of range adds nothing, its gradient is zero, and it sets the
+sticky flag. The gradient of x is the cotangent itself.
 """
 
 from __future__ import annotations

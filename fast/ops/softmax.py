@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
 from fast.kernels import checks, rowwise
 from fast.kernels.examples import along_axis
@@ -93,9 +94,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def aten_value(x: Tensor, *, axis: int = -1) -> tuple[Tensor, Saved]:
     """Normalize exponentials along the axis."""
-    if x.dtype is torch.bfloat16:
-        return torch.softmax(x, axis, dtype=torch.float32).to(x.dtype), (x, axis)
-    return torch.softmax(x, axis), (x, axis)
+    return torch.softmax(x, axis, dtype=computed_in(x.dtype)).to(x.dtype), (x, axis)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -103,7 +102,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not needs[0]:
         return (None,)
     x, axis = saved
-    wide = torch.float64 if x.dtype is torch.float64 else torch.float32
+    wide = computed_in(x.dtype)
     share = torch.softmax(x, axis, dtype=wide)
     total = (share * cotangent).sum(axis, keepdim=True)
     return (share.mul_(cotangent - total).to(x.dtype),)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
@@ -49,8 +50,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     (x,) = saved
     if not needs[0]:
         return (None,)
-    wide = x.float() if x.dtype is torch.bfloat16 else x
-    gradient = torch.div(cotangent, wide.sqrt().mul_(2))
+    gradient = torch.div(cotangent, wide(x).sqrt().mul_(2))
     return (torch.where(cotangent == 0, 0.0, gradient).to(x.dtype),)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import computed_in
 from fast.kernels import checks
 from fast.kernels.examples import reduction
 from fast.kernels.page import Gradients, Op, Saved
@@ -52,9 +53,7 @@ def aten_value(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> tuple
     saved = (x.shape, gone, keepdims)
     if not gone and x.dim():
         return x.clone(memory_format=torch.contiguous_format), saved
-    if x.dtype is torch.bfloat16:
-        return x.sum(gone, keepdims, dtype=torch.float32).to(torch.bfloat16), saved
-    return x.sum(gone, keepdims), saved
+    return x.sum(gone, keepdims, dtype=computed_in(x.dtype)).to(x.dtype), saved
 
 
 aten_vjp = vjp

@@ -1,8 +1,8 @@
 """Twin of spec.ops.tanh.
 
 The kernels' tanh keeps relative accuracy everywhere, as `fast.kernels.functions` says; they save
-the input and compute it again. ATen saves the output, except in bf16, where the gradient must not
-see the output's rounding.
+the input and compute it again. ATen saves the output, except in 16 bits, where the gradient must
+not see the output's rounding.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import is_narrow, wide
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
@@ -43,9 +44,9 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
-    """Take the hyperbolic tangent; the output is saved, or the input in bf16."""
+    """Take the hyperbolic tangent; the output is saved, or the input in 16 bits."""
     z = torch.tanh(x)
-    return z, (x if x.dtype is torch.bfloat16 else z,)
+    return z, (x if is_narrow(x) else z,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -53,8 +54,8 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     (kept,) = saved
     if not needs[0]:
         return (None,)
-    if kept.dtype is torch.bfloat16:
-        return (_tanh_backward(cotangent.float(), kept.float().tanh_()).to(torch.bfloat16),)
+    if is_narrow(kept):
+        return (_tanh_backward(wide(cotangent), wide(kept).tanh_()).to(kept.dtype),)
     return (_tanh_backward(cotangent, kept),)
 
 

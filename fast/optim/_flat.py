@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from fast.device.arena import Arena
+from fast.device.dtypes import is_narrow, wide
 from fast.optim import _state, clip
 from fast.optim._chunks import ChunkTable, Run, chunk_table, runs
-from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened, widened
+from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened
 
 _CONSTANT = frozenset((bool, int, float))
 """The types of numbers that nobody changes in place."""
@@ -135,19 +136,20 @@ class FlatOptimizer:
         active: bytes,
         hypers: tuple[Any, ...],
         groups: tuple[int, ...] | None = None,
+        inverse: float = 1.0,
     ) -> Tensor:
-        """Add up the squares of the active slots' gradients, in parts, on the device."""
+        """Add up the squares of the active slots' gradients times `inverse`, in parts."""
         self._prepare(active, hypers, groups)
         plan = self._plan
         if self.provider == "triton":
             assert plan.table is not None
-            return clip.squares(gradients.flat, plan.table)
+            return clip.squares(gradients.flat, plan.table, inverse)
         if plan.whole is None:
             alike = [0] * len(active)
             plan.whole = runs(self.masters.layout, active, alike, alike)
         if not plan.whole:
-            return widened(gradients.flat.new_zeros(1))
-        return clip.aten_squares(gradients.flat[run.start : run.end] for run in plan.whole)
+            return wide(gradients.flat.new_zeros(1))
+        return clip.aten_squares(gradients.flat, plan.whole, inverse)
 
     def _prepare(
         self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None
@@ -304,10 +306,9 @@ class FlatOptimizer:
             self.rule.aten(part.batch, hypers[part.group], stop)
 
     def _call_scaled(self, hypers: tuple[Any, ...], stop: Tensor | None, scale: Tensor) -> None:
-        narrow = self.masters.flat.dtype.itemsize == 2
         for part in self._plan.parts:
-            batch = part.batch._replace(grads=[widened(grad) * scale for grad in part.batch.grads])
-            if narrow:
+            batch = part.batch._replace(grads=[wide(grad) * scale for grad in part.batch.grads])
+            if is_narrow(self.masters.flat):
                 update_widened(self.rule.aten, batch, hypers[part.group], stop)
             else:
                 self.rule.aten(batch, hypers[part.group], stop)

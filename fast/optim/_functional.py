@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.device import dtypes
 from fast.device.arena import Arena, Layout
 from fast.errors import Rejected, Unavailable
 from fast.optim import clip
@@ -16,8 +17,8 @@ from fast.optim._rule import Groups, Rule, grouped
 from fast.optim._state import fields
 
 _DTYPES = {
-    "aten": (torch.float32, torch.bfloat16, torch.float64),
-    "triton": (torch.float32, torch.bfloat16),
+    "aten": tuple(dtypes.OF),
+    "triton": tuple(storage for storage, dtype in dtypes.OF.items() if dtype.kernels),
 }
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from fast.device import bridge
+from fast.device.dtypes import wide
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
 from fast.optim._chunks import ChunkTable
@@ -58,16 +59,11 @@ Update = Callable[[Batch, Any, Tensor | None], None]
 """Updates a batch by hyper-parameters; the last argument is 1 where it must not."""
 
 
-def widened(tensor: Tensor) -> Tensor:
-    """Return a tensor in the format of computation: 16 bits as fp32, all others as they are."""
-    return tensor.float() if tensor.dtype.itemsize == 2 else tensor
-
-
 def update_widened(update: Update, batch: Batch, hyper: Any, stop: Tensor | None) -> None:
     """Update copies of 16-bit slices in fp32, and round them once when they are copied back."""
     kept = (batch.params, *batch.states)
-    params, *states = ([widened(tensor) for tensor in column] for column in kept)
-    grads = [widened(grad) for grad in batch.grads]
+    params, *states = ([wide(tensor) for tensor in column] for column in kept)
+    grads = [wide(grad) for grad in batch.grads]
     update(batch._replace(params=params, grads=grads, states=tuple(states)), hyper, stop)
     for column, results in zip(kept, (params, *states), strict=True):
         for narrow, result in zip(column, results, strict=True):

@@ -14,7 +14,7 @@ last after it was formed in double; then every product and sum is rounded once, 
 A storage of 16 bits is widened on loading and rounded once on storing; p uses the unrounded b.
 
 The ATen twin is torch._fused_sgd_: the same constants and order, but each line's last product is
-contracted into its sum, in either order where a line has two products. That kernel leaves bf16
+contracted into its sum, in either order where a line has two products. That kernel leaves 16-bit
 parameters on a CPU as they are (torch 2.13), so it is given copies of them in fp32.
 """
 
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import is_narrow
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.optim._functional import Functional
@@ -109,7 +110,7 @@ def update(flat: Flat, data: Launch) -> None:
 
 def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
     """Update one batch of slices by torch's fused kernel; `stop` is 1 where it must not."""
-    if batch.params[0].is_cpu and batch.params[0].dtype is torch.bfloat16:
+    if batch.params[0].is_cpu and is_narrow(batch.params[0]):
         update_widened(aten_update, batch, hyper, stop)
         return
     torch._fused_sgd_(

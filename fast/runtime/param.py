@@ -17,6 +17,7 @@ from fast.device import bridge
 from fast.device.arena import Arena
 from fast.device.buffer import Buffer
 from fast.device.counters import counters
+from fast.device.dtypes import OF
 from fast.errors import Rejected
 
 
@@ -188,7 +189,7 @@ class Param:
 
     @property
     def _precision(self) -> str:
-        return next(name for name, dtype in bridge.DTYPES.items() if dtype is self.dtype)
+        return OF[self.dtype].name
 
     def _check_shape(self, came: tuple[int, ...], what: str) -> None:
         if came != self.shape:

@@ -4,14 +4,15 @@ Everything is validated first: the hyper-parameters of every group, and each gra
 shape and owner. Then one update writes the parameters that are trainable and were reached.
 
 `groups` are a list of mappings with 'params' and the hyper-parameters that differ for them.
-`max_norm` scales the gradients of everything that the update writes, in all groups together, by
-their global norm, which never leaves the device; the gradients themselves stay as they are
-(fast.optim.clip).
+`grad_scale` divides the gradients of everything that the update writes, and then `max_norm` scales
+them, in all groups together, by their global norm, which never leaves the device; the gradients
+themselves stay as they are (fast.optim.clip). Where they are not finite, the update goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -90,6 +91,7 @@ class Updates(Recording, SessionSteps[Any]):
         grads: Any,
         groups: Groups,
         max_norm: float | None,
+        grad_scale: float,
     ) -> None:
         store = self.store
         optimizer = self.optimizers.get(name) or self._optimizer(name)
@@ -101,8 +103,12 @@ class Updates(Recording, SessionSteps[Any]):
             hypers, group_of = grouped(rule, hyper, groups, len(store.params), self._slot)
         if max_norm is not None:
             max_norm = clip.check(max_norm)
+        if type(grad_scale) is not float or grad_scale != 1.0:
+            grad_scale = clip.check_scale(grad_scale)
         if type(grads) is GradMap and grads.store is store and grads.whole:
-            self._write(optimizer, grads.arena, grads.touched, hypers, group_of, max_norm)
+            self._write(
+                optimizer, grads.arena, grads.touched, hypers, group_of, max_norm, grad_scale
+            )
             return
         found = gathered(name, store, self._tape, grads)
         arena = store.take_gradients()
@@ -115,7 +121,7 @@ class Updates(Recording, SessionSteps[Any]):
                 else:
                     view.copy_(tensor)
                     touched[parameter.slot] = 1
-            self._write(optimizer, arena, touched, hypers, group_of, max_norm)
+            self._write(optimizer, arena, touched, hypers, group_of, max_norm, grad_scale)
         finally:
             store.return_gradients(arena)
 
@@ -127,6 +133,7 @@ class Updates(Recording, SessionSteps[Any]):
         hypers: tuple[Any, ...],
         group_of: tuple[int, ...] | None,
         max_norm: float | None,
+        grad_scale: float,
     ) -> None:
         params = self.store.params
         updated = []
@@ -145,9 +152,9 @@ class Updates(Recording, SessionSteps[Any]):
                 chosen[parameter.slot] = 1
             active = bytes(chosen)
         scale = None
-        if max_norm is not None:
-            sums = optimizer.squares(arena, active, hypers, group_of)
-            scale = clip.scale(self.options.provider, sums, max_norm)
+        if max_norm is not None or grad_scale != 1.0:
+            squares = partial(optimizer.squares, arena, active, hypers, group_of)
+            scale = clip.of_update(optimizer.provider, arena.flat, squares, max_norm, grad_scale)
         optimizer.step(arena, active, hypers, group_of, scale)
         for parameter in updated:
             parameter.host_current = False

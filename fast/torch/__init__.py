@@ -4,9 +4,9 @@
 
 The optimizers are torch.optim.Optimizer subclasses with torch's arguments; a flag that they do not
 have is refused. The functions are known to torch's autograd, torch.compile and torch's checks.
-Everything takes torch tensors (float32, bfloat16, or float64 with the aten provider) on a CPU or a
-GPU, and a `provider`: "triton" or "aten"; None chooses Triton's kernels on a GPU, torch's own
-elsewhere. What an op means is said by its page in `spec.ops`.
+Everything takes torch tensors (float32, bfloat16, float16, or float64 with the aten provider) on a
+CPU or a GPU, and a `provider`: "triton" or "aten"; None chooses Triton's kernels on a GPU, torch's
+own elsewhere. What an op means is said by its page in `spec.ops`.
 """
 
 from __future__ import annotations

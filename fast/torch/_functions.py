@@ -19,6 +19,7 @@ from torch.autograd import forward_ad
 from torch.library import custom_op
 
 from fast.device import mode
+from fast.device.dtypes import KERNELS
 from fast.errors import Rejected, Unavailable
 from fast.ops import OPS
 from fast.optim._rule import as_double as number
@@ -164,7 +165,7 @@ def _described(value: Any) -> str:
 
 def _chosen(name: str, provider: str | None, x: Tensor) -> str:
     if provider is None:
-        kernels = x.is_cuda and mode.ring() == "device" and x.dtype is not torch.float64
+        kernels = x.is_cuda and mode.ring() == "device" and x.dtype in KERNELS
         return "triton" if kernels else "aten"
     if provider not in ("aten", "triton"):
         raise Rejected(f"fast.torch: unknown provider {provider!r}; there are 'aten' and 'triton'")

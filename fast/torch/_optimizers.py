@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from fast.device import mode
+from fast.device.dtypes import KERNELS
 from fast.optim._rule import Rule
 from fast.torch import _checks
 from fast.torch._engine import Engine
@@ -138,4 +139,4 @@ class TorchOptimizer(torch.optim.Optimizer):
 
 
 def _on_gpu(params: Sequence[Tensor]) -> bool:
-    return bool(params) and all(p.is_cuda and p.dtype is not torch.float64 for p in params)
+    return bool(params) and all(p.is_cuda and p.dtype in KERNELS for p in params)

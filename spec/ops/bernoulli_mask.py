@@ -23,7 +23,14 @@ from typing import Any
 
 from spec.kinds import source
 from spec.op import AnyTensor, Edge, Type
-from spec.rng import check_call, check_probability, check_shape, is_kept
+from spec.rng import (
+    bad_probabilities,
+    bad_sources,
+    check_call,
+    check_probability,
+    check_shape,
+    is_kept,
+)
 from spec.scalar import lift, select
 from spec.shape import Shape, offset
 from spec.tensor import tabulate
@@ -65,4 +72,9 @@ EDGES = (
     _drawn("probability 1 keeps the largest", [1.0], 16390493, 1.0),
 )
 
-op = source("bernoulli_mask", type_rule, value, edges=EDGES)
+REFUSED = (
+    *bad_sources(keep_prob=0.5),
+    *bad_probabilities("C4", "keep_prob", shape=(2,)),
+)
+
+op = source("bernoulli_mask", type_rule, value, edges=EDGES, refused=REFUSED)

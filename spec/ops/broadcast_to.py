@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from spec.axes import reduction
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import sum_over
 from spec.shape import Shape, broadcasts_to
 from spec.tensor import Tensor, tabulate
@@ -72,4 +73,11 @@ EDGES = (
     ),
 )
 
-op = linear("broadcast_to", type_rule, value, transpose, edges=EDGES)
+REFUSED = (
+    *(Miss("C1", ([1.0, 2.0],), {"shape": shape}) for shape in ((3,), (2, 1), ())),
+    Miss("C1", ([[1.0, 2.0], [3.0, 4.0]],), {"shape": (2,)}),
+    Miss("C1", ([1.0],), {"shape": (-1,)}),
+    Miss("C1", (1.0,), {"shape": (2, -1)}),
+)
+
+op = linear("broadcast_to", type_rule, value, transpose, edges=EDGES, refused=REFUSED)

@@ -30,6 +30,7 @@ from spec.axes import check_axis, sum_at
 from spec.kinds import jointly_linear
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.slice import op as slice_
+from spec.refusals import Miss
 from spec.scalar import Extent, sum_terms
 from spec.tensor import Tensor, tabulate
 
@@ -100,4 +101,14 @@ EDGES = (
     Edge(([2.0],), ([2.0],), "IEEE", "one input is copied", attributes={"axis": 0}),
 )
 
-op = jointly_linear("concat", type_rule, value, transposes, edges=EDGES)
+REFUSED = (
+    Miss("C1", (), {"axis": 0}),
+    *(Miss("C2", ([1.0, 2.0], [3.0]), {"axis": axis}) for axis in (1, -2)),
+    Miss("C2", (1.0, 1.0), {"axis": 0}),
+    Miss("C3", ([[1.0, 2.0]], [[1.0]]), {"axis": 0}),
+    *(Miss("C3", ([[1.0, 2.0]], [1.0, 2.0]), {"axis": axis}) for axis in (0, 1)),
+    Miss("C3", ([[1.0, 2.0]], []), {"axis": 0}),
+    Miss("C3", ([1.0], [1.0], [[1.0]]), {"axis": 0}),
+)
+
+op = jointly_linear("concat", type_rule, value, transposes, edges=EDGES, refused=REFUSED)

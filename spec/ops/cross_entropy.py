@@ -25,13 +25,14 @@ from fractions import Fraction
 from typing import Any
 
 from spec.composite import composite
-from spec.labels import check_loss, refuse_labels
+from spec.labels import BAD_LABELS, check_loss, refuse_labels
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.log_softmax import op as log_softmax
 from spec.ops.mul import op as mul
 from spec.ops.nll_loss import op as nll_loss
 from spec.ops.sum import op as sum_
+from spec.refusals import Miss
 
 
 def type_rule(
@@ -89,11 +90,7 @@ EDGES = (
     ),
     Edge(([[5.0]], [0]), (0.0, -0.0), "IEEE", "one class is certain"),
     Edge(
-        ([[5.0]], [0]),
-        (([[0.0]], None), ([[-0.0]], None)),
-        "IEEE",
-        "one class, no gradient",
-        cotangent=1.0,
+        ([[5.0]], [0]), (([[0.0]], None), ([[-0.0]], None)), "IEEE", "one class, no gradient", 1.0
     ),
     Edge(
         ([[0.0, -1024.0]], [1]),
@@ -105,6 +102,11 @@ EDGES = (
     Edge(([[0.0, -math.inf]], [0]), (0.0, -0.0), "IEEE", "an impossible class costs nothing"),
 )
 
+REFUSED = (
+    *BAD_LABELS,
+    *(Miss("C5", ([[1.0]], [0]), {"label_smoothing": s}) for s in (-0.1, 1.1, 1.5, math.nan)),
+)
+
 op = composite(
     "cross_entropy",
     type_rule,
@@ -113,5 +115,6 @@ op = composite(
     index_inputs=(1,),
     refuse_indices=refuse_indices,
     edges=EDGES,
+    refused=REFUSED,
 )
 value = op.value

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeVar, TypeVarTuple
 
-from spec.kinds import pointwise, same_shape
+from spec.kinds import UNEQUAL, pointwise, same_shape
 from spec.op import Edge, Type
 from spec.scalar import divide
 from spec.tensor import Tensor, zip_map
@@ -55,4 +55,6 @@ EDGES = (
     ),
 )
 
-op = pointwise("div", type_rule, value, partials, absorbing=True, edges=EDGES)
+REFUSED = UNEQUAL
+
+op = pointwise("div", type_rule, value, partials, absorbing=True, edges=EDGES, refused=REFUSED)

@@ -33,6 +33,7 @@ from spec.ops.sqrt import op as sqrt
 from spec.ops.square import op as square
 from spec.ops.sub import op as sub
 from spec.ops.sum import op as sum_
+from spec.refusals import Miss
 from spec.shape import size
 
 
@@ -79,11 +80,23 @@ EDGES = (
     Edge(([], [], []), ([],), "IEEE", "nothing stays nothing"),
 )
 
+REFUSED = (
+    Miss("C1", (1.0, [1.0], [1.0])),
+    Miss("C2", ([[1.0, 2.0]], [1.0], [1.0, 2.0])),
+    Miss("C2", ([[1.0, 2.0]], [1.0, 2.0], [1.0])),
+    Miss("C2", ([[1.0, 2.0]], [1.0, 2.0], [[1.0, 2.0]])),
+    *(
+        Miss("C3", ([1.0, 2.0], [1.0, 2.0], [1.0, 2.0]), {"eps": eps})
+        for eps in (0.0, -1e-5, math.inf, math.nan)
+    ),
+)
+
 op = composite(
     "layer_norm",
     type_rule,
     program,
     (sum_, div, broadcast_to, sub, square, add, sqrt, mul),
     edges=EDGES,
+    refused=REFUSED,
 )
 value = op.value

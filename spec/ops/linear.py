@@ -27,6 +27,7 @@ from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.matmul import op as matmul
 from spec.ops.permute import op as permute
 from spec.ops.reshape import op as reshape
+from spec.refusals import Miss
 from spec.shape import size
 
 
@@ -55,7 +56,22 @@ EDGES = (
     Edge(([[math.inf]], [[0.0]], [1.0]), ([[math.nan]],), "IEEE", "infinity times zero"),
 )
 
+REFUSED = (
+    Miss("C1", (1.0, [[1.0]], [1.0])),
+    Miss("C1", ([1.0, 2.0], [1.0, 2.0], [1.0])),
+    Miss("C1", ([1.0], [[1.0]], 1.0)),
+    Miss("C2", ([1.0], [[1.0, 2.0]], [1.0])),
+    Miss("C2", ([1.0, 2.0], [[1.0], [2.0]], [1.0, 2.0])),
+    Miss("C3", ([1.0], [[1.0], [2.0]], [1.0])),
+    Miss("C3", ([1.0], [[1.0], [2.0]], [1.0, 2.0, 3.0])),
+)
+
 op = composite(
-    "linear", type_rule, program, (reshape, permute, matmul, broadcast_to, add), edges=EDGES
+    "linear",
+    type_rule,
+    program,
+    (reshape, permute, matmul, broadcast_to, add),
+    edges=EDGES,
+    refused=REFUSED,
 )
 value = op.value

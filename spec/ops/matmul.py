@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from spec.kinds import bilinear
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.permute import value as transposed
+from spec.refusals import Miss
 from spec.scalar import dot_over
 from spec.tensor import Tensor, tabulate
 
@@ -71,4 +72,14 @@ EDGES = (
     Edge(([[math.inf]], [[0.0]]), ([[math.nan]],), "IEEE", "infinity times zero has no value"),
 )
 
-op = bilinear("matmul", type_rule, value, (transpose_left, transpose_right), edges=EDGES)
+REFUSED = (
+    Miss("C1", ([1.0, 2.0], [[1.0], [2.0]])),
+    Miss("C1", ([[1.0, 2.0]], [1.0, 2.0])),
+    Miss("C1", ([[[1.0]]], [[[1.0]]])),
+    Miss("C1", ([[[1.0]]], [[1.0]])),
+    Miss("C2", ([[1.0, 2.0]], [[1.0, 2.0]])),
+)
+
+op = bilinear(
+    "matmul", type_rule, value, (transpose_left, transpose_right), edges=EDGES, refused=REFUSED
+)

@@ -25,9 +25,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from spec.axes import check_axes, kept_index, reduction, split_axes
+from spec.axes import BAD_AXES, check_axes, kept_index, reduction, split_axes
 from spec.kinds import irregular
 from spec.op import AnyTensor, Edge, Type, refuse, zeros_like
+from spec.refusals import Miss
 from spec.scalar import divide, equal, is_nan, max_over, select, sum_over
 from spec.shape import reduced
 from spec.tensor import Tensor, tabulate
@@ -103,4 +104,10 @@ EDGES = (
     Edge(([],), ([],), "IEEE", "no axis reduced, nothing asked", attributes={"axes": ()}),
 )
 
-op = irregular("max", type_rule, value, jvp, vjp, edges=EDGES)
+REFUSED = (
+    *BAD_AXES,
+    Miss("C3", ([],)),
+    Miss("C3", ([[], []],), {"axes": (1,)}),
+)
+
+op = irregular("max", type_rule, value, jvp, vjp, edges=EDGES, refused=REFUSED)

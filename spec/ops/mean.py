@@ -23,11 +23,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from spec.axes import check_axes, split_axes
+from spec.axes import BAD_AXES, check_axes, split_axes
 from spec.composite import composite
 from spec.op import Edge, Type, refuse
 from spec.ops.div import op as div
 from spec.ops.sum import op as sum_
+from spec.refusals import Miss
 from spec.shape import reduced, size
 
 
@@ -75,5 +76,11 @@ EDGES = (
     ),
 )
 
-op = composite("mean", type_rule, program, (sum_, div), edges=EDGES)
+REFUSED = (
+    *BAD_AXES,
+    Miss("C3", ([],)),
+    Miss("C3", ([[], []],), {"axes": (1,)}),
+)
+
+op = composite("mean", type_rule, program, (sum_, div), edges=EDGES, refused=REFUSED)
 value = op.value

@@ -23,7 +23,7 @@ import math
 from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
-from spec.kinds import pointwise, same_shape
+from spec.kinds import UNEQUAL, pointwise, same_shape
 from spec.op import Edge, Type
 from spec.scalar import equal, less, maximum, select
 from spec.tensor import Tensor, zip_map
@@ -79,4 +79,6 @@ EDGES = (
     ),
 )
 
-op = pointwise("minimum", type_rule, value, partials, edges=EDGES)
+REFUSED = UNEQUAL
+
+op = pointwise("minimum", type_rule, value, partials, edges=EDGES, refused=REFUSED)

@@ -24,13 +24,14 @@ import math
 from typing import Any
 
 from spec.composite import composite
-from spec.kinds import same_shape
+from spec.kinds import UNEQUAL, same_shape
 from spec.labels import REDUCTIONS
 from spec.op import Edge, Type, refuse
 from spec.ops.mean import op as mean
 from spec.ops.square import op as square
 from spec.ops.sub import op as sub
 from spec.ops.sum import op as sum_
+from spec.refusals import Miss
 from spec.shape import size
 
 
@@ -78,5 +79,14 @@ EDGES = (
     ),
 )
 
-op = composite("mse_loss", type_rule, program, (sub, square, sum_, mean), edges=EDGES)
+REFUSED = (
+    *UNEQUAL,
+    *(Miss("C2", ([1.0], [1.0]), {"reduction": other}) for other in ("average", None)),
+    Miss("C3", ([], [])),
+    Miss("C3", ([[], []], [[], []]), {"reduction": "mean"}),
+)
+
+op = composite(
+    "mse_loss", type_rule, program, (sub, square, sum_, mean), edges=EDGES, refused=REFUSED
+)
 value = op.value

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Any, TypeVar, cast
 
 from spec.kinds import linear
-from spec.labels import check_loss, count_labels, refuse_labels
+from spec.labels import BAD_LABELS, check_loss, count_labels, refuse_labels
 from spec.op import AnyTensor, Edge, Type
 from spec.scalar import divide, kronecker, sum_over, zero_like
 from spec.shape import Shape
@@ -105,6 +105,8 @@ EDGES = (
     ),
 )
 
+REFUSED = BAD_LABELS
+
 op = linear(
     "nll_loss",
     type_rule,
@@ -113,4 +115,5 @@ op = linear(
     index_inputs=(1,),
     refuse_indices=refuse_indices,
     edges=EDGES,
+    refused=REFUSED,
 )

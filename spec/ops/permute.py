@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.shape import Shape, normalize_axis
 from spec.tensor import Tensor, tabulate
 
@@ -56,4 +57,9 @@ EDGES = (
     Edge((-0.0,), (-0.0,), "IEEE", "a scalar has no axes", attributes={"axes": ()}),
 )
 
-op = linear("permute", type_rule, value, transpose, edges=EDGES)
+REFUSED = tuple(
+    Miss("C1", ([[1.0, 2.0], [3.0, 4.0]],), {"axes": axes})
+    for axes in ((0,), (0, 0), (0, 2), (1, -1), (0, 1, 1))
+)
+
+op = linear("permute", type_rule, value, transpose, edges=EDGES, refused=REFUSED)

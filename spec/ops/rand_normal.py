@@ -24,7 +24,7 @@ from typing import Any
 
 from spec.kinds import source
 from spec.op import AnyTensor, Edge, Type
-from spec.rng import check_call, check_shape, uniform
+from spec.rng import bad_sources, check_call, check_shape, uniform
 from spec.scalar import cos, lift, log, pi_like, sin, sqrt
 from spec.shape import Shape, offset
 from spec.tensor import tabulate
@@ -61,4 +61,6 @@ EDGES = (
     _drawn("log(1 - 0) is 0, and so is the radius", ([0.0], [-0.0]), (1,), 12121362),
 )
 
-op = source("rand_normal", type_rule, value, edges=EDGES)
+REFUSED = bad_sources()
+
+op = source("rand_normal", type_rule, value, edges=EDGES, refused=REFUSED)

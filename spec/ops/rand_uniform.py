@@ -24,7 +24,7 @@ from typing import Any
 
 from spec.kinds import source
 from spec.op import AnyTensor, Edge, Type
-from spec.rng import check_call, check_shape, uniform
+from spec.rng import bad_sources, check_call, check_shape, uniform
 from spec.scalar import lift
 from spec.shape import Shape, offset
 from spec.tensor import tabulate
@@ -55,4 +55,6 @@ EDGES = (
     _drawn("a scalar is the element 0", 0.5, (), 515707),
 )
 
-op = source("rand_uniform", type_rule, value, edges=EDGES)
+REFUSED = bad_sources()
+
+op = source("rand_uniform", type_rule, value, edges=EDGES, refused=REFUSED)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.shape import Shape, is_extent, offset, size, unravel
 from spec.tensor import Tensor, tabulate
 
@@ -53,4 +54,11 @@ EDGES = (
     Edge(([-0.0],), (-0.0,), "IEEE", "moving keeps the sign of zero", attributes={"shape": ()}),
 )
 
-op = linear("reshape", type_rule, value, transpose, edges=EDGES)
+REFUSED = (
+    Miss("C1", ([1.0, 2.0],), {"shape": (3,)}),
+    Miss("C1", ([],), {"shape": ()}),
+    *(Miss("C2", ([1.0, 2.0],), {"shape": shape}) for shape in ((-1,), (-1, -2), (2.0,))),
+    Miss("C2", ([1.0],), {"shape": (True,)}),
+)
+
+op = linear("reshape", type_rule, value, transpose, edges=EDGES, refused=REFUSED)

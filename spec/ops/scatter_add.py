@@ -24,10 +24,11 @@ from __future__ import annotations
 import math
 from typing import Any, TypeVar
 
-from spec.axes import check_axis, sum_at
+from spec.axes import bad_positions, check_axis, refuse_positions, sum_at
 from spec.kinds import jointly_linear
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.take import op as take
+from spec.refusals import Miss
 from spec.tensor import Tensor, tabulate
 
 A = TypeVar("A")
@@ -47,10 +48,7 @@ def type_rule(x: Type, indices: Type, source: Type, *, axis: int) -> Type:
 def refuse_indices(x: AnyTensor, indices: AnyTensor, source: AnyTensor, *, axis: int) -> None:
     """Refuse an index outside the axis (C3)."""
     del source
-    extent = x.shape[axis]
-    for index in indices.data:
-        if not 0 <= index < extent:
-            raise refuse("scatter_add C3", f"every index lies in [0, {extent})", index)
+    refuse_positions("scatter_add C3", x, indices, axis)
 
 
 def value(
@@ -105,6 +103,11 @@ EDGES = (
     ),
 )
 
+REFUSED = (
+    *bad_positions([1.0]),
+    *(Miss("C4", ([1.0, 2.0], [0], wrong), {"axis": 0}) for wrong in ([1.0, 2.0], 1.0, [[1.0]])),
+)
+
 op = jointly_linear(
     "scatter_add",
     type_rule,
@@ -113,4 +116,5 @@ op = jointly_linear(
     index_inputs=(1,),
     refuse_indices=refuse_indices,
     edges=EDGES,
+    refused=REFUSED,
 )

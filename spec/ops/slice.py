@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from spec.axes import check_axis, sum_at
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import Extent
 from spec.shape import Shape, is_extent
 from spec.tensor import Tensor, tabulate
@@ -100,4 +101,13 @@ EDGES = (
     ),
 )
 
-op = linear("slice", type_rule, value, transpose, edges=EDGES)
+REFUSED = (
+    *(Miss("C1", ([1.0, 2.0],), {"axis": a, "start": 0, "length": 1}) for a in (1, -2, True)),
+    Miss("C1", (1.0,), {"axis": 0, "start": 0, "length": 0}),
+    *(
+        Miss("C2", ([1.0, 2.0],), {"axis": 0, "start": start, "length": length})
+        for start, length in ((-1, 1), (1, -1), (1, 2), (3, 0), (0.0, 1), (0, 1.0), (0, True))
+    ),
+)
+
+op = linear("slice", type_rule, value, transpose, edges=EDGES, refused=REFUSED)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from spec.axes import check_axis
+from spec.axes import BAD_AXIS, check_axis
 from spec.composite import composite
 from spec.op import Edge, Type
 from spec.ops.broadcast_to import op as broadcast_to
@@ -58,7 +58,14 @@ EDGES = (
     Edge(([5.0],), (([0.0],),), "IEEE", "one class has nothing to learn", cotangent=[3.0]),
 )
 
+REFUSED = BAD_AXIS
+
 op = composite(
-    "softmax", type_rule, program, (max_, detach, broadcast_to, sub, exp, sum_, div), edges=EDGES
+    "softmax",
+    type_rule,
+    program,
+    (max_, detach, broadcast_to, sub, exp, sum_, div),
+    edges=EDGES,
+    refused=REFUSED,
 )
 value = op.value

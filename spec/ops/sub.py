@@ -17,7 +17,7 @@ import math
 import operator
 from typing import Any, TypeVar, TypeVarTuple
 
-from spec.kinds import pointwise, same_shape
+from spec.kinds import UNEQUAL, pointwise, same_shape
 from spec.op import Edge, Type
 from spec.tensor import Tensor, zip_map
 
@@ -46,4 +46,6 @@ EDGES = (
     Edge(([], []), ([],), "IEEE", "an empty axis stays empty"),
 )
 
-op = pointwise("sub", type_rule, value, partials, edges=EDGES)
+REFUSED = UNEQUAL
+
+op = pointwise("sub", type_rule, value, partials, edges=EDGES, refused=REFUSED)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
-from spec.axes import check_axes, kept_index, reduction, split_axes
+from spec.axes import BAD_AXES, check_axes, kept_index, reduction, split_axes
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type
 from spec.scalar import sum_over
@@ -111,4 +111,6 @@ EDGES = (
     Edge(([[3.0]],), ([[3.0]],), "IEEE", "one term is itself", attributes={"keepdims": True}),
 )
 
-op = linear("sum", type_rule, value, transpose, edges=EDGES)
+REFUSED = BAD_AXES
+
+op = linear("sum", type_rule, value, transpose, edges=EDGES, refused=REFUSED)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeVar
 
-from spec.axes import check_axis, sum_at
+from spec.axes import bad_positions, check_axis, refuse_positions, sum_at
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.shape import Shape
@@ -41,10 +41,7 @@ def type_rule(x: Type, indices: Type, *, axis: int) -> Type:
 
 def refuse_indices(x: AnyTensor, indices: AnyTensor, *, axis: int) -> None:
     """Refuse an index outside the axis (C3)."""
-    extent = x.shape[axis]
-    for index in indices.data:
-        if not 0 <= index < extent:
-            raise refuse("take C3", f"every index lies in [0, {extent})", index)
+    refuse_positions("take C3", x, indices, axis)
 
 
 def value(
@@ -101,6 +98,8 @@ EDGES = (
     ),
 )
 
+REFUSED = bad_positions()
+
 op = linear(
     "take",
     type_rule,
@@ -109,4 +108,5 @@ op = linear(
     index_inputs=(1,),
     refuse_indices=refuse_indices,
     edges=EDGES,
+    refused=REFUSED,
 )

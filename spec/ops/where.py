@@ -25,6 +25,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import jointly_linear, same_shape
 from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import select, zero_like
 from spec.tensor import Tensor, zip_map
 
@@ -89,6 +90,19 @@ EDGES = (
     Edge((True, 1.0, 2.0), (1.0,), "IEEE", "a single entry"),
 )
 
+REFUSED = (
+    *(Miss("C1", ([True, False], *sides)) for sides in (([1.0, 2.0], [1.0]), ([1.0], [1.0, 2.0]))),
+    *(Miss("C1", (mask, [1.0, 2.0], [3.0, 4.0])) for mask in ([True], True, [[True, False]] * 2)),
+    *(Miss("C2", (mask, [1.0, 2.0], [3.0, 4.0])) for mask in ([1, 0], [1.0, 0.0], [True, 0])),
+)
+
 op = jointly_linear(
-    "where", type_rule, value, transposes, index_inputs=(0,), mask_inputs=(0,), edges=EDGES
+    "where",
+    type_rule,
+    value,
+    transposes,
+    index_inputs=(0,),
+    mask_inputs=(0,),
+    edges=EDGES,
+    refused=REFUSED,
 )

@@ -32,6 +32,7 @@ class SessionSteps(ABC, Generic[G]):
         grads: G,
         groups: Groups,
         max_norm: float | None,
+        grad_scale: float,
     ) -> None:
         """Update by the optimizer of this name; `hyper` has all of its hyper-parameters."""
 
@@ -46,6 +47,7 @@ class SessionSteps(ABC, Generic[G]):
         nesterov: bool = False,
         groups: Groups = None,
         max_norm: float | None = None,
+        grad_scale: float = 1.0,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.sgd.
 
@@ -61,7 +63,7 @@ class SessionSteps(ABC, Generic[G]):
             "weight_decay": weight_decay,
             "nesterov": nesterov,
         }
-        self._update("sgd", hyper, grads, groups, max_norm)
+        self._update("sgd", hyper, grads, groups, max_norm, grad_scale)
 
     def adam_step(
         self,
@@ -74,6 +76,7 @@ class SessionSteps(ABC, Generic[G]):
         grads: G,
         groups: Groups = None,
         max_norm: float | None = None,
+        grad_scale: float = 1.0,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.adam.
 
@@ -89,7 +92,7 @@ class SessionSteps(ABC, Generic[G]):
             "eps": eps,
             "weight_decay": weight_decay,
         }
-        self._update("adam", hyper, grads, groups, max_norm)
+        self._update("adam", hyper, grads, groups, max_norm, grad_scale)
 
     def adamw_step(
         self,
@@ -102,6 +105,7 @@ class SessionSteps(ABC, Generic[G]):
         grads: G,
         groups: Groups = None,
         max_norm: float | None = None,
+        grad_scale: float = 1.0,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.adamw.
 
@@ -117,7 +121,7 @@ class SessionSteps(ABC, Generic[G]):
             "beta2": beta2,
             "eps": eps,
         }
-        self._update("adamw", hyper, grads, groups, max_norm)
+        self._update("adamw", hyper, grads, groups, max_norm, grad_scale)
 
 
 class ListSteps(ABC, Generic[G]):

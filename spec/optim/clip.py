@@ -1,15 +1,21 @@
 """Clipping by global norm: one number scales all the gradients of an update.
 
+    g = g * (1 / grad_scale)
     norm = sqrt(sum of g^2)             over every entry of every gradient
     g = g * min(1, max_norm / (norm + 1e-6))
+
+Who differentiates a loss multiplied by grad_scale, so that small gradients do not underflow on
+their way, has it divided out first. Without a max_norm nothing is clipped.
 
 The gradients are those of the parameters that the update writes, in all groups together: trainable
 and reached. What is frozen or was not reached does not count.
 
 Where the norm is not finite the update goes on, as PyTorch's does unless told to raise. By an
-infinite norm finite entries become 0 and infinite ones NaN; by a NaN all become NaN.
+infinite norm finite entries become 0 and infinite ones NaN; by a NaN all become NaN. No step is
+left out: who scales looks at the gradients first.
 
 C1  max_norm is finite and > 0.
+C2  grad_scale is finite and > 0.
 
 Reference: PyTorch's torch.nn.utils.clip_grad_norm_, with error_if_nonfinite=False.
 
@@ -23,7 +29,7 @@ Reference: PyTorch's torch.nn.utils.clip_grad_norm_, with error_if_nonfinite=Fal
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -31,6 +37,8 @@ from spec.op import AnyTensor, checked
 from spec.refusals import listed, refuse
 from spec.scalar import divide, lift, maximum, sqrt, square, sum_over
 from spec.worlds import is_number
+
+Scaling = Callable[[Sequence[AnyTensor]], list[AnyTensor]]
 
 GUARD = Fraction(1, 1_000_000)
 """What is added to the norm, so that none divides by zero."""
@@ -40,6 +48,24 @@ def check(max_norm: float | Fraction) -> None:
     """Refuse what breaks C1."""
     if not (is_number(max_norm) and 0 < max_norm < math.inf):
         raise refuse("clip C1", "max_norm is finite and > 0", repr(max_norm))
+
+
+def scaling(max_norm: float | Fraction | None, grad_scale: float | Fraction) -> Scaling:
+    """Return what an update does to its gradients first, or refuse what breaks C1 or C2."""
+    if max_norm is not None:
+        check(max_norm)
+    if not (is_number(grad_scale) and 0 < grad_scale < math.inf):
+        raise refuse("clip C2", "grad_scale is finite and > 0", repr(grad_scale))
+    inverse = 1 / Fraction(grad_scale)
+
+    def entry(g: Any) -> Any:
+        return g * lift(g, inverse)
+
+    def scaled(gradients: Sequence[AnyTensor]) -> list[AnyTensor]:
+        found = list(gradients) if inverse == 1 else [g.map(entry) for g in gradients]
+        return found if max_norm is None else clipped(found, max_norm)
+
+    return scaled
 
 
 def coefficient(gradients: Sequence[AnyTensor], max_norm: float | Fraction) -> Any:

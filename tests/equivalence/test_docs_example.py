@@ -25,4 +25,6 @@ def test_the_example_is_ten_lines_and_conformant() -> None:
         "square vjp fp32": "conformant",
         "square value bf16": "unsupported",
         "square vjp bf16": "unsupported",
+        "square value fp16": "unsupported",
+        "square vjp fp16": "unsupported",
     }

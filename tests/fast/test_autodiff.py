@@ -68,7 +68,11 @@ def test_data_of_every_kind_comes_in_and_host_tensors_go_out() -> None:
         found = grad(lambda ops, x: ops.sum(ops.square(x)), **CPU)(x)
         assert type(found) is torch.Tensor
         assert (found.tolist(), found.device.type) == ([2.0, 4.0], "cpu")
-    for precision, dtype in (("fp64", torch.float64), ("bf16", torch.bfloat16)):
+    for precision, dtype in (
+        ("fp64", torch.float64),
+        ("bf16", torch.bfloat16),
+        ("fp16", torch.float16),
+    ):
         options = {**CPU, "precision": precision}
         assert grad(well, **options)(1.0).dtype is dtype
         assert hvp(well, [1.0], [1.0], **options)[0].dtype is dtype
@@ -143,7 +147,7 @@ def held() -> tuple[int, int]:
 
 
 @pytest.mark.usefixtures("settled")
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_new_session_is_gone_on_any_exit(precision: str) -> None:
     gc.disable()  # Nothing may wait for a collector of cycles.
     try:

@@ -140,7 +140,7 @@ def test_operators_broadcast(run: Callable[[Ref, Ref], Ref], expected: list[list
     assert s.value(run(x, y)).tolist() == expected
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16", "fp64"])
 def test_a_number_in_an_operator_does_not_cross(precision: str) -> None:
     s = session(precision=precision)
     x = s.input([1.0, -2.0])

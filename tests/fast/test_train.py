@@ -267,7 +267,7 @@ def test_integers_reach_the_loss_as_they_are() -> None:
 
 
 @pytest.mark.usefixtures("settled")
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_step_moves_the_batch_in_and_the_loss_out_if_asked(precision: str) -> None:
     def loss(ops: Any, w: Any, b: Any, x: Any, labels: Any) -> Any:
         return ops.cross_entropy(ops.linear(x, w, b), labels)

@@ -169,12 +169,12 @@ MUTANTS = (
     Mutant(
         name="gradients left over counted in the norm",
         file="fast/optim/_flat.py",
-        before="return clip.squares(gradients.flat, plan.table)",
+        before="return clip.squares(gradients.flat, plan.table, inverse)",
         after="every = b'\\1' * len(active)\n"
         "            alike = [0] * len(active)\n"
         "            layout, device = self.masters.layout, self.masters.flat.device\n"
         "            table = chunk_table(layout, every, alike, device)\n"
-        "            return clip.squares(gradients.flat, table)",
+        "            return clip.squares(gradients.flat, table, inverse)",
         catcher="program clipped on triton",
         shows="update 0: w",
         why="The global norm is taken over the whole arena, in which a parameter that was frozen "

@@ -13,7 +13,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from spec.op import AnyTensor, Op, Type
+from equivalence.cases.domains import domain
+from spec.op import AnyTensor, Op, Rejected, Type
 from spec.ops import OPS
 from spec.shape import size
 from spec.tensor import Tensor
@@ -30,19 +31,7 @@ NONZERO = st.sampled_from([Fraction(1), Fraction(2), Fraction(3), Fraction(-1), 
 PROBABILITIES = st.sampled_from([0.5, Fraction(1, 3), 0.25, 1, 0])
 
 TYING = st.sampled_from([Fraction(0), Fraction(1)])
-
-DOMAINS = {
-    ("log", 0): POSITIVE,
-    ("sqrt", 0): POSITIVE,
-    ("div", 1): NONZERO,
-    ("maximum", 0): TYING,
-    ("maximum", 1): TYING,
-    ("minimum", 0): TYING,
-    ("minimum", 1): TYING,
-    ("max", 0): TYING,
-    ("softmax", 0): TYING,
-}
-"""Entries that an input may not hold, or that deserve to be drawn more often: by op and slot."""
+"""Few numbers, so that many are equal."""
 
 
 @dataclass(frozen=True)
@@ -201,62 +190,71 @@ def _loss(draw: Draw, smooth: bool) -> Signature:
     return [(rows, classes), (rows,)], attributes
 
 
-def _call(draw: Draw) -> dict[str, Any]:
+def _random(draw: Draw, op: Op) -> Signature:
+    """Draw the words of an op that draws, a probability, and its shape, which has no inputs."""
     word = st.integers(0, 3) | st.integers(0, 2**64 - 1)
-    return {"seed": draw(word), "counter": draw(word)}
+    attributes: dict[str, Any] = {"seed": draw(word), "counter": draw(word)}
+    shape = draw(SHAPES)
+    if not op.inputs:
+        attributes |= {"shape": shape, "like": Fraction(0)}
+    attributes |= {
+        name: draw(PROBABILITIES) for name in ("p", "keep_prob") if name in op.attributes
+    }
+    if "training" in op.attributes:
+        attributes["training"] = draw(st.integers(0, 4)) < 4
+    return [shape] * len(op.inputs), attributes
 
 
-def _draws(draw: Draw) -> Signature:
-    return [], {"shape": draw(SHAPES), **_call(draw), "like": Fraction(0)}
-
-
-def _masks(draw: Draw) -> Signature:
-    _, attributes = _draws(draw)
-    return [], {**attributes, "keep_prob": draw(PROBABILITIES)}
-
-
-def _dropout(draw: Draw) -> Signature:
-    attributes = {**_call(draw), "p": draw(PROBABILITIES), "training": draw(st.integers(0, 4)) < 4}
-    return [draw(SHAPES)], attributes
-
-
-FAMILIES: dict[str, Callable[[Draw], Signature]] = {
-    **{name: lambda draw: _same(draw, 2) for name in ("add", "sub", "mul", "div")},
-    **{name: lambda draw: _same(draw, 2) for name in ("maximum", "minimum")},
-    "where": lambda draw: _same(draw, 3),
-    **{name: lambda draw: _same(draw, 1) for name in ("square", "sqrt", "exp", "log", "tanh")},
-    **{name: lambda draw: _same(draw, 1) for name in ("relu", "detach")},
-    "sum": lambda draw: _reduction(draw, 0),
-    "mean": lambda draw: _reduction(draw, 1),
-    "max": lambda draw: _reduction(draw, 1),
-    "broadcast_to": _broadcast,
-    "reshape": _reshape,
-    "permute": _permute,
-    "take": _take,
-    "scatter_add": _scatter_add,
-    "slice": _slice,
-    "concat": _concat,
-    "matmul": _matmul,
-    "linear": _linear,
-    "softmax": _softmax,
-    "log_softmax": _softmax,
-    "layer_norm": _layer_norm,
-    "mse_loss": _distance,
-    "nll_loss": lambda draw: _loss(draw, smooth=False),
-    "cross_entropy": lambda draw: _loss(draw, smooth=True),
-    "rand_uniform": _draws,
-    "rand_normal": _draws,
-    "bernoulli_mask": _masks,
-    "dropout": _dropout,
+CALLED: dict[tuple[int, frozenset[str]], Callable[[Draw], Signature]] = {
+    (1, frozenset({"axis"})): _softmax,
+    (1, frozenset({"axes"})): _permute,
+    (1, frozenset({"axis", "start", "length"})): _slice,
+    (2, frozenset({"axis"})): _take,
+    (3, frozenset({"axis"})): _scatter_add,
+    (3, frozenset({"eps"})): _layer_norm,
+    (2, frozenset()): _matmul,
+    (3, frozenset()): _linear,
+    (2, frozenset({"reduction"})): _distance,
+    (2, frozenset({"ignore_index", "reduction"})): lambda draw: _loss(draw, smooth=False),
+    (2, frozenset({"ignore_index", "reduction", "label_smoothing"})): lambda draw: _loss(
+        draw, smooth=True
+    ),
 }
-"""How the shapes and attributes of each op are drawn."""
+"""How the shapes and attributes of a call are drawn, by the number of inputs and the attributes."""
 
 
-def _indices(name: str, shapes: list[Shape], attributes: dict[str, Any]) -> st.SearchStrategy[int]:
-    """Draw what the index input of an op may hold."""
-    if name == "where":
+def drawing(op: Op) -> Callable[[Draw], Signature]:
+    """Return how the shapes and attributes of an op are drawn, which its record tells."""
+    names = frozenset(op.attributes)
+    if op.random:
+        return lambda draw: _random(draw, op)
+    if op.variadic:
+        return _concat
+    if not names and accepts(op, [()] * len(op.inputs)):
+        return lambda draw: _same(draw, len(op.inputs))
+    if names == {"axes", "keepdims"}:
+        return lambda draw: _reduction(draw, 0 if accepts(op, [(0,)]) else 1)
+    if names == {"shape"}:
+        return _broadcast if accepts(op, [(1,)], shape=(2,)) else _reshape
+    return CALLED[len(op.inputs), names]
+
+
+def accepts(op: Op, shapes: list[Shape], **attributes: Any) -> bool:
+    """Say whether a page accepts a call."""
+    try:
+        op.check_types(*(op.type_at(k, shape) for k, shape in enumerate(shapes)), **attributes)
+    except Rejected:
+        return False
+    return True
+
+
+def _indices(
+    op: Op, k: int, shapes: list[Shape], attributes: dict[str, Any]
+) -> st.SearchStrategy[int]:
+    """Draw what an index input of an op may hold."""
+    if k in op.mask_inputs:
         return st.booleans()
-    if name in ("take", "scatter_add"):
+    if "axis" in attributes:
         return st.integers(0, max(shapes[0][attributes["axis"]] - 1, 0))
     ignored = st.just(attributes["ignore_index"])
     classes = shapes[0][1]
@@ -264,17 +262,27 @@ def _indices(name: str, shapes: list[Shape], attributes: dict[str, Any]) -> st.S
     return ignored if classes == 0 else st.one_of(kept, kept, ignored)
 
 
+def _entries(draw: Draw, op: Op) -> Callable[[int], st.SearchStrategy[Fraction]]:
+    """Return what the inputs of a call hold: numbers in their domains, or nothing but ties."""
+    anything = TYING if draw(st.integers(0, 2)) == 2 else NUMBERS
+    by = {"positive": POSITIVE, "nonzero": NONZERO}
+    return lambda k: by.get(domain(op, k), anything)
+
+
 @st.composite
 def calls(draw: Draw, name: str) -> Call:
     """Draw a valid call of an op."""
     op = OPS[name]
-    shapes, attributes = FAMILIES[name](draw)
-    inputs: list[AnyTensor] = []
-    for k, shape in enumerate(shapes):
-        if k in op.index_inputs:
-            inputs.append(draw(filled(shape, _indices(name, shapes, attributes))))
-        else:
-            inputs.append(draw(filled(shape, DOMAINS.get((name, k), NUMBERS))))
+    shapes, attributes = drawing(op)(draw)
+    entries = _entries(draw, op)
+    inputs = [
+        draw(
+            filled(
+                shape, _indices(op, k, shapes, attributes) if k in op.index_inputs else entries(k)
+            )
+        )
+        for k, shape in enumerate(shapes)
+    ]
     return Call(op, tuple(inputs), attributes)
 
 

@@ -188,7 +188,7 @@ def test_steps_have_the_defaults_of_their_pages(step: Any, hyper: Any) -> None:
     taken = inspect.signature(step).parameters
     own = {name: p.default for name, p in inspect.signature(hyper).parameters.items()}
     assert {name: taken[name].default for name in own} == own
-    assert taken.keys() - own.keys() == {"self", "grads", "groups", "max_norm"}
+    assert taken.keys() - own.keys() == {"self", "grads", "groups", "max_norm", "grad_scale"}
 
 
 @pytest.mark.parametrize(

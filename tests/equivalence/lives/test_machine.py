@@ -42,6 +42,30 @@ def test_every_promise_is_kept(provider: str, precision: str) -> None:
     assert run.judged > steps * lives
 
 
+@pytest.mark.parametrize("provider", ["aten", "triton"])
+def test_every_promise_is_kept_in_fp16(provider: str) -> None:
+    """A written life: drawn ones leave the range of fp16."""
+    life = Life(provider, "fp16")
+    life.param((3, 2), 1)
+    life.param((2,), 2)
+    for name, scale in (("adamw", 1024.0), ("sgd", 48.0)):
+        life.use(0)
+        life.use(1)
+        life.op("tanh", (0,))
+        life.op("softmax", (2,), axis=-1)
+        life.op("sum", (3,), axes=(0,), keepdims=False)
+        life.op("mul", (4, 1))
+        life.backward(5, 0)
+        life.step(name, max(life.grads), lr=0.5, max_norm=0.5, grad_scale=scale)
+        life.save()
+        life.load()
+        for grads in [*life.grads]:
+            life.release(grads)
+        life.reset_tape()
+    life.resume()
+    life.end()
+
+
 def test_what_is_unsettled_is_not_exact_but_for_zero() -> None:
     """A ball around a zero gradient would have no root, and leave Adam's update unjudged."""
     arithmetic = Arithmetic(Contract("ieee", FP32, FP32))

@@ -167,7 +167,7 @@ def test_what_the_file_does_not_mention_starts_afresh(
 
 
 def test_other_precisions(tmp_path: Path) -> None:
-    for precision in ("bf16", "fp64"):
+    for precision in ("bf16", "fp16", "fp64"):
         s, again = session(precision=precision), session(scale=3.0, precision=precision)
         step(s)
         again.use(again.params[0])  # a rounded copy of the old value lies ready

@@ -33,7 +33,9 @@ def test_every_row_says_what_a_kernel_uses(rows: list[dict[str, Any]]) -> None:
 
 def test_layouts_are_no_specializations(rows: list[dict[str, Any]]) -> None:
     for op in ("div", "sum"):
-        assert 0 < sum(row["name"].startswith(f"{op}.") for row in rows) <= compilation.MOST_PER_OP
+        used = [row["config"]["dtypes"] for row in rows if row["name"].startswith(f"{op}.")]
+        for dtype in ("fp32", "bf16", "fp16"):
+            assert 0 < sum(dtype in dtypes.split() for dtypes in used) <= compilation.MOST_PER_OP
     kernels = {row["name"] for row in rows}
     assert kernels == {"div._flat_kernel", "div._strided_kernel", "sum._reduce_kernel"}
 
@@ -85,9 +87,12 @@ def test_what_a_page_declares_is_allowed() -> None:
 
 
 def test_too_many_kernels_of_one_op_are_a_fault() -> None:
-    rows = [{"name": "add._flat_kernel", "target": "sm_80"}] * (compilation.MOST_PER_OP + 1)
+    def of(dtypes: str) -> dict[str, Any]:
+        return {"name": "add._flat_kernel", "target": "sm_80", "config": {"dtypes": dtypes}}
+
+    rows = [of("fp32 fp16")] * compilation.MOST_PER_OP + [of("fp32"), of("bf16")]
     assert compilation._too_many(rows) == [
-        "add for sm_80: 9 compiled kernels, at most 8 are allowed"
+        "add in fp32 for sm_80: 5 compiled kernels, at most 4 are allowed"
     ]
 
 

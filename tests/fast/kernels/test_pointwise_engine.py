@@ -115,7 +115,9 @@ def test_offsets_beyond_32_bits() -> None:
 
 
 def test_doubles_are_refused_before_a_launch() -> None:
-    with pytest.raises(fast.Unavailable, match=r"take float32 or bfloat16, got torch\.float64"):
+    with pytest.raises(
+        fast.Unavailable, match=r"take float32, bfloat16 or float16, got torch\.float64"
+    ):
         pointwise.copy(torch.ones(3, dtype=torch.float64))
 
 

@@ -223,22 +223,7 @@ def test_a_kernel_flags_what_the_host_did_not_see(op: str) -> None:
         assert not dx[2].any()
 
 
-def test_refusals() -> None:
-    x, labels = torch.zeros(2, 3), torch.tensor([0, 2])
+def test_integers_are_no_logits() -> None:
     for op in ("nll_loss", "cross_entropy"):
-        for inputs, attributes, said in (
-            ((x[0], labels), {}, "C1"),
-            ((x, labels[:1]), {}, "C2"),
-            ((x, labels.float()), {}, "C2"),
-            ((x, labels + 1), {}, "C3"),
-            ((x, labels - 1), {}, "C3"),
-            ((x, torch.tensor([0, IGNORED])), {"ignore_index": -1}, "C3"),
-            ((x, labels), {"reduction": "average"}, "C4"),
-        ):
-            with pytest.raises(Rejected, match=f"{op} {said}"):
-                OPS[op].check(*inputs, **attributes)
         with pytest.raises(Rejected, match=f"{op}: inputs are float32"):
-            OPS[op].check(x.int(), labels)
-    for smoothing in (-0.1, 1.1, math.nan):
-        with pytest.raises(Rejected, match="cross_entropy C5"):
-            OPS["cross_entropy"].check(x, labels, label_smoothing=smoothing)
+            OPS[op].check(torch.zeros(2, 3).int(), torch.tensor([0, 2]))

@@ -134,23 +134,13 @@ def test_the_session_may_allow_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == ["tf32", "ieee", "tf32", "ieee"]
 
 
-def test_refusals() -> None:
+def test_dtypes_are_refused() -> None:
     x, b = torch.ones(2, 3), torch.ones(2)
-    for inputs, said in (
-        ((x, b), "matmul C1: both inputs are matrices"),
-        ((x, x), "matmul C2: the inner extents are equal"),
-        ((x, x.t().double()), "matmul: inputs have one dtype"),
-    ):
-        with pytest.raises(Rejected, match=said):
-            OPS["matmul"].check(*inputs)
-    for inputs, said in (
-        ((x, b, b), "linear C1"),
-        ((x, x.t(), b), "linear C2"),
-        ((x, x, torch.ones(3)), "linear C3"),
-        ((x, x.bfloat16(), b), "linear: inputs have one dtype"),
-        ((x.int(), x.int(), b.int()), "linear: inputs are float32"),
-    ):
-        with pytest.raises(Rejected, match=said):
-            OPS["linear"].check(*inputs)
+    with pytest.raises(Rejected, match="matmul: inputs have one dtype"):
+        OPS["matmul"].check(x, x.t().double())
+    with pytest.raises(Rejected, match="linear: inputs have one dtype"):
+        OPS["linear"].check(x, x.bfloat16(), b)
+    with pytest.raises(Rejected, match="linear: inputs are float32"):
+        OPS["linear"].check(x.int(), x.int(), b.int())
     with pytest.raises(Unavailable, match="float64"):
         OPS["matmul"].value(x.double(), x.t().double())

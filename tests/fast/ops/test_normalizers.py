@@ -281,26 +281,14 @@ def test_layer_norm_of_a_vector() -> None:
         assert torch.equal(dbeta, torch.ones(2))
 
 
-def test_refusals() -> None:
+def test_dtypes_and_long_rows_are_refused() -> None:
     x, line = torch.ones(2, 3), torch.ones(3)
     for op in ("softmax", "log_softmax"):
-        for bad, axis in ((x, 2), (x, -3), (x[0, 0], 0)):
-            with pytest.raises(Rejected, match=f"{op} C1"):
-                OPS[op].check(bad, axis=axis)
         with pytest.raises(Rejected, match=f"{op}: inputs are float32"):
             OPS[op].check(x.int())
         with pytest.raises(Unavailable, match="float64"):
             OPS[op].value(x.double())
-    for inputs, eps, said in (
-        ((x[0, 0], line, line), 1e-5, "layer_norm C1"),
-        ((x, line[:2], line), 1e-5, "layer_norm C2"),
-        ((x, line, x), 1e-5, "layer_norm C2"),
-        ((x, line, line), 0.0, "layer_norm C3"),
-        ((x, line, line), NAN, "layer_norm C3"),
-        ((x, line, line), INF, "layer_norm C3"),
-        ((x, line, line.bfloat16()), 1e-5, "layer_norm: inputs have one dtype"),
-    ):
-        with pytest.raises(Rejected, match=said):
-            OPS["layer_norm"].check(*inputs, eps=eps)
+    with pytest.raises(Rejected, match="layer_norm: inputs have one dtype"):
+        OPS["layer_norm"].check(x, line, line.bfloat16())
     with pytest.raises(Unavailable, match="1073741824 elements in a row"):
         rowwise.tile(torch.ones(1).as_strided((1, 2**30 + 1, 1), (0, 0, 0)))

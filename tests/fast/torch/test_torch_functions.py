@@ -66,7 +66,7 @@ def test_ops_pass_torchs_own_check(name: str, provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", ["aten", "triton"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_function_is_the_page_itself(provider: str, dtype: torch.dtype) -> None:
     inputs = CASES["layer_norm"][1](dtype)
     x, gamma, beta = inputs

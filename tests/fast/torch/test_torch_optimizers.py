@@ -249,7 +249,7 @@ def test_what_no_step_could_take_is_refused_at_once() -> None:
         ours.SGD(first, provider="cudnn")
     optimizer = ours.SGD(first[:1], provider="triton")
     for param, error, message in (
-        (drawn(2).half(), Unavailable, "parameter 0 is torch.float16"),
+        (drawn(2).cfloat(), Unavailable, "parameter 0 is torch.complex64"),
         (drawn(2).double(), Unavailable, "parameter 0 is torch.float64; provider 'triton'"),
         (drawn(2).to_sparse(), Rejected, "parameter 0 is dense, got torch.sparse_coo"),
     ):
@@ -327,7 +327,7 @@ def test_data_of_another_shape_is_refused_before_a_write(name: str, momentum: fl
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_data_of_another_dtype_goes_on_with_moments_of_that_dtype(
     name: str, dtype: torch.dtype
 ) -> None:

@@ -1,0 +1,178 @@
+"""What a family is, and the small tools with which the families say what they know.
+
+A family is a set of ops that are called alike: the same shapes and attributes suit them all.
+An op is told from its record alone, by what its type rule accepts, so that a page that is called
+like another one needs no entry here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hypothesis import strategies as st
+
+from equivalence.cases.domains import Domain
+from spec.op import Op, Rejected
+
+Shape = tuple[int, ...]
+
+Signature = tuple[tuple[Shape, ...], dict[str, Any]]
+"""The shapes of the inputs, and the attributes."""
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+Factors = Mapping[str, Sequence[Any]]
+"""What is varied: by its name, the levels of each factor, the first of which has the most."""
+
+Levels = Mapping[str, Any]
+"""One level of each factor."""
+
+Picks = tuple[int, int, int]
+"""Numbers by which an op of a life finds its operands, read modulo what there is."""
+
+Operands = tuple[tuple[Any, ...], dict[str, Any]]
+"""Ids of entries, or for indices a list of integers or the name of a natural; and attributes."""
+
+FACTOR = 64.0
+"""The largest magnitude that is multiplied, so that a life stays within the range of fp32."""
+
+TERM = 2.0**16
+"""The largest magnitude that is added or compared."""
+
+EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257)
+"""Small numbers, primes, and the neighbours of every likely tile."""
+
+
+class Offer(Protocol):
+    """What the tape of a life offers as operands."""
+
+    @property
+    def shapes(self) -> Mapping[int, Shape]:
+        """The shapes of the entries, by their ids."""
+
+    def entry(
+        self, pick: int, fits: Callable[[Shape], bool], most: float = TERM, domain: Domain = "real"
+    ) -> int | None:
+        """Pick one of the latest entries that fit, of numbers up to a magnitude in a domain."""
+
+    def indices(self, pick: int, extent: int) -> Any:
+        """Pick a natural whose numbers lie in [0, extent), or write such numbers down."""
+
+    def labels(self, pick: int, rows: int, classes: int) -> Any:
+        """Pick a natural vector of so many labels, or write labels down."""
+
+    def mask(self, pick: int, shape: Shape) -> Any:
+        """Write a mask down."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A way of being called, and what the judge asks of the ops that are called so.
+
+    factors(op) are what fixed strata vary, and call(op, levels) is the stratum of some levels.
+    empty(op) are calls with no element or one, of which those count that the op accepts.
+    draw(draw, op, direction) draws a call, larger than what counts.
+    operands(op, offer, picks) finds operands in a life, None where nothing fits.
+    keeps_shape says that the result has the shape of the inputs, which are all alike.
+    """
+
+    name: str
+    factors: Callable[[Op], Factors]
+    call: Callable[[Op, Levels], Signature]
+    empty: Callable[[Op], tuple[Signature, ...]]
+    draw: Callable[[Draw, Op, str], Signature]
+    operands: Callable[[Op, Offer, Picks], Operands | None]
+    keeps_shape: bool = False
+
+    def takes(self, op: Op) -> bool:
+        """Say whether an op is called like this: its type rule accepts every stratum.
+
+        What acts on every entry alike is told from what acts on rows by an input of rank 0.
+        """
+        told = (*self.strata(op), *(self.empty(op) if self.keeps_shape else ()))
+        return all(self._suits(op, signature) for signature in told)
+
+    def _suits(self, op: Op, signature: Signature) -> bool:
+        shape = result(op, signature)
+        return shape is not None and (not self.keeps_shape or shape == signature[0][0])
+
+    def strata(self, op: Op) -> tuple[Signature, ...]:
+        """Return the fixed calls: as many as the first factor has levels, the others in turn."""
+        factors = self.factors(op)
+        (first, *_) = factors.values()
+        return tuple(
+            self.call(op, {name: levels[k % len(levels)] for name, levels in factors.items()})
+            for k in range(len(first))
+        )
+
+    def extras(self, op: Op) -> tuple[Signature, ...]:
+        """Return the calls without elements, or with one, that the op accepts."""
+        return tuple(s for s in self.empty(op) if result(op, s) is not None)
+
+
+def result(op: Op, signature: Signature) -> Shape | None:
+    """Return the shape of a call's result, or None where the page refuses the call."""
+    shapes, attributes = signature
+    types = [op.type_at(0 if op.variadic else k, shape) for k, shape in enumerate(shapes)]
+    try:
+        return op.check_types(*types, **attributes).shape
+    except Rejected:
+        return None
+
+
+def signature_of(op: Op, levels: Levels) -> Signature:
+    """Return a call whose shapes and attributes are one level."""
+    found: Signature = levels["call"]
+    return found
+
+
+def calls(*signatures: Signature) -> Callable[[Op], Factors]:
+    """Vary whole calls, in which shapes and attributes depend on each other."""
+    return lambda op: {"call": signatures}
+
+
+def always(*signatures: Signature) -> Callable[[Op], tuple[Signature, ...]]:
+    """Return the same calls for every op."""
+    return lambda op: signatures
+
+
+def extent(draw: Draw, most: int, least: int = 1) -> int:
+    """Draw one extent between bounds, preferring the neighbours of tiles."""
+    choices = [n for n in EXTENTS if least <= n <= most]
+    number: int = draw(st.sampled_from(choices or [least]))
+    return number
+
+
+def shape(draw: Draw, least: int, most: int, min_rank: int = 0, max_rank: int = 4) -> Shape:
+    """Draw a shape with between least and most elements (least is met by the last axis)."""
+    rank: int = draw(st.integers(max(min_rank, 1 if least > 1 else 0), max_rank))
+    extents: list[int] = []
+    for position in range(rank):
+        size = math.prod(extents)
+        last = position == rank - 1
+        extents.append(extent(draw, max(most // size, 1), -(-least // size) if last else 1))
+    order: list[int] = draw(st.permutations(range(rank)))
+    return tuple(extents[k] for k in order)
+
+
+def named_axis(draw: Draw, axis: int, rank: int) -> int:
+    """Draw one of the two names of an axis: from the front, or negative from the back."""
+    return axis - rank if draw(st.booleans()) else axis
+
+
+def everything(shape: Shape) -> bool:
+    """Fit any shape."""
+    return True
+
+
+def has_elements(shape: Shape) -> bool:
+    """Fit shapes with elements."""
+    return math.prod(shape) > 0
+
+
+def is_matrix(shape: Shape) -> bool:
+    """Fit two axes."""
+    return len(shape) == 2

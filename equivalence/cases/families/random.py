@@ -1,0 +1,96 @@
+"""Ops that draw: words of 64 bits, and probabilities at both ends.
+
+Their shapes are those of every pointwise op, whose sizes lie beside a tile and are seldom
+multiples of four, which is how many elements one block of random words serves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from equivalence.cases.call import ENOUGH, WORDS
+from equivalence.cases.families.elementwise import SHAPES
+from equivalence.cases.families.family import (
+    Draw,
+    Factors,
+    Family,
+    Levels,
+    Offer,
+    Operands,
+    Picks,
+    Signature,
+    everything,
+    shape,
+)
+from spec.op import Op
+
+PROBABILITIES = frozenset({"p", "keep_prob"})
+"""What an attribute is called that is a probability."""
+
+FACTORS: Factors = {
+    "shape": SHAPES,
+    "seed": (7, 2**64 - 1, 2**32, 0, 2**63 + 5, 1234567890123456789, 2**32 - 1),
+    "counter": (0, 2**32 + 1, 2**64 - 1, 1, 2**63),
+    "probability": (0.5, 0.1, 1.0, 0.75, 0.0, 1 / 3, 2.0**-30, 1 - 2.0**-30),
+    "training": (True, True, True, True, False),
+}
+
+
+def _factors(op: Op) -> Factors:
+    """Vary what the op takes; without inputs, its shape is an attribute."""
+    takes = {"shape", *("probability" if n in PROBABILITIES else n for n in _told(op))}
+    return {name: levels for name, levels in FACTORS.items() if name in takes}
+
+
+def _call(op: Op, levels: Levels) -> Signature:
+    named = {n: levels["probability" if n in PROBABILITIES else n] for n in _told(op)}
+    return (levels["shape"],) * len(op.inputs), named
+
+
+def _told(op: Op) -> list[str]:
+    """Name the attributes of a call, but for the world in which its numbers are wanted."""
+    others = ("shape", "training", *PROBABILITIES)
+    return [*WORDS, *(name for name in others if name in op.attributes)]
+
+
+def _empty(op: Op) -> tuple[Signature, ...]:
+    factors = {**_factors(op), "shape": ((0,), (), (3, 0, 2))}
+    return tuple(_call(op, {name: levels[k] for name, levels in factors.items()}) for k in range(3))
+
+
+def _draw(draw: Draw, op: Op, direction: str) -> Signature:
+    attrs: dict[str, Any] = {}
+    if "shape" in op.attributes:
+        attrs["shape"] = shape(draw, ENOUGH, 300)
+    attrs |= {name: draw(st.integers(0, 64).flatmap(_word)) for name in WORDS}
+    attrs |= {name: _probability(draw) for name in op.attributes if name in PROBABILITIES}
+    if "training" in op.attributes:
+        attrs["training"] = draw(st.integers(0, 7)) < 7
+    return tuple(shape(draw, ENOUGH, 300) for _ in op.inputs), attrs
+
+
+def _word(bits: int) -> st.SearchStrategy[int]:
+    """Draw a number of so many bits."""
+    return st.integers(0, 2**bits - 1)
+
+
+def _probability(draw: Draw) -> float:
+    """Draw a probability, its ends more often than others."""
+    number: float = draw(st.sampled_from((0.5, 0.1, 0.0, 1.0)) | st.floats(0, 1))
+    return number
+
+
+def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
+    """Leave the counter to the session, and let a mask of nothing and of all be drawn too."""
+    attrs: dict[str, Any] = {"seed": picks[2]}
+    if "shape" in op.attributes:
+        attrs["shape"] = ((3,), (2, 3), (), (0,))[picks[0] % 4]
+    chance = (0.5, 0.0, 1.0, 0.25)[picks[1] % 4]
+    attrs |= dict.fromkeys(PROBABILITIES & op.attributes.keys(), chance)
+    inputs = tuple(offer.entry(picks[0], everything) for _ in op.inputs)
+    return None if None in inputs else (inputs, attrs)
+
+
+RANDOM = Family("random", _factors, _call, _empty, _draw, _operands)

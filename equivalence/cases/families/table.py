@@ -1,0 +1,53 @@
+"""The table of the families, and which of them an op belongs to."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from equivalence.cases.families.elementwise import ELEMENTWISE
+from equivalence.cases.families.family import Family
+from equivalence.cases.families.gathers import SCATTERS, TAKES
+from equivalence.cases.families.losses import DISTANCES, SCORES
+from equivalence.cases.families.moves import BROADCASTS, CONCATS, PERMUTES, RESHAPES, SLICES
+from equivalence.cases.families.products import LINEAR, PRODUCTS
+from equivalence.cases.families.random import RANDOM
+from equivalence.cases.families.reductions import REDUCTIONS
+from equivalence.cases.families.rows import NORMS, ROWS
+from spec.op import Op
+
+FAMILIES: tuple[Family, ...] = (
+    ELEMENTWISE,
+    RANDOM,
+    REDUCTIONS,
+    NORMS,
+    BROADCASTS,
+    RESHAPES,
+    PERMUTES,
+    SLICES,
+    CONCATS,
+    ROWS,
+    TAKES,
+    SCATTERS,
+    PRODUCTS,
+    LINEAR,
+    DISTANCES,
+    SCORES,
+)
+"""The families, in the order in which an op is offered to them: the first that takes it has it."""
+
+
+class NoFamily(LookupError):
+    """No family calls an op as its page wants to be called; the message says what to do."""
+
+
+@cache
+def family_of(op: Op) -> Family:
+    """Return the first family that takes an op, as its record tells."""
+    for family in FAMILIES:
+        if family.takes(op):
+            return family
+    raise NoFamily(
+        f"no family of equivalence/cases/families takes {op.name}: its type rule refuses some "
+        f"stratum of each of {', '.join(family.name for family in FAMILIES)}; add a family "
+        "whose strata it accepts"
+    )
