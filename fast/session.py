@@ -260,7 +260,8 @@ class Session(Leaves, Naturals, Updates, Interpreter):
             tape.bytes += result.nbytes
         elif type(result) is tuple:
             rule = (vjp, saved, parents, needs, form) if needs and vjp is not None else None
-            return self._append(bound, inputs, tensors, result, rule)
+            made: Any = self._append(bound, inputs, tensors, result, rule)
+            return made  # type: ignore[no-any-return]
         else:
             tape.weigh(result, tensors, saved if needs else ())
         rules.append((vjp, saved, parents, needs, form) if needs and vjp is not None else None)

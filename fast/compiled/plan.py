@@ -81,7 +81,7 @@ class Call(NamedTuple):
     those of them that have the rule. `buffers` are those that it updates, each with its place.
     """
 
-    value: Callable[..., tuple[Tensor, tuple[Any, ...]]] | None
+    value: Callable[..., tuple[Any, tuple[Any, ...]]] | None
     check: Callable[..., None] | None
     sources: tuple[int, ...]
     attributes: dict[str, Any]
@@ -132,9 +132,9 @@ class Plan:
         run = [call for call in self._calls if call.value is not None]
         made = {k for call in run for k in call.out}
         others = [value for k, value in enumerate(tape.values) if k not in made]
-        sources = [source for _, entry in log.calls() for source in entry.sources]
-        others += [source.tensor for source in sources if isinstance(source, Contents)]
-        others += [source for source in sources if isinstance(source, Tensor)]
+        read = [source for _, entry in log.calls() for source in entry.sources]
+        others += [source.tensor for source in read if isinstance(source, Contents)]
+        others += [source for source in read if isinstance(source, Tensor)]
         self._weight = _weigh(run, tape, last, (*others, *arguments))
 
     def replay(self, tape: Tape, arguments: Sequence[Tensor], counter: Bindings) -> None:
@@ -144,7 +144,7 @@ class Plan:
         itself would have left it.
         """
         count = len(self._blanks)
-        beside = (b.contents if type(b) is NamedBuffer else b for b in self._beside)
+        beside = (b.contents if isinstance(b, NamedBuffer) else b for b in self._beside)
         table = [*tape.values, *self._blanks, *arguments, *beside]
         rules: list[tuple[Any, ...] | None] = [None] * count
         start = counter.next_call
