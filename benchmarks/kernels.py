@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from benchmarks.report import Row
+from fast import ops
+from fast.kernels.page import Op
 
 Shape = tuple[int, ...]
 
@@ -20,7 +22,7 @@ Shape = tuple[int, ...]
 class Workload:
     """One op at one size: the shapes of its inputs, and for an index input how many it may name."""
 
-    op: str
+    op: Op
     shapes: tuple[Shape, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
     index: int | None = None
@@ -28,25 +30,30 @@ class Workload:
 
 
 BIG: Shape = (8192, 4096)
+VOCABULARY = 50304
+ENTRYWISE = [op for op in ops.OPS.values() if op.entrywise and not op.index_inputs]
 WORKLOADS = (
-    *(Workload(op, (BIG, BIG)) for op in ("add", "sub", "mul", "div")),
-    *(Workload(op, (BIG,)) for op in ("square", "exp", "log", "tanh", "relu")),
-    Workload("sum", (BIG,), {"axes": (1,)}),
-    Workload("max", (BIG,), {"axes": (1,)}),
-    Workload("broadcast_to", ((4096,),), {"shape": BIG}),
-    Workload("permute", (BIG,), {"axes": (1, 0)}),
-    Workload("take", ((50304, 768), (16384,)), {"axis": 0}, index=1, classes=50304),
+    *(Workload(op, (BIG,) * len(op.inputs)) for op in ENTRYWISE),
+    Workload(ops.sum.op, (BIG,), {"axes": (1,)}),
+    Workload(ops.max.op, (BIG,), {"axes": (1,)}),
+    Workload(ops.broadcast_to.op, ((4096,),), {"shape": BIG}),
+    Workload(ops.permute.op, (BIG,), {"axes": (1, 0)}),
+    Workload(ops.take.op, ((VOCABULARY, 768), (16384,)), {"axis": 0}, index=1, classes=VOCABULARY),
     Workload(
-        "scatter_add", ((50304, 768), (16384,), (16384, 768)), {"axis": 0}, index=1, classes=50304
+        ops.scatter_add.op,
+        ((VOCABULARY, 768), (16384,), (16384, 768)),
+        {"axis": 0},
+        index=1,
+        classes=VOCABULARY,
     ),
-    Workload("slice", (BIG,), {"axis": 1, "start": 1024, "length": 2048}),
-    Workload("concat", (BIG, BIG), {"axis": 1}),
-    Workload("matmul", ((4096, 4096), (4096, 4096))),
-    Workload("linear", ((16384, 768), (3072, 768), (3072,))),
-    Workload("softmax", (BIG,)),
-    Workload("log_softmax", (BIG,)),
-    Workload("layer_norm", ((16384, 1024), (1024,), (1024,))),
-    Workload("cross_entropy", ((8192, 50304), (8192,)), index=1, classes=50304),
+    Workload(ops.slice.op, (BIG,), {"axis": 1, "start": 1024, "length": 2048}),
+    Workload(ops.concat.op, (BIG, BIG), {"axis": 1}),
+    Workload(ops.matmul.op, ((4096, 4096), (4096, 4096))),
+    Workload(ops.linear.op, ((16384, 768), (3072, 768), (3072,))),
+    Workload(ops.softmax.op, (BIG,)),
+    Workload(ops.log_softmax.op, (BIG,)),
+    Workload(ops.layer_norm.op, ((16384, 1024), (1024,), (1024,))),
+    Workload(ops.cross_entropy.op, ((8192, VOCABULARY), (8192,)), index=1, classes=VOCABULARY),
 )
 
 
@@ -66,12 +73,10 @@ def inputs(workload: Workload, dtype: torch.dtype, device: str, shrink: int) -> 
 
 def compare(workload: Workload, dry_run: bool) -> Iterator[Row]:
     """Yield a row for the value and one for the VJP, in both dtypes that training uses."""
-    from fast.ops import OPS
-
-    op = OPS[workload.op]
+    op = workload.op
     device, shrink = ("cpu", 512) if dry_run else ("cuda", 1)
     attributes: dict[str, Any] = dict(op.attributes) | workload.attributes
-    for name in ("start", "length") if dry_run and workload.op == "slice" else ():
+    for name in ("start", "length") if dry_run and op is ops.slice.op else ():
         attributes[name] //= shrink
     if dry_run and "shape" in attributes:
         attributes["shape"] = tuple(max(1, extent // shrink) for extent in attributes["shape"])
@@ -88,7 +93,7 @@ def compare(workload: Workload, dry_run: bool) -> Iterator[Row]:
         for direction, by in actions.items():
             ours, theirs = interleaved(by["triton"], by["aten"], 1 if dry_run else 20)
             yield {
-                "name": f"{workload.op} {direction} {str(dtype).removeprefix('torch.')}",
+                "name": f"{op.name} {direction} {str(dtype).removeprefix('torch.')}",
                 "shapes": [list(t.shape) for t in given],
                 "ratio": ours / theirs,
                 "target": None,

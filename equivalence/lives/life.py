@@ -43,7 +43,7 @@ from fast.optim._flat import FlatOptimizer
 from spec.op import Rejected
 from spec.ops import OPS
 
-OUT_OF_RANGE = (1 << 48) + 5
+OUT_OF_RANGE = (flags.code_of("take") << 48) + 5
 """The word by which a kernel of take says that it met the index 5."""
 
 

@@ -37,7 +37,7 @@ SHAPES = [(HIDDEN, FEATURES), (HIDDEN,), (HIDDEN, HIDDEN), (CLASSES, HIDDEN), (C
 
 LAYERS: dict[str, Callable[..., Any]] = {
     "relu": lambda ops, h, u, b: ops.relu(h),
-    "tanh": lambda ops, h, u, b: ops.tanh(h),
+    "tamed": lambda ops, h, u, b: ops.tanh(h),
     "again": lambda ops, h, u, b: ops.linear(h, u, b),
     "squared": lambda ops, h, u, b: ops.mul(h, h),
     "dropout": lambda ops, h, u, b: ops.dropout(h, p=0.25, seed=3),

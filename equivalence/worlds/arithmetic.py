@@ -22,6 +22,10 @@ import flint
 
 from equivalence.worlds.balls import NAN, Arb
 from equivalence.worlds.contract import Contract, Format, Rounding
+from spec.scalar import cos, exp, log, sin, sqrt, tanh
+
+FUNCTIONS = tuple(f.name for f in (exp, log, sqrt, tanh, cos, sin))
+"""The elementary functions that a contract speaks of."""
 
 ZERO: Arb = flint.arb(0)
 ONE: Arb = flint.arb(1)
@@ -162,7 +166,7 @@ class Arithmetic:
     def _compile_functions(self, store: Rounder | None, step: Rounder) -> None:
         self._functions: dict[str, tuple[Arb, Arb | None, Arb, bool]] = {}
         unit = self.contract.compute.unit
-        for name in ("exp", "log", "sqrt", "tanh", "cos", "sin"):
+        for name in FUNCTIONS:
             error = self.contract.function(name)
             gain = 1 + spread(error.relative * unit)
             slope = spread(error.slope * unit) if error.slope else None

@@ -15,12 +15,21 @@ from torch import Tensor
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 
-CODES = {"take": 1, "nll_loss": 2, "cross_entropy": 3, "scatter_add": 4}
+_REPORTING: list[str] = []
+"""The ops whose kernels meet indices, each at the place that is its code less one."""
+
 _SHIFT = 48
 _LOW = 2**_SHIFT - 1
 _SIGN = 2 ** (_SHIFT - 1)
 _MASK = tl.constexpr(_LOW)
 _UNIT = tl.constexpr(2**_SHIFT)
+
+
+def code_of(op: str) -> int:
+    """Return the number by which an op's kernels name it in the word: the next one at first."""
+    if op not in _REPORTING:
+        _REPORTING.append(op)
+    return _REPORTING.index(op) + 1
 
 
 @cache
@@ -50,7 +59,7 @@ def guard(op: str, indices: Tensor, extent: int) -> tuple[Tensor, Tensor | None]
     if indices.device.type == "cpu":
         return indices, None
     bad = (indices < 0) | (indices >= extent)
-    messages = torch.where(bad, (indices.to(torch.int64) & _LOW) + (CODES[op] << _SHIFT), 0)
+    messages = torch.where(bad, (indices.to(torch.int64) & _LOW) + (code_of(op) << _SHIFT), 0)
     if messages.numel():
         at = word(indices.device)
         at.copy_(torch.maximum(at, messages.max()))
@@ -61,7 +70,7 @@ def raise_if_set(device: torch.device) -> None:
     """Raise `Rejected` with the op and the index if a kernel has met a bad one; this waits."""
     message = int(word(device).item())
     if message:
-        op = next(name for name, code in CODES.items() if code == message >> _SHIFT)
+        op = _REPORTING[(message >> _SHIFT) - 1]
         index = (message & _LOW) - ((message & _SIGN) << 1)
         raise Rejected(
             f"{op} C3: a kernel met the index {index}, which is out of range; it contributed "

@@ -96,7 +96,7 @@ def gather(op: str, x: Tensor, flat: Tensor, axis: int, positions: Shape) -> Ten
     launch(
         _gather_kernel, (-(-rows // block_r) * -(-width // block_c),), z, x3, flat,
         flags.word(x.device), rows, extent, flat.numel(), width, sa, sd, sb,
-        CODE=flags.CODES[op], BLOCK_R=block_r, BLOCK_C=block_c,
+        CODE=flags.code_of(op), BLOCK_R=block_r, BLOCK_C=block_c,
     )  # fmt: skip
     return z
 
@@ -121,7 +121,7 @@ def scatter(
         _scatter_kernel, (extent * -(-before // block_r) * -(-width // block_c),), z, x3, g3,
         ordered, order, starts, flags.word(z.device),
         flat.numel(), extent, before, width, xa, xd, xb, ga, gj, gb,
-        ONTO=onto is not None, CODE=flags.CODES[op], BLOCK_R=block_r, BLOCK_C=block_c,
+        ONTO=onto is not None, CODE=flags.code_of(op), BLOCK_R=block_r, BLOCK_C=block_c,
     )  # fmt: skip
     return z
 

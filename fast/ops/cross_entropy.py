@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fast.device.dtypes import wide
-from fast.device.flags import CODES, word
+from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
@@ -25,7 +25,7 @@ from fast.kernels import checks, label_losses, rowwise
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 
-_CODE = CODES["cross_entropy"]
+_CODE = code_of("cross_entropy")
 
 _SIZES = ["rows", "n", "ignored", "xr", "xn", "ls", "kept", "spread"]
 _POINTERS = ["x", "maxima", "sums", "labels", "word"]

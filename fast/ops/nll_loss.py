@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from fast.device.dtypes import wide
-from fast.device.flags import CODES, word
+from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels import checks, label_losses, rowwise
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 
-_CODE = CODES["nll_loss"]
+_CODE = code_of("nll_loss")
 _BLOCK = 256
 
 

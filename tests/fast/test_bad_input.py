@@ -204,7 +204,7 @@ def test_while_the_flag_is_set_no_step_writes_or_counts(
     s = m.session
     before = m.bytes()
     flag = flags.word(s.options.device)
-    flag.fill_(1 << 48)
+    flag.fill_(flags.code_of("take") << 48)
     try:
         for step in (s.sgd_step, s.adam_step, s.adamw_step):
             step(0.5, grads=s.backward(m.fresh()), max_norm=max_norm)

@@ -19,6 +19,7 @@ from spec.axes import kept_index, split_axes
 from spec.kinds import linear, pointwise
 from spec.op import AnyTensor, Op, zeros_like
 from spec.ops import OPS, maximum
+from spec.ops.scatter_add import op as scatter_add
 from spec.scalar import divide, equal, exp, kronecker, less, select, square, tanh, zero_like
 from spec.shape import indices
 from spec.tensor import tabulate
@@ -112,7 +113,7 @@ def _nothing_where_added(inputs: Any, cotangent: AnyTensor, *, axis: int) -> Any
     def kept(*i: Any) -> Any:
         return 0 if i[at] in picked.data else cotangent[i]
 
-    _, _, source = OPS["scatter_add"].vjp(inputs, cotangent, axis=axis)
+    _, _, source = scatter_add.vjp(inputs, cotangent, axis=axis)
     return tabulate(x.shape, kept), None, source
 
 
@@ -215,7 +216,7 @@ MUTANTS = [
         {"pushforward"},
     ),
     Mutant("exp off by one", _pointwise("exp", lambda x: (exp(x) + 1,)), {"pushforward"}),
-    Mutant("tanh not squared", _pointwise("tanh", lambda x: (1 - tanh(x),)), {"pushforward"}),
+    Mutant("tanh not squared", _pointwise(tanh.name, lambda x: (1 - tanh(x),)), {"pushforward"}),
     Mutant(
         "log as its square", _pointwise("log", lambda x: (divide(1, square(x)),)), {"pushforward"}
     ),
@@ -240,7 +241,7 @@ MUTANTS = [
     ),
     Mutant(
         "what was added to is overwritten",
-        replace(OPS["scatter_add"], vjp=_nothing_where_added),
+        replace(scatter_add, vjp=_nothing_where_added),
         {"transpose"},
     ),
     Mutant("mean not divided", _linear("nll_loss", _undivided), {"transpose"}),

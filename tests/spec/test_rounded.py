@@ -202,11 +202,8 @@ def test_formats_know_their_constants(format: Format) -> None:
 
 
 CURVES = {
-    "exp": (scalar.exp, flint.arb.exp),
-    "log": (scalar.log, flint.arb.log),
-    "tanh": (scalar.tanh, flint.arb.tanh),
-    "cos": (scalar.cos, flint.arb.cos),
-    "sin": (scalar.sin, flint.arb.sin),
+    function.name: (function, getattr(flint.arb, function.name))
+    for function in (scalar.exp, scalar.log, scalar.tanh, scalar.cos, scalar.sin)
 }
 FAR = Fraction(2) ** 400
 

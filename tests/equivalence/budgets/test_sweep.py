@@ -36,7 +36,7 @@ def test_division_is_correctly_rounded(library: str) -> None:
     assert 0 < seen.fraction <= 1, seen
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "tanh", "cos of turns", "sin of turns"])
+@pytest.mark.parametrize("name", sorted(triton_library()))
 def test_kernels_keep_what_they_declare(name: str) -> None:
     function, declared = triton_library()[name]
     seen = sweep(name, function, declared, COUNT)
@@ -45,7 +45,7 @@ def test_kernels_keep_what_they_declare(name: str) -> None:
 
 def test_a_declaration_that_is_too_good_is_refuted() -> None:
     assert sweep("exp", np.exp, ulps(0.6, "too good"), COUNT).fraction > 1
-    assert sweep("tanh", lambda x: np.tanh(x) * np.float32(1 + 2**-20), ulps(1.0, ""), 99).error > 9
+    assert sweep("log", lambda x: np.log(x) * np.float32(1 + 2**-20), ulps(1.0, ""), 99).error > 9
 
 
 def test_arguments_cover_their_intervals() -> None:
@@ -53,5 +53,5 @@ def test_arguments_cover_their_intervals() -> None:
     for name in CORE.keys() - {"divide"}:
         x = arguments(name, 300)
         assert len(x) == 300 and np.isfinite(x).all()
-    assert set(triton_functions()) == {"exp", "log", "tanh", "cos", "sin"}
+    assert set(triton_functions()) < CORE.keys()
     assert len(triton_library()) == len(triton_functions()) + 1

@@ -397,7 +397,7 @@ def test_state_that_could_not_be_loaded_is_not_saved(saved: Path) -> None:
 
 def test_after_a_bad_index_nothing_is_saved_or_loaded(saved: Path) -> None:
     s, word = used(), flags.word(torch.device("cpu"))
-    word.fill_((1 << 48) | 5)
+    word.fill_((flags.code_of("take") << 48) | 5)
     try:
         for action in (checkpoint.save, checkpoint.load):
             with pytest.raises(Rejected, match="take"):

@@ -212,7 +212,7 @@ def test_what_a_program_goes_on_with_is_read_in_any_case(
 
 def test_a_bad_index_is_named_with_the_file(saved: Path) -> None:
     s, word = used(), flags.word(torch.device("cpu"))
-    word.fill_((1 << 48) | 5)
+    word.fill_((flags.code_of("take") << 48) | 5)
     try:
         for action in (checkpoint.save, checkpoint.load):
             with pytest.raises(Rejected, match=f"^checkpoint {saved}: "):

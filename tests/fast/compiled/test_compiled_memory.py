@@ -70,7 +70,7 @@ def test_a_replay_runs_only_what_feeds_the_result(monkeypatch: pytest.MonkeyPatc
 
     def program(ops: Any, x: Any) -> Any:
         ops.exp(x)
-        ops.tanh(ops.exp(x))
+        ops.sqrt(ops.exp(x))
         return ops.sum(ops.square(x))
 
     bind = CompiledSession.apply
@@ -78,7 +78,7 @@ def test_a_replay_runs_only_what_feeds_the_result(monkeypatch: pytest.MonkeyPatc
         CompiledSession, "apply", lambda s, name, *rest: (ran.append(name), bind(s, name, *rest))[1]
     )
     s.run(program, [], [[1.0, 2.0]])
-    assert ran == ["exp", "exp", "tanh", "square", "sum"]
+    assert ran == ["exp", "exp", "sqrt", "square", "sum"]
     assert [call.value.__module__ for call in next(iter(s._plans.values()))._calls] == [
         "fast.ops.square",
         "fast.ops.sum",

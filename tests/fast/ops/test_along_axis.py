@@ -13,7 +13,7 @@ from torch import Tensor
 from fast import Rejected, Session, SessionError
 from fast.device import flags
 from fast.kernels.page import REQUIRED
-from fast.ops import OPS
+from fast.ops import OPS, scatter_add
 
 PROVIDERS = ("triton", "aten")
 DTYPES = (torch.float32, torch.bfloat16)
@@ -135,7 +135,7 @@ def test_scatter_add(provider: str, dtype: torch.dtype) -> None:
                 flat = (*x.shape[:at], indices.numel(), *x.shape[at + 1 :])
                 full = (*x.shape[:at], *indices.shape, *x.shape[at + 1 :])
                 source = list(layouts(integers(*full, dtype=dtype, seed=k)))[-1 - k]
-                call = Call("scatter_add", provider, x, indices, source, axis=axis)
+                call = Call(scatter_add.op.name, provider, x, indices, source, axis=axis)
                 rows = indices.reshape(-1).long()
                 wanted = x.float().index_add(at, rows, source.reshape(flat).float())
                 assert torch.equal(call.z, wanted.to(dtype))
@@ -148,12 +148,14 @@ def test_scatter_add(provider: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_scatter_add_over_wide_rows_and_nothing(provider: str) -> None:
     x, indices = integers(5, 300), torch.tensor([4, 0, 4])
-    call = Call("scatter_add", provider, x, indices, integers(3, 300, seed=2), axis=0)
+    call = Call(scatter_add.op.name, provider, x, indices, integers(3, 300, seed=2), axis=0)
     assert torch.equal(call.z, x.index_add(0, indices, integers(3, 300, seed=2)))
     for shape, rows in (((0, 3), 0), ((3, 0), 2)):
         positions = torch.zeros(rows, dtype=torch.int64)
         source = torch.ones(rows, *shape[1:])
-        assert Call("scatter_add", provider, torch.ones(shape), positions, source, axis=0).z.shape
+        assert Call(
+            scatter_add.op.name, provider, torch.ones(shape), positions, source, axis=0
+        ).z.shape
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -167,7 +169,7 @@ def test_scatter_add_adds_in_index_order_onto_x(provider: str) -> None:
     ):
         indices = torch.ones(len(source), dtype=torch.int64)
         given = torch.tensor([7.0, x])
-        call = Call("scatter_add", provider, given, indices, torch.tensor(source), axis=0)
+        call = Call(scatter_add.op.name, provider, given, indices, torch.tensor(source), axis=0)
         assert call.z.tolist() == [7.0, wanted]
         assert math.copysign(1.0, call.z[1].item()) == math.copysign(1.0, wanted)
 
@@ -176,7 +178,7 @@ def test_scatter_add_adds_in_index_order_onto_x(provider: str) -> None:
 def test_an_index_that_only_a_kernel_sees_sets_the_flag(bad: int, kept: int) -> None:
     x, source = integers(3, 2), integers(2, 2, seed=3)
     indices = torch.tensor([kept, bad])
-    value, vjp = OPS["scatter_add"].hosts("triton")
+    value, vjp = scatter_add.op.hosts("triton")
     flags.raise_if_set(CPU)
     try:
         z, saved = value(x, indices, source, axis=0)
@@ -196,7 +198,7 @@ def test_mixed_dtypes_are_refused() -> None:
     x = torch.ones(2)
     for op, inputs in (
         ("concat", (x, x, x.bfloat16())),
-        ("scatter_add", (x, torch.tensor([0, 1]), x.double())),
+        (scatter_add.op.name, (x, torch.tensor([0, 1]), x.double())),
     ):
         with pytest.raises(Rejected, match=rf"{op}: inputs have one dtype, got torch\.float32 and"):
             OPS[op].check(*inputs, axis=0)

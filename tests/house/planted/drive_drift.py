@@ -64,7 +64,7 @@ def live() -> None:
     moves.begin((NAMES.index("drift"), 1, 2))
     assert moves.usual == "drift" and moves.optimizer(4 * NAMES.index("drift")) == "drift"
     for n in range(8):
-        moves.train([("tanh", (n, 1, 2)), ("mul", (1, n, 3))], (n, n + 1, n + 2), [])
+        moves.train([("relu", (n, 1, 2)), ("mul", (1, n, 3))], (n, n + 1, n + 2), [])
         moves.step_host((n, 4 * n, n))
     moves.end()
     assert any("'drift'" in line and "step(" in line for line in moves.life.program)
