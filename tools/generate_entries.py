@@ -3,9 +3,10 @@
     python -m tools.generate_entries            write the file
     python -m tools.generate_entries --check    fail if the committed file is stale
 
-The entries, the objects that make each true and the tests that hold it stand in
-tools/entries.toml.
-An object that does not exist, has no docstring or no test is an error here.
+The entries and the objects that make each true stand in tools/entries.toml; a test says itself
+which entries it holds: `@pytest.mark.holds("Release a buffer")`.
+An object that does not exist or has no docstring, an entry that no test holds, and a test that
+holds what is no entry are errors here.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import inspect
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from functools import cache
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from tools.generated import write_or_check
-from tools.tree import ROOT
+from tools.tree import ROOT, parse, python_files
 
 SOURCE = ROOT / "tools" / "entries.toml"
 DOCUMENT = ROOT / "docs" / "entries.md"
@@ -37,19 +39,41 @@ while it is stale.
 def generate() -> str:
     """Return the text of the file; raises LookupError naming what is missing."""
     pages = tomllib.loads(SOURCE.read_text(encoding="utf-8"))["page"]
-    return "\n".join([HEADER, *(line for page in pages for line in _page(page))])
+    tests = holders(ROOT)
+    known = [entry["entry"] for page in pages for entry in page["entry"]]
+    for label in tests.keys() - set(known):
+        near = get_close_matches(label, known, 1) or known
+        raise LookupError(
+            f"{tests[label][0]} holds {label!r}, no entry of {SOURCE.name}: {near[0]}?"
+        )
+    return "\n".join([HEADER, *(line for page in pages for line in _page(page, tests))])
 
 
-def _page(page: Mapping[str, Any]) -> Iterator[str]:
+def holders(root: Path) -> dict[str, list[str]]:
+    """The tests that hold each entry, by its label, as their own marks say: path::function."""
+    found: dict[str, list[str]] = {}
+    for path in python_files(root, "tests"):
+        for node in ast.walk(parse(path)):
+            marks = node.decorator_list if isinstance(node, ast.FunctionDef) else ()
+            for mark in marks:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.holds":
+                    for label in map(ast.literal_eval, mark.args):
+                        place = f"{path.relative_to(root).as_posix()}::{node.name}"
+                        found.setdefault(label, []).append(place)
+    return found
+
+
+def _page(page: Mapping[str, Any], tests: Mapping[str, list[str]]) -> Iterator[str]:
     yield from (f"## {page['title']}", "", "| entry | object | what it does |", "|---|---|---|")
     for entry in page["entry"]:
-        if not entry["tests"]:
-            raise LookupError(f"{SOURCE.name}: the entry {entry['entry']!r} names no test")
         label = entry["entry"]
+        if label not in tests:
+            raise LookupError(f"{SOURCE.name}: no test holds {label!r}; mark one with holds()")
+        held = ", ".join(map(_test, tests[label]))
         for name in entry["objects"]:
             yield f"| {label} | `{_signature(name)}` | {_docstring(name)} |"
             label = ""
-        yield f"| | *held by* | {', '.join(_test(test) for test in entry['tests'])} |"
+        yield f"| | *held by* | {held} |"
     yield ""
 
 
@@ -100,15 +124,7 @@ def _line(paragraph: str) -> str:
 
 def _test(name: str) -> str:
     path, _, function = name.partition("::")
-    if function not in _functions(path):
-        raise LookupError(f"{SOURCE.name}: there is no test {name}")
     return f"[{function}](../{path})"
-
-
-@cache
-def _functions(path: str) -> frozenset[str]:
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def main() -> int:

@@ -257,6 +257,7 @@ def test_transfers_are_the_inputs_and_what_is_asked_for() -> None:
     assert crossed(lambda: hvp(f, [x], [x], **CPU)) == (2, 1)
 
 
+@pytest.mark.holds("Higher derivatives, and the functions of programs")
 @pytest.mark.parametrize(
     ("run", "error", "message"),
     [

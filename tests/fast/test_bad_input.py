@@ -92,6 +92,9 @@ GRADIENTS: list[tuple[Callable[[Machine], Any], type[Exception], str]] = [
 ]
 
 
+@pytest.mark.holds(
+    "Sizes are checked before use", "Stochastic gradient descent, from any form of gradients"
+)
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize(("grads", "error", "message"), GRADIENTS)
 def test_bad_gradients_change_nothing(
@@ -134,6 +137,7 @@ SGD = [
 ]
 
 
+@pytest.mark.holds("Adam")
 @pytest.mark.parametrize("kind", [Adam, AdamW])
 @pytest.mark.parametrize(("hyper", "message"), MOMENTS)
 def test_bad_hyper_parameters_of_adam_and_adamw_change_nothing(
@@ -251,6 +255,9 @@ def test_bad_groups_change_nothing() -> None:
             Adam([torch.ones(1), torch.ones(2)], groups=[{"params": positions}])
 
 
+@pytest.mark.holds(
+    "Sizes are checked before use", "Optimizer state, one for each parameter, by leaf id"
+)
 def test_bad_state_changes_nothing() -> None:
     m = Machine("aten")
     s = m.session
@@ -294,6 +301,7 @@ def test_the_functional_form_refuses_and_changes_nothing(kind: Any) -> None:
     assert [p.tolist() for p in optimizer.params()] == [[1.0, 1.0], [1.0]]
 
 
+@pytest.mark.holds("Numbers of other worlds run in the reference")
 def test_other_worlds_are_named() -> None:
     class Dual:
         """A number of another world."""
@@ -322,6 +330,7 @@ WORLDS: dict[str, tuple[Callable[[float], Any], list[Any]]] = {
 }
 
 
+@pytest.mark.holds("Numbers of other worlds run in the reference")
 @pytest.mark.parametrize("world", WORLDS)
 def test_what_a_device_refuses_by_its_world_runs_in_the_reference(world: str) -> None:
     number, squares = WORLDS[world]

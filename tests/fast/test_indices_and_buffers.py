@@ -103,6 +103,7 @@ def largest_alone(s: Any, y: Ref, x: Ref) -> Ref:
     return s.sum(z)  # type: ignore[no-any-return]
 
 
+@pytest.mark.holds("Integers that an op has returned")
 def test_integers_are_indices_and_nothing_else() -> None:
     s = Session(**CPU)
     x = s.input(X, requires_grad=True)
@@ -150,6 +151,7 @@ def test_an_op_may_return_integers_alone() -> None:
     assert s.value(s.take(x, at, axis=0)).item() == 5.0
 
 
+@pytest.mark.holds("Integers that an op has returned")
 def test_dense_gradients_leave_integers_out() -> None:
     s = Session(**CPU)
     x = s.input(X, requires_grad=True)
@@ -162,6 +164,7 @@ def test_dense_gradients_leave_integers_out() -> None:
             s.grad(dense, key)
 
 
+@pytest.mark.holds("Integers that an op has returned")
 def test_a_replay_computes_integers_anew() -> None:
     found = []
     for kind in KINDS:
@@ -202,6 +205,7 @@ def test_a_replay_weighs_and_drops_integers() -> None:
     assert s._tape.values[3].tolist() == [torch.iinfo(torch.int64).min] * 2
 
 
+@pytest.mark.holds("Integers that an op has returned")
 def test_derivatives_of_programs_with_integers() -> None:
     def program(s: Any, y: Ref, x: Ref) -> Ref:
         return read_at_largest(s, s.square(y), x)
@@ -214,6 +218,7 @@ def test_derivatives_of_programs_with_integers() -> None:
     assert found[1] is not None and found[1].tolist() == [[0.0, 4.0, 0.0], [2.0, 0.0, 0.0]]
 
 
+@pytest.mark.holds("Named buffers, which ops update")
 def test_a_buffer_is_state_of_its_session() -> None:
     s = Session(**CPU, precision="bf16")
     mean, count = buffers(s)
@@ -234,6 +239,7 @@ def test_a_buffer_is_state_of_its_session() -> None:
     assert mean.value().tolist() == [1.0, 2.0, 3.0] and len(s.buffers) == 3
 
 
+@pytest.mark.holds("Named buffers, which ops update")
 def test_an_op_updates_its_buffers() -> None:
     s = Session(**CPU)
     mean, count = buffers(s)
@@ -260,6 +266,7 @@ def test_what_an_op_has_read_of_a_buffer_stays() -> None:
     assert s.grad(s.backward(s.sum(z)), x).tolist() == [[1.0] * 3] * 2
 
 
+@pytest.mark.holds("Named buffers, which ops update")
 def test_what_fails_updates_nothing() -> None:
     s = Session(**CPU)
     (mean, count), other = buffers(s), Session(**CPU).buffer([1.0, 1.0, 1.0])
@@ -296,7 +303,7 @@ def test_what_fails_updates_nothing() -> None:
 def test_after_an_index_out_of_range_nothing_is_written() -> None:
     s = Session(**CPU)
     mean, count = buffers(s)
-    flags.word(s.options.device).fill_((flags.CODES["take"] << 48) + 9)
+    flags.word(s.options.device).fill_((flags.code_of("take") << 48) + 9)
     try:
         op(s, "centered", s.input(X), mean, count, rate=1.0)
         with pytest.raises(Rejected, match="take C3"):
@@ -306,6 +313,7 @@ def test_after_an_index_out_of_range_nothing_is_written() -> None:
     assert mean.value().tolist() == [1.0, 1.0, 1.0] and count.value().item() == 0
 
 
+@pytest.mark.holds("Named buffers, which ops update")
 def test_a_replay_updates_buffers_anew() -> None:
     found = []
     for kind in KINDS:
@@ -344,6 +352,7 @@ def test_a_program_that_is_recorded_makes_no_buffer() -> None:
     assert s.buffers == []
 
 
+@pytest.mark.holds("Named buffers, which ops update")
 def test_derivatives_of_programs_leave_buffers_as_they_were() -> None:
     s = Session(**CPU)
     mean, count = buffers(s)
@@ -394,6 +403,7 @@ def saved(path: Path) -> Path:
     return path
 
 
+@pytest.mark.holds("Named buffers, which ops update")
 def test_checkpoints_hold_buffers(tmp_path: Path) -> None:
     path = saved(tmp_path / "run")
     s = Session(**CPU)

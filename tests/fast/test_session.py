@@ -26,6 +26,10 @@ def session(provider: str = "aten", precision: str = "fp32") -> Session:
     return Session(provider=provider, precision=precision, device="cpu")
 
 
+@pytest.mark.holds(
+    "A session: its options, its tape, its parameters, its naturals",
+    "One program, every interpreter",
+)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_program_runs_on_every_provider(provider: str) -> None:
     s = session(provider)
@@ -46,6 +50,7 @@ def test_a_program_runs_on_every_provider(provider: str) -> None:
     assert s.providers() == dict.fromkeys(["linear", "relu", "mul", "sum"], described(provider))
 
 
+@pytest.mark.holds("Upload, download, one number", "Constants")
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
@@ -64,6 +69,7 @@ def test_data_of_every_kind_comes_in(data: Any, expected: Any) -> None:
     assert s.value(s.const(data)).tolist() == expected
 
 
+@pytest.mark.holds("Constants")
 def test_a_constant_is_the_references_and_takes_no_gradient() -> None:
     s, reference = session(precision="fp64"), Reference()
     shape, entries = (2, 2), [Fraction(n, 4) for n in (3, -2, 0, 5)]
@@ -98,6 +104,7 @@ def test_a_constant_has_a_shape(shape: Any) -> None:
     assert s.input(1.0).id == 0
 
 
+@pytest.mark.holds("Read a value back", "Inputs, with a gradient or without")
 def test_what_comes_in_is_a_copy() -> None:
     s = session()
     host, buffer = torch.ones(2), s.upload([3.0])
@@ -109,6 +116,7 @@ def test_what_comes_in_is_a_copy() -> None:
     assert s.value(y).tolist() == [3.0]
 
 
+@pytest.mark.holds("Upload, download, one number")
 def test_numbers_are_rounded_once() -> None:
     # By way of a double, this would be a tie, and round to 1.
     hard = 1 + Fraction(1, 2**24) + Fraction(1, 2**60)
@@ -155,6 +163,7 @@ def test_a_number_in_an_operator_does_not_cross(precision: str) -> None:
         assert any(value.numel() and value.reshape(-1)[0] == number for value in constants)
 
 
+@pytest.mark.holds("Inputs, with a gradient or without")
 def test_broadcast_gradients_have_the_operands_shapes() -> None:
     s = session()
     x, y = s.input([[1.0], [2.0]], requires_grad=True), s.input([3.0, 4.0, 5.0], requires_grad=True)
@@ -195,6 +204,9 @@ def test_a_refused_op_leaves_the_tape_as_it_was(provider: str) -> None:
     assert s.add(x, x).id == 3
 
 
+@pytest.mark.holds(
+    "A session: its options, its tape, its parameters, its naturals", "Read a value back"
+)
 def test_refs_belong_to_one_session_and_one_tape() -> None:
     s, other = session(), session()
     x = s.input([1.0])
@@ -214,6 +226,7 @@ def test_refs_belong_to_one_session_and_one_tape() -> None:
     assert repr(x) == "Ref(0, dead)"
 
 
+@pytest.mark.holds("Use a parameter, once or more often")
 def test_a_parameter_used_twice_is_updated_once_by_both_gradients() -> None:
     s = session()
     w = s.param([1.0, 2.0])
@@ -227,6 +240,7 @@ def test_a_parameter_used_twice_is_updated_once_by_both_gradients() -> None:
     assert w.version == 1
 
 
+@pytest.mark.holds("Naturals", "Vectors of naturals")
 def test_naturals_are_read_when_an_op_runs() -> None:
     s = session()
     x = s.input([10.0, 20.0, 30.0])
@@ -243,6 +257,7 @@ def test_naturals_are_read_when_an_op_runs() -> None:
         s.get_nat(at)
 
 
+@pytest.mark.holds("Naturals", "Vectors of naturals")
 @pytest.mark.parametrize("bad", [-1, True, 1.0])
 def test_what_is_no_natural_is_refused(bad: Any) -> None:
     s = session()
@@ -254,6 +269,7 @@ def test_what_is_no_natural_is_refused(bad: Any) -> None:
         s.set_nat_vec(s.nat_vec([1, 2]), [1])
 
 
+@pytest.mark.holds("Let no gradient pass")
 def test_detach_stops_gradients_and_leaves_no_mark() -> None:
     s = session()
     w = s.param([1.0, 2.0])
@@ -265,6 +281,7 @@ def test_detach_stops_gradients_and_leaves_no_mark() -> None:
     assert w.version == 0
 
 
+@pytest.mark.holds("What crosses between host and device")
 @pytest.mark.usefixtures("settled")
 def test_a_training_step_moves_the_batch_in_and_nothing_else() -> None:
     s = session()
@@ -287,6 +304,7 @@ def test_a_training_step_moves_the_batch_in_and_nothing_else() -> None:
     assert after.live_buffers == before.live_buffers
 
 
+@pytest.mark.holds("Free a tape's values, keep the mirrors")
 @pytest.mark.usefixtures("settled")
 def test_a_reset_frees_values_and_keeps_parameters() -> None:
     s = session()
@@ -325,6 +343,7 @@ def test_ops_that_need_no_weighing_save_only_inputs_and_result() -> None:
             assert result.data_ptr() not in pointers, (name, provider)
 
 
+@pytest.mark.holds("A new session, empty")
 def test_bf16_computes_on_rounded_parameters_and_updates_the_masters() -> None:
     s = session(precision="bf16")
     w = s.param([1 + 2.0**-10, 2.0])
@@ -345,6 +364,7 @@ def test_fp64_is_exact_where_fp32_is_not() -> None:
     assert w.value().tolist() == [1.0]
 
 
+@pytest.mark.holds("A new session, empty")
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -369,6 +389,7 @@ def test_what_cannot_run_is_refused(
         Session(**options)
 
 
+@pytest.mark.holds("A new session, empty")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
 def test_a_missing_device_is_refused() -> None:
     with pytest.raises(Unavailable, match="no CUDA device is present; device 'cpu' runs here"):
@@ -381,6 +402,7 @@ def test_an_unknown_op_is_refused_by_name() -> None:
         s.apply("conv", (s.input([1.0]),), {})
 
 
+@pytest.mark.holds("Optimizer state, one for each parameter, by leaf id")
 def test_optimizer_state_is_found_by_leaf_id() -> None:
     s = session()
     w, frozen = s.param([1.0, 2.0], "w"), s.param([3.0, 4.0], "f", requires_grad=False)

@@ -54,6 +54,7 @@ def test_ids_are_indices_and_a_node_without_trainable_parents_saves_nothing() ->
     assert s._tape.rules == [None, None, LEAF]
 
 
+@pytest.mark.holds("Take one contribution to a leaf")
 def test_a_rule_may_return_the_cotangent_itself_twice() -> None:
     s = Session(**CPU)
     x = leaf(s, 2)
@@ -63,6 +64,7 @@ def test_a_rule_may_return_the_cotangent_itself_twice() -> None:
     assert seed.tolist() == [1.0, 3.0]
 
 
+@pytest.mark.holds("Take one contribution to a leaf")
 def test_sums_of_aliases_never_write_an_alias() -> None:
     # a and b both pass the cotangent on; c receives it three times, by views of one tensor.
     s = Session(**CPU)
@@ -75,6 +77,7 @@ def test_sums_of_aliases_never_write_an_alias() -> None:
     assert seed.tolist() == [1.0, 2.0]
 
 
+@pytest.mark.holds("Take one contribution to a leaf")
 def test_an_expanded_cotangent_is_no_trap() -> None:
     s = Session(**CPU)
     x = leaf(s, 3)
@@ -159,6 +162,7 @@ def test_nothing_is_allocated_for_untouched_nodes() -> None:
     assert counters.allocations - before.allocations == 1
 
 
+@pytest.mark.holds("Gradients of every entry on the device, with a seed or from a scalar loss")
 def test_dense_gradients_have_memory_of_their_own() -> None:
     s = Session(**CPU)
     x = leaf(s, 2)
@@ -173,6 +177,7 @@ def test_dense_gradients_have_memory_of_their_own() -> None:
     assert seed.tolist() == [[1.0, 2.0]]
 
 
+@pytest.mark.holds("Sizes are checked before use")
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_cotangent_of_the_wrong_shape_is_refused(twice: bool) -> None:
     s = Session(**CPU)

@@ -54,6 +54,7 @@ def held() -> tuple[int, int]:
     return now.live_bytes, now.live_buffers
 
 
+@pytest.mark.holds("Loss and gradients of a trainer")
 @pytest.mark.parametrize("provider", ["aten", "triton"])
 def test_loss_and_gradients_by_hand(provider: str) -> None:
     trainer = two_params(provider=provider)
@@ -65,6 +66,7 @@ def test_loss_and_gradients_by_hand(provider: str) -> None:
     assert trainer.steps == 0
 
 
+@pytest.mark.holds("Steps of a trainer")
 def test_steps_by_hand() -> None:
     trainer = two_params()
     assert trainer.step_with_loss(0.125, X).item() == 4.0
@@ -86,6 +88,7 @@ def test_a_frozen_parameter_has_gradient_zero_and_stays() -> None:
     assert lists(trainer.params.values()) == [[2.0], [0.5]]
 
 
+@pytest.mark.holds("Steps of a trainer")
 @pytest.mark.parametrize("name", ["adam_step", "adamw_step"])
 def test_an_adaptive_step_is_the_sessions(name: str) -> None:
     trainer = two_params([True, False])
@@ -111,6 +114,7 @@ def test_states_live_across_steps() -> None:
     assert lists(trainer.params.values())[0] == [1.0]
 
 
+@pytest.mark.holds("Steps of a trainer")
 def test_a_schedule_is_asked_at_every_step_and_for_every_group() -> None:
     trainer = two_params()
     asked: list[int] = []
@@ -147,6 +151,7 @@ def test_the_global_norm_is_passed_on() -> None:
 W = [[1.0, -2.0], [3.0, 1.0]]
 
 
+@pytest.mark.holds("Steps of a trainer")
 @pytest.mark.parametrize("as_data", [list, np.asarray, lambda t: t])
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
 def test_a_batch_in_pieces_gives_the_step_of_the_whole(count: int, as_data: Any) -> None:
@@ -209,6 +214,7 @@ def test_pieces_given_by_hand_are_averaged_unless_they_have_weights() -> None:
     assert lists(trainer.backward(MicroBatches(pieces, weights))) == [[8.0], [8.0]]
 
 
+@pytest.mark.holds("Steps of a trainer")
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize(
     ("run", "message"),
@@ -239,6 +245,7 @@ def test_refusals_change_nothing(run: Callable[[ScalarTrainer], Any], message: s
     assert trainer.steps == 1
 
 
+@pytest.mark.holds("Loss and gradients of a trainer")
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("name", ["forward", "backward", "loss_and_backward", "step"])
 def test_a_loss_that_is_no_scalar_is_refused(name: str) -> None:
@@ -250,6 +257,7 @@ def test_a_loss_that_is_no_scalar_is_refused(name: str) -> None:
     assert held() == before
 
 
+@pytest.mark.holds("Parameters and inputs onto the tape, gradients off it")
 def test_integers_reach_the_loss_as_they_are() -> None:
     seen: list[Any] = []
 
@@ -266,6 +274,7 @@ def test_integers_reach_the_loss_as_they_are() -> None:
     assert [ref.id for ref in seen] == [1, 2, 3, 4, 5], "the parameter is the first leaf"
 
 
+@pytest.mark.holds("What crosses between host and device")
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_step_moves_the_batch_in_and_the_loss_out_if_asked(precision: str) -> None:
@@ -297,6 +306,7 @@ def test_a_step_moves_the_batch_in_and_the_loss_out_if_asked(precision: str) -> 
     assert not any(param.host_current for param in trainer.params.params)
 
 
+@pytest.mark.holds("Loss and gradients of a trainer")
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_an_error_on_the_way_leaves_nothing_behind(
@@ -342,6 +352,7 @@ def test_a_loss_that_is_a_parameter_is_read_before_it_is_overwritten() -> None:
     assert trainer.params.values()[0].item() == 2.0
 
 
+@pytest.mark.holds("Values of the list")
 def test_values_are_current_or_as_last_read() -> None:
     trainer = two_params()
     params = trainer.params
@@ -354,6 +365,7 @@ def test_values_are_current_or_as_last_read() -> None:
     assert lists(params.values()) == [[2.5], [0.5]]
 
 
+@pytest.mark.holds("Values of the list")
 def test_values_are_set_all_or_none() -> None:
     params = ParamList([1.0, [2.0]], **CPU)
     params.set_values([5.0, np.array([6.0])])
@@ -365,6 +377,7 @@ def test_values_are_set_all_or_none() -> None:
     assert [param.version for param in params.params] == [1, 1]
 
 
+@pytest.mark.holds("A list of parameters, trainable or frozen")
 def test_flags_are_as_many_as_values() -> None:
     s = Session(**CPU)
     for flags in ([True], [True, 1], [True, False, True]):
@@ -377,6 +390,7 @@ def test_flags_are_as_many_as_values() -> None:
         ParamList([1.0], session=s, precision="bf16")
 
 
+@pytest.mark.holds("One step of the list")
 def test_a_list_steps_by_its_gradients_all_or_none() -> None:
     params = ParamList([1.0, 2.0], [True, False], **CPU)
     s = params.session
@@ -396,6 +410,7 @@ def test_a_list_steps_by_its_gradients_all_or_none() -> None:
     assert len(both) == 2
 
 
+@pytest.mark.holds("Parameters and inputs onto the tape, gradients off it")
 @pytest.mark.usefixtures("settled")
 def test_helpers_use_and_differentiate() -> None:
     s = Session(**CPU)
@@ -411,6 +426,7 @@ def test_helpers_use_and_differentiate() -> None:
     assert held()[1] == live[1] + 1, "the sum alone is new"
 
 
+@pytest.mark.holds("A list of parameters, trainable or frozen", "A trainer of a scalar loss")
 def test_a_trainer_works_in_the_session_given() -> None:
     s = Session(**CPU)
     trainer = scalar_trainer(distance, [[3.0], [1.0]], session=s)
@@ -425,6 +441,7 @@ def test_a_trainer_works_in_the_session_given() -> None:
     assert lists(p.value() for p in s.params) == [[2.5], [0.5]] * 2
 
 
+@pytest.mark.holds("The mean of losses over a list, an array or a dataset, all alike")
 def test_a_mean_adds_left_to_right_then_scales_once() -> None:
     s = Session(**CPU)
     data = [2.0**24, 1.0, -(2.0**24), 1.0]
@@ -462,6 +479,7 @@ class Dataset:
         return self.examples[k]
 
 
+@pytest.mark.holds("The mean of losses over a list, an array or a dataset, all alike")
 @pytest.mark.parametrize("form", [list, tuple, iter, np.array, torch.tensor, Dataset])
 def test_every_form_of_data_gives_the_mean_of_the_twin(form: Callable[..., Any]) -> None:
     examples = [0.5, -2.0, 3.0, 4.0]
@@ -481,6 +499,7 @@ def test_every_form_of_data_gives_the_mean_of_the_twin(form: Callable[..., Any])
     assert form is iter or list(given) == examples == [0.5, -2.0, 3.0, 4.0]
 
 
+@pytest.mark.holds("The mean of losses over a list, an array or a dataset, all alike")
 def test_no_data_have_no_mean_and_a_mean_is_of_scalars() -> None:
     s = Session(**CPU)
     with pytest.raises(Rejected, match=r"^fold 3: empty dataset$"):
@@ -491,6 +510,7 @@ def test_no_data_have_no_mean_and_a_mean_is_of_scalars() -> None:
             mean_scalar_over(s, "batch", losses, s.input)
 
 
+@pytest.mark.holds("A trainer of a scalar loss")
 def test_the_twin_has_the_same_methods_and_functions() -> None:
     def names(function: Any) -> list[str]:
         return [p.name for p in inspect.signature(function).parameters.values()]
@@ -506,6 +526,7 @@ def test_the_twin_has_the_same_methods_and_functions() -> None:
     assert names(scalar_trainer)[:3] == names(spec.train.scalar_trainer)[:3]
 
 
+@pytest.mark.holds("One step of the list")
 def test_a_step_of_the_list_is_the_trainers_on_both_sides() -> None:
     found = []
     values, x = [[3.0], [1.0]], Tensor((1,), [Fraction(2)])
@@ -522,6 +543,12 @@ def test_a_step_of_the_list_is_the_trainers_on_both_sides() -> None:
     assert found == [[[Fraction(5, 2)], [1]]] * 4
 
 
+@pytest.mark.holds(
+    "Values of the list",
+    "Loss and gradients of a trainer",
+    "Steps of a trainer",
+    "A trainer of a scalar loss",
+)
 def test_a_life_of_training_is_the_twins() -> None:
     """Numbers are small multiples of powers of two, so that fp64 is exact."""
 

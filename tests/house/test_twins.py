@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tools.tree import ROOT, python_files
 
 NO_TWIN = frozenset({"__main__.py", "errors.py"})
@@ -198,6 +200,7 @@ def test_planted_optimizers_that_differ_are_found() -> None:
     ]
 
 
+@pytest.mark.holds("Stochastic gradient descent, from any form of gradients")
 def test_methods_that_programs_and_loops_call_have_one_signature() -> None:
     from fast.ref import Ref as FastRef
     from fast.session import Session as Fast

@@ -80,6 +80,7 @@ def test_jacobians_have_the_shape_of_the_value_then_of_the_input() -> None:
     assert jacrev(total)(X, Y) == jacfwd(total)(X, Y) == grad(total)(X, Y)
 
 
+@pytest.mark.holds("Higher derivatives, and the functions of programs")
 def test_second_derivatives_by_hand() -> None:
     t = tensor([Fraction(1), Fraction(10)])
     assert hvp(total, [X, Y], [t, None]) == (tensor([10, 140]), tensor([4, 60]))
@@ -151,6 +152,7 @@ def _through_a_quotient(ops: Any, x: Any) -> Any:
     return ops.square(ops.div(ops.square(x) - one, one))
 
 
+@pytest.mark.holds("Higher derivatives, and the functions of programs")
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("program", [_plain, _through_a_quotient])
 def test_the_hessian_at_a_zero_gradient_is_8_by_every_path(program: Any, path: str) -> None:
@@ -204,6 +206,7 @@ def flat(tensors: Any) -> list[Any]:
     return [a for x in tensors for a in x.data]
 
 
+@pytest.mark.holds("Higher derivatives, and the functions of programs")
 @pytest.mark.usefixtures("exact_world")
 @settings(max_examples=60)
 @given(program=PROGRAMS, inputs=PAIRS, tangents=PAIRS, cotangent=SQUARES)
@@ -232,6 +235,7 @@ def test_hessians_are_symmetric_and_one_by_all_paths(program, inputs, vectors) -
     assert jacfwd(jacfwd(f, 0), 1)(*inputs) == second[0][1]
 
 
+@pytest.mark.holds("Let no gradient pass")
 def test_a_detached_value_is_constant_in_every_derivative() -> None:
     def f(ops: Any, x: Any) -> Any:
         return x * ops.detach(ops.square(x))
@@ -248,6 +252,7 @@ def quotients(ops: Any, x: Any) -> Any:
     return ops.div(two, x) + ops.maximum(one, x) - (-x)
 
 
+@pytest.mark.holds("Numbers of other worlds run in the reference")
 def test_a_programs_constants_enter_every_world() -> None:
     x, t = tensor(4.0), tensor(1.0)
     assert value_and_grad(quotients)(x) == (tensor(8.5), tensor(2 - 0.125))
@@ -381,6 +386,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+@pytest.mark.holds("Higher derivatives, and the functions of programs")
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_has_no_derivative_is_refused(case: str) -> None:
     ask, message = REFUSED[case]

@@ -52,6 +52,7 @@ def composes(
     return bool(pulled == inner(seed, tangent))
 
 
+@pytest.mark.holds("Gradients of every entry in the reference")
 @settings(max_examples=120)
 @given(
     program=PROGRAMS,

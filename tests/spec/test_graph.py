@@ -62,6 +62,7 @@ def test_a_graph_is_evaluated_as_often_as_one_likes() -> None:
     assert len(graph) == 6 and graph.leaves == [0, 1]
 
 
+@pytest.mark.holds("Tangents of all leaves, of one leaf, of a scalar loss")
 def test_tangents_of_the_whole_context() -> None:
     graph = product()
     moved = graph.jvp(AT, [tensor([1.0, 0.0]), tensor([0.0, 10.0])])
@@ -77,6 +78,7 @@ def test_tangents_of_the_whole_context() -> None:
     assert graph.jvp(AT, [None, None])[-1] == tensor(0.0)
 
 
+@pytest.mark.holds("Gradients of every entry, with a seed or from a scalar loss")
 def test_cotangents_of_the_whole_context() -> None:
     graph = product()
     seeds = {5: tensor(1.0), 3: tensor([100.0, 0.0]), 1: tensor([8.0, 9.0])}
@@ -150,6 +152,7 @@ def test_a_constant_takes_no_cotangent() -> None:
     assert every[x] == tensor(float("inf"))
 
 
+@pytest.mark.holds("Compile the graph into a tape")
 def test_a_tape_is_compiled_line_by_line() -> None:
     graph, events = product(), []
     tape = graph.compile_tape(AT, events.append)
@@ -209,6 +212,7 @@ REFUSED: dict[str, tuple[Ask, str]] = {
 }
 
 
+@pytest.mark.holds("What is no leaf, or does not fit one")
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_does_not_fit_is_refused_and_changes_nothing(case: str) -> None:
     ask, message = REFUSED[case]

@@ -40,6 +40,7 @@ def recorded(session: Any, frozen: bool = False) -> tuple[list[Any], list[Ref], 
     return params, refs, loss(session, *refs)
 
 
+@pytest.mark.holds("Gradients of every entry, with a seed or from a scalar loss")
 def test_both_sessions_compute_the_same() -> None:
     eager, linked = Session(), GraphSession()
     (_, _, first), (_, _, second) = recorded(eager), recorded(linked)
@@ -51,6 +52,7 @@ def test_both_sessions_compute_the_same() -> None:
     assert len(linked.tape) == len(linked.graph) == len(eager.tape)
 
 
+@pytest.mark.holds("Look a gradient up by its ref")
 def test_gradients_are_looked_up_by_ref() -> None:
     session = GraphSession()
     _, (w, _, x), out = recorded(session)
@@ -71,6 +73,7 @@ def test_the_graph_is_evaluated_at_other_inputs() -> None:
         session.evaluate(out, [W, B, B])
 
 
+@pytest.mark.holds("Tangents of all leaves, of one leaf, of a scalar loss")
 def test_forward_mode_by_all_leaves_and_by_one() -> None:
     session = GraphSession()
     _, (w, b, x), out = recorded(session)
@@ -131,6 +134,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
+@pytest.mark.holds("What is no leaf, or does not fit one")
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused_leaves_the_session_as_it_was(case: str) -> None:
     ask, message = REFUSED[case]
@@ -143,6 +147,7 @@ def test_what_is_refused_leaves_the_session_as_it_was(case: str) -> None:
     assert session.value(out) == session.evaluate(out)
 
 
+@pytest.mark.holds("Leaves and naturals first, ops atomic")
 def test_leaves_and_integers_come_first_and_constants_at_any_time() -> None:
     session = GraphSession()
     first = session.nat_vec([1, 0])
@@ -170,6 +175,7 @@ BAD: list[Callable[[GraphSession, Ref], Any]] = [
 ]
 
 
+@pytest.mark.holds("Leaves and naturals first, ops atomic")
 @pytest.mark.parametrize("ask", BAD)
 def test_a_refused_op_leaves_the_graph_as_it_was(ask: Callable[..., Any]) -> None:
     session = GraphSession()
@@ -180,6 +186,7 @@ def test_a_refused_op_leaves_the_graph_as_it_was(ask: Callable[..., Any]) -> Non
     assert session.input(tensor(1.0)).id == 1, "a refused op is none: leaves may still come"
 
 
+@pytest.mark.holds("Leaves and naturals first, ops atomic")
 def test_an_op_that_fails_as_it_computes_leaves_no_constants_behind() -> None:
     for session in (Session(), GraphSession()):
         x = session.input(tensor([[Fraction(1), Fraction(2)]]))
@@ -188,6 +195,7 @@ def test_an_op_that_fails_as_it_computes_leaves_no_constants_behind() -> None:
         assert len(session.tape) == 1
 
 
+@pytest.mark.holds("Updates of the parameters in use; frozen ones stay")
 def test_frozen_parameters_stay() -> None:
     session = GraphSession()
     (w, b), refs, out = recorded(session, frozen=True)
@@ -205,6 +213,7 @@ STEPS: dict[str, Callable[[Any, Any], None]] = {
 }
 
 
+@pytest.mark.holds("Updates of the parameters in use; frozen ones stay")
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("dense", [True, False])
 def test_steps_are_those_of_the_eager_session(step: Any, dense: bool) -> None:
@@ -221,6 +230,7 @@ def test_steps_are_those_of_the_eager_session(step: Any, dense: bool) -> None:
     assert params[0][1] == 3
 
 
+@pytest.mark.holds("Updates of the parameters in use; frozen ones stay")
 def test_a_parameter_used_twice_adds_up_and_is_updated_once() -> None:
     session = GraphSession()
     w = session.param(tensor([1.0, -2.0]))
@@ -229,6 +239,7 @@ def test_a_parameter_used_twice_adds_up_and_is_updated_once() -> None:
     assert (w.value, w.version) == (tensor([0.5, -1.0]), 1)
 
 
+@pytest.mark.holds("Look a gradient up by its ref")
 def test_an_unreached_parameter_has_gradient_zero_and_is_skipped() -> None:
     session = GraphSession()
     w, aside = session.param(tensor([1.0])), session.param(tensor([2.0]))
@@ -247,6 +258,7 @@ def test_a_leaf_may_be_its_own_output() -> None:
         assert session.backward_dense(x) == [tensor(0.0), tensor(1.0)]
 
 
+@pytest.mark.holds("Compile the graph into a tape")
 def test_the_compiled_tape_is_the_eager_one() -> None:
     session = GraphSession()
     _, _, out = recorded(session)
@@ -286,6 +298,9 @@ def applied(session: Any, call: Call) -> Ref:
     return session.apply(call.op.name, tuple(refs), attributes)
 
 
+@pytest.mark.holds(
+    "Gradients of every entry, with a seed or from a scalar loss", "One program, every interpreter"
+)
 @pytest.mark.usefixtures("exact_world")
 @pytest.mark.parametrize("name", sorted(OPS))
 @settings(max_examples=20)

@@ -84,6 +84,7 @@ def test_nesterov_looks_ahead_by_hand() -> None:
     assert found == [-1.5, -4.75]
 
 
+@pytest.mark.holds("Stochastic gradient descent, from any form of gradients")
 @settings(max_examples=50)
 @given(
     p=NUMBERS,
@@ -133,6 +134,7 @@ def exact_world() -> Iterator[None]:
         yield
 
 
+@pytest.mark.holds("AdamW")
 @pytest.mark.usefixtures("exact")
 @settings(max_examples=50)
 @given(
@@ -164,6 +166,7 @@ def test_one_step_of_adam_by_hand() -> None:
     assert state == adam.State(tensor([4.0]), tensor([16.0]), 1)
 
 
+@pytest.mark.holds("Adam")
 @pytest.mark.usefixtures("exact")
 @settings(max_examples=50)
 @given(

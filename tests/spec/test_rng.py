@@ -26,6 +26,7 @@ KNOWN = [
 WORDS = st.integers(0, 2**64 - 1)
 
 
+@pytest.mark.holds("Random numbers")
 @pytest.mark.parametrize(("counter", "key", "words"), KNOWN, ids=["zeros", "ones", "pi"])
 def test_philox_gives_the_published_words(counter, key, words) -> None:
     assert philox(counter, key) == words

@@ -51,6 +51,7 @@ def squared(session: Session, *refs: Ref) -> Ref:
     return total
 
 
+@pytest.mark.holds("A session: its options, its tape, its parameters, its naturals")
 def test_every_op_is_a_method() -> None:
     session = Session()
     x = session.input(tensor([[3, 1]]))
@@ -70,6 +71,7 @@ def test_operators_broadcast_as_numpy_does() -> None:
     assert s.value(-y).nested() == [-2, -1]
 
 
+@pytest.mark.holds("Inputs, with a gradient or without")
 def test_gradients_pass_the_broadcasts_of_operators() -> None:
     s = Session()
     x, y = (s.input(v, requires_grad=True) for v in (tensor([[6], [8]]), tensor([2, 1])))
@@ -86,6 +88,7 @@ def test_shapes_that_do_not_broadcast_are_refused() -> None:
     assert len(s.tape) == 2
 
 
+@pytest.mark.holds("Use a parameter, once or more often")
 @BOTH_FORMS
 def test_a_parameter_used_twice_adds_up_and_is_updated_once(backward: Backward) -> None:
     s = Session()
@@ -98,6 +101,7 @@ def test_a_parameter_used_twice_adds_up_and_is_updated_once(backward: Backward) 
     assert w.version == 1
 
 
+@pytest.mark.holds("Make a parameter, trainable or frozen")
 @BOTH_STEPS
 @BOTH_FORMS
 def test_frozen_parameters_stay(step: Step, backward: Backward) -> None:
@@ -109,6 +113,7 @@ def test_frozen_parameters_stay(step: Step, backward: Backward) -> None:
     assert (frozen.value, frozen.version, s.state(frozen)) == (tensor([2.0]), 0, None)
 
 
+@pytest.mark.holds("Gradients of the trainable leaves")
 @BOTH_STEPS
 @BOTH_FORMS
 def test_a_parameter_used_but_not_reached_stays(step: Step, backward: Backward) -> None:
@@ -133,6 +138,7 @@ def test_a_reached_parameter_with_gradient_zero_is_stepped(step: Step) -> None:
     assert w.value.data[0] <= 0.75, "weight decay acts"
 
 
+@pytest.mark.holds("Forget the tape, and not the random counter")
 def test_a_tape_reset_keeps_parameters_and_states() -> None:
     s = Session()
     w = s.param(tensor(4.0))
@@ -145,6 +151,7 @@ def test_a_tape_reset_keeps_parameters_and_states() -> None:
     assert s.state(w) == sgd.State(tensor(1.5))
 
 
+@pytest.mark.holds("Optimizer state, one for each parameter, by leaf id")
 def test_each_parameter_counts_its_own_steps() -> None:
     s = Session()
     w, late = s.param(tensor([1.0])), s.param(tensor([1.0]))
@@ -164,6 +171,7 @@ def test_a_state_belongs_to_a_parameter_and_not_to_its_address() -> None:
         del w
 
 
+@pytest.mark.holds("Optimizer state, one for each parameter, by leaf id")
 def test_states_can_be_carried_over() -> None:
     s, t = Session(), Session()
     w, copy = s.param(tensor([1.0])), t.param(tensor([1.0]))
@@ -246,6 +254,7 @@ def test_a_state_of_any_optimizer_world_and_value_is_loaded(state: Any) -> None:
     assert s.state(w) is state
 
 
+@pytest.mark.holds("Optimizer state, one for each parameter, by leaf id")
 @pytest.mark.parametrize(
     ("state", "message"),
     [
@@ -334,6 +343,7 @@ def test_the_norm_is_that_of_what_is_updated() -> None:
     assert s.grad(grads, unused) == tensor([Fraction(0)])
 
 
+@pytest.mark.holds("Stochastic gradient descent, from any form of gradients")
 @pytest.mark.parametrize("bad", [{"lr": float("nan")}, {"lr": 0.5, "momentum": -1.0}])
 def test_a_refused_step_changes_nothing(bad: dict[str, float]) -> None:
     s = Session()
@@ -344,6 +354,7 @@ def test_a_refused_step_changes_nothing(bad: dict[str, float]) -> None:
     assert (w.value, w.version, s.state(w)) == (tensor([1.0]), 0, None)
 
 
+@pytest.mark.holds("Look a gradient up")
 @BOTH_STEPS
 def test_a_gradient_of_another_shape_changes_nothing(step: Step) -> None:
     s = Session()
@@ -355,6 +366,7 @@ def test_a_gradient_of_another_shape_changes_nothing(step: Step) -> None:
     assert (first.version, second.version) == (0, 0)
 
 
+@pytest.mark.holds("Look a gradient up")
 def test_a_dense_list_that_is_too_short_is_refused() -> None:
     s = Session()
     x = s.use(s.param(tensor([1.0])))
@@ -363,6 +375,7 @@ def test_a_dense_list_that_is_too_short_is_refused() -> None:
         s.grad([], x)
 
 
+@pytest.mark.holds("Overwrite a parameter's host value")
 def test_a_parameter_is_overwritten_only_by_its_shape() -> None:
     w = Session().param(tensor([1.0, 2.0]), name="w")
     w.set(tensor([3.0, 4.0]))
@@ -372,6 +385,7 @@ def test_a_parameter_is_overwritten_only_by_its_shape() -> None:
     assert (w.value, w.version) == (tensor([3.0, 4.0]), 1)
 
 
+@pytest.mark.holds("Overwrite a parameter's host value")
 def test_a_leaf_keeps_the_value_that_it_was_used_with() -> None:
     s = Session()
     w = s.param(tensor(2.0))
@@ -392,6 +406,9 @@ def _stale(s: Session) -> Ref:
     return ref
 
 
+@pytest.mark.holds(
+    "A session: its options, its tape, its parameters, its naturals", "Read a value back"
+)
 @pytest.mark.parametrize("make", [_foreign, _stale])
 @pytest.mark.parametrize(
     "ask",
@@ -505,6 +522,7 @@ def test_a_number_that_the_world_lacks_or_a_dead_ref_leaves_no_trace(turned: boo
     assert len(s.tape) == 0
 
 
+@pytest.mark.holds("Vectors of naturals")
 def test_indices_are_refs_or_tensors_of_ints() -> None:
     s = Session()
     x = s.input(tensor([5, 7]))
@@ -515,6 +533,7 @@ def test_indices_are_refs_or_tensors_of_ints() -> None:
         s.take(x, tensor([1.0]), axis=0)
 
 
+@pytest.mark.holds("Constants")
 @BOTH_SESSIONS
 def test_a_constant_is_one_number_repeated_and_takes_no_gradient(kind: Any) -> None:
     s = kind()
@@ -527,6 +546,7 @@ def test_a_constant_is_one_number_repeated_and_takes_no_gradient(kind: Any) -> N
     assert s.value(s.constant(0.5, (0, 2))).shape == (0, 2)
 
 
+@pytest.mark.holds("Constants")
 @BOTH_SESSIONS
 def test_a_constant_enters_the_world_of_like_else_of_the_session(kind: Any) -> None:
     s = kind()
@@ -596,6 +616,7 @@ def test_an_unknown_op_is_refused_by_name() -> None:
         Session().apply("sigmoid", (), {})
 
 
+@pytest.mark.holds("A new session, empty", "Naturals")
 def test_naturals_are_read_and_overwritten() -> None:
     s = Session()
     one, many = s.nat(7), s.nat_vec([1, 2, 3])
@@ -605,6 +626,7 @@ def test_naturals_are_read_and_overwritten() -> None:
     assert s.get_nat_vec(many, 3) == [9, 8, 0]
 
 
+@pytest.mark.holds("Naturals")
 @BOTH_SESSIONS
 def test_a_handle_from_before_a_reset_is_never_met_again(kind: Any) -> None:
     s = kind()
@@ -626,6 +648,7 @@ def test_a_handle_from_before_a_reset_is_never_met_again(kind: Any) -> None:
     assert s.nat(1) == later + 2, "counting goes on where it stopped"
 
 
+@pytest.mark.holds("Naturals")
 @pytest.mark.parametrize("bad", [-1, 1.0, True, "1", None])
 def test_a_natural_is_a_natural_number(bad: Any) -> None:
     s = Session()
@@ -642,6 +665,7 @@ def test_a_natural_is_a_natural_number(bad: Any) -> None:
     assert s.nat(3) == 2, "nothing was recorded meanwhile"
 
 
+@pytest.mark.holds("Vectors of naturals")
 @pytest.mark.parametrize(
     ("handle", "count", "message"),
     [
@@ -664,6 +688,7 @@ def test_a_block_of_naturals_lies_within_the_recorded_ones(
         s.indices(handle, count)
 
 
+@pytest.mark.holds("Naturals")
 def test_integers_do_not_change_under_what_was_computed_from_them() -> None:
     s = Session()
     x = s.input(tensor([5, 7]), requires_grad=True)
@@ -679,6 +704,7 @@ def quadratic(s: Session, w: Param, x: AnyTensor) -> Ref:
     return s.sum(s.square(s.matmul(s.input(x), s.use(w))))
 
 
+@pytest.mark.holds("AdamW")
 def test_a_session_steps_as_the_optimizer_pages_do() -> None:
     s = Session()
     w = s.param(tensor([[Fraction(1)], [Fraction(-1)]]))
@@ -708,6 +734,7 @@ DRAWS: dict[str, Callable[[Session], Ref]] = {
 }
 
 
+@pytest.mark.holds("Forget the tape, and not the random counter")
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_each_random_op_that_is_recorded_takes_the_next_counter(draw: Any) -> None:
     s = Session()
@@ -726,6 +753,7 @@ def test_each_random_op_that_is_recorded_takes_the_next_counter(draw: Any) -> No
     )
 
 
+@pytest.mark.holds("Random numbers")
 def test_draws_differ_by_counter_and_seed_and_repeat_with_both() -> None:
     s = Session()
     first, second = s.rand_uniform(shape=SHAPE, seed=7), s.rand_uniform(shape=SHAPE, seed=7)
@@ -748,6 +776,7 @@ def test_the_counter_is_a_word_of_64_bits(bad: Any) -> None:
     assert s.random_counter == 0
 
 
+@pytest.mark.holds("Random numbers")
 def test_a_refused_random_op_takes_no_counter() -> None:
     s = Session()
     x = s.input(tensor([1.0]))

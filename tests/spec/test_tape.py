@@ -47,6 +47,7 @@ def test_a_parent_named_twice_receives_twice() -> None:
     assert [e.total for e in events if isinstance(e, Accumulate)] == [tensor(5), tensor(10)]
 
 
+@pytest.mark.holds("Gradients of every entry in the reference")
 def test_a_scalar_starts_at_1_and_others_need_a_seed() -> None:
     tape = Tape()
     x = tape.leaf(tensor([2, 3]))
@@ -58,6 +59,7 @@ def test_a_scalar_starts_at_1_and_others_need_a_seed() -> None:
     assert tape.backward(apply(tape, "sum", y), tensor(5)) == {x: tensor([20, 30])}
 
 
+@pytest.mark.holds("Gradients of every entry in the reference")
 @pytest.mark.parametrize("seed", [1, [1], [1, 2, 3], [[1, 2]]])
 def test_a_seed_of_another_shape_is_refused(seed: Any) -> None:
     tape = Tape()
@@ -93,6 +95,7 @@ def test_a_refused_op_leaves_the_tape_as_it_was() -> None:
     assert len(tape) == 2
 
 
+@pytest.mark.holds("Trainable and constant leaves")
 def test_ids_count_from_0_and_leaves_know_what_they_are() -> None:
     tape = Tape()
     ids = [tape.param(tensor(1), "w"), tape.const(tensor(2), "c"), tape.leaf(tensor(3))]
@@ -105,6 +108,9 @@ def test_ids_count_from_0_and_leaves_know_what_they_are() -> None:
     assert not tape.node(apply(tape, "square", 1)).requires_grad
 
 
+@pytest.mark.holds(
+    "Constants", "Inputs, with a gradient or without", "Trainable and constant leaves"
+)
 def test_constants_and_what_depends_on_them_alone_get_nothing() -> None:
     tape = Tape()
     w, c = tape.leaf(tensor(3)), tape.const(tensor(2))
@@ -127,6 +133,7 @@ def test_a_leaf_may_be_its_own_output() -> None:
     assert tape.backward(x) == {x: tensor(1)}
 
 
+@pytest.mark.holds("Gradients of every entry in the reference")
 def test_unreached_leaves_are_absent_from_one_and_zero_in_the_other() -> None:
     tape = Tape()
     x, y = tape.leaf(tensor(3)), tape.leaf(tensor([1, 2]))

@@ -142,6 +142,7 @@ LAWS: dict[str, Callable[[Case], None]] = {
 }
 
 
+@pytest.mark.holds("The tape's loop on the compiled graph is the graph's own backward pass")
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 @settings(max_examples=EXAMPLES)
 @given(case=CASES)
@@ -224,6 +225,7 @@ PLANTS: dict[str, tuple[Any, str, Callable[..., Any], set[str]]] = {
 """What is planted where, and exactly the laws that notice."""
 
 
+@pytest.mark.holds("The tape's loop on the compiled graph is the graph's own backward pass")
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_bug_breaks_laws(plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name, wrong, expected = PLANTS[plant]

@@ -56,6 +56,7 @@ X = [tensor([2.0])]
 """With w = 3 and b = 1 the loss is 4 and both gradients are 4."""
 
 
+@pytest.mark.holds("Loss and gradients of a trainer")
 def test_loss_and_gradients_by_hand(two_params: Make) -> None:
     trainer = two_params()
     assert trainer.forward(X) == tensor(4.0)
@@ -73,6 +74,7 @@ def test_a_trainer_hands_out_its_parameters_in_order(two_params: Make) -> None:
     assert trainer.get_params() == [tensor([2.5]), tensor([0.5])]
 
 
+@pytest.mark.holds("Steps of a trainer")
 def test_steps_by_hand(two_params: Make) -> None:
     trainer = two_params()
     assert trainer.step_with_loss(0.125, X) == tensor(4.0)
@@ -105,6 +107,7 @@ def test_states_live_across_steps(two_params: Make) -> None:
     assert trainer.params.values()[0] == tensor([1.0])
 
 
+@pytest.mark.holds("Steps of a trainer")
 @pytest.mark.parametrize(
     ("method", "page", "hyper"),
     [
@@ -123,6 +126,7 @@ def test_steps_of_adam_are_the_pages(two_params: Make, method: str, page: Any, h
     assert trainer.session.state(trainer.params.params[0]).step == 2
 
 
+@pytest.mark.holds("One program, every interpreter", "A trainer of a scalar loss")
 def test_both_interpreters_take_the_same_steps() -> None:
     def loss(ops: Any, w: Any, v: Any, x: Any) -> Any:
         hidden = ops.dropout(ops.tanh(ops.matmul(x, w)), p=0.5, seed=3)
@@ -163,6 +167,7 @@ def test_each_run_starts_a_new_record(two_params: Make) -> None:
     assert len(trainer.session.tape) == nodes
 
 
+@pytest.mark.holds("Loss and gradients of a trainer")
 def test_a_loss_that_is_no_scalar_is_refused(two_params: Make) -> None:
     trainer = two_params(loss=lambda ops, w, b, x: ops.square(w))
     for run in (trainer.forward, trainer.backward, lambda x: trainer.step(0.5, x)):
@@ -172,6 +177,7 @@ def test_a_loss_that_is_no_scalar_is_refused(two_params: Make) -> None:
     assert trainer.steps == 0
 
 
+@pytest.mark.holds("A trainer of a scalar loss")
 def test_an_unknown_interpreter_is_refused() -> None:
     with pytest.raises(Rejected, match=r"^trainer: the interpreter is one of eager, graph; got"):
         scalar_trainer(distance, [], interpreter="compiled")
@@ -231,6 +237,7 @@ def test_pieces_that_make_no_batch_are_refused(ask: Any, message: str) -> None:
     assert trainer.params.values() == [tensor([3.0]), tensor([1.0])]
 
 
+@pytest.mark.holds("Parameters and inputs onto the tape, gradients off it")
 def test_helpers_record_and_read_in_order(session: Any) -> None:
     params = ParamList([tensor([3.0]), tensor([1.0])], [True, False])
     leaves = use_params(session, params)
@@ -242,11 +249,13 @@ def test_helpers_record_and_read_in_order(session: Any) -> None:
     assert gradients_of(session, loss, refs) == [tensor([0.0]), tensor([0.0]), tensor([4.0])]
 
 
+@pytest.mark.holds("A list of parameters, trainable or frozen")
 def test_flags_are_as_many_as_values() -> None:
     with pytest.raises(Rejected, match=r"^params: one requires_grad flag for each of the 2"):
         ParamList([tensor(1.0), tensor(2.0)], [True])
 
 
+@pytest.mark.holds("Values of the list")
 def test_values_are_set_all_or_none() -> None:
     params = ParamList([tensor(1.0), tensor([2.0])])
     params.set_values([tensor(5.0), tensor([6.0])])
@@ -257,6 +266,7 @@ def test_values_are_set_all_or_none() -> None:
     assert params.values() == [tensor(5.0), tensor([6.0])]
 
 
+@pytest.mark.holds("One step of the list")
 def test_a_list_steps_by_its_gradients_all_or_none() -> None:
     params = ParamList([tensor(1.0), tensor(2.0)], [True, False])
     params.sgd_step(0.5, [tensor(1.0), tensor(1.0)])
@@ -272,6 +282,7 @@ def test_a_list_steps_by_its_gradients_all_or_none() -> None:
     assert len(params) == 2
 
 
+@pytest.mark.holds("One step of the list")
 def test_a_list_steps_with_hyper_parameters_and_states(session: Any) -> None:
     params = ParamList([tensor(3.0), tensor(1.0)], session=session)
     ref = session.use(params.params[1])
@@ -299,6 +310,7 @@ def test_a_trainer_and_its_list_share_the_states(two_params: Make) -> None:
     assert by_list.params.values() == trainer.params.values()
 
 
+@pytest.mark.holds("The mean of losses over a list, an array or a dataset, all alike")
 def test_a_mean_adds_left_to_right_then_scales_once(session: Any) -> None:
     data = [2.0**53, 1.0, -(2.0**53), 1.0]
     # (2^53 + 1) - 2^53 + 1: the first 1 is lost, the second is not
@@ -306,6 +318,7 @@ def test_a_mean_adds_left_to_right_then_scales_once(session: Any) -> None:
     assert session.value(mean) == tensor(0.25)
 
 
+@pytest.mark.holds("The mean of losses over a list, an array or a dataset, all alike")
 def test_the_data_are_read_once_and_in_order() -> None:
     session, seen = Session(), []
 
@@ -350,6 +363,7 @@ class Stream:
 EXAMPLES = [0.1, 0.2, 0.3, 1e16, -1e16]
 
 
+@pytest.mark.holds("The mean of losses over a list, an array or a dataset, all alike")
 @pytest.mark.parametrize("form", [list, tuple, Dataset, Stream, iter])
 def test_every_form_of_data_gives_the_mean_of_the_list(session: Any, form: Any) -> None:
     w = session.use(session.param(tensor(3.0)))
@@ -378,6 +392,7 @@ def test_a_mean_is_differentiated_by_the_functions_of_autodiff() -> None:
     assert grad(f)(tensor(Fraction(3))) == tensor(2 * 3 * Fraction(5, 2))
 
 
+@pytest.mark.holds("The mean of losses over a list, an array or a dataset, all alike")
 @pytest.mark.parametrize("data", [[], (), Dataset([]), Stream([])])
 def test_no_data_have_no_mean(session: Any, data: Any) -> None:
     with pytest.raises(Rejected, match=r"^fold 3: empty dataset$"):

@@ -59,6 +59,7 @@ def test_a_row_of_each_kind_is_conformant(name: str) -> None:
         assert (result.status, result.failures) == ("conformant", ())
 
 
+@pytest.mark.holds("Stochastic gradient descent, from any form of gradients", "Adam", "AdamW")
 @pytest.mark.parametrize("name", CPU)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_an_optimizer_row_is_conformant(name: str, optimizer: str) -> None:

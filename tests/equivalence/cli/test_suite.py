@@ -123,7 +123,7 @@ def test_the_number_of_workers_changes_nothing(
         common = ["--backend", "torch", "--profile", "quick", "--ops", "relu", "reshape"]
         assert main(["run", *common, "--jobs", jobs, "--json", str(path)]) == 0
         rows.append(json.loads(path.read_text(encoding="utf-8"))["rows"])
-    assert rows[0] == rows[1] and len(rows[0]) == 12
+    assert rows[0] == rows[1] and len(rows[0]) == 16
 
 
 def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:

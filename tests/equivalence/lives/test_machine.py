@@ -32,6 +32,35 @@ SIZES = {"aten": (30, 30), "triton": (20, 15)}
 """How many lives, and how long: an interpreted kernel takes milliseconds."""
 
 
+@pytest.mark.holds(
+    "Upload, download, one number",
+    "Bring a parameter's host copy up to date",
+    "Replace a parameter's device mirror",
+    "Overwrite a parameter's host value",
+    "Release a buffer",
+    "Gradients by trainable leaf",
+    "Free a tape's values, keep the mirrors",
+    "After an optimizer step: what is stale, and what stays",
+    "Release gradients, on any exit",
+    "Return memory to the system",
+    "Forget the tape, and not the random counter",
+    "Read a value back",
+    "Let no gradient pass",
+    "Random numbers",
+    "Use a parameter, once or more often",
+    "Inputs, with a gradient or without",
+    "Naturals",
+    "Vectors of naturals",
+    "Gradients of every entry on the device, with a seed or from a scalar loss",
+    "Take one contribution to a leaf",
+    "Gradients of the trainable leaves",
+    "Gradients of every entry in the reference",
+    "Look a gradient up",
+    "Stochastic gradient descent, from any form of gradients",
+    "Optimizer state, one for each parameter, by leaf id",
+    "Adam",
+    "AdamW",
+)
 @pytest.mark.parametrize(("provider", "precision"), CONFIGURATIONS)
 def test_every_promise_is_kept(provider: str, precision: str) -> None:
     lives, steps = SIZES[provider]
@@ -213,6 +242,9 @@ def test_what_is_not_refused_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
         life.bad("naturals")
 
 
+@pytest.mark.holds(
+    "Sizes are checked before use", "Stochastic gradient descent, from any form of gradients"
+)
 @pytest.mark.parametrize(("provider", "precision"), CONFIGURATIONS)
 def test_bad_arguments_of_every_kind_change_nothing(provider: str, precision: str) -> None:
     life = life_of_one(provider, precision)

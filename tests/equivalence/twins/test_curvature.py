@@ -89,6 +89,7 @@ PLANTED: list[tuple[Change, str]] = [
 """Bugs, three of the device's and one of the reference's, and what each of them spoils first."""
 
 
+@pytest.mark.holds("Higher derivatives, and the functions of programs")
 @pytest.mark.parametrize(("plant", "spoils"), PLANTED, ids=[p.__name__ for p, _ in PLANTED])
 def test_a_planted_bug_is_found(
     plant: Change, spoils: str, monkeypatch: pytest.MonkeyPatch

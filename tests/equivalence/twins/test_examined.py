@@ -25,6 +25,16 @@ def conformant(result: RowResult) -> None:
     assert result.judged > 10 * result.unconstrained
 
 
+@pytest.mark.holds(
+    "A session: its options, its tape, its parameters, its naturals",
+    "Forget the tape, and not the random counter",
+    "Read a value back",
+    "Use a parameter, once or more often",
+    "Gradients of every entry on the device, with a seed or from a scalar loss",
+    "Gradients of the trainable leaves",
+    "Look a gradient up",
+    "One program, every interpreter",
+)
 @pytest.mark.parametrize("row", WRITTEN_ROWS, ids=str)
 def test_a_program_is_within_budget_wherever_it_is_checked(row: Row) -> None:
     result = judge_row("programs", "quick", 0, False, row)
@@ -32,16 +42,36 @@ def test_a_program_is_within_budget_wherever_it_is_checked(row: Row) -> None:
     assert result.judged >= 16
 
 
+@pytest.mark.holds(
+    "Compile the graph into a tape",
+    "Gradients of every entry, with a seed or from a scalar loss",
+    "Look a gradient up by its ref",
+    "Tangents of all leaves, of one leaf, of a scalar loss",
+    "The tape's loop on the compiled graph is the graph's own backward pass",
+)
 @pytest.mark.parametrize("row", graphs.ROWS, ids=str)
 def test_what_a_graph_says_is_what_a_tape_computes(row: Row) -> None:
     conformant(graphs.judged(row, CASES[row.direction], 0))
 
 
+@pytest.mark.holds(
+    "Updates of the parameters in use; frozen ones stay",
+    "One program, every interpreter",
+    "A list of parameters, trainable or frozen",
+    "One step of the list",
+    "Values of the list",
+    "Loss and gradients of a trainer",
+    "Steps of a trainer",
+    "Parameters and inputs onto the tape, gradients off it",
+    "A trainer of a scalar loss",
+    "The mean of losses over a list, an array or a dataset, all alike",
+)
 @pytest.mark.parametrize("row", trainings.ROWS, ids=str)
 def test_every_step_of_a_trainer_is_within_budget(row: Row) -> None:
     conformant(trainings.judged(row, CASES[row.direction], 0))
 
 
+@pytest.mark.holds("Higher derivatives, and the functions of programs")
 @pytest.mark.parametrize("row", curvature.ROWS, ids=str)
 def test_a_hessian_and_its_products_are_within_budget(row: Row) -> None:
     conformant(curvature.judged(row, 80, 0))

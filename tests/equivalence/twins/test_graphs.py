@@ -95,6 +95,12 @@ PLANTED: list[tuple[Change, str]] = [
 """Bugs, in the graph or on the device tape, and the first thing that each of them spoils."""
 
 
+@pytest.mark.holds(
+    "Compile the graph into a tape",
+    "Gradients of every entry, with a seed or from a scalar loss",
+    "Tangents of all leaves, of one leaf, of a scalar loss",
+    "The tape's loop on the compiled graph is the graph's own backward pass",
+)
 @pytest.mark.parametrize(("plant", "spoils"), PLANTED, ids=[p.__name__ for p, _ in PLANTED])
 def test_a_planted_bug_is_found(
     plant: Change, spoils: str, monkeypatch: pytest.MonkeyPatch

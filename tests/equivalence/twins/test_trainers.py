@@ -24,6 +24,7 @@ from fast.optim._flat import FlatOptimizer
 from fast.programs.total import Total
 
 
+@pytest.mark.holds("Loss and gradients of a trainer")
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_the_losses_of_three_pieces_are_added_as_one_sum(precision: str) -> None:
     def loss(ops: Any, w: Any, x: Any) -> Any:
@@ -165,6 +166,7 @@ def test_two_steps_are_right() -> None:
     two_steps()
 
 
+@pytest.mark.holds("Loss and gradients of a trainer", "Steps of a trainer")
 @pytest.mark.parametrize(("plant", "spoils"), PLANTED, ids=[p.__name__ for p, _ in PLANTED])
 def test_a_planted_bug_is_found(
     plant: Change, spoils: str, monkeypatch: pytest.MonkeyPatch

@@ -86,6 +86,7 @@ def uses(session: Session, grads: GradMap) -> list[Ref]:
     return [Ref(session._tape, leaf) for leaf in grads]
 
 
+@pytest.mark.holds("A trainer of a scalar loss")
 @pytest.mark.parametrize(("provider", "precision"), CONFIGURATIONS)
 def test_a_life_of_training_is_the_eager_one(provider: str, precision: str) -> None:
     """It freezes, thaws, overwrites, and takes whole and split batches by turns."""
@@ -250,6 +251,7 @@ def test_outside_of_run_it_is_an_eager_session() -> None:
     assert (s.value(s.const(2.0)).item(), w.value().tolist(), s.recordings) == (2.0, [2.0], 0)
 
 
+@pytest.mark.holds("A trainer of a scalar loss")
 def test_a_trainer_asks_for_an_interpreter_by_name() -> None:
     def loss(ops: Any, w: Any) -> Any:
         return ops.sum(w)

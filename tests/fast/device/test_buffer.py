@@ -16,6 +16,7 @@ from fast.device.counters import counters
 CPU = torch.device("cpu")
 
 
+@pytest.mark.holds("Release a buffer")
 @pytest.mark.usefixtures("settled")
 def test_release_is_idempotent_and_counted() -> None:
     before = counters.snapshot()
@@ -40,6 +41,7 @@ def test_a_dropped_buffer_is_counted_out() -> None:
     assert counters.live_bytes == before
 
 
+@pytest.mark.holds("Release a buffer")
 @pytest.mark.parametrize("use", ["tensor", "device", "owned_copy"])
 def test_use_after_release_raises(use: str) -> None:
     buffer = upload([1.0])
@@ -48,6 +50,7 @@ def test_use_after_release_raises(use: str) -> None:
         getattr(buffer, use)() if use == "owned_copy" else getattr(buffer, use)
 
 
+@pytest.mark.holds("Copy a buffer into memory of its own")
 def test_an_owned_copy_is_independent_and_checks_the_shape() -> None:
     buffer = upload([1.0, 2.0])
     copy = buffer.owned_copy((2,))

@@ -38,6 +38,7 @@ def layouts(*shape: int, dtype: torch.dtype) -> Iterator[Tensor]:
     yield integers(*(1 for _ in shape), dtype=dtype).expand(shape)
 
 
+@pytest.mark.holds("Sizes and strides of broadcast operands and of reductions")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(1,), (0,), (3, 0), (5,), (33, 32), (2, 3, 4)])
 def test_value_and_vjp_on_every_layout(shape: tuple[int, ...], dtype: torch.dtype) -> None:
@@ -121,6 +122,7 @@ def test_doubles_are_refused_before_a_launch() -> None:
         pointwise.copy(torch.ones(3, dtype=torch.float64))
 
 
+@pytest.mark.holds("Sizes and strides of broadcast operands and of reductions")
 def test_merging() -> None:
     assert pointwise.merged((2, 3, 4), ((12, 4, 1),)) == ((24,), ((1,),))
     assert pointwise.merged((2, 1, 4), ((1, 7, 2),)) == ((2, 4), ((1, 2),))

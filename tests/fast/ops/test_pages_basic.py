@@ -114,6 +114,7 @@ def test_special_values(provider: str) -> None:
     assert torch.equal(tanh.op.hosts(provider)[0](zeros)[0].signbit(), zeros.signbit())
 
 
+@pytest.mark.holds("Sizes and strides of broadcast operands and of reductions")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sum_and_what_moves_data(shape: tuple[int, ...], dtype: torch.dtype) -> None:
@@ -130,6 +131,7 @@ def test_sum_and_what_moves_data(shape: tuple[int, ...], dtype: torch.dtype) -> 
         agree("broadcast_to", (single,), lambda x: x.expand(shape), shape=shape)
 
 
+@pytest.mark.holds("Let no gradient pass")
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_detach_stops_everything_and_shares_nothing(provider: str) -> None:
     x = integers((3, 4)).T
@@ -171,6 +173,7 @@ def test_max_of_nan_and_of_nothing(provider: str) -> None:
     assert torch.equal(value(x[:1], axes=())[0], x[:1])
 
 
+@pytest.mark.holds("Sizes and strides of broadcast operands and of reductions")
 def test_long_rows_are_cut_into_chunks_with_a_fixed_order() -> None:
     x = integers((2, 3 * reduce.CHUNK + 1))
     z, _ = OPS["sum"].value(x, axes=(1,))

@@ -104,6 +104,7 @@ def test_the_words_of_any_element(seed: int, counter: int, first: int) -> None:
         assert interpreted_words(seed, given_counter, first) == expected
 
 
+@pytest.mark.holds("Random numbers")
 @BOTH
 @pytest.mark.parametrize(("seed", "counter"), FAR)
 def test_uniform_numbers_are_the_references_bit_for_bit(
@@ -149,6 +150,7 @@ def test_a_cell_stands_for_its_number(op: str, provider: str, seed: int, counter
     assert not torch.equal(by_number, other)
 
 
+@pytest.mark.holds("Random numbers")
 @BOTH
 @pytest.mark.parametrize("keep", [0, 2.0**-1074, 0.1, 0.5, 0.5 + 2.0**-40, 1 - 2.0**-53, 1])
 def test_masks_are_the_references(provider: str, keep: float) -> None:
@@ -228,6 +230,7 @@ def program(ops: Any, x: Any) -> Any:
     return ops.mul(ops.dropout(ops.mul(x, u), p=0.5, seed=2**64 - 1), mask)
 
 
+@pytest.mark.holds("Forget the tape, and not the random counter")
 @BOTH
 def test_a_session_draws_what_the_reference_draws(provider: str) -> None:
     s, reference = Session(provider=provider, device="cpu"), Reference()
@@ -273,6 +276,7 @@ def test_a_draw_comes_in_the_precision_of_its_session(precision: str) -> None:
     assert torch.equal(s.value(x), exact.to(x.dtype))
 
 
+@pytest.mark.holds("Random numbers")
 @BOTH
 def test_a_refused_draw_takes_no_counter(provider: str) -> None:
     s = Session(provider=provider, device="cpu")
@@ -296,6 +300,7 @@ def test_a_refused_draw_takes_no_counter(provider: str) -> None:
         s.dropout(x, p=0.5, seed=7)
 
 
+@pytest.mark.holds("Forget the tape, and not the random counter")
 @pytest.mark.parametrize("bad", [-1, 2**64, 1.0, True, None, "3"])
 def test_the_counter_is_a_word_of_64_bits(bad: Any) -> None:
     s = Session(provider="aten", device="cpu")

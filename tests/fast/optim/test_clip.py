@@ -183,6 +183,7 @@ def test_a_parameter_used_twice_counts_with_its_sum(provider: str) -> None:
     assert w.value().tolist() == [6.5]
 
 
+@pytest.mark.holds("What crosses between host and device")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_nothing_is_read_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     s = Session(provider="aten", device="cpu")

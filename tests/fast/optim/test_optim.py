@@ -26,6 +26,7 @@ def one(kind: Any, value: float, hyper: dict[str, Any], provider: str) -> Any:
     return kind([torch.tensor([value])], hyper, provider)
 
 
+@pytest.mark.holds("Stochastic gradient descent, from any form of gradients")
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize(
     ("hyper", "gradients", "expected"),
@@ -49,6 +50,7 @@ def test_sgd_is_exact_on_dyadic_numbers(
     assert found == expected
 
 
+@pytest.mark.holds("AdamW")
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_adamw_is_exact_on_dyadic_numbers(provider: str) -> None:
     # m = 2, v = 4; both corrected by 1/2 and sqrt(1/4): 2.5 * 2 / (2 / 0.5 + 1) = 1 is subtracted
@@ -63,6 +65,7 @@ def test_adamw_is_exact_on_dyadic_numbers(provider: str) -> None:
     assert state["step"] == [1]
 
 
+@pytest.mark.holds("Adam")
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_adam_is_exact_on_dyadic_numbers(provider: str) -> None:
     # The decay joins the gradient, 4 + 0.5 * 8 = 8; m = 4, v = 16, both corrected by 1/2 and
@@ -76,6 +79,7 @@ def test_adam_is_exact_on_dyadic_numbers(provider: str) -> None:
     assert state["step"] == [1]
 
 
+@pytest.mark.holds("AdamW")
 @pytest.mark.parametrize(
     ("ours", "theirs", "hyper", "renamed"),
     [
@@ -223,6 +227,7 @@ def test_groups_are_torchs() -> None:
     assert all(map(torch.equal, optimizer.params(), [value.detach() for value in reference]))
 
 
+@pytest.mark.holds("Optimizer state, one for each parameter, by leaf id")
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_state_is_visible_and_can_be_loaded(provider: str) -> None:
     def step(s: Session, w: Any) -> None:
@@ -247,6 +252,7 @@ def test_state_is_visible_and_can_be_loaded(provider: str) -> None:
     assert second.optimizer_state("adamw", unrelated)["step"] == 0
 
 
+@pytest.mark.holds("Stochastic gradient descent, from any form of gradients", "Adam", "AdamW")
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("max_norm", [None, 1.0])
 def test_every_form_of_gradients_gives_the_same_step(name: str, max_norm: float | None) -> None:
@@ -273,6 +279,9 @@ def test_every_form_of_gradients_gives_the_same_step(name: str, max_norm: float 
     assert results[0][1:] == ([5.0], 0)
 
 
+@pytest.mark.holds(
+    "Gradients of the trainable leaves", "Stochastic gradient descent, from any form of gradients"
+)
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("form", ["sparse", "dense", "sequence"])

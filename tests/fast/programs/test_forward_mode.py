@@ -105,6 +105,7 @@ def problems(draw: Draw, name: str) -> Problem:
     return program(Call(op, call.inputs, attributes)), inputs, vectors, dtypes
 
 
+@pytest.mark.holds("Higher derivatives, and the functions of programs")
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
 @pytest.mark.parametrize(
     ("f", "x", "expected"),
@@ -146,6 +147,7 @@ def test_a_hessian_is_symmetric() -> None:
     assert (there[1] * torch.tensor(two)).sum() == (back[0] * torch.tensor(one)).sum() != 0
 
 
+@pytest.mark.holds("Higher derivatives, and the functions of programs")
 @pytest.mark.parametrize("name", OF_NUMBERS)
 def test_every_op_agrees_with_dual_numbers_through_its_page(name: str) -> None:
     count = 0

@@ -19,6 +19,7 @@ def forms(s: Session, loss: Any) -> list[Any]:
     return [s.backward(loss), s.backward_dense(loss)]
 
 
+@pytest.mark.holds("Release gradients, on any exit")
 @pytest.mark.usefixtures("settled")
 def test_release_is_idempotent_and_ends_every_use() -> None:
     s = session()
@@ -70,6 +71,7 @@ def test_repeated_passes_allocate_no_gradients_again() -> None:
     assert counters.live_bytes == live
 
 
+@pytest.mark.holds("Gradients by trainable leaf")
 def test_two_maps_may_live_at_once() -> None:
     s = session()
     x = s.use(s.param([1.0, 2.0]))
@@ -78,6 +80,7 @@ def test_two_maps_may_live_at_once() -> None:
     assert s.grad(two, x).tolist() == [2.0, 2.0]
 
 
+@pytest.mark.holds("Gradients of the trainable leaves")
 @pytest.mark.parametrize("form", ["backward", "backward_dense"])
 def test_an_unreached_leaf_is_marked_and_zero(form: str) -> None:
     s = session()
@@ -98,6 +101,7 @@ def test_an_unreached_leaf_is_marked_and_zero(form: str) -> None:
     assert not state["exp_avg"].any()
 
 
+@pytest.mark.holds("Gradients by trainable leaf")
 def test_a_map_outlives_its_tape() -> None:
     s = session()
     w = s.param([1.0, 2.0])
@@ -109,6 +113,7 @@ def test_a_map_outlives_its_tape() -> None:
     assert w.value().tolist() == [0.0, 1.0]
 
 
+@pytest.mark.holds("Gradients by trainable leaf", "Constants", "Look a gradient up")
 def test_a_map_speaks_of_trainable_leaves_only() -> None:
     s = session()
     x, c = s.use(s.param([1.0])), s.input([1.0])
@@ -129,6 +134,7 @@ def test_a_map_speaks_of_trainable_leaves_only() -> None:
         dense[session().input([1.0])]
 
 
+@pytest.mark.holds("Gradients of every entry on the device, with a seed or from a scalar loss")
 @pytest.mark.parametrize("kind", ["buffer", "tensor", "list"])
 def test_a_seed_stays_the_callers(kind: str) -> None:
     s = session()
@@ -143,6 +149,10 @@ def test_a_seed_stays_the_callers(kind: str) -> None:
     assert s.value(s.input(seed)).tolist() == data
 
 
+@pytest.mark.holds(
+    "Sizes are checked before use",
+    "Gradients of every entry on the device, with a seed or from a scalar loss",
+)
 def test_seeds_are_checked() -> None:
     s = session()
     x = s.input([1.0, 2.0], requires_grad=True)
@@ -160,6 +170,7 @@ def test_seeds_are_checked() -> None:
     assert s.grad(s.backward(x, [1.0, 2.0]), x).tolist() == [1.0, 2.0]
 
 
+@pytest.mark.holds("Gradients of the trainable leaves")
 def test_gradients_of_split_batches_add_up() -> None:
     s = session()
     w = s.param([1.0, 2.0])
@@ -198,6 +209,7 @@ def test_an_error_in_a_pass_returns_its_memory(monkeypatch: pytest.MonkeyPatch) 
     assert len(s.store._pool) == 1
 
 
+@pytest.mark.holds("Take one contribution to a leaf")
 @pytest.mark.parametrize("turns", [1, 2])
 def test_a_rule_that_writes_gradients_in_place_agrees_with_dense_gradients(turns: int) -> None:
     """Linear's VJP writes to the arena: once for a matrix that is also its input, then to add."""
@@ -271,6 +283,7 @@ def test_a_pass_adds_to_maps_of_its_own_session_only() -> None:
     assert strange[0].tensor.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.holds("Gradients by trainable leaf")
 def test_a_parameter_stands_for_its_first_trainable_leaf() -> None:
     s = session()
     w = s.param([1.0, 2.0], requires_grad=False)

@@ -28,6 +28,7 @@ def held() -> tuple[int, int]:
     return now.live_bytes, now.live_buffers
 
 
+@pytest.mark.holds("What crosses between host and device")
 @pytest.mark.usefixtures("settled")
 def test_the_counters_are_public() -> None:
     before = counters.snapshot()
@@ -54,6 +55,7 @@ ALIASES: dict[str, Callable[[Session, Ref], Ref]] = {
 }
 
 
+@pytest.mark.holds("Free a tape's values, keep the mirrors")
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_no_alias_lets_a_reset_free_a_mirror(provider: str) -> None:
@@ -74,6 +76,7 @@ def test_no_alias_lets_a_reset_free_a_mirror(provider: str) -> None:
     assert counters.uploads == uploads, "the mirror was never uploaded again"
 
 
+@pytest.mark.holds("Release a buffer")
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_view_that_outlives_its_tape_is_no_ones_to_free(precision: str) -> None:
     s = session(precision=precision)
@@ -89,6 +92,7 @@ def test_a_view_that_outlives_its_tape_is_no_ones_to_free(precision: str) -> Non
         _ = mirror.tensor
 
 
+@pytest.mark.holds("Use a parameter, once or more often")
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("form", ["backward", "backward_dense"])
 @pytest.mark.parametrize("optimizer", ["sgd_step", "adamw_step"])
@@ -114,6 +118,7 @@ def test_two_uses_add_up_and_make_one_update(provider: str, form: str, optimizer
     assert steps[0] == steps[1]
 
 
+@pytest.mark.holds("Take one contribution to a leaf")
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_contributions_that_are_aliases_add_up_in_memory_of_their_own(provider: str) -> None:
     s = session(provider)
@@ -132,6 +137,7 @@ def test_contributions_that_are_aliases_add_up_in_memory_of_their_own(provider: 
     assert w.value().tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
+@pytest.mark.holds("Release gradients, on any exit")
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("form", ["backward", "backward_dense"])
 def test_an_error_anywhere_in_a_pass_releases_what_it_had_made(form: str) -> None:
@@ -168,6 +174,7 @@ def _breaking(name: str, vjp: Any) -> Any:
     return broken
 
 
+@pytest.mark.holds("Gradients of the trainable leaves")
 def test_gradients_added_to_an_earlier_pass_go_when_it_fails() -> None:
     s = session()
     w = s.param([1.0, 2.0])
@@ -189,6 +196,7 @@ def test_gradients_added_to_an_earlier_pass_go_when_it_fails() -> None:
     assert w.value().tolist() == [3.0, 4.0]
 
 
+@pytest.mark.holds("Release gradients, on any exit")
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("leave", [None, KeyError, KeyboardInterrupt])
 @pytest.mark.parametrize("form", ["backward", "backward_dense"])
@@ -216,6 +224,7 @@ def test_gradients_are_released_on_any_exit(form: str, leave: type[BaseException
             use()
 
 
+@pytest.mark.holds("Release a buffer")
 @pytest.mark.usefixtures("settled")
 def test_everything_that_is_released_may_be_released_again() -> None:
     s = session()
@@ -235,6 +244,7 @@ def test_everything_that_is_released_may_be_released_again() -> None:
     assert held()[1] <= before[1] + 1
 
 
+@pytest.mark.holds("Gradients of every entry on the device, with a seed or from a scalar loss")
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("kind", ["buffer", "tensor"])
 def test_a_retained_seed_stays_usable(provider: str, kind: str) -> None:
@@ -260,6 +270,7 @@ def test_a_retained_seed_stays_usable(provider: str, kind: str) -> None:
             s.backward(s.use(w), seed)
 
 
+@pytest.mark.holds("After an optimizer step: what is stale, and what stays")
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("change", ["set", "set_device", "sgd_step", "adamw_step"])
 @pytest.mark.parametrize("form", ["backward", "backward_dense"])
@@ -283,6 +294,7 @@ def test_a_stale_version_raises_and_makes_nothing(change: str, form: str) -> Non
         assert s.grad(grads, y).tolist() == [10.0], "what w does not feed is not stale"
 
 
+@pytest.mark.holds("After an optimizer step: what is stale, and what stays")
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_step_frees_stale_values_and_keeps_every_mirror(provider: str) -> None:
@@ -310,6 +322,7 @@ def test_a_step_frees_stale_values_and_keeps_every_mirror(provider: str) -> None
     assert (frozen.value().tolist(), idle.value().tolist()) == ([3.0, 4.0], [5.0])
 
 
+@pytest.mark.holds("Free a tape's values, keep the mirrors")
 @pytest.mark.usefixtures("settled")
 def test_a_reset_frees_what_ops_saved_as_well() -> None:
     s = session()
@@ -327,6 +340,7 @@ def test_a_reset_frees_what_ops_saved_as_well() -> None:
     assert held() == before
 
 
+@pytest.mark.holds("Return memory to the system")
 @pytest.mark.usefixtures("settled")
 def test_collecting_gives_spare_memory_back_and_changes_nothing() -> None:
     one, two = session(), session()
@@ -347,6 +361,7 @@ def test_collecting_gives_spare_memory_back_and_changes_nothing() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.holds("A session: its options, its tape, its parameters, its naturals")
 @pytest.mark.usefixtures("settled")
 def test_a_session_that_is_dropped_leaves_nothing() -> None:
     before = held()
@@ -361,6 +376,7 @@ def test_a_session_that_is_dropped_leaves_nothing() -> None:
     assert held() == before
 
 
+@pytest.mark.holds("Upload, download, one number")
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -380,6 +396,7 @@ def test_one_number_is_read_as_a_float(given: Any, expected: float) -> None:
     assert bridge.to_float(given) == expected
 
 
+@pytest.mark.holds("Upload, download, one number")
 def test_what_is_not_one_number_is_refused() -> None:
     for data in (torch.ones(2), np.zeros(0), bridge.upload([1.0, 2.0])):
         with pytest.raises(Rejected, match="to_float: one number is needed, got the shape"):
@@ -396,6 +413,7 @@ def test_what_is_not_one_number_is_refused() -> None:
         bridge.upload([1.0], dtype="int8")
 
 
+@pytest.mark.holds("Upload, download, one number")
 def test_a_download_is_the_callers() -> None:
     buffer = bridge.upload([[1.0, 2.0]], dtype="bf16")
     host = bridge.download(buffer)
@@ -406,6 +424,7 @@ def test_a_download_is_the_callers() -> None:
     assert host.tolist() == [[0.0, 0.0]]
 
 
+@pytest.mark.holds("Look a gradient up")
 def test_gradients_name_what_they_do_not_know() -> None:
     s = session()
     x = s.use(s.param([1.0, 2.0]))

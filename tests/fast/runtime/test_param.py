@@ -16,6 +16,7 @@ def session() -> Session:
     return Session(provider="aten", device="cpu")
 
 
+@pytest.mark.holds("Use a parameter, once or more often")
 @pytest.mark.usefixtures("settled")
 def test_the_mirror_is_made_at_first_use_and_survives_a_reset() -> None:
     s = session()
@@ -32,6 +33,7 @@ def test_the_mirror_is_made_at_first_use_and_survives_a_reset() -> None:
     assert counters.downloads == before.downloads
 
 
+@pytest.mark.holds("Bring a parameter's host copy up to date")
 @pytest.mark.usefixtures("settled")
 def test_readback_synchronizes_once() -> None:
     s = session()
@@ -46,6 +48,7 @@ def test_readback_synchronizes_once() -> None:
     assert counters.downloads - before == 1
 
 
+@pytest.mark.holds("Replace a parameter's device mirror", "Overwrite a parameter's host value")
 def test_set_invalidates_the_mirror_and_set_device_the_host_copy() -> None:
     s = session()
     w = s.param([1.0, 2.0])
@@ -61,6 +64,7 @@ def test_set_invalidates_the_mirror_and_set_device_the_host_copy() -> None:
     assert w.value().tolist() == [5.0, 6.0]
 
 
+@pytest.mark.holds("Bring a parameter's host copy up to date")
 def test_a_value_is_a_copy() -> None:
     s = session()
     host = torch.tensor([1.0, 2.0])
@@ -82,6 +86,7 @@ def test_a_mirror_is_a_slice_of_the_arena() -> None:
     assert w.value().tolist() == [1.0, 2.0]
 
 
+@pytest.mark.holds("Make a parameter, trainable or frozen")
 def test_parameters_made_later_leave_the_earlier_ones_alone() -> None:
     s = session()
     first = s.param([1.0, 2.0])
@@ -94,6 +99,7 @@ def test_parameters_made_later_leave_the_earlier_ones_alone() -> None:
         assert s.value(s.use(w)).tolist() == [float(k)] * 100
 
 
+@pytest.mark.holds("After an optimizer step: what is stale, and what stays")
 @pytest.mark.parametrize("change", ["set", "set_device", "step"])
 def test_backward_over_an_older_version_is_stale(change: str) -> None:
     s = session()
@@ -113,6 +119,7 @@ def test_backward_over_an_older_version_is_stale(change: str) -> None:
     assert s.grad(s.backward(s.sum(fresh)), fresh).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.holds("After an optimizer step: what is stale, and what stays")
 def test_reading_a_leaf_that_an_update_overwrote_is_stale() -> None:
     s = session()
     w = s.param([1.0, 2.0], name="weights")
@@ -125,6 +132,7 @@ def test_reading_a_leaf_that_an_update_overwrote_is_stale() -> None:
         s.value(x)
 
 
+@pytest.mark.holds("Read a value back")
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_leaf_is_stale_by_its_own_parameter_wherever_its_memory_lies(precision: str) -> None:
     s = Session(provider="aten", precision=precision, device="cpu")
@@ -139,6 +147,7 @@ def test_a_leaf_is_stale_by_its_own_parameter_wherever_its_memory_lies(precision
     assert s.value(s.use(w)).tolist() == [0.0, 1.0]
 
 
+@pytest.mark.holds("Make a parameter, trainable or frozen")
 def test_freezing_stops_gradients_and_updates() -> None:
     s = session()
     w, b = s.param([1.0, 2.0]), s.param([1.0, 1.0], requires_grad=False)
@@ -192,6 +201,11 @@ def test_a_refused_device_value_names_what_would_be_taken() -> None:
         assert w.value().tolist() == [3.0, 4.0]
 
 
+@pytest.mark.holds(
+    "Replace a parameter's device mirror",
+    "Sizes are checked before use",
+    "Make a parameter, trainable or frozen",
+)
 def test_refusals_change_nothing() -> None:
     s = session()
     w = s.param([1.0, 2.0], name="w")
