@@ -61,12 +61,14 @@ if TYPE_CHECKING:
     from fast.compiled import CompiledSession
     from fast.device.counters import counters
     from fast.ops import OPS
-    from fast.session import Buffer, GradMap, Param, Ref, Session
+    from fast.session import Buffer, GradMap, IndexRef, NamedBuffer, Param, Ref, Session
 
 _LAZY = {
     "Session": "fast.session",
     "CompiledSession": "fast.compiled",
     "Ref": "fast.session",
+    "IndexRef": "fast.session",
+    "NamedBuffer": "fast.session",
     "Param": "fast.session",
     "GradMap": "fast.session",
     "Buffer": "fast.session",
@@ -79,7 +81,9 @@ __all__ = [
     "Buffer",
     "CompiledSession",
     "GradMap",
+    "IndexRef",
     "Interpreted",
+    "NamedBuffer",
     "Param",
     "Ref",
     "Rejected",

@@ -22,8 +22,8 @@ from fast.tape import Tape
 Number = int | float | Fraction
 
 
-class Ref:
-    """One value on a session's tape; it is dead once the tape is reset."""
+class Entry:
+    """One value on a session's tape, numbers or integers; it is dead once the tape is reset."""
 
     __slots__ = ("id", "tape")
 
@@ -54,6 +54,29 @@ class Ref:
     def dtype(self) -> torch.dtype:
         """The dtype of the value."""
         return self._stored().dtype
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        if self.tape.session is None:
+            return f"{kind}({self.id}, dead)"
+        name = self.tape.names.get(self.id)
+        return f"{kind}({self.id}{f' {name!r}' if name else ''}, {self.shape})"
+
+    def _stored(self) -> Tensor:
+        self.session  # noqa: B018 - raises if the tape was reset
+        return self.tape.values[self.id]
+
+
+class IndexRef(Entry):
+    """Integers that an op has returned: ops take them as indices, and no gradient reaches them."""
+
+    __slots__ = ()
+
+
+class Ref(Entry):
+    """One tensor of numbers on a session's tape."""
+
+    __slots__ = ()
 
     @property
     def requires_grad(self) -> bool:
@@ -97,16 +120,6 @@ class Ref:
         # The product with -1 is exact, and turns +0 into -0 where 0 - x would not.
         return _binary("mul", self, -1)
 
-    def __repr__(self) -> str:
-        if self.tape.session is None:
-            return f"Ref({self.id}, dead)"
-        name = self.tape.names.get(self.id)
-        return f"Ref({self.id}{f' {name!r}' if name else ''}, {self.shape})"
-
-    def _stored(self) -> Tensor:
-        self.session  # noqa: B018 - raises if the tape was reset
-        return self.tape.values[self.id]
-
 
 class Interpreter(Ops[Ref]):
     """Whatever runs a program: it records each op, and each number, that the program asks for."""
@@ -144,6 +157,8 @@ def _no_operand(name: str, came: object) -> TypeError:
 
 def made_a_ref(came: object) -> str:
     """Say how what is no ref becomes one."""
+    if isinstance(came, IndexRef):
+        return "integers that an op has returned are indices of later ops only"
     if is_integer(came):
         return (
             "integers and booleans reach a program as they are, as labels do; write numbers to "

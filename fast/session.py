@@ -16,11 +16,12 @@ from torch import Tensor
 from fast.device import bridge
 from fast.device.buffer import Buffer
 from fast.device.mode import described
+from fast.device.named import NamedBuffer, update
 from fast.device.options import choose
 from fast.errors import Rejected, SessionError
 from fast.kernels.random import is_word
 from fast.naturals import NatRef, Naturals, NatVecRef
-from fast.ref import Interpreter, Ref
+from fast.ref import Entry, IndexRef, Interpreter, Ref
 from fast.runtime.binding import Bindings, Bound, bind, foreign
 from fast.runtime.gradmap import DenseGrads, GradMap
 from fast.runtime.leaves import Leaves
@@ -29,11 +30,22 @@ from fast.runtime.seed import start_at
 from fast.runtime.updates import Updates
 from fast.tape import NEEDED, NEEDED_OF_TWO, NO_PARENT, backward_dense, send_back
 
-__all__ = ["Buffer", "DenseGrads", "GradMap", "NatRef", "NatVecRef", "Param", "Ref", "Session"]
+__all__ = [
+    "Buffer",
+    "DenseGrads",
+    "GradMap",
+    "IndexRef",
+    "NamedBuffer",
+    "NatRef",
+    "NatVecRef",
+    "Param",
+    "Ref",
+    "Session",
+]
 
 
 class Session(Leaves, Naturals, Updates, Interpreter):
-    """An eager device tape, the parameters that outlive it, and their optimizer state.
+    """An eager device tape, the parameters and buffers that outlive it, and optimizer state.
 
     It owns their memory, which is freed with it. Gradients and buffers that it hands out are their
     holder's; refs are good until the tape is reset.
@@ -69,25 +81,25 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         leaves = [self.use(parameter) for parameter in params]
         return program(self, *leaves, *self._given(inputs))
 
-    def value(self, ref: Ref) -> Tensor:
+    def value(self, ref: Entry) -> Tensor:
         """Download the value of a ref as a new host tensor of its shape, which the caller owns.
 
-        A ref of another session, or from before a reset, raises SessionError; the leaf of a
-        parameter that has changed since raises Stale; an index that a kernel has met out of
-        range is Rejected.
+        Integers that an op has returned are int64. A ref of another session, or from before a
+        reset, raises SessionError; the leaf of a parameter that has changed since raises Stale; an
+        index that a kernel has met out of range is Rejected.
         """
-        identity = self._own(ref, "value")
+        identity = self._own(ref, "value", Entry)
         self.check_flag()
         self._tape.check_borrowed(identity)
         return bridge.download(self._tape.values[identity])
 
-    def shape_of(self, ref: Ref) -> tuple[int, ...]:
+    def shape_of(self, ref: Entry) -> tuple[int, ...]:
         """Return the shape of a ref's value.
 
         A ref of another session, or from before a reset, raises SessionError; what is none is
         Rejected.
         """
-        return tuple(self._tape.values[self._own(ref, "shape_of")].shape)
+        return tuple(self._tape.values[self._own(ref, "shape_of", Entry)].shape)
 
     @property
     def random_counter(self) -> int:
@@ -162,7 +174,7 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         return bridge.download(grads[ref])
 
     def reset_tape(self) -> None:
-        """Forget every value, ref and natural; parameters, mirrors and optimizer state stay.
+        """Forget every value, ref and natural; parameters, buffers and optimizer state stay.
 
         Forward values and what ops saved are freed, gradients that were handed out are not. The
         random counter is not rewound.
@@ -181,8 +193,8 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         if self.options.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _own(self, ref: Ref, what: str) -> int:
-        if isinstance(ref, Ref) and ref.tape is self._tape:
+    def _own(self, ref: Entry, what: str, kind: type[Entry] = Ref) -> int:
+        if isinstance(ref, kind) and ref.tape is self._tape:
             return ref.id
         raise foreign(what, ref, self._tape)
 
@@ -190,9 +202,9 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         return start_at(identity, self._tape.values[identity], seed, self._one)
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
-        """Check and run one op and append it; a refusal leaves the tape as it was.
+        """Check and run one op and append it; a refusal leaves tape and buffers as they were.
 
-        An op of several results returns a tuple of refs.
+        An op of several results returns a tuple of refs; those of its integers are `IndexRef`.
         A leaf whose parameter has changed since raises Stale; what is no ref of this tape, and what
         the op's page refuses, is Rejected or raises SessionError.
         """
@@ -229,7 +241,7 @@ class Session(Leaves, Naturals, Updates, Interpreter):
                     found.append(i)
                     wanted.append(rules[i] is not None)
                 else:
-                    held.append(self._indices(bound, position, x))
+                    held.append(self._beside(bound, position, x))
                     found.append(NO_PARENT)
                     wanted.append(False)
             tensors, parents = tuple(held), tuple(found)
@@ -247,18 +259,50 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         if plain:
             tape.bytes += result.nbytes
         elif type(result) is tuple:
-            rule = (vjp, saved, parents, needs, None) if needs and vjp is not None else None
-            ids = tape.append_several(result, tensors, rule, bound.op.fixed)
-            several: Any = tuple(Ref(tape, k) for k in ids)
-            return several
+            rule = (vjp, saved, parents, needs, form) if needs and vjp is not None else None
+            made: Any = self._append(bound, inputs, tensors, result, rule)
+            return made  # type: ignore[no-any-return]
         else:
             tape.weigh(result, tensors, saved if needs else ())
         rules.append((vjp, saved, parents, needs, form) if needs and vjp is not None else None)
         values.append(result)
         return Ref(tape, len(values) - 1)
 
-    def _indices(self, bound: Bound, position: int, arg: Any) -> Tensor:
-        if position not in bound.op.index_inputs or isinstance(arg, Ref):
+    def _append(
+        self,
+        bound: Bound,
+        inputs: tuple[Any, ...],
+        tensors: tuple[Tensor, ...],
+        made: tuple[Any, ...],
+        rule: tuple[Any, ...] | None,
+    ) -> Any:
+        """Append what an op makes that is not one result of numbers, and update its buffers."""
+        op, tape = bound.op, self._tape
+        if op.buffers:
+            # A ref in a buffer's place is met here, where ops without buffers never come by.
+            buffers = [self._own_buffer(bound, k, inputs[k]) for k in op.buffers]
+            update(buffers, made[op.results :])
+            made = made[: op.results]
+        ids = tape.append_several(made, tensors, rule, (*op.fixed, *op.indices))
+        kinds = (IndexRef if k in op.indices else Ref for k in range(op.results))
+        refs = tuple(kind(tape, k) for kind, k in zip(kinds, ids, strict=True))
+        return refs if op.results > 1 else refs[0]
+
+    def _own_buffer(self, bound: Bound, position: int, given: Any) -> NamedBuffer:
+        what = bound.describe(position)
+        if not isinstance(given, NamedBuffer):
+            raise Rejected(f"{what} is a buffer, which buffer() makes, got {type(given).__name__}")
+        if given.owner is not self.store:
+            raise SessionError(f"{what}: {given!r} is not a buffer of this session")
+        return given
+
+    def _beside(self, bound: Bound, position: int, arg: Any) -> Tensor:
+        """Return what an input reads that no gradient reaches: indices, a mask or a buffer."""
+        if position in bound.op.buffers:
+            return self._own_buffer(bound, position, arg).contents
+        if position in bound.op.index_inputs and type(arg) is IndexRef and arg.tape is self._tape:
+            return self._tape.values[arg.id]
+        if position not in bound.op.index_inputs or isinstance(arg, Entry):
             raise foreign(bound.describe(position), arg, self._tape)
         if isinstance(arg, NatRef):
             return self._held(arg)

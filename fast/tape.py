@@ -2,8 +2,8 @@
 
 An id is an index. A node is one tuple, `(vjp, saved, parents, needs, form)`; a trainable leaf is
 `LEAF`; and a node that no trainable leaf feeds has no rule, so that nothing is saved for it.
-The results of one op stand one after the other and share its rule, whose form is their ids; it runs
-once, with a tuple of their cotangents, None for those that were not reached.
+Several results of one op stand one after the other and share its rule, whose form is their ids; it
+runs once, with a tuple of their cotangents, None for those that were not reached.
 
 A backward pass walks the ids downwards and keeps one cotangent per reached node, at most:
 * the first contribution to a leaf is copied into the leaf's own gradient, and later ones are added
@@ -135,19 +135,24 @@ class Tape:
         results: tuple[Tensor, ...],
         inputs: tuple[Tensor, ...],
         rule: tuple[Any, ...] | None,
-        fixed: tuple[int, ...],
+        still: tuple[int, ...],
     ) -> range:
-        """Append the results of one op, `rule` being that of an op with one; return their ids."""
+        """Append the results of one op, `rule` being that of an op with one; return their ids.
+
+        Those that are `still`, by position among them, never have a cotangent.
+        """
         ids = range(len(self.values), len(self.values) + len(results))
+        if len(still) == len(results):
+            rule = None
         known = list(inputs)
         saved = () if rule is None else rule[1]
         self.extra -= len(results)
         for tensor in (*results, *(item for item in saved if isinstance(item, Tensor))):
             self._weigh_unless_shared(tensor, known)
             known.append(tensor)
-        shared = None if rule is None else (*rule[:-1], ids)
+        shared = (*rule[:-1], ids) if rule is not None and len(ids) > 1 else rule
         self.values += results
-        self.rules += [None if k in fixed else shared for k in range(len(results))]
+        self.rules += [None if k in still else shared for k in range(len(results))]
         return ids
 
     def weigh(self, value: Tensor, inputs: Sequence[Tensor], saved: tuple[Any, ...]) -> None:

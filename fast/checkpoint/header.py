@@ -24,6 +24,9 @@ ENTRY = "contents"
 """The description, which is a key of the file's metadata."""
 
 PARTS = ("requires_grad", "optimizers", "random_counter", "extra")
+BUFFERS = "buffers"
+"""The part that lists buffers: there in a file of a session that has any, and in no other."""
+
 OF_AN_OPTIMIZER = ("fields", "with_state", "groups")
 OF_A_GROUP = ("hyper", "parameters")
 
@@ -31,6 +34,7 @@ OF_A_GROUP = ("hyper", "parameters")
 def tensors(contents: Contents) -> dict[str, Tensor]:
     """Name every tensor of a checkpoint; step counts are integers."""
     found = {f"param/{name}": value for name, value in contents.values.items()}
+    found |= {f"buffer/{name}": value for name, value in contents.buffers.items()}
     for name, holders in contents.optimizers.items():
         for owner, (state, _) in holders.items():
             for field, value in state.items():
@@ -46,12 +50,14 @@ def write(contents: Contents, extra: Any) -> str:
         if not isinstance(key, str) or type(value) not in (int, float, str):
             raise Rejected(f"extra/{key}: an int, a float or a str is needed, got {value!r}")
         _check_digits(key, value)
-    description = {
+    description: dict[str, Any] = {
         "requires_grad": contents.trainable,
         "optimizers": {name: _optimizer(name, h) for name, h in contents.optimizers.items()},
         "random_counter": contents.random_counter,
         "extra": {key: _plain(value) for key, value in extra.items()},
     }
+    if contents.buffers:
+        description[BUFFERS] = list(contents.buffers)
     return json.dumps(description)
 
 
@@ -68,13 +74,22 @@ def _check_digits(key: str, value: int | float | str) -> None:
 def read(text: str, tensors: Mapping[str, Tensor]) -> tuple[Contents, dict[str, Any]]:
     """Put a description and its tensors together again, or refuse, naming the entry."""
     document = _parse(text)
-    if set(document) != set(PARTS):
-        raise Rejected(f"{ENTRY}: the parts are {list(PARTS)}, got {sorted(document)}")
+    if set(document) - {BUFFERS} != set(PARTS):
+        raise Rejected(
+            f"{ENTRY}: the parts are {list(PARTS)} and, of buffers, {BUFFERS!r}; "
+            f"got {sorted(document)}"
+        )
     trainable = _typed(document["requires_grad"], dict, "requires_grad")
     for name, flag in trainable.items():
         _typed(flag, bool, f"requires_grad/{name}")
     left = dict(tensors)
     values = {name: _take(left, f"param/{name}") for name in trainable}
+    buffers: dict[str, Tensor] = {}
+    for name in _typed(document.get(BUFFERS, []), list, BUFFERS):
+        entry = f"{BUFFERS}/{_typed(name, str, BUFFERS)}"
+        if name in buffers:
+            raise Rejected(f"{entry}: it is listed twice")
+        buffers[name] = _take(left, f"buffer/{name}")
     optimizers = {}
     for name, part in _typed(document["optimizers"], dict, "optimizers").items():
         optimizers[name] = _holders(name, part, trainable, left)
@@ -85,7 +100,7 @@ def read(text: str, tensors: Mapping[str, Tensor]) -> tuple[Contents, dict[str, 
         raise Rejected(f"random_counter: it lies in [0, 2^64), got {counter}")
     extra = _typed(document["extra"], dict, "extra")
     numbers = {key: _number(value, f"extra/{key}", (int, str)) for key, value in extra.items()}
-    return Contents(values, trainable, optimizers, counter), numbers
+    return Contents(values, trainable, optimizers, counter, buffers), numbers
 
 
 def _optimizer(name: str, holders: Mapping[str, Held]) -> dict[str, Any]:

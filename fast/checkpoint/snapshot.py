@@ -1,4 +1,4 @@
-"""What a session holds beyond its tape: parameters, optimizer state and the random counter.
+"""What a session holds beyond its tape: parameters, buffers, optimizer state, random counter.
 
 Read it, check it against a session, write it into one. Entries are named as in a checkpoint.
 """
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from fast.device.named import NamedBuffer
 from fast.errors import Rejected
 from fast.optim import OPTIMIZERS
 from fast.optim._flat import Kept
@@ -34,12 +35,13 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything, by the names of parameters and optimizers; tensors are on the host."""
+    """Everything, by the names of parameters, optimizers and buffers; tensors are on the host."""
 
     values: dict[str, Tensor]
     trainable: dict[str, bool]
     optimizers: dict[str, dict[str, Held]]
     random_counter: int
+    buffers: dict[str, Tensor]
 
 
 def grouped(hypers: Iterable[tuple[str, Hyper | None]]) -> list[tuple[Hyper, list[str]]]:
@@ -71,6 +73,7 @@ def read(session: Session) -> Contents:
         {p.name: p.requires_grad for p in session.params},
         optimizers,
         session.random_counter,
+        {buffer.name: buffer.value() for buffer in session.buffers},
     )
 
 
@@ -79,6 +82,8 @@ def write(session: Session, contents: Contents) -> None:
     for parameter in session.params:
         parameter.set(contents.values[parameter.name])
         parameter.requires_grad = contents.trainable[parameter.name]
+    for buffer in session.buffers:
+        buffer.set(contents.buffers[buffer.name])
     for name in {**session.optimizers, **contents.optimizers}:
         write_optimizer(session, name, contents.optimizers.get(name, {}))
     session.random_counter = contents.random_counter
@@ -116,10 +121,13 @@ def all_or_nothing(session: Session) -> Iterator[None]:
     ]
     optimizers = {name: optimizer.keep() for name, optimizer in session.optimizers.items()}
     counter = session.random_counter
+    held = [(buffer, buffer.contents) for buffer in session.buffers]
     try:
         yield
     except BaseException:
         _put_back(session, values, optimizers)
+        for buffer, before in held:
+            buffer.contents = before
         session.random_counter = counter
         raise
 
@@ -170,18 +178,25 @@ def check_optimizer(session: Session, name: str, holders: Mapping[str, Held]) ->
 
 def check(session: Session, contents: Contents, expected: Any) -> None:
     """Refuse contents that the session cannot take on whole, naming the entry."""
-    known = {p.name: p for p in session.params}
-    for name in known:
-        if name not in contents.values:
-            raise Rejected(f"param/{name}: missing; the session has {list(known)}")
-    for name, value in contents.values.items():
-        if name not in known:
-            raise Rejected(f"param/{name}: unknown; the session has {list(known)}")
-        check_like(f"param/{name}", value, known[name])
+    _check_names("param", contents.values, {p.name: p for p in session.params})
+    _check_names("buffer", contents.buffers, {b.name: b for b in session.buffers})
     wanted = _wanted(expected)
     for name, holders in contents.optimizers.items():
         check_optimizer(session, name, holders)
         _check_hyper(session, name, holders, wanted.get(name))
+
+
+def _check_names(
+    kind: str, values: Mapping[str, Tensor], known: Mapping[str, Param | NamedBuffer]
+) -> None:
+    """Refuse values of which one is missing, unknown, or unlike what the session has there."""
+    for name in known:
+        if name not in values:
+            raise Rejected(f"{kind}/{name}: missing; the session has {list(known)}")
+    for name, value in values.items():
+        if name not in known:
+            raise Rejected(f"{kind}/{name}: unknown; the session has {list(known)}")
+        check_like(f"{kind}/{name}", value, known[name])
 
 
 def _wanted(expected: Any) -> dict[str, Hyper]:
@@ -203,11 +218,12 @@ def _wanted(expected: Any) -> dict[str, Hyper]:
     return found
 
 
-def check_like(entry: str, value: Tensor, parameter: Param) -> None:
-    """Refuse a tensor that differs from a parameter in shape or dtype."""
-    if tuple(value.shape) != parameter.shape or value.dtype is not parameter.dtype:
+def check_like(entry: str, value: Tensor, held: Param | NamedBuffer) -> None:
+    """Refuse a tensor that differs from a parameter, or a buffer, in shape or dtype."""
+    if tuple(value.shape) != held.shape or value.dtype is not held.dtype:
+        kind = "parameter" if isinstance(held, Param) else "buffer"
         raise Rejected(
-            f"{entry}: the session's parameter is {parameter.dtype} of shape {parameter.shape}, "
+            f"{entry}: the session's {kind} is {held.dtype} of shape {held.shape}, "
             f"got {value.dtype} of shape {tuple(value.shape)}"
         )
 

@@ -2,7 +2,8 @@
 
 Calls that do not feed the result are not run; what they refuse is still refused, and a random one
 still takes its counter. A value that no rule has saved is dropped as soon as its last reader has
-run; its place on the tape keeps the shape, with NaN for contents.
+run; its place on the tape keeps the shape, with NaN, or the least integer, for contents. Calls that
+update a buffer are run, whether or not they feed the result.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from fast.device.buffer import Buffer
 from fast.device.counters import counters
+from fast.device.named import NamedBuffer, update
 from fast.runtime.binding import Bindings, Bound
 from fast.tape import Tape
 
@@ -30,11 +32,21 @@ class Argument(NamedTuple):
     position: int
 
 
+class Contents(NamedTuple):
+    """Stands for what a buffer holds when the call is run, and held when it was recorded."""
+
+    buffer: NamedBuffer
+    tensor: Tensor
+
+
 class Recorded(NamedTuple):
-    """A call as it was recorded: its inputs are tape entries, arguments, or integers of its own."""
+    """A call as it was recorded.
+
+    Its inputs are tape entries, arguments, contents of buffers, or integers of its own.
+    """
 
     bound: Bound
-    sources: tuple[int | Argument | Tensor, ...]
+    sources: tuple[int | Argument | Contents | Tensor, ...]
     attributes: dict[str, Any]
 
     def results(self, first: int) -> range:
@@ -51,8 +63,8 @@ class Log:
 
     first: int
     entries: list[Recorded | Buffer | None] = field(default_factory=list)
-    read: list[Argument | Tensor] = field(default_factory=list)
-    """The integers that the call at hand has read so far."""
+    read: list[int | Argument | Contents | Tensor] = field(default_factory=list)
+    """What the call at hand has read so far beside numbers of the tape."""
 
     def calls(self) -> Iterator[tuple[int, Recorded]]:
         """Iterate over the calls with the ids of their first results."""
@@ -66,16 +78,17 @@ class Call(NamedTuple):
 
     `check` is None where nothing can fail any more, `value` where nothing reads the result.
     `drawn` counts the random calls before this one; `out` are the ids of the results, and `ruled`
-    those of them that have the rule.
+    those of them that have the rule. `buffers` are those that it updates, each with its place.
     """
 
-    value: Callable[..., tuple[Tensor, tuple[Any, ...]]] | None
+    value: Callable[..., tuple[Any, tuple[Any, ...]]] | None
     check: Callable[..., None] | None
     sources: tuple[int, ...]
     attributes: dict[str, Any]
     out: range
     rule: tuple[Any, tuple[int, ...], tuple[bool, ...], Any] | None
     ruled: tuple[int, ...]
+    buffers: tuple[tuple[int, NamedBuffer], ...]
     drawn: int
     done: tuple[int, ...]
 
@@ -102,7 +115,8 @@ class Plan:
             entry.tensor if isinstance(entry, Buffer) else _blank(value)
             for entry, value in zip(log.entries, tape.values[log.first :], strict=True)
         ]
-        self._integers: list[Tensor] = []
+        self._beside: list[Tensor | NamedBuffer] = []
+        self._places: dict[NamedBuffer, int] = {}
         self._calls: list[Call] = []
         self._draws = 0
         needed, last = _readers(log, out)
@@ -118,7 +132,10 @@ class Plan:
         run = [call for call in self._calls if call.value is not None]
         made = {k for call in run for k in call.out}
         others = [value for k, value in enumerate(tape.values) if k not in made]
-        self._weight = _weigh(run, tape, last, (*others, *arguments, *self._integers))
+        read = [source for _, entry in log.calls() for source in entry.sources]
+        others += [source.tensor for source in read if isinstance(source, Contents)]
+        others += [source for source in read if isinstance(source, Tensor)]
+        self._weight = _weigh(run, tape, last, (*others, *arguments))
 
     def replay(self, tape: Tape, arguments: Sequence[Tensor], counter: Bindings) -> None:
         """Run the calls on a tape that holds the leaves, and append what the recording appended.
@@ -127,7 +144,8 @@ class Plan:
         itself would have left it.
         """
         count = len(self._blanks)
-        table = [*tape.values, *self._blanks, *arguments, *self._integers]
+        beside = (b.contents if isinstance(b, NamedBuffer) else b for b in self._beside)
+        table = [*tape.values, *self._blanks, *arguments, *beside]
         rules: list[tuple[Any, ...] | None] = [None] * count
         start = counter.next_call
         try:
@@ -151,7 +169,7 @@ class Plan:
     ) -> None:
         """Run the calls in order; what is done with goes at once."""
         blanks, first, start = self._blanks, self._first, counter.next_call
-        for value, check, sources, attributes, out, rule, ruled, drawn, done in self._calls:
+        for value, check, sources, attributes, out, rule, ruled, held, drawn, done in self._calls:
             tensors = [table[k] for k in sources]
             counter.next_call = start + drawn
             if check is not None:
@@ -160,10 +178,13 @@ class Plan:
                     continue
             assert value is not None
             result, saved = value(*tensors, **attributes)
-            if len(out) == 1:
+            if type(result) is not tuple:
                 table[out.start] = result
             else:
-                table[out.start : out.stop] = result
+                table[out.start : out.stop] = result[: len(out)]
+                update([buffer for _, buffer in held], result[len(out) :])
+                for place, buffer in held:
+                    table[place] = buffer.contents
             if rule is not None:
                 vjp, parents, needs, form = rule
                 for k in ruled:
@@ -179,9 +200,14 @@ class Plan:
         for source in entry.sources:
             if isinstance(source, Argument):
                 found.append(entries + source.position)
+            elif isinstance(source, Contents):
+                if source.buffer not in self._places:
+                    self._places[source.buffer] = read_from + len(self._beside)
+                    self._beside.append(source.buffer)
+                found.append(self._places[source.buffer])
             elif isinstance(source, Tensor):
-                found.append(read_from + len(self._integers))
-                self._integers.append(source)
+                found.append(read_from + len(self._beside))
+                self._beside.append(source)
             else:
                 found.append(source)
         return tuple(found)
@@ -194,8 +220,13 @@ class Plan:
         ruled = tuple(k for k in out if tape.rules[k] is not None)
         rule = tape.rules[ruled[0]] if ruled else None
         # Shapes are those of the recording. What labels hold and where the counter stands is not.
-        varies = bound.op.random or any(isinstance(s, Argument) for s in entry.sources)
+        varies = bound.op.random or any(
+            isinstance(s, Argument) or (isinstance(s, int) and _holds_integers(tape.values[s]))
+            for s in entry.sources
+        )
         done = sorted({k for k in (*sources, *out) if last.get(k) == identity})
+        places = {place: buffer for buffer, place in self._places.items()}
+        held = tuple((sources[k], places[sources[k]]) for k in bound.op.buffers)
         return Call(
             bound.value,
             bound.check if varies else None,
@@ -204,6 +235,7 @@ class Plan:
             out,
             None if rule is None else (rule[0], *rule[2:]),
             ruled,
+            held,
             self._draws,
             tuple(done),
         )
@@ -213,8 +245,10 @@ def _readers(log: Log, out: int) -> tuple[set[int], dict[int, float]]:
     """Return the entries that feed `out`, and the last reader of each call's results.
 
     Of a call with several results, one of which is read, all are made, and the others go at once.
+    A call that updates a buffer feeds later runs, if not this one.
     """
     needed, last = {out}, {out: inf}
+    needed.update(identity for identity, entry in log.calls() if entry.bound.op.buffers)
     results = {k for identity, entry in log.calls() for k in entry.results(identity)}
     for identity, entry in reversed([*log.calls()]):
         own = entry.results(identity)
@@ -231,7 +265,12 @@ def _readers(log: Log, out: int) -> tuple[set[int], dict[int, float]]:
 
 def _blank(value: Tensor) -> Tensor:
     """Return a tensor of a value's shape that takes the memory of one number."""
-    return torch.full((), nan, dtype=value.dtype, device=value.device).expand(value.shape)
+    least = torch.iinfo(value.dtype).min if _holds_integers(value) else nan
+    return torch.full((), least, dtype=value.dtype, device=value.device).expand(value.shape)
+
+
+def _holds_integers(value: Tensor) -> bool:
+    return not value.is_floating_point()
 
 
 def _weigh(

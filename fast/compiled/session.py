@@ -4,7 +4,8 @@ A session of this kind is an eager one, except for `run`, through which trainers
 There the first call records what the program does, and later calls with the same shapes replay it:
 the same functions on new data, without the program's Python, without checks that can no longer
 fail, without what does not feed the result, and without keeping what no rule needs. Results equal
-the eager session's bit for bit, gradients and random numbers too: each replay draws anew.
+the eager session's bit for bit, gradients and random numbers too: each replay draws anew, and
+updates buffers anew.
 
 So a program is taken at its word. Its Python runs once per combination of shapes: what it prints,
 counts or decides then is not done again, and what it reads from outside its arguments stays as it
@@ -27,12 +28,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fast.compiled.plan import Argument, Log, Plan, Recorded
+from fast.compiled.plan import Argument, Contents, Log, Plan, Recorded
 from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer, to_integers
+from fast.device.named import NamedBuffer
 from fast.errors import Rejected, SessionError
-from fast.ref import Ref
+from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound
 from fast.runtime.param import Param
 from fast.session import Session
@@ -88,7 +90,7 @@ class CompiledSession(Session):
     """An eager session whose `run` records a program once and replays it afterwards.
 
     `recordings` counts how often a program was recorded. Everything else is a `Session`'s, but that
-    the tape of a replay shows NaN where it has dropped a value.
+    the tape of a replay shows NaN, or the least integer, where it has dropped a value.
     """
 
     def __init__(
@@ -168,6 +170,11 @@ class CompiledSession(Session):
         self._refuse("param")
         return super().param(value, name, requires_grad)
 
+    def buffer(self, value: Any, name: str | None = None) -> NamedBuffer:
+        """Make a named buffer; a program updates buffers that were there before it."""
+        self._refuse("buffer")
+        return super().buffer(value, name)
+
     def use(self, parameter: Param) -> Ref:
         """Record a parameter's value as a leaf; a program takes parameters as arguments instead."""
         self._refuse("use")
@@ -239,13 +246,17 @@ class CompiledSession(Session):
             self._log.entries.append(Buffer(copy, "a recorded program"))
         return ref
 
-    def _indices(self, bound: Bound, position: int, arg: Any) -> Tensor:
-        """Return the integers of an input, and note for the recording where they come from."""
-        read: Argument | Tensor
+    def _beside(self, bound: Bound, position: int, arg: Any) -> Tensor:
+        """Return what an input reads without a gradient, and note where a replay finds it."""
+        read: int | Argument | Contents | Tensor
         if isinstance(arg, Indices):
             tensor, read = self._received(bound, position, arg), Argument(arg._position)
         else:
-            read = tensor = super()._indices(bound, position, arg)
+            read = tensor = super()._beside(bound, position, arg)
+        if isinstance(arg, IndexRef):
+            read = arg.id
+        elif isinstance(arg, NamedBuffer):
+            read = Contents(arg, tensor)
         if self._log is not None:
             self._log.read.append(read)
         return tensor
@@ -261,13 +272,13 @@ class CompiledSession(Session):
         if position not in bound.op.index_inputs:
             raise Rejected(f"{what} takes a ref, and a program's integer inputs are none")
         if (indices.dtype is torch.bool) != (position in bound.op.mask_inputs):
-            super()._indices(bound, position, indices._tensor)  # refuses the one for the other
+            super()._beside(bound, position, indices._tensor)  # refuses the one for the other
         return indices._tensor
 
-    def _own(self, ref: Ref, what: str) -> int:
+    def _own(self, ref: Entry, what: str, kind: type[Entry] = Ref) -> int:
         if what != "shape_of":
             self._refuse(what)
-        return super()._own(ref, what)
+        return super()._own(ref, what, kind)
 
     def _update(self, *args: Any) -> None:
         self._refuse("an update")

@@ -14,7 +14,7 @@ from fast.errors import Rejected
 Saved = tuple[Any, ...]
 Gradients = tuple[Tensor | None, ...]
 Value = Callable[..., tuple[Any, Saved]]
-"""Returns the result, or a tuple of several, and what is saved for the VJP."""
+"""Returns the result, or a tuple of what an op makes, and what is saved for the VJP."""
 Vjp = Callable[..., Gradients]
 """Takes what was saved, the cotangent and, per parent, whether it is needed."""
 Places = Sequence[Tensor | None]
@@ -44,7 +44,14 @@ class Op:
     that a tape need not look behind it.
     An op of several `results` returns a tuple of so many tensors, of the inputs' dtype; its VJPs
     take as cotangent a tuple with None where no cotangent came. Those of them that are `fixed`,
-    such as statistics, never have one.
+    such as statistics, never have one. Nor have `indices`, the positions of results that are
+    int64, such as where a maximum was: a program gets an `IndexRef`, which ops take for indices.
+    Those inputs that `buffers` names are named buffers of the session, in the dtype of parameters.
+    The op reads their contents, and its value returns, after the results and in one tuple with
+    them, the new contents of each, or None where they stay; they are copied, once the op has
+    succeeded. No gradient reaches them, and a VJP returns None for them.
+    An op with `indices` or `buffers` returns a tuple even of one result; its cotangent is a tuple
+    only where there are several results.
     A `variadic` op takes any number of inputs, for which `inputs` has one name.
     A `random` op has the attribute `counter`, which a session supplies; a `source` has no inputs,
     and its check and values take `dtype` and `device` as well.
@@ -69,6 +76,8 @@ class Op:
     stops_gradients: bool = False
     results: int = 1
     fixed: tuple[int, ...] = ()
+    indices: tuple[int, ...] = ()
+    buffers: tuple[int, ...] = ()
 
     def hosts(self, provider: str) -> tuple[Value, Vjp]:
         """Return the value and the VJP of a provider, `triton` or `aten`."""

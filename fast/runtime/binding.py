@@ -13,7 +13,7 @@ from fast.kernels.page import Op, Value, Vjp
 from fast.kernels.product import TF32
 from fast.naturals import NatRef
 from fast.ops import OPS
-from fast.ref import Ref, made_a_ref
+from fast.ref import Entry, Ref, made_a_ref
 from fast.tape import WRITES, Tape
 
 
@@ -58,7 +58,7 @@ def bind(name: str, options: Options, known: Bindings) -> Bound:
     if op.random:
         check, value = _drawing(op, value, options, known)
     # What has no inputs can save none of them, nor be a view of one.
-    plain = (op.plain or op.source) and op.results == 1
+    plain = (op.plain or op.source) and op.results == 1 and not op.indices and not op.buffers
     form = WRITES if op.aten_writes and options.provider == "aten" else None
     known[name] = Bound(check, value, vjp, plain, form, op)
     return known[name]
@@ -112,7 +112,7 @@ def _allowing_tf32(value: Value) -> Value:
 
 def foreign(what: str, came: Any, tape: Tape) -> Exception:
     """Say why something is no ref of the tape on which a session records."""
-    if isinstance(came, Ref):
+    if isinstance(came, Entry):
         owner = came.tape.session
         if owner is None:
             return SessionError(
@@ -128,6 +128,8 @@ def foreign(what: str, came: Any, tape: Tape) -> Exception:
                 f"{what}: this ref is on another tape of this session, as outside and inside a "
                 "program that grad() or its kin runs; hand its value() in as an input"
             )
+        if not isinstance(came, Ref):
+            return Rejected(f"{what} takes numbers of this session; {made_a_ref(came)}")
         return Rejected(
             f"{what} takes data that no gradient reaches, and no ref: naturals of this session or "
             "integers for indices, booleans for a mask"

@@ -9,7 +9,7 @@ from typing import Any
 
 from fast.device.buffer import Buffer
 from fast.errors import Rejected, Released
-from fast.ref import Ref
+from fast.ref import Entry
 from fast.runtime.param import Param
 from fast.runtime.store import Store
 from fast.tape import Tape
@@ -63,7 +63,7 @@ class Gradients:
     def _identity(self, key: Any) -> int:
         """Return the id of the entry that a key stands for, if the gradients have it."""
         self.check()
-        if isinstance(key, Ref):
+        if isinstance(key, Entry):
             if key.tape is not self._tape:
                 raise Rejected(
                     "gradients: this ref is of another session or of a tape that was reset; "

@@ -257,7 +257,8 @@ class GradMap(Gradients):
 class DenseGrads(Gradients):
     """The device cotangents of every entry of one tape, zeros where the seed did not reach.
 
-    Each has its entry's shape and memory of its own, which the gradients own until `release`.
+    Integers that an op has returned have none. Each has its entry's shape and memory of its own,
+    which the gradients own until `release`.
     """
 
     __slots__ = ("_lent", "_owners", "_shapes", "_table")
@@ -303,11 +304,10 @@ class DenseGrads(Gradients):
 
     def __iter__(self) -> Iterator[int]:
         self.check()
-        return iter(range(len(self._shapes)))
+        return (k for k, (_, dtype, _) in enumerate(self._shapes) if dtype.is_floating_point)
 
     def __len__(self) -> int:
-        self.check()
-        return len(self._shapes)
+        return sum(1 for _ in self)
 
     def _held(self, identity: int) -> Buffer:
         if identity not in self._buffers:
@@ -322,6 +322,8 @@ class DenseGrads(Gradients):
                 f"gradients: there is no entry {identity}; the tape had {len(self._shapes)}, "
                 "ids from 0"
             )
+        if not self._shapes[identity][1].is_floating_point:
+            raise Rejected(f"gradients: the entry {identity} holds integers, which have none")
         return identity
 
     def _parameters(self) -> Iterator[tuple[int, Param]]:

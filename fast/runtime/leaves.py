@@ -10,6 +10,7 @@ import torch
 from fast.device import bridge
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer
+from fast.device.named import NamedBuffer
 from fast.errors import SessionError
 from fast.kernels import checks
 from fast.ref import Ref
@@ -29,6 +30,18 @@ class Leaves(Recording):
         are Rejected.
         """
         return self.store.param(value, name, requires_grad)
+
+    def buffer(self, value: Any, name: str | None = None) -> NamedBuffer:
+        """Make a named buffer of the data's shape from a copy, rounded once as parameters are.
+
+        It is state that outlives tapes and takes no gradient, such as the running statistics of a
+        normalization: programs hand it to the ops that update it, and checkpoints hold it. `value`
+        reads it and `set` overwrites it. Programs that `fast.autodiff` runs leave it as it was.
+        Where no name is given, it is `buffer` with its position, or the next number that is free. A
+        name that another buffer has, or no str, and data that `fast.device.bridge` does not read
+        are Rejected.
+        """
+        return self.store.buffer(value, name)
 
     def use(self, parameter: Param) -> Ref:
         """Record a parameter's value as a leaf; each use is a leaf, and an update adds them up.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fast.device.named import NamedBuffer
 from fast.device.options import Options
 from fast.runtime.param import Param
 from fast.runtime.store import Store
@@ -29,11 +30,20 @@ class Recording:
         """The session's parameters, in the order in which they were made."""
         return self.store.params
 
+    @property
+    def buffers(self) -> list[NamedBuffer]:
+        """The session's named buffers, in the order in which they were made."""
+        return self.store.buffers
+
     @contextmanager
     def _on(self, tape: Tape) -> Iterator[None]:
-        """Record on another tape; on any exit, go back to the present one."""
+        """Record on another tape; on any exit, go back to the present one, and buffers as well.
+
+        Inside, ops update buffers as anywhere, and read what earlier ones have left there.
+        """
         own = self._tape
         users = [(parameter, parameter.used_on) for parameter in self.params]
+        contents = [(buffer, buffer.contents) for buffer in self.buffers]
         self._tape = tape
         try:
             yield
@@ -42,3 +52,5 @@ class Recording:
             # A parameter remembers the last tape that used it, to tell a second use from a first.
             for parameter, last in users:
                 parameter.used_on = last
+            for buffer, before in contents:
+                buffer.contents = before

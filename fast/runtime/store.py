@@ -1,4 +1,4 @@
-"""The store: the parameters of a session, and the memory that they and their gradients take."""
+"""The store: a session's parameters and buffers, and the memory that they and gradients take."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fast.device import bridge, flags
 from fast.device.arena import Arena, Layout
+from fast.device.named import NamedBuffer
 from fast.device.options import Options
 from fast.errors import Rejected
 from fast.runtime.param import Param, check_name, check_trainable
@@ -22,12 +23,22 @@ class Store:
     tape began, so that leaves which borrow its memory may be stale.
     """
 
-    __slots__ = ("_names", "_pool", "_shadow", "masters", "options", "overwritten", "params")
+    __slots__ = (
+        "_names",
+        "_pool",
+        "_shadow",
+        "buffers",
+        "masters",
+        "options",
+        "overwritten",
+        "params",
+    )
 
     def __init__(self, options: Options) -> None:
-        """Start without parameters; what they need is allocated as they come."""
+        """Start without parameters and buffers; what they need is allocated as they come."""
         self.options = options
         self.params: list[Param] = []
+        self.buffers: list[NamedBuffer] = []
         self.masters = Arena(Layout(), options.master, options.device)
         self.overwritten = False
         self._names: set[str] = set()
@@ -52,6 +63,19 @@ class Store:
         self.params.append(parameter)
         self._names.add(name)
         return parameter
+
+    def buffer(self, value: Any, name: str | None) -> NamedBuffer:
+        """Make a named buffer; what `Session.buffer` refuses changes nothing."""
+        known = {buffer.name for buffer in self.buffers}
+        if name is None:
+            free = (f"buffer{k}" for k in count(len(self.buffers)))
+            name = next(found for found in free if found not in known)
+        check_name("buffer", name)
+        if name in known:
+            raise Rejected(f"buffer: the name {name!r} is taken; a session's buffers have others")
+        contents = bridge.to_device(value, self.options.master, self.options.device)
+        self.buffers.append(NamedBuffer(self, name, contents))
+        return self.buffers[-1]
 
     def owns(self, parameter: object) -> bool:
         """Say whether something is a parameter of this store."""
