@@ -202,6 +202,10 @@ def _smoothed_cotangents(
     return dz.sub_(share[:, None] * (smoothing / max(shaped.shape[1], 1)))
 
 
+MOST_KERNELS = 5
+"""In 16 bits: a narrow tile and a wide one each way, and the total of the fp32 losses."""
+
+
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
     """Yield a few classes, and many."""
     for rows, classes in ((3, 7), (64, 1024)):

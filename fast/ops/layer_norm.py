@@ -259,6 +259,10 @@ def _mean(x: Tensor) -> Tensor:
     return total.div_(torch.full_like(total, x.shape[-1]) if total.is_cuda else x.shape[-1])
 
 
+MOST_KERNELS = 5
+"""In 16 bits: a narrow tile and a wide one each way, and the sum of the fp32 partials."""
+
+
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
     """Yield rows for the narrow tile, and rows for the wide one."""
     for rows, n in ((3, 7), (64, 1024)):

@@ -59,6 +59,10 @@ def aten_value(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> tuple
 aten_vjp = vjp
 
 
+MOST_KERNELS = 5
+"""In 16 bits: rows and columns, each in one piece or in fp32 chunks, and the sum of the chunks."""
+
+
 EXAMPLES = reduction
 op = Op(
     "sum", check, value, vjp, aten_value, aten_vjp,

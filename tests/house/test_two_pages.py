@@ -309,6 +309,9 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return _sum.aten_vjp(saved, cotangent * 2, needs)
 
 
+MOST_KERNELS = 5
+"""Those of sum."""
+
 EXAMPLES = reduction
 op = Op(
     "twice_summed", check, value, vjp, aten_value, aten_vjp,
