@@ -99,7 +99,7 @@ conformance-%: $(READY)
 	$(EQUIVALENCE) run --backend $* --profile ci
 
 machine-%: $(READY)
-	$(EQUIVALENCE) machine --profile thorough --only $* --jobs $(WORKERS)
+	$(EQUIVALENCE) machine --profile thorough --only '*$(subst -, ,$*)*' --jobs $(WORKERS)
 
 programs trainers curvature: $(READY)
 	$(EQUIVALENCE) $@ --profile thorough --jobs $(WORKERS)

@@ -41,6 +41,8 @@ TARGETS = tuple(ptx_rules.SHARED)
 MOST_PER_OP = 4
 """How many kernels an op has for one dtype and target, where its page declares no more."""
 DTYPES = tuple(dtype for dtype in OF.values() if dtype.kernels)
+NARROW = frozenset(f"*{dtype.name}" for dtype in DTYPES if dtype.narrow)
+"""The pointers, as triton writes them, to what is rounded to fewer digits at each store."""
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)")
 Row = dict[str, Any]
 
@@ -234,7 +236,7 @@ def _describe(
     rules = [
         *ptx_rules.violations(
             compiled.asm["ptx"], kernel.__name__, meta,
-            any(t in ("*bf16", "*fp16") for t in types), getattr(page, "APPROXIMATE", ()),
+            any(t in NARROW for t in types), getattr(page, "APPROXIMATE", ()),
         ),
         *ptx_rules.overuse(target, spills, compiled.metadata.shared),
     ]  # fmt: skip
