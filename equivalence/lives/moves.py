@@ -281,8 +281,15 @@ class Moves:
         return found[which % len(found)] if found else None
 
     def loss(self, n: Picks) -> tuple[int, int | None]:
-        """Pick an entry, as a rule one that has gradients, and a seed, which a scalar may lack."""
+        """Pick an entry, as a rule one that has gradients, and a seed, which a scalar may lack.
+
+        Now and then it is the sum of one with itself, which hands the very seed on twice.
+        """
         fed = self.life.fed()
+        if fed and self.room and n[2] % 5 == 0:
+            x = fed[-1 - n[0] % len(fed)]
+            self.life.op("add", (x, x))
+            return len(self.life.refs) - 1, n[1]
         late = fed[-1 - n[0] % len(fed)] if fed else -1
         entry = late if n[0] % 4 and fed else n[0] % len(self.life.refs)
         return entry, None if n[1] % 2 and not self.life.refs[entry].shape else n[1]

@@ -122,7 +122,14 @@ HYPERS: list[tuple[str, Any, Mapping[str, Any]]] = [
     for name, page in OPTIMIZERS.items()
     for label, bad in page.refused
 ]
-HYPERS += [("clip C1", clip.check, {"max_norm": x}) for x in (0.0, -1.0, math.nan, math.inf, True)]
+HYPERS += [
+    case
+    for x in (0.0, -1.0, math.nan, math.inf, True)
+    for case in (
+        ("clip C1", clip.check, {"max_norm": x}),
+        ("clip C2", clip.scaling, {"max_norm": None, "grad_scale": x}),
+    )
+]
 
 
 @pytest.mark.parametrize(("label", "make", "hyper"), HYPERS)
