@@ -37,8 +37,8 @@ demo: $(READY)  ## train on handwritten digits, then judge three of its steps
 	$(VPY) -m fast train digits --keep-steps 3 --overwrite --out $(RUN)
 	$(VPY) -m equivalence judge $(RUN)
 
-quick: lint  ## the inner loop: format, lint and the tests that are not slow, under 90 s
-	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -q -m "not slow"
+quick: lint  ## the inner loop: format, lint, the quick tests of house, spec and fast
+	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -q -m "not slow" tests/house tests/spec tests/fast
 
 test: $(READY)  ## all tests
 	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal

@@ -17,6 +17,8 @@ from benchmarks.timing import paired
 from fast import Session
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def test_pairs_are_timed_in_turn() -> None:
     calls: list[str] = []

@@ -11,6 +11,8 @@ import pytest
 
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 

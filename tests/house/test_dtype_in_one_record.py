@@ -11,7 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.house.conftest import copied_tree
+
+pytestmark = pytest.mark.slow
 
 RECORDS = {
     "fast/device/dtypes.py": ("(FP32, BF16, FP16, FP64)", "(FP32, BF16, FP64)"),

@@ -16,6 +16,8 @@ import pytest
 from tests.house.conftest import copied_tree, enter
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 PLANTED = ROOT / "tests/house/planted"
 
 

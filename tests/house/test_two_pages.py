@@ -18,6 +18,8 @@ import pytest
 
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 GENERATORS = ("tools.generate_protocols", "tools.generate_trust")
 """What a contributor of an op is told to run."""
 

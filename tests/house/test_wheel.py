@@ -12,6 +12,8 @@ import pytest
 
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 PACKAGES = ("equivalence", "fast", "spec")
 
 

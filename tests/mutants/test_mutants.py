@@ -1,17 +1,19 @@
 """The suite has power: it catches every seeded bug, and no correct kernel in another order.
 
-Each patch is applied to a copy of `fast` that a subprocess imports in place of the tree's own.
+Each patch is applied to a copy of `fast` that a process of its own imports in place of the tree's.
 What catches a mutant must pass on the unchanged copy, and must say what is wrong: a mutant that
 only crashes has not been caught.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +26,41 @@ from tests.mutants.reordered import REORDERED, Reordered
 from tools.generate_mutants import DOCUMENT, generate
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 Found = dict[str, Any]
+
+
+@cache
+def warm() -> subprocess.Popen[str]:
+    """Start the process that forks a child per copy; it ends with this one's input to it."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TRITON", "TWINGRAD"))}
+    environment = {
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "TRITON_INTERPRET": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    # -P: the folder that python is started in must not come before a copy.
+    command = [sys.executable, "-P", "-m", "tests.mutants.warm"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
+    atexit.register(process.kill)
+    return process
 
 
 def run_catchers(folder: Path, catchers: Sequence[str]) -> tuple[int, list[Found]]:
     """Run catchers on the `fast` in a folder; return the exit code, and what each found."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("TRITON", "TWINGRAD"))}
-    environment |= {
-        "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))),
-        "TRITON_INTERPRET": "1",
-        "OMP_NUM_THREADS": "1",
-    }
-    # -P: the folder that python is started in must not come before the copy.
-    command = [sys.executable, "-P", "-m", "tests.mutants.catch", *catchers]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode >= 0, f"signal {-done.returncode} ended the process\n{done.stderr}"
-    assert done.stdout, done.stderr
-    said = json.loads(done.stdout.splitlines()[-1])
+    process = warm()
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(json.dumps({"folder": str(folder), "catchers": [*catchers]}) + "\n")
+    process.stdin.flush()
+    done = json.loads(process.stdout.readline())
+    assert done["code"] >= 0, f"signal {-done['code']} ended the process\n{done['err']}"
+    assert done["out"], done["err"]
+    said = json.loads(done["out"].splitlines()[-1])
     assert Path(said["fast"]).parent == folder / "fast", "the copy was not the one imported"
-    return done.returncode, said["found"]
+    return done["code"], said["found"]
 
 
 @pytest.fixture(scope="session")

@@ -221,6 +221,7 @@ def test_rows_and_columns_make_one_jacobian(program, inputs, tangents, cotangent
     assert list(jvp(f, inputs, tangents)[1].data) == times(jacobian, flat(tangents))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("exact_world")
 @settings(max_examples=40)
 @given(program=PROGRAMS, inputs=PAIRS, vectors=PAIRS)

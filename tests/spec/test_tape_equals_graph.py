@@ -31,6 +31,8 @@ from tests.spec.laws import inner, parts
 from tests.spec.programs import SQUARES, AtOnce
 from tests.spec.strategies import NUMBERS
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = max(300, settings.default.max_examples if settings.default else 0)
 """A few hundred programs; `--hypothesis-profile thorough` asks for 5,000."""
 

@@ -16,6 +16,8 @@ import pytest
 
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).resolve().parent
 MUST_PASS = sorted(HERE.glob("must_pass*.py"))
 MUST_FAIL = sorted((HERE / "must_fail").glob("*.py"))

@@ -22,6 +22,8 @@ from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import run_row
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 BACKEND = ["--backend", "torch", "--profile", "quick", "--ops", "relu", "reshape"]
 
 

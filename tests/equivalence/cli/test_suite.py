@@ -18,6 +18,8 @@ from equivalence.cli import main
 from tests.equivalence.backends import fakes
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 MODULE = "fake_backends"
 NAMES = ("Right", "RightForward", "OneOff", "Raising", "Nothing", "Bare", "Silent", "Misspelt")
 NAMES += ("Mistyped", "Undescribed")

@@ -28,6 +28,8 @@ from spec.scalar import divide, sqrt
 from spec.tensor import Tensor
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"aten": (30, 30), "triton": (20, 15)}
 """How many lives, and how long: an interpreted kernel takes milliseconds."""
 

@@ -20,6 +20,8 @@ from equivalence.runs.work import Damaged
 from tests.equivalence.backends import fakes
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 OPS = ["mul", "layer_norm", "take", "adamw", "sgd"]
 
 REPLAY = """

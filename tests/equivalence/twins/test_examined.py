@@ -13,6 +13,8 @@ from equivalence.twins.examined import examine_drawn, share
 from equivalence.twins.rows import TWINS, WRITTEN, judge_row
 from equivalence.twins.trainings import SEEDS
 
+pytestmark = pytest.mark.slow
+
 CASES = {"aten": 50, "triton": 3}
 """How many cases a drawn row has; Triton's interpreter takes a hundred times as long for one."""
 

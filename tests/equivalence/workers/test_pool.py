@@ -12,6 +12,8 @@ import pytest
 from equivalence.workers import notes
 from equivalence.workers.pool import Died, TaskFailed, Worker, spread
 
+pytestmark = pytest.mark.slow
+
 
 def double_or_die(number: int, deadly: int) -> int:
     """Double a number; one of them ends its process as a wild store does."""

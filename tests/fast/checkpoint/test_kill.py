@@ -16,9 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from fast import checkpoint
 from tests.fast.checkpoint.saver import checksum, session
 from tools.tree import ROOT
+
+pytestmark = pytest.mark.slow
 
 KILLS = 200
 SIZE = 20_000

@@ -11,6 +11,8 @@ import pytest
 from fast.__main__ import main
 from fast.commands import compilation, ptx_rules
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ from fast.commands.job import Job, Trained
 from fast.commands.loop import train
 from fast.commands.resume import Checkpoints
 
+pytestmark = pytest.mark.slow
+
 JOB = Job(provider="aten", hidden=8, epochs=4, batch_size=4)
 EPOCH, TOTAL = 5, 20
 """22 images are five batches of four; two images are left over."""

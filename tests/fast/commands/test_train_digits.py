@@ -18,6 +18,8 @@ from fast.commands.loop import Job, train
 from fast.commands.resume import Checkpoints
 from tools.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 COMMON = [
     "train",
     "digits",

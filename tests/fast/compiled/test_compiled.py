@@ -22,6 +22,8 @@ from spec.tensor import is_tensor
 from tests.fast.compiled.replays import CONFIGURATIONS, CPU, batch, noisy, trainers, twins
 from tests.support import same
 
+pytestmark = pytest.mark.slow
+
 
 class Arrays(Ops[Ref]):
     """A session to which the reference's tensors of integers and booleans are arrays."""

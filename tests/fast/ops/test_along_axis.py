@@ -105,6 +105,7 @@ def test_padding_is_zero_beside_an_infinity(provider: str) -> None:
     assert dx.nan_to_num(7.0, 8.0).tolist() == [0.0, 8.0, 7.0, 0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_concat_joins_and_its_gradients_are_parts(provider: str, dtype: torch.dtype) -> None:
@@ -122,6 +123,7 @@ def test_concat_joins_and_its_gradients_are_parts(provider: str, dtype: torch.dt
     assert Call("concat", provider, nothing, nothing, axis=0).z.shape == (4, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_scatter_add(provider: str, dtype: torch.dtype) -> None:

@@ -194,6 +194,7 @@ def test_an_extreme_that_loses_nan_is_a_fault() -> None:
             assert found == ["takes a maximum that loses NaN"] * faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_mean_divides_by_what_it_added(provider: str, dtype: torch.dtype) -> None:

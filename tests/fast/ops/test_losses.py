@@ -19,6 +19,8 @@ from fast.errors import Rejected
 from fast.ops import OPS
 from tests.support import same_where_it_fits
 
+pytestmark = pytest.mark.slow
+
 PROVIDERS = ("triton", "aten")
 DTYPES = (torch.float32, torch.bfloat16)
 REDUCTIONS = ("mean", "sum", "none")

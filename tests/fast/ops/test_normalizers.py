@@ -19,6 +19,8 @@ from fast.kernels import rowwise
 from fast.ops import OPS, layer_norm
 from tests.support import same_where_it_fits
 
+pytestmark = pytest.mark.slow
+
 PROVIDERS = ("triton", "aten")
 DTYPES = (torch.float32, torch.bfloat16)
 LENGTHS = [1, 2, 7, 255, 256, 257, 600]
