@@ -37,8 +37,9 @@ demo: $(READY)  ## train on handwritten digits, then judge three of its steps
 	$(VPY) -m fast train digits --keep-steps 3 --overwrite --out $(RUN)
 	$(VPY) -m equivalence judge $(RUN)
 
-quick: lint  ## the inner loop: format, lint, the quick tests of house, spec and fast
-	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -q -m "not slow" tests/house tests/spec tests/fast
+quick: lint  ## the inner loop: format, lint, and quick tests of the house, spec and fast
+	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -q -m "not slow" -k "not triton" \
+		tests/house tests/spec tests/fast/ops tests/fast/runtime
 
 test: $(READY)  ## all tests
 	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal
