@@ -286,9 +286,9 @@ class Moves:
         Now and then it is the sum of one with itself, which hands the very seed on twice.
         """
         fed = self.life.fed()
-        if fed and self.room and n[2] % 5 == 0:
-            x = fed[-1 - n[0] % len(fed)]
-            self.life.op("add", (x, x))
+        terms = self.operands("add", n) if self.room and n[2] % 5 == 0 else None
+        if terms is not None and terms[0][0] in fed:
+            self.life.op("add", terms[0][:1] * 2)
             return len(self.life.refs) - 1, n[1]
         late = fed[-1 - n[0] % len(fed)] if fed else -1
         entry = late if n[0] % 4 and fed else n[0] % len(self.life.refs)
