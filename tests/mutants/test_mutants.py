@@ -45,8 +45,13 @@ def warm() -> subprocess.Popen[str]:
     command = [sys.executable, "-P", "-m", "tests.mutants.warm"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
-    atexit.register(process.kill)
+    atexit.register(ended, process)
     return process
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    """End the process, by the end of what it reads, and close its pipes."""
+    process.communicate()
 
 
 def run_catchers(folder: Path, catchers: Sequence[str]) -> tuple[int, list[Found]]:
