@@ -15,8 +15,8 @@ from torch import Tensor
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 
-_REPORTING: list[str] = []
-"""The ops whose kernels meet indices, each at the place that is its code less one."""
+_CODES: dict[str, int] = {}
+"""The ops whose kernels meet indices, and the numbers by which they are named in the word."""
 
 _SHIFT = 48
 _LOW = 2**_SHIFT - 1
@@ -27,9 +27,7 @@ _UNIT = tl.constexpr(2**_SHIFT)
 
 def code_of(op: str) -> int:
     """Return the number by which an op's kernels name it in the word: the next one at first."""
-    if op not in _REPORTING:
-        _REPORTING.append(op)
-    return _REPORTING.index(op) + 1
+    return _CODES.setdefault(op, len(_CODES) + 1)
 
 
 @cache
@@ -70,7 +68,7 @@ def raise_if_set(device: torch.device) -> None:
     """Raise `Rejected` with the op and the index if a kernel has met a bad one; this waits."""
     message = int(word(device).item())
     if message:
-        op = _REPORTING[(message >> _SHIFT) - 1]
+        op = next(name for name, code in _CODES.items() if code == message >> _SHIFT)
         index = (message & _LOW) - ((message & _SIGN) << 1)
         raise Rejected(
             f"{op} C3: a kernel met the index {index}, which is out of range; it contributed "
