@@ -22,6 +22,7 @@ ROOMS = (
     "twins",
     "training",
     "lives",
+    "population",
     "cli",
     "__main__",
 )

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from equivalence.cli.matrix import command_matrix
 from equivalence.cli.options import OPTIONS, UsageError, add
 from equivalence.cli.pairs import command_pairs
 from equivalence.cli.suite import command_list, command_replay, command_run
@@ -47,6 +48,11 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     )
     for name, what in PAIRS.items():
         command(name, what, "provider", "only", *judged, "shrink", *work)
+    command(
+        "matrix",
+        "judge implementations that are known to be wrong or right, and count who catches what",
+        *("profile", "only", "seeds", "rivals", "jobs", "json"),
+    )
     judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")
     command("list", "list backends, operations, optimizers and profiles")
@@ -61,6 +67,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": command_list,
     "replay-case": command_replay,
     "judge": command_judge,
+    "matrix": command_matrix,
     **dict.fromkeys(PAIRS, command_pairs),
 }
 

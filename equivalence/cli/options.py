@@ -73,6 +73,14 @@ OPTIONS: dict[str, Option] = {
         reading={"action": "store_true"},
     ),
     "findings": Option("also know the findings declared in this file", reading=_path("FILE")),
+    "seeds": Option(
+        "how many seeds to judge by, from 0 on (1)", 1, reading={"type": int, "metavar": "N"}
+    ),
+    "rivals": Option(
+        "also ask other people's checks (--no-rivals: not)",
+        True,
+        reading={"action": argparse.BooleanOptionalAction},
+    ),
     "record": Option("also write inputs, exact values and budgets", reading=_path("DIR")),
     "replay": Option("judge by recorded values, without an oracle", reading=_path("DIR")),
     "ring": Option(

@@ -1,0 +1,116 @@
+"""A member as a backend: it takes over its rows, and refuses what the page refuses.
+
+Its calls are checked as our own pages check theirs, and calls without elements are answered by
+`fast`, so that a member is one formula and nothing else is held against it.
+A member whose mistake is about nothing at all (kind "empty") answers for itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equivalence.backends.fast_aten import FastAten
+from equivalence.backends.protocol import Capabilities, OptimizerHandle
+from equivalence.budgets.declared import declared
+from equivalence.population.record import Member
+from equivalence.worlds.contract import Contract
+from fast.ops import OPS
+
+NARROW = ("bf16", "fp16")
+"""The dtypes in which members promise to compute in fp32 and to round once, as kernels do."""
+
+
+@cache
+def _ours() -> FastAten:
+    return FastAten()
+
+
+class MemberBackend:
+    """One member of the population, offering its rows alone."""
+
+    def __init__(self, member: Member) -> None:
+        """Make what remembers anew; an optimizer is made with its parameters."""
+        self.member = member
+        self.name = f"population {member.name}"
+        made = inspect.isclass(member.how) and not member.updates
+        self.call = member.how() if made else member.how
+
+    def capabilities(self) -> Capabilities:
+        """Offer the member's op or optimizer in its dtypes."""
+        offered = {self.member.of: self.member.dtypes}
+        if self.member.updates:
+            return Capabilities({}, self._contract, optimizers=offered)
+        return Capabilities(offered, self._contract)
+
+    def _contract(self, op: str, dtype: str) -> Contract:
+        """Declare torch's arithmetic, in fp32 where storage is narrow, and what is different."""
+        drawn = op in OPS and OPS[op].random
+        family = "aten" if dtype in NARROW or drawn else "torch"
+        return replace(declared(family)(op, dtype), **self.member.contract)
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        """Compute the value by the member."""
+        _check(op, inputs, attrs)
+        if self._nothing(inputs):
+            return _ours().value(op, inputs, attrs)
+        result: Tensor = self.call(*inputs, **attrs)
+        return result
+
+    def vjp(
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        cotangents: Sequence[Tensor],
+    ) -> Sequence[Tensor | None]:
+        """Compute the gradients by the member, or by autograd through its value."""
+        _check(op, inputs, attrs)
+        if self._nothing(inputs):
+            return _ours().vjp(op, inputs, attrs, cotangents)
+        if self.member.by_autograd:
+            return pulled_back(self.call, cotangents[0], inputs, attrs)
+        found = self.call(cotangents[0], *inputs, **attrs)
+        return [found] if isinstance(found, Tensor) else list(found)
+
+    def _nothing(self, inputs: Sequence[Tensor]) -> bool:
+        """Say whether a call without elements is to be answered for the member."""
+        return self.member.kind != "empty" and any(x.numel() == 0 for x in inputs)
+
+    def optimizer(
+        self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
+    ) -> OptimizerHandle:
+        """Put parameters under the member."""
+        del name
+        handle: OptimizerHandle = self.member.how(params, hyper)
+        return handle
+
+
+def pulled_back(
+    call: Any, cotangent: Tensor, inputs: Sequence[Tensor], attrs: Mapping[str, Any]
+) -> list[Tensor | None]:
+    """Return the gradients of a call by torch's autograd, zeros where nothing was reached."""
+    leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
+    wanted = [leaf for leaf in leaves if leaf.requires_grad]
+    # Whoever asks may be inside a backward pass, where nothing is recorded otherwise.
+    with torch.enable_grad():
+        result = call(*leaves, **attrs)
+        found = torch.autograd.grad(result, wanted, cotangent, allow_unused=True)
+    pairs = zip(wanted, found, strict=True)
+    gradients = iter([torch.zeros_like(x) if g is None else g for x, g in pairs])
+    return [next(gradients) if leaf.requires_grad else None for leaf in leaves]
+
+
+def _check(op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> None:
+    """Refuse what breaks a constraint of the page."""
+    page = OPS[op]
+    place = {"dtype": attrs["dtype"], "device": torch.device("cpu")} if page.source else {}
+    own = {name: value for name, value in attrs.items() if name not in place}
+    bound, attributes = page.bind(inputs, own)
+    page.check(*bound, **attributes, **place)

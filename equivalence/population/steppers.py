@@ -1,0 +1,176 @@
+"""Optimizers in plain torch, cut where a member may differ: the handles that members start from.
+
+Each follows its page; a member overrides one method. Parameters have their own states and counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spec.optim import OPTIMIZERS
+
+APART = ("start_step", "groups", "max_norm")
+"""What comes with the hyper-parameters and is none."""
+
+GUARD = 1e-6
+"""What clipping adds to the norm, so that none divides by zero (torch.nn.utils)."""
+
+State = dict[str, Tensor]
+Hyper = Mapping[str, float]
+
+
+class Stepper:
+    """Parameters under an optimizer: copied once, updated one by one where there is a gradient."""
+
+    page = ""
+
+    def __init__(self, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
+        """Copy the parameters, and fill in the page's usual hyper-parameters."""
+        own = {name: value for name, value in hyper.items() if name not in APART}
+        self.usual: dict[str, Any] = {**vars(OPTIMIZERS[self.page].hyper(**own))}
+        self.groups: Sequence[Mapping[str, Any]] = hyper.get("groups", ())
+        self.max_norm: float | None = hyper.get("max_norm")
+        self.kept = [p.detach().clone(memory_format=torch.contiguous_format) for p in params]
+        started = int(hyper.get("start_step", 0))
+        self.counts = [started] * len(self.kept)
+        self.states: list[State] = [self.first(p) if started else {} for p in self.kept]
+
+    def first(self, p: Tensor) -> State:
+        """Return the state before the first step."""
+        return {moment: torch.zeros_like(p) for moment in OPTIMIZERS[self.page].moments}
+
+    def of(self, k: int) -> dict[str, Any]:
+        """Return the hyper-parameters of one parameter."""
+        own = [group for group in self.groups if k in group["params"]]
+        pairs = [(name, v) for group in own for name, v in group.items() if name != "params"]
+        return {**self.usual, **dict(pairs)}
+
+    def step(self, grads: Sequence[Tensor | None]) -> None:
+        """Update every parameter that has a gradient."""
+        scale = self.scale([g for g in grads if g is not None])
+        for k, g in enumerate(grads):
+            if g is None:
+                continue
+            self.counts[k] += 1
+            g = g if scale is None else g * scale
+            self.update(k, self.kept[k], g, self.of(k), self.counts[k])
+
+    def scale(self, grads: Sequence[Tensor]) -> Tensor | None:
+        """Return what clipping multiplies the gradients by."""
+        if self.max_norm is None:
+            return None
+        return torch.clamp(self.max_norm / (self.norm(grads) + GUARD), max=1.0)
+
+    def norm(self, grads: Sequence[Tensor]) -> Tensor:
+        """Return the global norm."""
+        return torch.stack([(g.double() ** 2).sum() for g in grads]).sum().sqrt().float()
+
+    def update(self, k: int, p: Tensor, g: Tensor, h: Hyper, t: int) -> None:
+        """Update one parameter in place."""
+        raise NotImplementedError
+
+    def params(self) -> Sequence[Tensor]:
+        """Return the parameters' current values."""
+        return self.kept
+
+    def state(self) -> Mapping[str, Sequence[Tensor | None]]:
+        """Return each state field, None where a parameter has none yet."""
+        page = OPTIMIZERS[self.page]
+        found = {m: [s.get(m) for s in self.states] for m in page.moments}
+        if page.counted:
+            found["step"] = [torch.tensor(float(n)) if n else None for n in self.counts]
+        return found
+
+
+class Sgd(Stepper):
+    """Stochastic gradient descent."""
+
+    page = "sgd"
+
+    def first(self, p: Tensor) -> State:
+        """Remember nothing before the first step."""
+        return {}
+
+    def update(self, k: int, p: Tensor, g: Tensor, h: Hyper, t: int) -> None:
+        """Decay, blend, look ahead, and descend."""
+        d = self.decayed(p, g, h)
+        if h["momentum"]:
+            b = self.blended(k, d, h)
+            d = self.ahead(d, b, h) if h["nesterov"] else b
+        p.sub_(h["lr"] * d)
+
+    def decayed(self, p: Tensor, g: Tensor, h: Hyper) -> Tensor:
+        """Add the decay to the gradient."""
+        return g + h["weight_decay"] * p if h["weight_decay"] else g
+
+    def blended(self, k: int, d: Tensor, h: Hyper) -> Tensor:
+        """Return the buffer after one more gradient; the first time it is the gradient."""
+        state = self.states[k]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = d.clone(memory_format=torch.contiguous_format)
+        else:
+            b = state["momentum_buffer"]
+            state["momentum_buffer"] = h["momentum"] * b + (1 - h["dampening"]) * d
+        return state["momentum_buffer"]
+
+    def ahead(self, d: Tensor, b: Tensor, h: Hyper) -> Tensor:
+        """Look ahead, as Nesterov does."""
+        return d + h["momentum"] * b
+
+
+class Adam(Stepper):
+    """Adam; `AdamW` decays apart from the gradient."""
+
+    page = "adam"
+
+    def update(self, k: int, p: Tensor, g: Tensor, h: Hyper, t: int) -> None:
+        """Decay, average, and descend."""
+        g = self.decayed(p, g, h)
+        state = self.states[k]
+        if not state:
+            state.update(self.first(p))
+        state["exp_avg"] = self.mean(state["exp_avg"], g, h)
+        state["exp_avg_sq"] = self.square(state["exp_avg_sq"], g, h)
+        self.descend(p, state, h, t)
+
+    def decayed(self, p: Tensor, g: Tensor, h: Hyper) -> Tensor:
+        """Add the decay to the gradient."""
+        return g + h["weight_decay"] * p if h["weight_decay"] else g
+
+    def mean(self, m: Tensor, g: Tensor, h: Hyper) -> Tensor:
+        """Return the first moment after one more gradient."""
+        return m + (1 - h["beta1"]) * (g - m)
+
+    def square(self, v: Tensor, g: Tensor, h: Hyper) -> Tensor:
+        """Return the second moment after one more gradient."""
+        return h["beta2"] * v + (1 - h["beta2"]) * (g * g)
+
+    def corrections(self, h: Hyper, t: int) -> tuple[float, float]:
+        """Return what corrects the bias of the two moments after t steps."""
+        return 1 - h["beta1"] ** t, 1 - h["beta2"] ** t
+
+    def bottom(self, v: Tensor, correction: float, h: Hyper) -> Tensor:
+        """Return what the step is divided by."""
+        return v.sqrt() / math.sqrt(correction) + h["eps"]
+
+    def descend(self, p: Tensor, state: State, h: Hyper, t: int) -> None:
+        """Take the step."""
+        first, second = self.corrections(h, t)
+        bottom = self.bottom(state["exp_avg_sq"], second, h)
+        p.sub_((h["lr"] / first) * (state["exp_avg"] / bottom))
+
+
+class AdamW(Adam):
+    """Adam whose weight decay shrinks the parameter before the step."""
+
+    page = "adamw"
+
+    def decayed(self, p: Tensor, g: Tensor, h: Hyper) -> Tensor:
+        """Shrink the parameter; the gradient stays."""
+        p.mul_(1 - h["lr"] * h["weight_decay"])
+        return g

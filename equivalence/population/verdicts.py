@@ -1,0 +1,120 @@
+"""What this suite says of a member: its rows at a profile, to the first failure and not shrunk.
+
+A wrong member is caught when some row of it is nonconformant at every seed asked for; a right one
+is refused when any row is anything but conformant at any seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from equivalence.budgets.outcome import Outcome
+from equivalence.cases.call import Recipe
+from equivalence.population.member import MemberBackend
+from equivalence.population.record import SESSION, Member
+from equivalence.runs.kinds import Case, Kind, kind_of
+from equivalence.runs.results import Row
+from equivalence.runs.runner import PROFILES, run_row
+from equivalence.worlds.contract import Contract
+
+ACCEPTED = "conformant"
+REFUSED = ("nonconformant", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge said: whether it accepts the member, and by which words and in which time.
+
+    accepted is None where the judge was not asked or does not apply.
+    """
+
+    accepted: bool | None
+    says: str = ""
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON carries it, the time to a hundredth of a second."""
+        return {**asdict(self), "seconds": round(self.seconds, 2)}
+
+
+class Impatient:
+    """A kind of cases that shrinks nothing, and that runs nothing after a failure."""
+
+    def __init__(self, kind: Kind) -> None:
+        """Stand in for a kind."""
+        self.kind = kind
+        self.failed: Outcome | None = None
+
+    def fixed(self) -> Sequence[Case]:
+        """Return the fixed strata."""
+        return self.kind.fixed()
+
+    def extras(self) -> Sequence[Case]:
+        """Return the cases that run uncounted."""
+        return self.kind.extras()
+
+    def drawn(self) -> Any:
+        """Return the strategy of drawn cases."""
+        return self.kind.drawn()
+
+    def smaller(self, case: Case) -> Iterator[Case]:
+        """Yield nothing: a member is caught by any case."""
+        del case
+        return iter(())
+
+    def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
+        """Run a case; after a failing one, that failure stands for all."""
+        if self.failed is not None:
+            return self.failed
+        outcome = self.kind.measure(backend, case, contract)
+        if outcome.failed:
+            self.failed = outcome
+        return outcome
+
+    def describe(self, case: Case) -> str:
+        """Return a case as a reader writes it."""
+        return self.kind.describe(case)
+
+    def recipes(self, case: Case) -> Sequence[tuple[str, Recipe]]:
+        """Name the recipes of a case."""
+        return self.kind.recipes(case)
+
+
+def rows(member: Member) -> list[Row]:
+    """Return the rows that a member takes over."""
+    return [Row(member.of, way, dtype) for way in member.directions for dtype in member.dtypes]
+
+
+def judged(member: Member, profile: str, seeds: int = 1) -> Verdict:
+    """Judge a member at a profile, by the cases of so many seeds; one seed of error decides."""
+    start = time.perf_counter()
+    for seed in range(seeds):
+        found = _judged_once(member, profile, seed)
+        if found.accepted is not member.right:
+            break
+    return replace(found, seconds=time.perf_counter() - start)
+
+
+def _judged_once(member: Member, profile: str, seed: int) -> Verdict:
+    if member.of == SESSION:
+        from equivalence.population.sessions import judged_session
+
+        says = judged_session(member, profile, seed)
+        return Verdict(not says, says)
+    for row in rows(member):
+        result = run_row(
+            MemberBackend(member),
+            row,
+            counted=PROFILES[profile],
+            seed=seed,
+            findings=(),
+            kind=Impatient(kind_of(row)),
+        )
+        bad = result.status in REFUSED or (member.right and result.status != ACCEPTED)
+        if bad:
+            first = result.failures[0].lines() if result.failures else [result.status]
+            return Verdict(False, f"{row}: {'; '.join(first[:2])}")
+    return Verdict(True)
