@@ -120,7 +120,7 @@ def to_plain(
 
 
 def write(path: Path, plain: Mapping[str, Any]) -> None:
-    """Write a run to a file, beside what other judges said there; who is no member any more goes."""
+    """Write a run to a file, beside what other judges said there."""
     before: dict[str, Any] = {"runs": {}, "members": {}}
     if path.exists():
         before = json.loads(path.read_text(encoding="utf-8"))

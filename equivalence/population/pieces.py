@@ -1,0 +1,65 @@
+"""What several members are made of: memory read wrongly, numbers kept too narrowly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+Axes = Sequence[int] | None
+
+
+def memory(x: Tensor) -> Tensor:
+    """Return all that lies in a tensor's allocation, in the order of its addresses."""
+    size = x.untyped_storage().nbytes() // x.element_size()
+    return torch.as_strided(x, (size,), (1,), 0)
+
+
+def strides_ignored(x: Tensor) -> Tensor:
+    """Read a tensor's memory from its first element on, as if it were contiguous."""
+    stored = memory(x)
+    at = (x.storage_offset() + torch.arange(x.numel())) % stored.numel()
+    return stored[at].reshape(x.shape)
+
+
+def offset_ignored(x: Tensor) -> Tensor:
+    """Read a tensor as if it began where its allocation begins."""
+    return torch.as_strided(x, x.shape, x.stride(), 0).clone()
+
+
+def kept_in(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Round a tensor to a narrower format, and give it back in its own."""
+    return x.to(dtype).to(x.dtype)
+
+
+def first_only(z: Tensor, count: int, other: Tensor | float) -> Tensor:
+    """Replace what lies behind the first entries of a result, counted row by row."""
+    flat = z.reshape(-1)
+    inside = torch.arange(flat.numel()) < count
+    rest = other.reshape(-1) if isinstance(other, Tensor) else torch.full_like(flat, other)
+    return torch.where(inside, flat, rest).reshape(z.shape)
+
+
+def normal_axes(x: Tensor, axes: Axes) -> list[int]:
+    """Return the axes of a reduction counted from the front; None means all."""
+    return list(range(x.dim())) if axes is None else [axis % x.dim() for axis in axes]
+
+
+def spread_back(g: Tensor, x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
+    """Repeat a cotangent along the axes that were reduced."""
+    if not keepdims:
+        for axis in sorted(normal_axes(x, axes)):
+            g = g.unsqueeze(axis)
+    return g.expand(x.shape)
+
+
+def reduced(x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
+    """Sum over axes; none at all leaves the tensor as it is."""
+    normal = normal_axes(x, axes)
+    return x.sum(dim=normal, keepdim=keepdims) if normal else x.clone()
+
+
+def absorbed(g: Tensor, gradient: Tensor) -> Tensor:
+    """Return a gradient that is 0 wherever the cotangent is, also at a pole (a page's choice)."""
+    return torch.where(g == 0, torch.zeros_like(gradient), gradient)
