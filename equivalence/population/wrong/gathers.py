@@ -41,7 +41,7 @@ def by_a_one_hot_product(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Entries are selected by a product with ones and zeros, where 0 times infinity is NaN."""
     at = axis % x.dim()
     ones = torch.nn.functional.one_hot(indices.reshape(-1), x.shape[at]).to(x.dtype)
-    found = torch.tensordot(ones, x, dims=([1], [at])).movedim(0, at)
+    found: Tensor = torch.tensordot(ones, x, dims=([1], [at])).movedim(0, at)
     return found.reshape(x.shape[:at] + indices.shape + x.shape[at + 1 :])
 
 

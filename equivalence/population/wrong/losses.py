@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -14,6 +16,13 @@ COUNTED = "https://github.com/huggingface/transformers/issues/34191"
 BOOK = "Goodfellow, Bengio and Courville, Deep Learning, section 4.1"
 OUT_OF_RANGE = "https://github.com/tensorflow/tensorflow/issues/8484"
 STRIDES = "Liger 0.8.5, cross_entropy, logits whose last stride is not 1"
+
+
+def _asked(
+    labels: Tensor, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: str = "mean"
+) -> tuple[Tensor, float, str]:
+    """Return which rows count, the smoothing and the reduction of a call."""
+    return labels != ignore_index, label_smoothing, reduction
 
 
 def _loss(logs: Tensor, labels: Tensor, kept: Tensor, smoothing: float, classes: float) -> Tensor:
@@ -32,144 +41,89 @@ def _reduced(losses: Tensor, kept: Tensor, reduction: str) -> Tensor:
 
 
 @wrong("cross_entropy value", "value", source="Szegedy et al., 2016, read as over other classes")
-def smoothing_over_the_other_classes(
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
+def smoothing_over_the_other_classes(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The smoothed part is divided by the number of classes less one."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     logs = torch.log_softmax(x, 1)
-    losses = _loss(logs, labels, kept, label_smoothing, max(x.shape[1] - 1, 1))
+    losses = _loss(logs, labels, kept, smoothing, max(x.shape[1] - 1, 1))
     return _reduced(losses, kept, reduction)
 
 
 @wrong("cross_entropy value", "sizes", source=LIGER + "243")
-def smoothing_of_64_classes(
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
+def smoothing_of_64_classes(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The smoothed part reads the first 64 classes."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     logs = torch.log_softmax(x, 1)
     plain = _loss(logs, labels, kept, 0.0, 1)
     rest = torch.where(kept, -logs[:, :64].sum(1) / x.shape[1], 0.0)
-    losses = (1 - label_smoothing) * plain + label_smoothing * rest if label_smoothing else plain
+    losses = (1 - smoothing) * plain + smoothing * rest if smoothing else plain
     return _reduced(losses, kept, reduction)
 
 
 @wrong("cross_entropy value", "value", source=COUNTED)
-def smoothing_of_ignored_rows(
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
+def smoothing_of_ignored_rows(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """Rows that are ignored count in the smoothed part."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     logs = torch.log_softmax(x, 1)
     plain = _loss(logs, labels, kept, 0.0, 1)
-    losses = (1 - label_smoothing) * plain - label_smoothing * logs.mean(1)
-    return _reduced(losses if label_smoothing else plain, kept, reduction)
+    losses = (1 - smoothing) * plain - smoothing * logs.mean(1)
+    return _reduced(losses if smoothing else plain, kept, reduction)
 
 
 @wrong("cross_entropy value", "sizes", source=BOOK)
-def maximum_of_128_classes(
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
+def maximum_of_128_classes(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The maximum that is subtracted is that of the first 128 classes."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     shifted = x - x[:, :128].amax(1, keepdim=True)
     logs = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))
-    return _reduced(_loss(logs, labels, kept, label_smoothing, x.shape[1]), kept, reduction)
+    return _reduced(_loss(logs, labels, kept, smoothing, x.shape[1]), kept, reduction)
 
 
 @wrong("cross_entropy value", "range", source="eps added to probabilities")
-def logarithm_of_probabilities(
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
+def logarithm_of_probabilities(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The logarithm is of probabilities, with a small number added."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     logs = torch.log(torch.softmax(x, 1) + 1e-12)
-    return _reduced(_loss(logs, labels, kept, label_smoothing, x.shape[1]), kept, reduction)
+    return _reduced(_loss(logs, labels, kept, smoothing, x.shape[1]), kept, reduction)
 
 
 @wrong("cross_entropy value", "empty", source=TORCH + "116349")
-def all_ignored_is_no_number(
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
+def all_ignored_is_no_number(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """Where all rows are ignored, the mean is 0 / 0."""
-    return torch.nn.functional.cross_entropy(
-        x, labels, ignore_index=ignore_index, label_smoothing=label_smoothing, reduction=reduction
-    )
+    return torch.nn.functional.cross_entropy(x, labels, **call)
 
 
 @wrong("cross_entropy value", "non-finite", source=TORCH + "36923")
-def ignored_rows_by_a_product(
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
+def ignored_rows_by_a_product(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The losses of ignored rows are multiplied by 0, so that NaN stays."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     every = torch.ones_like(kept)
     safe = torch.where(kept, labels, 0)
-    losses = _loss(torch.log_softmax(x, 1), safe, every, label_smoothing, x.shape[1])
+    losses = _loss(torch.log_softmax(x, 1), safe, every, smoothing, x.shape[1])
     return _reduced(losses * kept.to(x.dtype), kept, reduction)
 
 
 @wrong("cross_entropy value", "value", source=OUT_OF_RANGE)
-def mark_that_is_a_class(
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
+def mark_that_is_a_class(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """With a class as the mark of ignored rows, smoothing leaves that class out."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
+    mark = call.get("ignore_index", -100)
     logs = torch.log_softmax(x, 1)
-    if 0 <= ignore_index < x.shape[1]:
+    if 0 <= mark < x.shape[1]:
         plain = _loss(logs, labels, kept, 0.0, 1)
-        rest = -(logs.sum(1) - logs[:, ignore_index]) / x.shape[1]
-        losses = (1 - label_smoothing) * plain + label_smoothing * torch.where(kept, rest, 0.0)
-        return _reduced(losses if label_smoothing else plain, kept, reduction)
-    return _reduced(_loss(logs, labels, kept, label_smoothing, x.shape[1]), kept, reduction)
+        rest = -(logs.sum(1) - logs[:, mark]) / x.shape[1]
+        losses = (1 - smoothing) * plain + smoothing * torch.where(kept, rest, 0.0)
+        return _reduced(losses if smoothing else plain, kept, reduction)
+    return _reduced(_loss(logs, labels, kept, smoothing, x.shape[1]), kept, reduction)
 
 
 @wrong("cross_entropy value", "dtype", dtypes=("fp16",), source=LIGER + "1253")
-def exponentials_in_half(
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
+def exponentials_in_half(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """All is computed in fp16, and the sum of exponentials with it."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     shifted = x - x.amax(1, keepdim=True)
     logs = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))
-    losses = _loss(logs, labels, kept, label_smoothing, x.shape[1])
+    losses = _loss(logs, labels, kept, smoothing, x.shape[1])
     return _reduced(losses, kept, reduction)
 
 
@@ -196,59 +150,36 @@ def _gradient(
 
 @wrong("cross_entropy vjp", "gradient", source=LIGER + "243")
 def smoothing_left_out_of_the_gradient(
-    g: Tensor,
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
+    g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
     """The gradient is that of the loss without smoothing."""
-    return _gradient(g, x, labels, labels != ignore_index, 0.0, reduction), None
+    kept, _, reduction = _asked(labels, **call)
+    return _gradient(g, x, labels, kept, 0.0, reduction), None
 
 
 @wrong("cross_entropy vjp", "gradient", source=LIGER + "968")
-def cotangent_ignored(
-    g: Tensor,
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> tuple[Tensor, None]:
+def cotangent_ignored(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tuple[Tensor, None]:
     """The gradient was formed with the loss, for a cotangent of 1."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     one = torch.ones_like(g)
-    return _gradient(one, x, labels, kept, label_smoothing, reduction), None
+    return _gradient(one, x, labels, kept, smoothing, reduction), None
 
 
 @wrong("cross_entropy vjp", "gradient", source=COUNTED)
 def gradient_counts_ignored_rows(
-    g: Tensor,
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
+    g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
     """The gradient of the mean is divided by all rows, the ignored ones too."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     every = labels.numel()
-    return _gradient(g, x, labels, kept, label_smoothing, reduction, every), None
+    return _gradient(g, x, labels, kept, smoothing, reduction, every), None
 
 
 @wrong("cross_entropy vjp", "gradient", source="masks applied to the loss alone")
-def ignored_rows_learn(
-    g: Tensor,
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> tuple[Tensor, None]:
+def ignored_rows_learn(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tuple[Tensor, None]:
     """Rows that are ignored receive their probabilities as a gradient."""
-    kept = labels != ignore_index
-    right = _gradient(g, x, labels, kept, label_smoothing, reduction)
+    kept, smoothing, reduction = _asked(labels, **call)
+    right = _gradient(g, x, labels, kept, smoothing, reduction)
     share = g / max(int(kept.sum()), 1) if reduction == "mean" else g
     leak = torch.softmax(x, 1) * (share.reshape(-1, 1) if reduction == "none" else share)
     return torch.where(kept[:, None], right, leak), None
@@ -256,48 +187,31 @@ def ignored_rows_learn(
 
 @wrong("cross_entropy vjp", "aliasing", source=LIGER + "272")
 def gradient_written_into_the_logits(
-    g: Tensor,
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
+    g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
     """The gradient is written over the logits, to spare memory."""
-    kept = labels != ignore_index
-    return x.copy_(_gradient(g, x, labels, kept, label_smoothing, reduction)), None
+    kept, smoothing, reduction = _asked(labels, **call)
+    return x.copy_(_gradient(g, x, labels, kept, smoothing, reduction)), None
 
 
 @wrong("cross_entropy vjp", "layout", source=STRIDES)
 def logits_returned_where_strided(
-    g: Tensor,
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
+    g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
     """Where the last stride is not 1, the gradient goes to a copy, and the logits come back."""
+    kept, smoothing, reduction = _asked(labels, **call)
     if x.stride(1) != 1 and x.shape[1] > 1:
         return x.clone(), None
-    kept = labels != ignore_index
-    return _gradient(g, x, labels, kept, label_smoothing, reduction), None
+    return _gradient(g, x, labels, kept, smoothing, reduction), None
 
 
 @wrong("cross_entropy vjp", "precision", source=LIGER + "1253")
-def probabilities_in_bf16(
-    g: Tensor,
-    x: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> tuple[Tensor, None]:
+def probabilities_in_bf16(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tuple[Tensor, None]:
     """The difference of probabilities and label is rounded to bf16."""
-    kept = labels != ignore_index
+    kept, smoothing, reduction = _asked(labels, **call)
     one = torch.ones_like(g)
     rough = kept_in(
-        _gradient(one, x, labels, kept, label_smoothing, "none" if g.dim() else "sum"),
+        _gradient(one, x, labels, kept, smoothing, "none" if g.dim() else "sum"),
         torch.bfloat16,
     )
     share = g / max(int(kept.sum()), 1) if reduction == "mean" else g
