@@ -24,6 +24,11 @@ State = dict[str, Tensor]
 Hyper = Mapping[str, float]
 
 
+def copied(x: Tensor) -> Tensor:
+    """Return a contiguous copy."""
+    return x.detach().clone(memory_format=torch.contiguous_format)
+
+
 class Stepper:
     """Parameters under an optimizer: copied once, updated one by one where there is a gradient."""
 
@@ -33,9 +38,9 @@ class Stepper:
         """Copy the parameters, and fill in the page's usual hyper-parameters."""
         own = {name: value for name, value in hyper.items() if name not in APART}
         self.usual: dict[str, Any] = {**vars(OPTIMIZERS[self.page].hyper(**own))}
-        self.groups: Sequence[Mapping[str, Any]] = hyper.get("groups", ())
+        self.groups = [dict(group) for group in hyper.get("groups", ())]
         self.max_norm: float | None = hyper.get("max_norm")
-        self.kept = [p.detach().clone(memory_format=torch.contiguous_format) for p in params]
+        self.kept = [copied(p) for p in params]
         started = int(hyper.get("start_step", 0))
         self.counts = [started] * len(self.kept)
         self.states: list[State] = [self.first(p) if started else {} for p in self.kept]
@@ -49,6 +54,30 @@ class Stepper:
         own = [group for group in self.groups if k in group["params"]]
         pairs = [(name, v) for group in own for name, v in group.items() if name != "params"]
         return {**self.usual, **dict(pairs)}
+
+    def set_lr(self, lr: float, group: int) -> None:
+        """Use another rate from the next step on; group 0 has whom no group names."""
+        if group:
+            self.groups[group - 1]["lr"] = lr
+            return
+        # What a group has taken over from all stays as it was.
+        for other in self.groups:
+            other.setdefault("lr", self.usual["lr"])
+        self.usual["lr"] = lr
+
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Replace the state of every parameter by copies of this one."""
+        page = OPTIMIZERS[self.page]
+        for k in range(len(self.kept)):
+            own = {name: state[name][k] for name in page.moments}
+            self.states[k] = {name: copied(t) for name, t in own.items() if t is not None}
+            if page.counted:
+                self.counts[k] = int(state["step"][k])
+
+    def write(self, parameter: int, field: str, numbers: Tensor) -> None:
+        """Put other numbers into a parameter or into one of its moments."""
+        own = {"parameter": self.kept[parameter], **self.states[parameter]}
+        own[field].copy_(numbers)
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
         """Update every parameter that has a gradient."""
@@ -112,7 +141,7 @@ class Sgd(Stepper):
         """Return the buffer after one more gradient; the first time it is the gradient."""
         state = self.states[k]
         if "momentum_buffer" not in state:
-            state["momentum_buffer"] = d.clone(memory_format=torch.contiguous_format)
+            state["momentum_buffer"] = copied(d)
         else:
             b = state["momentum_buffer"]
             state["momentum_buffer"] = h["momentum"] * b + (1 - h["dampening"]) * d

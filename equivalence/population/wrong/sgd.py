@@ -96,15 +96,6 @@ class buffers_shared_by_shape(Sgd):
         self.states = [shared.setdefault(p.shape, {}) for p in self.kept]
 
 
-@wrong("sgd", "aliasing", source="parameters updated in the caller's memory")
-class callers_parameter(Sgd):
-    """The parameter is not copied, and the step writes into the caller's memory."""
-
-    def __init__(self, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
-        super().__init__(params, hyper)
-        self.kept = [p.detach() for p in params]
-
-
 @wrong("sgd", "optimizer", source="momentum applied whether there is a gradient or not")
 class moves_without_a_gradient(Sgd):
     """A parameter without a gradient goes on by its momentum."""
@@ -183,3 +174,54 @@ class scaled_up_as_well(Sgd):
         if self.max_norm is None:
             return None
         return self.max_norm / (self.norm(grads) + 1e-6)
+
+
+@wrong("sgd", "optimizer", source="rates captured when the optimizer was made")
+class rate_cannot_be_changed(Sgd):
+    """A rate that is set later is ignored."""
+
+    def set_lr(self, lr: float, group: int) -> None:
+        del lr, group
+
+
+@wrong("sgd", "aliasing", source="flat master copies that nobody tells of a write")
+class master_copy_goes_on(Sgd):
+    """Steps start from a copy of the parameter, which writes from outside do not reach."""
+
+    def __init__(self, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
+        super().__init__(params, hyper)
+        self.masters = [p.clone() for p in self.kept]
+
+    def update(self, k: int, p: Tensor, g: Tensor, h: Hyper, t: int) -> None:
+        super().update(k, self.masters[k], g, h, t)
+        p.copy_(self.masters[k])
+
+
+@wrong("adam", "optimizer", source="https://github.com/NVIDIA/apex/issues/577")
+class step_not_loaded(Adam):
+    """A state is loaded without its step."""
+
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        before = list(self.counts)
+        super().load(state)
+        self.counts = before
+
+
+@wrong("adamw", "aliasing", source="state_dict() that shares its tensors")
+class loaded_state_is_the_callers(AdamW):
+    """A state that was loaded is not copied."""
+
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        super().load(state)
+        for k, own in enumerate(self.states):
+            own.update({name: state[name][k] for name in own})
+
+
+@wrong("adamw", "optimizer", source="rates captured when the optimizer was made")
+class decay_keeps_the_first_rate(AdamW):
+    """The decay goes on with the rate of the beginning, when another one is set."""
+
+    def decayed(self, p: Tensor, g: Tensor, h: Hyper) -> Tensor:
+        self.begun = getattr(self, "begun", h["lr"])
+        p.mul_(1 - self.begun * h["weight_decay"])
+        return g
