@@ -154,3 +154,22 @@ def shares_by_division(g: Tensor, x: Tensor, axes: Axes = None, keepdims: bool =
     count = ties.sum(normal, keepdim=True) if normal else ties.long()
     back = spread_back(g, x, axes, keepdims)
     return torch.where(ties, back / count.to(x.dtype), 0.0)
+
+
+@right("max vjp", "ties", source="argmax in the backward pass of many libraries")
+def first_of_those_that_tie(
+    g: Tensor, x: Tensor, axes: Axes = None, keepdims: bool = False
+) -> Tensor:
+    """The first of the entries that tie receives all, which is a choice."""
+    y = _last(x, axes)
+    best = torch.where(y.isnan(), math.inf, y)
+    best = torch.where(y.isnan().any(-1, keepdim=True) & ~y.isnan(), -math.inf, best)
+    first = torch.arange(y.shape[-1])
+    at = torch.where(best == best.amax(-1, keepdim=True), first, y.shape[-1]).amin(-1)
+    hit = first == at[..., None]
+    back = _last(spread_back(g, x, axes, keepdims), axes)
+    normal = normal_axes(x, axes)
+    kept = [a for a in range(x.dim()) if a not in normal]
+    order = [*kept, *normal]
+    found = torch.where(hit, back, 0.0).reshape([x.shape[a] for a in order])
+    return found.permute([order.index(a) for a in range(x.dim())]).clone()
