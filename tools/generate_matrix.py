@@ -16,7 +16,7 @@ from typing import Any
 from equivalence.population.matrix import Verdicts, read
 from equivalence.population.policies import POLICIES
 from equivalence.population.record import Member
-from equivalence.population.registry import everyone
+from equivalence.population.registry import everyone, reported
 from equivalence.population.table import lines, marked, summary
 from tools.generated import write_or_check
 from tools.tree import ROOT
@@ -27,10 +27,11 @@ DOCUMENT = ROOT / "docs" / "matrix.md"
 FRAME = """\
 # Who catches what
 
-The population (`equivalence/population`) holds {wrong} wrong implementations, most of them with a
-mistake that has reached users, and {right} right ones that compute the same thing another way. Each
-is judged like a stranger's backend: its rows alone, to the first failure. A check is worth what it
-catches of the first and passes of the second.
+The population (`equivalence/population`) holds {wrong} wrong implementations and {right} right ones
+that compute the same thing another way. Of the wrong ones, {reported} name a report of a mistake like
+theirs; the others name the habit that makes them. Each is judged like a stranger's backend:
+its rows alone, to the first failure. A check is worth what it catches of the first and passes of the
+second.
 
 The suite was run {runs}.
 This file is generated (`python -m tools.generate_matrix`) from what those runs wrote.
@@ -59,6 +60,7 @@ def generate() -> str:
     return FRAME.format(
         wrong=sum(not m.right for m in members),
         right=sum(m.right for m in members),
+        reported=sum(reported(m) for m in members if not m.right),
         runs=", ".join(_run(profile, run) for profile, run in runs.items()),
         policies="\n".join(f"* {name}: {policy.__doc__}" for name, policy in POLICIES.items()),
         summary=marked(summary(members, verdicts)),

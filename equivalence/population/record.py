@@ -47,7 +47,7 @@ SESSION = "session"
 """What a member is of that is wrong between operations."""
 
 OWN = "own reading"
-"""The source of a mistake that is easy to make and of which no report is known to us."""
+"""The source of a mistake, or a difference, of which no report is known to us."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Member:
     of               an op, an optimizer or SESSION; directions are those in which it is judged
     kind             the class of its mistake, or of its difference
     about            in a line, what is wrong or how it differs
-    source           where such a mistake reached users
+    source           a report of such a mistake or a text about it, or else the habit that makes it;
+                     where it is a link, mistakes of this class were reported there
     how              the implementation itself
     contract         what it declares beside the contract of torch (fields of a `Contract`)
     indistinguishable  why no result could show the mistake, where none could

@@ -43,3 +43,8 @@ def chosen(patterns: Sequence[str] | None) -> list[Member]:
         for member in everyone()
         if patterns is None or any(fnmatchcase(member.name, p) for p in patterns)
     ]
+
+
+def reported(member: Member) -> bool:
+    """Say whether mistakes of a member's class were reported at a link that it names."""
+    return "https://" in member.source

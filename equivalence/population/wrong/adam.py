@@ -78,7 +78,7 @@ class step_in_bf16(Adam):
         return super().corrections(h, min(t, 256))
 
 
-@wrong("adamw", "optimizer", source="one step for all parameters; https://optax (count)")
+@wrong("adamw", "optimizer", source="one count for all parameters, as optax has it")
 class step_shared(AdamW):
     """The first parameter's step corrects the bias of all."""
 
@@ -104,7 +104,7 @@ class decay_apart(Adam):
         return g
 
 
-@wrong("adamw", "optimizer", source="https://github.com/pytorch/pytorch/pull/21250")
+@wrong("adamw", "optimizer", source="Loshchilov and Hutter, ICLR 2019, section 1: not the same")
 class decay_in_the_gradient(AdamW):
     """The decay joins the gradient, as Adam's does."""
 

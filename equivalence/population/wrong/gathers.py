@@ -8,7 +8,6 @@ from torch import Tensor
 from equivalence.population.pieces import strides_ignored
 from equivalence.population.record import wrong
 
-JAGGED = "https://github.com/pytorch/pytorch/issues/31258"
 ONE_HOT = "https://github.com/pytorch/pytorch/issues/36923"
 NARROW = "https://github.com/linkedin/Liger-Kernel/issues/950"
 LIGER = "https://github.com/linkedin/Liger-Kernel/issues/678"

@@ -11,7 +11,6 @@ from equivalence.population.record import wrong
 BROADCAST = "https://github.com/pytorch/pytorch/issues/1787"
 DOUBLED = "https://github.com/pytorch/pytorch/issues/13669"
 SCATTERED = "https://github.com/pytorch/pytorch/issues/180164"
-EMPTY = "https://github.com/pytorch/pytorch/issues/31515"
 JUNK = "https://github.com/Dao-AILab/flash-attention/issues/2421"
 VIEWS = "https://github.com/huggingface/candle/issues/3735"
 NARROW = "https://github.com/linkedin/Liger-Kernel/issues/950"

@@ -212,7 +212,9 @@ def one_entry_has_a_gradient(
     return dx, _columns(g * normal), _columns(g)
 
 
-@wrong("layer_norm vjp", "aliasing", source="https://github.com/tritonbench (layer_norm locks)")
+@wrong(
+    "layer_norm vjp", "aliasing", source="https://github.com/meta-pytorch/tritonbench/issues/1266"
+)
 class sums_left_over:
     """The buffer of gamma's partial sums is not cleared before the next call of its size."""
 

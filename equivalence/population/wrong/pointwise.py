@@ -11,7 +11,7 @@ from equivalence.population.record import wrong
 TORCH = "https://github.com/pytorch/pytorch/issues/"
 TRITON = "https://github.com/triton-lang/triton/issues/"
 WHERE = TORCH + "36923"
-FLUSHED = "PTX ISA, .ftz; https://developer.nvidia.com/blog (fast math)"
+FLUSHED = "PTX ISA, .ftz, which fast math turns on"
 FAST_MATH = "CUDA C++ Programming Guide, intrinsic functions"
 
 

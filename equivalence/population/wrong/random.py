@@ -14,8 +14,8 @@ from fast.kernels.random import aten_leading, aten_words, bound_of
 
 HOST = torch.device("cpu")
 INVERTED = "Srivastava et al., 2014, against the inverted form that libraries have"
-REUSED = "seeds of dropout that are not advanced; https://github.com/jax-ml/jax (key reuse)"
-FUSED = "https://github.com/Dao-AILab/flash-attention/issues (dropout masks of the backward pass)"
+REUSED = "seeds of dropout that are not advanced"
+FUSED = "masks drawn anew in fused backward passes"
 HALVES = "counters of which the high word is dropped"
 SALMON = "Salmon, Moraes, Dror and Shaw, SC 2011, section 3.2"
 
@@ -33,7 +33,7 @@ def _keeps(x: Tensor, p: float, seed: int, counter: int) -> Tensor:
     return _leading(x, seed, counter) < bound_of(1 - Fraction(p))
 
 
-@wrong("dropout value", "random", source="https://github.com/pytorch/pytorch (dropout with p = 1)")
+@wrong("dropout value", "random", source="divisions by 1 - p")
 def all_dropped_is_no_number(
     x: Tensor, p: float, seed: int, counter: int, training: bool = True
 ) -> Tensor:

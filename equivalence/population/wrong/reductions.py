@@ -19,7 +19,6 @@ from equivalence.population.pieces import (
 from equivalence.population.record import wrong
 
 EXPANDED = "https://github.com/fla-org/flash-linear-attention/issues/1139"
-TRITON_SUM = "https://github.com/triton-lang/triton/issues (tl.sum over masked blocks)"
 APEX = "https://github.com/NVIDIA/apex/issues/411"
 NARROW = "https://github.com/linkedin/Liger-Kernel/issues/950"
 TIES = "https://github.com/pytorch/pytorch/issues/76522"
@@ -65,7 +64,7 @@ def negative_axis_by_its_size(x: Tensor, axes: Axes = None, keepdims: bool = Fal
     return reduced(x, counted, keepdims) / count
 
 
-@wrong("sum value", "structure", source="https://docs.pytorch.org/docs/stable/generated/torch.sum")
+@wrong("sum value", "structure", source="torch.sum, to which no axes are all of them")
 def no_axes_are_all(x: Tensor, axes: Axes = None, keepdims: bool = False) -> Tensor:
     """An empty tuple of axes sums all of them, as torch has it."""
     return x.sum(dim=tuple(axes or ()) or None, keepdim=keepdims)

@@ -71,7 +71,7 @@ def host_copy_stale() -> Iterator[None]:
         yield
 
 
-@wrong("session", "gradient", source="https://github.com/jax-ml/jax (tied weights)")
+@wrong("session", "gradient", source="tied weights")
 @contextmanager
 def last_contribution_alone() -> Iterator[None]:
     """A later contribution to a parameter's gradient replaces the earlier one."""
