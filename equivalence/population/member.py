@@ -51,9 +51,11 @@ class MemberBackend:
 
     def _contract(self, op: str, dtype: str) -> Contract:
         """Declare torch's arithmetic, in fp32 where storage is narrow, and what is different."""
-        drawn = op in OPS and OPS[op].random
-        family = "aten" if dtype in NARROW or drawn else "torch"
-        return replace(declared(family)(op, dtype), **self.member.contract)
+        contract = declared("torch")(op, dtype)
+        if dtype in NARROW:
+            functions = declared("aten")(op, dtype).functions
+            contract = replace(contract, steps="compute", functions=functions)
+        return replace(contract, **self.member.contract)
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         """Compute the value by the member."""
