@@ -112,6 +112,7 @@ def test_a_signal_ends_the_run_and_its_workers(number: signal.Signals, tmp_path:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_interrupts,
     )
     assert process.stderr is not None
     for told in process.stderr:
@@ -127,6 +128,11 @@ def test_a_signal_ends_the_run_and_its_workers(number: signal.Signals, tmp_path:
     while group_lives(process.pid) and time.monotonic() < until:
         time.sleep(0.1)
     assert not group_lives(process.pid)
+
+
+def hear_interrupts() -> None:
+    """Hear Ctrl-C as under a terminal: what a shell starts in the background does not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def group_lives(group: int) -> bool:
