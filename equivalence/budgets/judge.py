@@ -32,7 +32,7 @@ def dtype_of(expected: Expected) -> str:
 
 def budget_of(x: Bounded) -> Arb:
     """Return the largest distance from the exact value to an allowed result; 0 if x is exact."""
-    return flint.arb(0) if x.exact else (x.w - x.v).abs_upper()
+    return flint.arb(0) if x.exact else (x.ball - x.v).abs_upper()
 
 
 def fraction_of(got: float, x: Bounded) -> float | None:

@@ -45,6 +45,7 @@ Rounding = Literal["nearest", "toward_zero", "faithful"]
 """Faithful rounding returns one of the two neighbours, whichever: it may mix the other two."""
 Division = Literal["rn", "full", "reciprocal"]
 Flush = Literal["none", "outputs", "inputs_outputs"]
+Freedom = Literal["page", "stable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,8 @@ class Contract:
     dot_inputs        the format to which the factors of a dot product are rounded, if to any
     steps             "storage": every intermediate result may pass through the storage format
     accumulate        the format of partial sums (None: that of computation)
+    freedom           "page": what the page's own steps may give; "stable": also what a program that
+                      is as stable as the page may lose, d u of the largest term of its last sum
     sources           where the other numbers come from
     """
 
@@ -106,6 +109,7 @@ class Contract:
     accumulate: Format | None = None
     accumulate_rounding: Rounding = "nearest"
     results: Format | None = None
+    freedom: Freedom = "stable"
     sources: tuple[str, ...] = ()
 
     @property
