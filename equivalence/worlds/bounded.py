@@ -67,7 +67,7 @@ GENERIC = 2
 class Terms(NamedTuple):
     """What a sum is made of; values are its exact terms, None where they are not exact."""
 
-    count: int
+    number: int
     size: Arb
     total: Arb
     products: bool
@@ -80,7 +80,7 @@ class Bounded:
     v       a thin ball around the exact value
     w       what the arithmetic may give where every step rounds; v itself at depth 0
     strict  what it may give at depth 0 and 1, v itself where only the exact value; of a stored
-            number at any depth, what the page's own steps may give; None elsewhere
+            number, what the page's own steps may give, and w counts; None elsewhere
     depth   the number of roundings on the way
     last    what the largest term of the last sum is read off (`magnitude`)
     terms   of a sum, what it is made of
@@ -93,7 +93,7 @@ class Bounded:
         v: Arb,
         w: Arb,
         arithmetic: Arithmetic,
-        strict: Arb | None = None,
+        strict: Arb = None,
         depth: int = GENERIC,
         last: Any = None,
         terms: Terms | None = None,
@@ -115,7 +115,7 @@ class Bounded:
     @property
     def exact(self) -> bool:
         """Whether the contract allows the exact value only."""
-        return self.strict is self.v
+        return self.ball is self.v
 
     @property
     def unconstrained(self) -> bool:
@@ -190,20 +190,31 @@ def stored(x: Bounded) -> Bounded:
     w = page
     if arithmetic.stable and depth >= GENERIC:
         w = arithmetic.stored(x.ball.union(x.v + arithmetic.floor(depth, magnitude(x))), False)
-    return Bounded(x.v, w, arithmetic, page, depth, x.last)
+    return Bounded(x.v, w, arithmetic, page, GENERIC, x.last)
 
 
-def magnitude(x: Bounded) -> Arb:
+def either(x: Bounded, y: Bounded) -> Bounded:
+    """Allow what two programs of one page may store; x is the page's own."""
+    if not x.v.overlaps(y.v):
+        raise ValueError(f"a form is another program of its page: it gives {y}, the page {x}")
+    return Bounded(x.v, x.w if y.w is y.v else x.w.union(y.w), x.arithmetic, x.strict)
+
+
+def magnitude(of: Bounded) -> Arb:
     """Return the largest term of the last sum, scaled by the factors that came after it.
 
-    `last` holds the terms of a sum, the factors of a product, or nothing, where |v| will do.
+    `last` holds the terms of a sum; the two numbers of a product, and of a quotient, which has a
+    third item; or nothing, where |v| will do.
     """
-    last = x.last
+    last = of.last
     if last is None:
-        return abs(x.v)
+        return abs(of.v)
     if type(last) is tuple:
-        one, two = last
-        return (magnitude(one) * abs(two.v)).max(magnitude(two) * abs(one.v))
+        x, y, *inverted = last
+        one, two = magnitude(x), magnitude(y)
+        if inverted:
+            return one.max(two * abs(x.v / y.v)) / abs(y.v)
+        return (one * abs(y.v)).max(two * abs(x.v))
     largest = ZERO
     for term in last:
         largest = largest.max(abs(term))
@@ -234,8 +245,8 @@ def _read(x: Bounded) -> Bounded:
 
 
 def _is_zero(x: Bounded) -> bool:
-    """Whether the contract allows 0 only."""
-    return x.strict is x.v and x.v.is_zero()
+    """Whether the page allows 0 only."""
+    return x.strict is x.v and bool(x.v.is_zero())
 
 
 def _moved(x: Bounded, v: Arb, move: Callable[[Arb], Arb], last: Any) -> Bounded:
@@ -284,7 +295,7 @@ def _joined(v: Arb, w: Arb, total: Arb, x: Bounded, y: Bounded) -> Bounded:
     """Add an exact number to a sum, last or as one of its terms; w is what it gives last."""
     terms: Any = x.terms
     arithmetic, depth = x.arithmetic, x.depth
-    count, size = terms.count + 1, terms.size + abs(y.v)
+    count, size = terms.number + 1, terms.size + abs(y.v)
     values = None if terms.values is None else [*terms.values, y.v]
     w = w.union(arithmetic.summed(size, total, count, terms.products))
     strict = None
@@ -437,19 +448,12 @@ def _divide(x: Any, y: Any) -> Bounded:
     depth = max(x.depth, y.depth)
     if not y.depth and arithmetic.divides_exactly(y.v):
         return _scaled(Bounded(ONE / y.v, y.w, arithmetic), x)
-    last = None
-    if not (x.last is None and y.last is None):
-        last = (x, Bounded(ONE / y.v, y.w, arithmetic, None, GENERIC, _inverted(y)))
+    last = None if x.last is None and y.last is None else (x, y, True)
     w = arithmetic.divided(x.w, y.w, None)
     if depth:
         return Bounded(v, w, arithmetic, None, depth + 1, last)
     strict = arithmetic.divided(x.v, y.v, v)
     return Bounded(v, w, arithmetic, strict, 1, last)
-
-
-def _inverted(y: Bounded) -> list[Arb] | None:
-    """Return the last of 1 / y, whose relative error is that of y."""
-    return None if y.last is None else [magnitude(y) / (y.v * y.v)]
 
 
 @scalar.maximum.register(Bounded)

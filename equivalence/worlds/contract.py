@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from equivalence.dtypes import BF16, FORMATS, FP16, FP32, FP64, TF32, Format
 
@@ -34,6 +34,7 @@ __all__ = [
     "LADDER",
     "TF32",
     "Contract",
+    "Form",
     "Format",
     "FunctionError",
     "Rung",
@@ -73,6 +74,20 @@ def ulps(count: float, source: str) -> FunctionError:
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """Another program of the same page, which a backend may follow instead of the page's own.
+
+    value(*inputs, **attributes) returns the result and vjp(inputs, cotangent, **attributes) the
+    gradients, as on a page: tensors of `spec`, in every world of numbers. A direction of None has
+    no other program. The exact values must be those of the page, or the oracle refuses the form.
+    """
+
+    name: str
+    value: Callable[..., Any] | None = None
+    vjp: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Contract:
     """The arithmetic that a backend promises for an op at a dtype.
 
@@ -91,6 +106,7 @@ class Contract:
     accumulate        the format of partial sums (None: that of computation)
     freedom           "page": what the page's own steps may give; "stable": also what a program that
                       is as stable as the page may lose, d u of the largest term of its last sum
+    forms             other programs of the page that count as well: the budget is the hull
     sources           where the other numbers come from
     """
 
@@ -110,6 +126,7 @@ class Contract:
     accumulate_rounding: Rounding = "nearest"
     results: Format | None = None
     freedom: Freedom = "stable"
+    forms: tuple[Form, ...] = ()
     sources: tuple[str, ...] = ()
 
     @property
