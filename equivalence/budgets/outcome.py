@@ -92,7 +92,7 @@ class Outcome:
         """The verdict in one word."""
         if self.failed:
             return "nonconformant"
-        if too_open(self.judged, self.unconstrained) or too_wide(self.judged, self.wide):
+        if too_open(self.judged, self.unconstrained):
             return "ambiguous"
         return "conformant" if self.judged else "vacuous"
 

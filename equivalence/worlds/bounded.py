@@ -245,8 +245,13 @@ def _read(x: Bounded) -> Bounded:
 
 
 def _is_zero(x: Bounded) -> bool:
-    """Whether the page allows 0 only."""
-    return x.strict is x.v and bool(x.v.is_zero())
+    """Whether every program of the page has 0 here: an exact 0, or what equal numbers differ by.
+
+    What more terms add up to is 0 in one order, and in another not; nor is it if they are scaled.
+    """
+    if not (x.strict is x.v and x.v.is_zero()):
+        return False
+    return not x.depth or (type(x.last) is list and len(x.last) == 2)
 
 
 def _moved(x: Bounded, v: Arb, move: Callable[[Arb], Arb], last: Any) -> Bounded:
@@ -474,7 +479,7 @@ def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], 
         if arithmetic.reads:
             x = _read(x)
         v = evaluate(x.v)
-        exactly = x.strict is x.v and arithmetic.applied_exactly(name, v)
+        exactly = (not x.depth or _is_zero(x)) and arithmetic.applied_exactly(name, v)
         if exactly and (v.is_zero() or v == ONE):
             return constant(arithmetic, 0 if v.is_zero() else 1)
         depth = x.depth + 1

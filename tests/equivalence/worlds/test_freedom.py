@@ -70,6 +70,16 @@ def test_a_sum_that_is_stored_on_its_way_may_be_rounded_there() -> None:
     assert total.w.contains(0) and total.w.contains(flint.arb(2.0**-8))
 
 
+def test_a_zero_that_a_sum_came_to_is_no_zero_of_another_order() -> None:
+    """A mean of 1, -3 and 2 is 0, but not that of their thirds, of which two are rounded."""
+    one, other, three, two = scalars(1.0, 1.0, -3.0, 2.0)
+    total = scalar.sum_terms([one, three, two])
+    third = stored(scalar.divide(total, 3))
+    assert total.exact and not third.exact and 5 * U > float(budget_of(third)) > 3 * U
+    for zero in (one - other, one - one, scalar.exp(one - other) - 1):
+        assert scalar.is_zero(zero) and stored(scalar.divide(zero, 3)).exact
+
+
 def test_the_largest_term_is_scaled_by_what_follows() -> None:
     three, five = scalars(3.0, 5.0)
     difference = three - five
