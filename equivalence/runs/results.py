@@ -66,6 +66,14 @@ class RowResult:
     excused: bool = False
     seconds: float = field(default=0.0, compare=False)
 
+    @property
+    def under(self) -> str:
+        """Say what a row without failures needs: its page's own steps, or the contract's freedom."""
+        if self.worst_fraction is None or not self.worst_fraction <= 1:
+            return ""
+        own = self.page_fraction is None or self.page_fraction <= 1
+        return "page" if own else self.freedom
+
     def to_dict(self) -> dict[str, Any]:
         """Return the row as schema 1 has it; `read_row` makes the same row of it again."""
         return {
@@ -77,6 +85,7 @@ class RowResult:
             "page_fraction": plain_fraction(self.page_fraction),
             "contract": self.contract,
             "freedom": self.freedom,
+            "under": self.under,
             "ring": self.ring,
             "status": self.status,
             "inferred": self.inferred,

@@ -289,7 +289,7 @@ class RowRunner:
             cases=tally.counted,
             worst_fraction=tally.worst,
             page_fraction=tally.page,
-            freedom=self.contract.freedom,
+            freedom=self.contract.allows,
             contract=self.contract.name,
             inferred=self._inferred(status),
             ring=self.capabilities.ring,

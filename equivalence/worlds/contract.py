@@ -134,6 +134,11 @@ class Contract:
         """The format of the dtype in which results arrive."""
         return self.results or self.store
 
+    @property
+    def allows(self) -> str:
+        """Name the freedom that the contract takes, and the forms that it allows."""
+        return ", ".join((self.freedom, *(form.name for form in self.forms)))
+
     def function(self, name: str) -> FunctionError:
         """Return the declared error of an elementary function."""
         return self.functions.get(name, CORRECTLY_ROUNDED)

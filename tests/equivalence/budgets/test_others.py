@@ -85,6 +85,7 @@ def test_a_right_program_of_other_steps_is_accepted(backend: One, row: Row, seed
     result = run(backend, row, seed)
     assert result.status == "conformant", said(result)
     assert result.freedom == "stable" and result.worst_fraction is not None
+    assert result.under in ("page", "stable")
     assert result.page_fraction is not None and result.worst_fraction <= result.page_fraction
 
 
