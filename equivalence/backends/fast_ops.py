@@ -11,6 +11,7 @@ from torch import Tensor
 from equivalence.backends.fence import fenced
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
 from equivalence.budgets.declared import ContractRule, declared, family_of
+from equivalence.conventions import OURS
 
 
 class FastBackend:
@@ -38,6 +39,7 @@ class FastBackend:
             ring=self.ring,
             device=self.device,
             labelled=True,
+            conventions=OURS,
         )
 
     def contract_on(self, ring: str) -> ContractRule:

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor
 
 from equivalence.budgets.declared import ContractRule
+from equivalence.conventions import UNSAID, Conventions
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Capabilities:
     contract(op, dtype) is the arithmetic that the backend declares.
     ring says where results come from: "host", "interpreted" or "device".
     device is where inputs are placed; labelled says that refusals name the page's constraint.
+    conventions say what it chooses where a page had to choose; without, it may choose anything.
     """
 
     ops: Mapping[str, Collection[str]]
@@ -33,6 +35,7 @@ class Capabilities:
     ring: str = "host"
     device: str = "cpu"
     labelled: bool = False
+    conventions: Conventions = UNSAID
 
 
 @runtime_checkable

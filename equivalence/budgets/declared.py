@@ -22,6 +22,7 @@ from equivalence.worlds.contract import (
     TF32,
     Contract,
     Format,
+    Freedom,
     FunctionError,
     ulps,
 )
@@ -120,7 +121,10 @@ def base(
     if dtype not in FORMATS:
         raise ValueError(f"no contract for dtype {dtype!r}; there are {', '.join(FORMATS)}")
     compute, store = FORMATS[dtype]
-    contract = Contract(f"{family} {op} {dtype}", compute, store, functions=functions or {})
+    freedom: Freedom = "stable" if family == "torch" else "page"
+    contract = Contract(
+        f"{family} {op} {dtype}", compute, store, functions=functions or {}, freedom=freedom
+    )
     if op in FUSED:
         contract = replace(contract, flush="outputs", division="reciprocal", sources=(FUSED_WHY,))
     if op == "mse_loss" and family in ("aten", "torch"):

@@ -9,13 +9,14 @@ allows; the exact value's own uncertainty, 2^-256 of it, is taken off the error.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import flint
 import numpy as np
 import torch
 
-from equivalence.budgets.outcome import Outcome, decide, mismatch
+from equivalence.budgets.outcome import WIDEST, Outcome, decide, mismatch
 from equivalence.budgets.recorded import OUTWARD, Recorded, form_problem
 from equivalence.worlds.balls import Arb
 from equivalence.worlds.bounded import Bounded
@@ -32,7 +33,7 @@ def dtype_of(expected: Expected) -> str:
 
 def budget_of(x: Bounded) -> Arb:
     """Return the largest distance from the exact value to an allowed result; 0 if x is exact."""
-    return flint.arb(0) if x.exact else (x.w - x.v).abs_upper()
+    return flint.arb(0) if x.exact else (x.ball - x.v).abs_upper()
 
 
 def fraction_of(got: float, x: Bounded) -> float | None:
@@ -56,13 +57,33 @@ def judge_tensor(got: torch.Tensor, expected: Expected) -> Outcome:
         return mismatch(problem)
     values = got.detach().cpu().double().reshape(-1).tolist()
     entries = expected.data
-    fractions = [fraction_of(z, x) for z, x in zip(values, entries, strict=True)]
+    pairs = list(zip(values, entries, strict=True))
+    fractions = [fraction_of(z, x) for z, x in pairs]
+    pages = [
+        fraction if x.strict is None or x.strict is x.w else fraction_of(z, paged(x))
+        for fraction, (z, x) in zip(fractions, pairs, strict=True)
+    ]
 
     def element(k: int) -> tuple[str, str, str]:
         x = entries[k]
         return str(values[k]), x.v.mid().str(17, radius=False), str(float(budget_of(x)))
 
-    return decide(fractions, shape, element)
+    return decide(fractions, shape, element, pages, wide(entries))
+
+
+def paged(x: Bounded) -> Bounded:
+    """Return a stored number with what the page's own steps may give, without further freedom."""
+    page: Arb = x.strict
+    return Bounded(x.v, page, x.arithmetic, page)
+
+
+def wide(entries: Sequence[Bounded]) -> int:
+    """Count the budgets that are wider than a sixteenth of the largest entry."""
+    known = [x for x in entries if not (x.exact or x.unconstrained)]
+    if not known:
+        return 0
+    scale = max(abs(float(x.v)) for x in entries if x.v.is_finite())
+    return sum(float(budget_of(x)) > WIDEST * scale for x in known)
 
 
 def record(expected: Expected) -> Recorded:

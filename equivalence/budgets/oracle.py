@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
 
 from equivalence.budgets.judge import Expected
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import Bounded, constant, exact, stored
+from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
 from equivalence.worlds.contract import Contract
 from spec.op import AnyTensor, Op
 from spec.ops import OPS
-from spec.tensor import Tensor
+from spec.tensor import Tensor, zip_map
 
 
 def lift_one(tensor: torch.Tensor, arithmetic: Arithmetic) -> AnyTensor:
@@ -54,7 +55,11 @@ def expected_value(
     arithmetic = Arithmetic(contract)
     lifted = [lift_one(tensor, arithmetic) for tensor in inputs]
     world = {} if page.inputs else {"like": constant(arithmetic, 0)}
-    return store(page.value(*lifted, **attrs, **world), arithmetic)
+    expected = store(page.value(*lifted, **attrs, **world), arithmetic)
+    for form in contract.forms:
+        if form.value is not None:
+            expected = zip_map(either, expected, store(form.value(*lifted, **attrs), arithmetic))
+    return expected
 
 
 def expected_vjp(
@@ -70,5 +75,13 @@ def expected_vjp(
     lifted = [lift_one(tensor, arithmetic) for tensor in inputs]
     if not isinstance(cotangents, torch.Tensor):
         (cotangents,) = cotangents
-    gradients = page.vjp(tuple(lifted), lift_one(cotangents, arithmetic), **attrs)
-    return [None if g is None else store(g, arithmetic) for g in gradients]
+    seed = lift_one(cotangents, arithmetic)
+    programs = [page.vjp, *(form.vjp for form in contract.forms if form.vjp is not None)]
+    found = [
+        [None if g is None else store(g, arithmetic) for g in vjp(tuple(lifted), seed, **attrs)]
+        for vjp in programs
+    ]
+    return [
+        None if rows[0] is None else reduce(lambda x, y: zip_map(either, x, y), rows)
+        for rows in zip(*found, strict=True)
+    ]

@@ -23,6 +23,18 @@ MOST_UNCONSTRAINED = 0.05
 """The largest share of unconstrained elements that still makes a verdict."""
 
 
+WIDEST = 1 / 16
+"""The largest budget, as a share of the result's largest entry, that says something of an entry."""
+
+MOST_WIDE = 0.5
+"""The largest share of entries with wider budgets in a verdict."""
+
+
+def too_wide(judged: int, wide: int) -> bool:
+    """Say whether budgets are so wide, for so many elements, that a verdict would say nothing."""
+    return wide > MOST_WIDE * judged
+
+
 def too_open(judged: int, unconstrained: int) -> bool:
     """Say whether a contract leaves too large a share of the elements unconstrained."""
     return unconstrained > MOST_UNCONSTRAINED * (judged + unconstrained)
@@ -53,6 +65,8 @@ class Outcome:
 
     fraction   the largest fraction of a budget, None where nothing was judged
     judged     how many elements had a budget; unconstrained: how many had none
+    wide       how many of those judged had one wider than a sixteenth of the largest entry
+    page       the largest fraction of what the page's own steps allow, without further freedom
     detail     the element to look at, None where none is over budget
     problem    what is wrong with a tensor as a whole, or with what else was done, if anything
     crash      the exception in the place of results, if there was one
@@ -64,6 +78,8 @@ class Outcome:
     detail: Detail | None = None
     problem: str | None = None
     crash: str | None = None
+    page: float | None = None
+    wide: int = 0
 
     @property
     def failed(self) -> bool:
@@ -92,11 +108,21 @@ def mismatch(problem: str) -> Outcome:
     return Outcome(fraction=math.inf, problem=problem)
 
 
+def larger(one: float | None, two: float | None) -> float | None:
+    """Return the larger of two fractions, either of which may be missing."""
+    return one if two is None else two if one is None else max(one, two)
+
+
 def decide(
-    fractions: Sequence[float | None], shape: Shape, element: Callable[[int], tuple[str, str, str]]
+    fractions: Sequence[float | None],
+    shape: Shape,
+    element: Callable[[int], tuple[str, str, str]],
+    pages: Sequence[float | None] | None = None,
+    wide: int = 0,
 ) -> Outcome:
     """Judge one tensor by its fractions in row-major order, None where unconstrained.
 
+    pages are the fractions of what the page's own steps allow, where that is less.
     `element` writes down what an element is, what it is exactly, and its budget.
     """
     known = [(fraction, k) for k, fraction in enumerate(fractions) if fraction is not None]
@@ -104,9 +130,17 @@ def decide(
     if not known:
         return Outcome(unconstrained=unconstrained)
     bad = [k for fraction, k in known if not fraction <= 1.0]
-    worst = max(math.inf if math.isnan(fraction) else fraction for fraction, _ in known)
-    detail = Detail("", position(bad[0], shape), *element(bad[0]), worst) if bad else None
-    return Outcome(worst, len(known), unconstrained, detail)
+    worst = _worst(fractions)
+    detail = None
+    if bad and worst is not None:
+        detail = Detail("", position(bad[0], shape), *element(bad[0]), worst)
+    page = worst if pages is None else _worst(pages)
+    return Outcome(worst, len(known), unconstrained, detail, page=page, wide=wide)
+
+
+def _worst(fractions: Sequence[float | None]) -> float | None:
+    known = [fraction for fraction in fractions if fraction is not None]
+    return max((math.inf if math.isnan(fraction) else fraction for fraction in known), default=None)
 
 
 def position(flat: int, shape: Shape) -> Shape:
@@ -133,4 +167,6 @@ def merged(*outcomes: Outcome) -> Outcome:
         max(details, key=lambda detail: detail.fraction, default=None),
         next((o.problem for o in outcomes if o.problem is not None), None),
         next((o.crash for o in outcomes if o.crash is not None), None),
+        max((o.page for o in outcomes if o.page is not None), default=None),
+        sum(o.wide for o in outcomes),
     )

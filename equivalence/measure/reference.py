@@ -61,28 +61,8 @@ def expected_step(
 
     arithmetic = Arithmetic(contract)
     lifted = {field: None if t is None else lift_one(t, arithmetic) for field, t in moments.items()}
-    decayed = OPTIMIZERS[optimizer].decays_gradient(hyper)
-    p, g = lift_one(parameter, arithmetic), unsettled(lift_one(gradient, arithmetic), decayed)
+    p, g = lift_one(parameter, arithmetic), lift_one(gradient, arithmetic)
     return advance(optimizer, p, g, lifted, step, hyper)
-
-
-def unsettled(value: Any, decayed: bool) -> Any:
-    """Let no operation on exact numbers count as exact, except on 0.
-
-    An update may take (c g) g where the reference takes c (g g); only one of these may be exact.
-    Both are 0 where g is, and a ball around 0 would have no root, and leave the element unjudged;
-    not so where weight decay adds a multiple of the parameter to the gradient.
-    """
-
-    import flint
-
-    from equivalence.worlds.bounded import Bounded
-
-    def lifted(x: Bounded) -> Bounded:
-        settled = x.v.is_zero() and not decayed
-        return x if settled else Bounded(x.v, flint.arb(x.v), x.arithmetic)
-
-    return value.map(lifted)
 
 
 def advance(

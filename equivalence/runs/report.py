@@ -14,7 +14,10 @@ from typing import TextIO
 
 from equivalence.runs.results import RowResult
 
-COLUMNS = ("op", "direction", "dtype", "cases", "worst", "declared", "inferred", "ring", "status")
+COLUMNS = (
+    *("op", "direction", "dtype", "cases", "worst", "page"),
+    *("declared", "inferred", "ring", "status"),
+)
 
 _COLOURS = {
     "conformant": "green",
@@ -42,6 +45,7 @@ def _cells(result: RowResult) -> tuple[str, ...]:
         result.row.dtype,
         str(result.cases),
         show_fraction(result.worst_fraction),
+        show_fraction(result.page_fraction),
         result.contract,
         result.inferred,
         result.ring,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from equivalence.budgets.outcome import too_open
+from equivalence.budgets.outcome import too_open, too_wide
 
 SCHEMA = 1
 
@@ -53,15 +53,26 @@ class RowResult:
     status: str
     cases: int = 0
     worst_fraction: float | None = None
+    page_fraction: float | None = None
     contract: str = ""
+    freedom: str = ""
     inferred: str = ""
     ring: str = ""
     judged: int = 0
     unconstrained: int = 0
+    wide: int = 0
     failures: tuple[Failure, ...] = ()
     declared: tuple[dict[str, str], ...] = ()
     excused: bool = False
     seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def under(self) -> str:
+        """Say what a row without failures needs: its page's own steps, or the contract's freedom."""
+        if self.worst_fraction is None or not self.worst_fraction <= 1:
+            return ""
+        own = self.page_fraction is None or self.page_fraction <= 1
+        return "page" if own else self.freedom
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as schema 1 has it; `read_row` makes the same row of it again."""
@@ -71,12 +82,16 @@ class RowResult:
             "dtype": self.row.dtype,
             "cases": self.cases,
             "worst_fraction": plain_fraction(self.worst_fraction),
+            "page_fraction": plain_fraction(self.page_fraction),
             "contract": self.contract,
+            "freedom": self.freedom,
+            "under": self.under,
             "ring": self.ring,
             "status": self.status,
             "inferred": self.inferred,
             "judged": self.judged,
             "unconstrained": self.unconstrained,
+            "wide": self.wide,
             "excused": self.excused,
             "failures": [asdict(failure) for failure in self.failures],
             "declared": [dict(finding) for finding in self.declared],
@@ -92,18 +107,25 @@ def read_row(plain: Mapping[str, Any]) -> RowResult:
     ]
     if plain["status"] not in STATUSES:
         raise ValueError(f"unknown status {plain['status']!r}")
-    fraction = plain["worst_fraction"]
     return RowResult(
         row=row,
         status=plain["status"],
-        worst_fraction=None if fraction is None else float(fraction),
+        worst_fraction=_fraction(plain["worst_fraction"]),
+        page_fraction=_fraction(plain["page_fraction"]),
         failures=tuple(failures),
         declared=tuple(plain["declared"]),
         **{key: plain[key] for key in KEPT},
     )
 
 
-KEPT = ("cases", "contract", "ring", "inferred", "judged", "unconstrained", "excused")
+def _fraction(plain: Any) -> float | None:
+    return None if plain is None else float(plain)
+
+
+KEPT = (
+    *("cases", "contract", "freedom", "ring", "inferred"),
+    *("judged", "unconstrained", "wide", "excused"),
+)
 """Fields of a row that JSON carries as they are."""
 
 
@@ -130,7 +152,14 @@ def document(
 
 
 def status_of(
-    *, failed: bool, crashed: bool, counted: int, wanted: int, judged: int, unconstrained: int
+    *,
+    failed: bool,
+    crashed: bool,
+    counted: int,
+    wanted: int,
+    judged: int,
+    unconstrained: int,
+    wide: int = 0,
 ) -> str:
     """Decide a row's status; what is worse comes first."""
     if crashed:
@@ -139,7 +168,7 @@ def status_of(
         return "nonconformant"
     if counted < wanted:
         return "vacuous"
-    if too_open(judged, unconstrained):
+    if too_open(judged, unconstrained) or too_wide(judged, wide):
         return "ambiguous"
     return "conformant"
 

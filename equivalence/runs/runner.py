@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.findings import Finding, for_row
-from equivalence.budgets.outcome import Outcome
+from equivalence.budgets.outcome import Outcome, larger
 from equivalence.cases.call import counts
 from equivalence.cases.edges import edge_problem, edges
 from equivalence.cases.nearmiss import describe, refused_by_backend, refused_by_reference
@@ -45,6 +45,8 @@ class Tally:
     judged: int = 0
     unconstrained: int = 0
     worst: float | None = None
+    page: float | None = None
+    wide: int = 0
     failures: list[Failure] = field(default_factory=list)
     excused: int = 0
     declared: list[Finding] = field(default_factory=list)
@@ -54,16 +56,17 @@ class Tally:
         """Enter one measured case."""
         self.judged += outcome.judged
         self.unconstrained += outcome.unconstrained
+        self.wide += outcome.wide
         if counts(outcome.judged):
             self.counted += 1
             if len(self.sample) < SAMPLE:
                 self.sample.append(case)
-        self.see(outcome.fraction)
+        self.see(outcome)
 
-    def see(self, fraction: float | None) -> None:
-        """Keep the worst fraction."""
-        if fraction is not None and (self.worst is None or fraction > self.worst):
-            self.worst = fraction
+    def see(self, outcome: Outcome) -> None:
+        """Keep the worst fractions."""
+        self.worst = larger(self.worst, outcome.fraction)
+        self.page = larger(self.page, outcome.page)
 
     def declare(self, finding: Finding) -> None:
         """Enter a finding that was met."""
@@ -151,7 +154,12 @@ class RowRunner:
             notes.at(f"edge {edge.why!r}")
             try:
                 problem = edge_problem(
-                    self.backend, self.row.op, edge, self.row.dtype, self.capabilities.device
+                    self.backend,
+                    self.row.op,
+                    edge,
+                    self.row.dtype,
+                    self.capabilities.device,
+                    self.capabilities.conventions,
                 )
             except Exception as error:
                 problem = f"edge {edge.why!r}: raised {type(error).__name__}: {error}"
@@ -216,7 +224,7 @@ class RowRunner:
             if wanted is not None:
                 self.tally.add(case, outcome)
             else:
-                self.tally.see(outcome.fraction)
+                self.tally.see(outcome)
 
     def _failed(self, case: Case, outcome: Outcome) -> None:
         """Enter a failing case: declared, or shrunk to the smallest that fails undeclared."""
@@ -273,17 +281,21 @@ class RowRunner:
             wanted=self.counted,
             judged=tally.judged,
             unconstrained=tally.unconstrained,
+            wide=tally.wide,
         )
         return RowResult(
             row=self.row,
             status=status,
             cases=tally.counted,
             worst_fraction=tally.worst,
+            page_fraction=tally.page,
+            freedom=self.contract.allows,
             contract=self.contract.name,
             inferred=self._inferred(status),
             ring=self.capabilities.ring,
             judged=tally.judged,
             unconstrained=tally.unconstrained,
+            wide=tally.wide,
             failures=tuple(tally.failures[:MOST_FAILURES]),
             declared=tuple(finding.to_dict() for finding in tally.declared),
             excused=excused and status == "nonconformant",

@@ -1,18 +1,27 @@
 """Bounded scalars: the exact value of a page, and everything that a contract's arithmetic may give.
 
-A `Bounded` is a pair (v, w): v is a certified ball around the exact value, thin as 256 bits allow;
-w is a ball that holds every result of the declared arithmetic, so the distance from v to the far
-side of w is a budget.
-Each elementary step maps w with ball arithmetic and widens it by that step's declared error
+A `Bounded` holds v, a certified ball around the exact value, thin as 256 bits allow, and a ball of
+results, so that the distance from v to the far side of that ball is a budget.
+Each elementary step maps balls with ball arithmetic and widens them by that step's declared error
 (`equivalence.worlds.arithmetic`); nothing is linearized.
 
-* A scalar is *exact* when both are one and the same number of the format. A correctly rounded step
-  on exact operands adds nothing if its result is representable, and a sum adds nothing if no
-  partial sum can be rounded; so small integers and constant slices are judged exactly.
-* Moves add nothing: negation, maximum, select, multiplication by a power of two.
-* A comparison that the contract leaves open becomes a `Fork`, and select takes the hull.
-* A ball that leaves the range of the format, or on which an operation is not defined, makes
-  everything that depends on it *unconstrained*.
+A result is held to equality where that is promised, and nowhere by luck:
+
+* `depth` counts the roundings on a scalar's way. Inputs and constants of the format have none; a
+  step has one more than its operands, a whole sum or dot product being one step.
+* Up to one rounding, `strict` counts: a correctly rounded step on exact operands gives its exact
+  result if that is representable, and a sum rounds nothing if no partial sum can be rounded.
+* Beyond it, w counts, where every step rounds (*generic position*): another program of the same
+  page has other intermediate results, and need not be exact where this one happens to be.
+* Moves round nothing and keep both: negation, maximum, select, multiplication by a power of two,
+  adding 0. x - x of one number is 0, as are 0 x and functions whose exact result is 0 or 1.
+* A sum remembers its terms: an exact number that is added to it may have been one of them.
+
+A contract of freedom "stable" also allows what a program as stable as the page may lose: to a
+result of d > 1 roundings, d u times the largest term of its last sum (`stored`).
+A comparison that the contract leaves open becomes a `Fork`, and select takes the hull.
+A ball that leaves the range of the format, or on which an operation is not defined, makes
+everything that depends on it *unconstrained*.
 
 The contract travels with the scalars, in their `Arithmetic`.
 
@@ -21,6 +30,8 @@ The contract travels with the scalars, in their `Arithmetic`.
 >>> one, ten = exact(Arithmetic(Contract("ieee", FP32, FP32)), 1.0, 10.0)
 >>> (ten + one).exact, divide(one, ten).exact, divide(one, one - one).unconstrained
 (True, False, True)
+>>> (ten + one).depth, ((ten + one) * ten).depth, ((ten + one) * ten).exact
+(1, 2, False)
 """
 
 # This file is longer than the guide because the rules of one world stand in one table.
@@ -30,11 +41,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import flint
 
-from equivalence.worlds.arithmetic import ZERO, Arithmetic
+from equivalence.worlds.arithmetic import ONE, ZERO, Arithmetic
 from equivalence.worlds.balls import (
     NAN,
     PI,
@@ -49,27 +60,71 @@ from equivalence.worlds.balls import (
 from spec import scalar
 from spec.dual import Dual
 
+GENERIC = 2
+"""From this depth on every step counts as rounded."""
+
+
+class Terms(NamedTuple):
+    """What a sum is made of; values are its exact terms, None where they are not exact."""
+
+    number: int
+    size: Arb
+    total: Arb
+    products: bool
+    values: list[Arb] | None
+
 
 class Bounded:
-    """An exact value, and the ball of all results that a contract allows for it."""
+    """An exact value, and the ball of all results that a contract allows for it.
 
-    __slots__ = ("arithmetic", "v", "w")
+    v       a thin ball around the exact value
+    w       what the arithmetic may give where every step rounds; v itself at depth 0
+    strict  what it may give at depth 0 and 1, v itself where only the exact value; of a stored
+            number, what the page's own steps may give, and w counts; None elsewhere
+    depth   the number of roundings on the way
+    last    what the largest term of the last sum is read off (`magnitude`)
+    terms   of a sum, what it is made of
+    """
 
-    def __init__(self, v: Arb, w: Arb, arithmetic: Arithmetic) -> None:
-        """Hold the ball of the value and the ball of results; one object for both means exact."""
+    __slots__ = ("arithmetic", "depth", "last", "strict", "terms", "v", "w")
+
+    def __init__(
+        self,
+        v: Arb,
+        w: Arb,
+        arithmetic: Arithmetic,
+        strict: Arb = None,
+        depth: int = GENERIC,
+        last: Any = None,
+        terms: Terms | None = None,
+    ) -> None:
+        """Hold the ball of the value and of results; without more, a result of many steps."""
         self.v = v
         self.w = w
         self.arithmetic = arithmetic
+        self.strict = strict
+        self.depth = depth
+        self.last = last
+        self.terms = terms
+
+    @property
+    def ball(self) -> Arb:
+        """What the contract allows, v itself where only the exact value."""
+        return self.w if self.depth >= GENERIC else self.strict
 
     @property
     def exact(self) -> bool:
         """Whether the contract allows the exact value only."""
-        return self.w is self.v
+        return self.ball is self.v
 
     @property
     def unconstrained(self) -> bool:
         """Whether the contract says nothing about this scalar."""
-        return not self.w.is_finite()
+        return not self.ball.is_finite()
+
+    def under(self, arithmetic: Arithmetic) -> Bounded:
+        """Return the same number under another contract."""
+        return Bounded(self.v, self.w, arithmetic, self.strict, self.depth, self.last, self.terms)
 
     def __add__(self, other: Any) -> Bounded:
         """Add, and round once."""
@@ -92,8 +147,7 @@ class Bounded:
 
     def __neg__(self) -> Bounded:
         """Change the sign, exactly."""
-        v = -self.v
-        return Bounded(v, v if self.w is self.v else -self.w, self.arithmetic)
+        return _moved(self, -self.v, operator.neg, self.last)
 
     def __repr__(self) -> str:
         """Show the value, and the budget or why there is none."""
@@ -101,12 +155,17 @@ class Bounded:
             return f"Bounded({self.v.str(15)}, exact)"
         if self.unconstrained:
             return f"Bounded({self.v.str(15)}, unconstrained)"
-        return f"Bounded({self.v.str(15)}, within {float((self.w - self.v).abs_upper()):.3g})"
+        return f"Bounded({self.v.str(15)}, within {float((self.ball - self.v).abs_upper()):.3g})"
 
 
 def exact(arithmetic: Arithmetic, *values: float) -> list[Bounded]:
     """Take floats as the exact numbers that they are; they must be finite."""
-    return [Bounded(v, v, arithmetic) for v in map(flint.arb, values)]
+    return [Bounded(v, v, arithmetic, v, 0) for v in map(flint.arb, values)]
+
+
+def within(v: Arb, w: Arb, arithmetic: Arithmetic) -> Bounded:
+    """Take a value and the ball of its results from elsewhere; one object for both is exact."""
+    return Bounded(v, w, arithmetic, w, 0 if w is v else 1)
 
 
 def constant(arithmetic: Arithmetic, value: int | Fraction) -> Bounded:
@@ -114,16 +173,52 @@ def constant(arithmetic: Arithmetic, value: int | Fraction) -> Bounded:
     found = arithmetic.constants.get(value)
     if found is None:
         v = arb(value)
-        found = Bounded(v, arithmetic.settled(v), arithmetic)
+        w = arithmetic.settled(v)
+        found = Bounded(v, w, arithmetic, w, 0 if w is v else 1)
         arithmetic.constants[value] = found
     result: Bounded = found
     return result
 
 
 def stored(x: Bounded) -> Bounded:
-    """Round to the storage format: the last step of every result."""
-    w = x.arithmetic.stored(x.w, x.w is x.v)
-    return x if w is x.w else Bounded(x.v, w, x.arithmetic)
+    """Round to the storage format: the last step of every result.
+
+    The ball of the page's own steps stays in `strict`, beside that of the contract's freedom in w.
+    """
+    arithmetic, depth = x.arithmetic, x.depth
+    page = arithmetic.stored(x.ball, x.exact)
+    w = page
+    if arithmetic.stable and depth >= GENERIC:
+        w = arithmetic.stored(x.ball.union(x.v + arithmetic.floor(depth, magnitude(x))), False)
+    return Bounded(x.v, w, arithmetic, page, GENERIC, x.last)
+
+
+def either(x: Bounded, y: Bounded) -> Bounded:
+    """Allow what two programs of one page may store; x is the page's own."""
+    if not x.v.overlaps(y.v):
+        raise ValueError(f"a form is another program of its page: it gives {y}, the page {x}")
+    return Bounded(x.v, x.w if y.w is y.v else x.w.union(y.w), x.arithmetic, x.strict)
+
+
+def magnitude(of: Bounded) -> Arb:
+    """Return the largest term of the last sum, scaled by the factors that came after it.
+
+    `last` holds the terms of a sum; the two numbers of a product, and of a quotient, which has a
+    third item; or nothing, where |v| will do.
+    """
+    last = of.last
+    if last is None:
+        return abs(of.v)
+    if type(last) is tuple:
+        x, y, *inverted = last
+        one, two = magnitude(x), magnitude(y)
+        if inverted:
+            return one.max(two * abs(x.v / y.v)) / abs(y.v)
+        return (one * abs(y.v)).max(two * abs(x.v))
+    largest = ZERO
+    for term in last:
+        largest = largest.max(abs(term))
+    return largest
 
 
 def _meet(one: Bounded, other: Any) -> Any:
@@ -139,52 +234,131 @@ def _meet(one: Bounded, other: Any) -> Any:
     )
 
 
-def _read(x: Bounded, y: Bounded) -> tuple[Arithmetic, Arb, Arb]:
-    """Return what the operands of a step may be read as."""
+def _read(x: Bounded) -> Bounded:
+    """Return what the operand of a step may be read as, where the contract flushes operands."""
     arithmetic = x.arithmetic
-    if arithmetic.reads:
-        return arithmetic, arithmetic.read(x.w), arithmetic.read(y.w)
-    return arithmetic, x.w, y.w
+    w = arithmetic.read(x.w)
+    if w is x.w:
+        return x
+    strict = arithmetic.read(x.strict) if x.depth < GENERIC else None
+    return Bounded(x.v, w, arithmetic, strict, max(x.depth, 1), x.last)
+
+
+def _is_zero(x: Bounded) -> bool:
+    """Whether every program of the page has 0 here: an exact 0, or what equal numbers differ by.
+
+    What more terms add up to is 0 in one order, and in another not; nor is it if they are scaled.
+    """
+    if not (x.strict is x.v and x.v.is_zero()):
+        return False
+    return not x.depth or (type(x.last) is list and len(x.last) == 2)
+
+
+def _moved(x: Bounded, v: Arb, move: Callable[[Arb], Arb], last: Any) -> Bounded:
+    """Map the balls of a number by what rounds nothing; v is the exact result."""
+    if not x.depth:
+        return Bounded(v, v, x.arithmetic, v, 0, last)
+    strict = x.strict
+    if strict is not None:
+        strict = v if strict is x.v else move(strict)
+    return Bounded(v, move(x.w), x.arithmetic, strict, x.depth, last)
+
+
+def _step(v: Arb, arithmetic: Arithmetic, last: Any) -> Bounded:
+    """Round the exact result of exact operands once: v itself where it is representable."""
+    w = arithmetic.rounded(v)
+    return Bounded(v, w, arithmetic, v if arithmetic.holds(v) else w, 1, last)
 
 
 def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Any) -> Bounded:
-    """Add or subtract; an exact 0 changes nothing."""
+    """Add or subtract; a 0 that nobody computed changes nothing, and x - x is 0."""
     if type(y) is Dual:
         return NotImplemented  # type: ignore[no-any-return]
-    arithmetic, a, b = _read(x, y)
+    arithmetic = x.arithmetic
+    if x is y and operation is operator.sub:
+        return _zero_of(x)
+    if arithmetic.reads:
+        x, y = _read(x), _read(y)
+    if not y.depth and y.v.is_zero():
+        return x
+    if not x.depth and x.v.is_zero():
+        return y if operation is operator.add else -y  # type: ignore[no-any-return]
     v = operation(x.v, y.v)
-    if b is y.v:
-        if a is x.v:
-            return Bounded(v, arithmetic.settled(v), arithmetic)
-        if b.is_zero():
-            return Bounded(v, a, arithmetic)
-    elif a is x.v and a.is_zero():
-        return Bounded(v, operation(a, b), arithmetic)
-    return Bounded(v, arithmetic.rounded(operation(a, b)), arithmetic)
+    last = [x.v, y.v]
+    depth = max(x.depth, y.depth)
+    if not depth:
+        return _step(v, arithmetic, last)
+    w = arithmetic.rounded(operation(x.w, y.w))
+    if x.terms is not None and not y.depth:
+        return _joined(v, w, operation(x.terms.total, y.v), x, y)
+    if y.terms is not None and not x.depth:
+        return _joined(v, w, operation(x.v, y.terms.total), y, x)
+    return Bounded(v, w, arithmetic, None, depth + 1, last)
+
+
+def _joined(v: Arb, w: Arb, total: Arb, x: Bounded, y: Bounded) -> Bounded:
+    """Add an exact number to a sum, last or as one of its terms; w is what it gives last."""
+    terms: Any = x.terms
+    arithmetic, depth = x.arithmetic, x.depth
+    count, size = terms.number + 1, terms.size + abs(y.v)
+    values = None if terms.values is None else [*terms.values, y.v]
+    w = w.union(arithmetic.summed(size, total, count, terms.products))
+    strict = None
+    if depth < GENERIC:
+        strict = w
+        if values is not None and arithmetic.sums_exactly(
+            values, size, total, count, terms.products
+        ):
+            strict = v if arithmetic.holds(v) else w
+    joined = Terms(count, size, total, terms.products, values)
+    return Bounded(v, w, arithmetic, strict, depth, [*x.last, y.v], joined)
 
 
 def _multiplied(x: Bounded, y: Any) -> Bounded:
     """Multiply; exact zeros and powers of two cost nothing."""
     if type(y) is Dual:
         return NotImplemented  # type: ignore[no-any-return]
-    arithmetic, a, b = _read(x, y)
+    arithmetic = x.arithmetic
+    if arithmetic.reads:
+        x, y = _read(x), _read(y)
+    if _is_zero(x):
+        return _zero_of(y)
+    if _is_zero(y):
+        return _zero_of(x)
+    if not x.depth and x.v.bits() == 1:
+        return _scaled(x, y)
+    if not y.depth and y.v.bits() == 1:
+        return _scaled(y, x)
     v = x.v * y.v
-    if a is x.v:
-        if b is y.v:
-            return Bounded(v, arithmetic.settled(v), arithmetic)
-        if a.is_zero():
-            return _zero_of(v, b, arithmetic)
-        return Bounded(v, arithmetic.scaled(a, b), arithmetic)
-    if b is y.v:
-        if b.is_zero():
-            return _zero_of(v, a, arithmetic)
-        return Bounded(v, arithmetic.scaled(b, a), arithmetic)
-    return Bounded(v, arithmetic.rounded(a * b), arithmetic)
+    last = None if x.last is None and y.last is None else (x, y)
+    depth = max(x.depth, y.depth)
+    if not depth:
+        return _step(v, arithmetic, last)
+    return Bounded(v, arithmetic.rounded(x.w * y.w), arithmetic, None, depth + 1, last)
 
 
-def _zero_of(v: Arb, other: Arb, arithmetic: Arithmetic) -> Bounded:
+def _scaled(factor: Bounded, x: Bounded) -> Bounded:
+    """Multiply by a power of two, which is exact up to underflow; by 1, nothing happens."""
+    two = factor.v
+    if two == ONE:
+        return x
+    v = two * x.v
+    last = None if x.last is None else (factor, x)
+    arithmetic = x.arithmetic
+    if x.strict is x.v and not arithmetic.holds(v):
+        w = arithmetic.rounded(v)
+        return Bounded(v, w, arithmetic, w, 1, last)
+    return _moved(x, v, lambda w: arithmetic.scaled(two, w), last)
+
+
+def _zero_of(other: Bounded) -> Bounded:
     """An exact zero, unless it met what is unconstrained: infinity times 0 has no value."""
-    return Bounded(v, v if other.is_finite() else NAN, arithmetic)
+    return _open(ZERO, other.arithmetic) if other.unconstrained else constant(other.arithmetic, 0)
+
+
+def _open(v: Arb, arithmetic: Arithmetic) -> Bounded:
+    """Return a number of which the contract says nothing."""
+    return Bounded(v, NAN, arithmetic)
 
 
 class Fork:
@@ -215,7 +389,10 @@ def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, An
         if x is y and not x.unconstrained:
             return same  # one computed number, whatever it is
         x, y = _pair(x, y)
-        arithmetic, a, b = _read(x, y)
+        arithmetic = x.arithmetic
+        if arithmetic.reads:
+            x, y = _read(x), _read(y)
+        a, b = x.ball, y.ball
         certain = a.is_finite() and b.is_finite()
         answer = ask(a, b) if certain else UNKNOWN
         if isinstance(answer, bool):
@@ -227,7 +404,7 @@ def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, An
 
 scalar.less.register(Bounded)(_question(certainly_less, same=False))
 scalar.equal.register(Bounded)(_question(certainly_equal, same=True))
-scalar.is_zero.register(Bounded)(lambda x, _: bool(x.w is x.v and x.w.is_zero()))
+scalar.is_zero.register(Bounded)(lambda x, _: _is_zero(x))
 
 
 @scalar.select.register(Fork)
@@ -243,65 +420,103 @@ def _select(truth: Fork, first: Any, second: Any) -> Any:
     )
     v = x.v.union(y.v) if truth.value is UNKNOWN else x.v if truth.value else y.v
     if truth.tainted:
-        return Bounded(v, NAN, arithmetic)
+        return _open(v, arithmetic)
     if x.exact and y.exact and x.v == y.v:
         return x
-    return Bounded(v, x.w.union(y.w), arithmetic)
+    return _either(v, x, y, _union)
+
+
+def _either(v: Arb, x: Bounded, y: Bounded, join: Callable[[Arb, Arb], Arb]) -> Bounded:
+    """Return one of two numbers, whichever: a move of both."""
+    depth = max(x.depth, y.depth, 1)
+    strict = join(x.strict, y.strict) if depth < GENERIC else None
+    return Bounded(v, join(x.w, y.w), x.arithmetic, strict, depth, [magnitude(x), magnitude(y)])
+
+
+def _union(a: Arb, b: Arb) -> Arb:
+    return a.union(b)
+
+
+def _largest(a: Arb, b: Arb) -> Arb:
+    return a.max(b)
 
 
 @scalar.divide.register(Bounded)
 def _divide(x: Any, y: Any) -> Bounded:
     x, y = _pair(x, y)
-    arithmetic, a, b = _read(x, y)
+    arithmetic = x.arithmetic
+    if arithmetic.reads:
+        x, y = _read(x), _read(y)
     v = x.v / y.v
-    both = a is x.v and b is y.v
-    if a is x.v and a.is_zero():
-        return _zero_of(v, a / b, arithmetic)
-    return Bounded(v, arithmetic.divided(a, b, v if both else None), arithmetic)
+    if _is_zero(x):
+        return constant(arithmetic, 0) if (x.v / y.ball).is_finite() else _open(v, arithmetic)
+    depth = max(x.depth, y.depth)
+    if not y.depth and arithmetic.divides_exactly(y.v):
+        return _scaled(Bounded(ONE / y.v, y.w, arithmetic), x)
+    last = None if x.last is None and y.last is None else (x, y, True)
+    w = arithmetic.divided(x.w, y.w, None)
+    if depth:
+        return Bounded(v, w, arithmetic, None, depth + 1, last)
+    strict = arithmetic.divided(x.v, y.v, v)
+    return Bounded(v, w, arithmetic, strict, 1, last)
 
 
 @scalar.maximum.register(Bounded)
 def _maximum(first: Any, second: Any) -> Bounded:
     x, y = _pair(first, second)
-    if certainly_less(x.w, y.w) is True and certainly_less(x.v, y.v) is True:
+    if certainly_less(x.ball, y.ball) is True and certainly_less(x.v, y.v) is True:
         return y  # itself: whoever asks which one was largest recognizes it
-    if certainly_less(y.w, x.w) is True and certainly_less(y.v, x.v) is True:
+    if certainly_less(y.ball, x.ball) is True and certainly_less(y.v, x.v) is True:
         return x
     if x.exact and y.exact:
         return x
-    return Bounded(x.v.max(y.v), x.w.max(y.w), x.arithmetic)
+    return _either(x.v.max(y.v), x, y, _largest)
 
 
 def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], Bounded]:
     def rule(x: Bounded) -> Bounded:
         arithmetic = x.arithmetic
-        a = arithmetic.read(x.w) if arithmetic.reads else x.w
+        if arithmetic.reads:
+            x = _read(x)
         v = evaluate(x.v)
-        is_exact = a is x.v
-        y = v if is_exact else evaluate(a)
-        return Bounded(v, arithmetic.applied(name, y, a, is_exact), arithmetic)
+        exactly = (not x.depth or _is_zero(x)) and arithmetic.applied_exactly(name, v)
+        if exactly and (v.is_zero() or v == ONE):
+            return constant(arithmetic, 0 if v.is_zero() else 1)
+        depth = x.depth + 1
+        w = arithmetic.applied(name, v if depth == 1 else evaluate(x.w), x.w)
+        strict = None if depth >= GENERIC else v if exactly else w
+        return Bounded(v, w, arithmetic, strict, depth)
 
     return rule
 
 
 for _rule in (scalar.exp, scalar.log, scalar.sqrt, scalar.tanh, scalar.cos, scalar.sin):
     _rule.register(Bounded)(_function(_rule.name, getattr(flint.arb, _rule.name)))
-scalar.pi_like.register(Bounded)(lambda x: Bounded(PI, x.arithmetic.rounded(PI), x.arithmetic))
+
+
+@scalar.pi_like.register(Bounded)
+def _pi_like(x: Bounded) -> Bounded:
+    return within(PI, x.arithmetic.rounded(PI), x.arithmetic)
 
 
 @scalar.square.register(Bounded)
 def _square(x: Bounded) -> Bounded:
     arithmetic = x.arithmetic
-    a = arithmetic.read(x.w) if arithmetic.reads else x.w
+    if arithmetic.reads:
+        x = _read(x)
+    if _is_zero(x):
+        return x
     v = square_of(x.v)
-    w = arithmetic.settled(v) if a is x.v else arithmetic.rounded(square_of(a))
-    return Bounded(v, w, arithmetic)
+    last = None if x.last is None else (x, x)
+    if not x.depth:
+        return _step(v, arithmetic, last)
+    w = arithmetic.rounded(square_of(x.w))
+    return Bounded(v, w, arithmetic, None, x.depth + 1, last)
 
 
 @scalar.absolute.register(Bounded)
 def _absolute(x: Bounded) -> Bounded:
-    v = abs(x.v)
-    return Bounded(v, v if x.exact else abs(x.w), x.arithmetic)
+    return _moved(x, abs(x.v), abs, x.last)
 
 
 scalar.zero_like.register(Bounded)(lambda x: constant(x.arithmetic, 0))
@@ -317,23 +532,25 @@ def _all_bounded(*rows: Sequence[Any]) -> tuple[Arithmetic, list[list[Bounded]]]
 @scalar.sum_terms.register(Bounded)
 def _sum_terms(terms: Sequence[Any]) -> Bounded:
     arithmetic, (row,) = _all_bounded(terms)
-    values = [term.v for term in row]
-    results = [term.w for term in row]
     if arithmetic.reads:
-        results = [arithmetic.read(w) for w in results]
-    count = len(row) - sum(map(flint.arb.is_zero, results))
-    if count <= 1:
-        return next((t for t, w in zip(row, results, strict=True) if not w.is_zero()), row[0])
-    return _total(arithmetic, values, results, count, False)
+        row = list(map(_read, row))
+    some = [term for term in row if term.depth or not term.v.is_zero()]
+    if len(some) <= 1:
+        return some[0] if some else row[0]
+    depth = 1 + max(term.depth for term in row)
+    values = [term.v for term in row]
+    results = values if depth == 1 else [term.w for term in row]
+    return _total(arithmetic, values, results, len(some), depth, False)
 
 
 @scalar.dot_terms.register(Bounded)
 def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> Bounded:
     arithmetic, (one, two) = _all_bounded(left, right)
+    if arithmetic.reads:
+        one, two = list(map(_read, one)), list(map(_read, two))
+    depth = 1 + max(term.depth for term in one + two)
     values = list(map(operator.mul, [a.v for a in one], [b.v for b in two]))
     a, b = [term.w for term in one], [term.w for term in two]
-    if arithmetic.reads:
-        a, b = list(map(arithmetic.read, a)), list(map(arithmetic.read, b))
     if arithmetic.dot_reader is not None:
         a, b = list(map(arithmetic.dot_reader, a)), list(map(arithmetic.dot_reader, b))
     same = all(t.v is w for t, w in zip(one + two, a + b, strict=True))
@@ -341,16 +558,30 @@ def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> Bounded:
     count = len(values) - sum(map(flint.arb.is_zero, results))
     if count == 0:
         return constant(arithmetic, 0)
-    return _total(arithmetic, values, results, count, True)
+    return _total(arithmetic, values, results, count, depth, True)
 
 
 def _total(
-    arithmetic: Arithmetic, values: list[Arb], results: list[Arb], count: int, products: bool
+    arithmetic: Arithmetic,
+    values: list[Arb],
+    results: list[Arb],
+    count: int,
+    depth: int,
+    products: bool,
 ) -> Bounded:
-    v = sum(values, ZERO)
-    same = all(map(operator.is_, values, results))
-    w = arithmetic.summed(results, count, same, products)
-    return Bounded(v, v if w.is_exact() and same else w, arithmetic)
+    """Add terms along any tree; they are exact if results are the values themselves."""
+    same = results is values
+    size = sum(map(abs, results), ZERO)
+    total = sum(results, ZERO)
+    v = total if same else sum(values, ZERO)
+    w = arithmetic.summed(size, total, count, products)
+    strict = None
+    if depth < GENERIC:
+        strict = w
+        if same and arithmetic.sums_exactly(values, size, total, count, products):
+            strict = v if arithmetic.holds(v) else w
+    terms = Terms(count, size, total, products, values if same else None)
+    return Bounded(v, w, arithmetic, strict, depth, values, terms)
 
 
 @scalar.max_terms.register(Bounded)
