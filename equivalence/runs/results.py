@@ -68,7 +68,7 @@ class RowResult:
 
     @property
     def under(self) -> str:
-        """Say what a row without failures needs: its page's own steps, or the contract's freedom."""
+        """Say under what a row without failures passed: its page alone, or the freedom too."""
         if self.worst_fraction is None or not self.worst_fraction <= 1:
             return ""
         own = self.page_fraction is None or self.page_fraction <= 1
