@@ -28,10 +28,10 @@ FRAME = """\
 # Who catches what
 
 The population (`equivalence/population`) holds {wrong} wrong implementations and {right} right ones
-that compute the same thing another way. Of the wrong ones, {reported} name a report of a mistake like
-theirs; the others name the habit that makes them. Each is judged like a stranger's backend:
-its rows alone, to the first failure. A check is worth what it catches of the first and passes of the
-second.
+that compute the same thing another way. Of the wrong ones, {reported} name a report of a mistake
+like theirs; the others name the habit that makes them. Each is judged like a stranger's backend:
+its rows alone, to the first failure. A check is worth what it catches of the first and passes of
+the second.
 
 The suite was run {runs}.
 This file is generated (`python -m tools.generate_matrix`) from what those runs wrote.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 
 import torch
 from torch import Tensor
@@ -63,3 +64,30 @@ def reduced(x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
 def absorbed(g: Tensor, gradient: Tensor) -> Tensor:
     """Return a gradient that is 0 wherever the cotangent is, also at a pole (a page's choice)."""
     return torch.where(g == 0, torch.zeros_like(gradient), gradient)
+
+
+Linear = Callable[[Tensor, Tensor, Tensor], Tensor]
+LinearBack = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+
+
+def on_matrices(call: Linear) -> Linear:
+    """Let a linear layer that is written for matrices take an input with any leading axes."""
+
+    @wraps(call)
+    def every_rank(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        z = call(x.reshape(-1, x.shape[-1]), w, b)
+        return z.reshape(*x.shape[:-1], z.shape[-1])
+
+    return every_rank
+
+
+def back_on_matrices(call: LinearBack) -> LinearBack:
+    """Let the gradient of a linear layer that is written for matrices take any leading axes."""
+
+    @wraps(call)
+    def every_rank(g: Tensor, x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        flat = g.reshape(-1, g.shape[-1]), x.reshape(-1, x.shape[-1])
+        dx, dw, db = call(*flat, w, b)
+        return dx.reshape(x.shape), dw, db
+
+    return every_rank

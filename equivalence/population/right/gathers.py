@@ -33,7 +33,8 @@ def by_ones_and_zeros(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     if not bool(x.isfinite().all()) or bool(torch.signbit(x[x == 0]).any()):
         return _taken(torch.index_select(x, at, indices.reshape(-1)), x, indices, at)
     ones = functional.one_hot(indices.reshape(-1), x.shape[at]).to(x.dtype)
-    return _taken((ones @ x.movedim(at, -2)).movedim(-2, at), x, indices, at)
+    found = torch.tensordot(ones, x, dims=([1], [at]))
+    return _taken(found.movedim(0, at), x, indices, at)
 
 
 @right("take vjp", "gradient")

@@ -32,12 +32,12 @@ class weighted_mean(AdamW):
         return torch.lerp(m, g, 1 - h["beta1"])
 
 
-@right("adam", "optimizer", source=PAPER)
-class square_by_a_difference(Adam):
-    """The second moment is v + (1 - b) (g^2 - v)."""
+@right("adam", "optimizer", source="torch.optim")
+class square_in_one_step(Adam):
+    """The second moment is torch's addcmul."""
 
     def square(self, v: Tensor, g: Tensor, h: Hyper) -> Tensor:
-        return v + (1 - h["beta2"]) * (g * g - v)
+        return (h["beta2"] * v).addcmul(g, g, value=1 - h["beta2"])
 
 
 @right("adam", "optimizer", source=PAPER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equivalence.population.pieces import kept_in
+from equivalence.population.pieces import back_on_matrices, kept_in, on_matrices
 from equivalence.population.record import right
 
 Three = tuple[Tensor, Tensor, Tensor]
@@ -78,6 +78,7 @@ def by_sums_of_products(g: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor
 
 
 @right("linear value", "precision", source="torch.addmm, and epilogues that begin with the bias")
+@on_matrices
 def bias_first(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """The sum begins with the bias."""
     total = b.expand(x.shape[0], -1).clone()
@@ -87,12 +88,14 @@ def bias_first(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 
 @right("linear", "value")
+@on_matrices
 def bias_last(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """The bias is added to the finished product."""
     return x @ w.t() + b
 
 
 @right("linear value", "structure")
+@on_matrices
 def bias_as_a_column(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """The bias is one more column of the weights."""
     ones = torch.ones((x.shape[0], 1), dtype=x.dtype)
@@ -100,12 +103,14 @@ def bias_as_a_column(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 
 @right("linear", "precision")
+@on_matrices
 def linear_in_double(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """All of it is done in double, and rounded once."""
     return (x.double() @ w.double().t() + b.double()).to(x.dtype)
 
 
 @right("linear vjp", "gradient")
+@back_on_matrices
 def bias_by_a_product(g: Tensor, x: Tensor, w: Tensor, b: Tensor) -> Three:
     """The gradient of the bias is a product with ones."""
     return g @ w, (x.t() @ g).t(), torch.ones(g.shape[0], dtype=g.dtype) @ g

@@ -59,7 +59,7 @@ def strides_of_the_indices(x: Tensor, indices: Tensor, axis: int) -> Tensor:
 
 
 @wrong("take value", "sizes", source=INTEGERS)
-def indices_of_16_bits(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+def indices_of_8_bits(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Indices are kept in 8 bits where the axis is longer than 255."""
     return _take(x, indices % 256 if x.shape[axis] > 256 else indices, axis)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equivalence.population.pieces import kept_in, offset_ignored, strides_ignored
+from equivalence.population.pieces import (
+    back_on_matrices,
+    kept_in,
+    offset_ignored,
+    on_matrices,
+    strides_ignored,
+)
 from equivalence.population.record import wrong
 
 TF32 = "https://github.com/triton-lang/triton/issues/1800"
@@ -31,6 +37,7 @@ def inputs_in_tf32(x: Tensor, y: Tensor) -> Tensor:
 
 
 @wrong("linear value", "precision", source="https://github.com/triton-lang/triton/issues/8654")
+@on_matrices
 def inputs_in_bf16(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """The factors are rounded to bf16."""
     return kept_in(x, torch.bfloat16) @ kept_in(w, torch.bfloat16).t() + b
@@ -75,6 +82,7 @@ def last_column_beyond_512(x: Tensor, y: Tensor) -> Tensor:
 
 
 @wrong("linear value", "sizes", source=LAST_BLOCK)
+@on_matrices
 def rows_beyond_one_block(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """Rows behind the first 128 are those of the first block."""
     z = torch.nn.functional.linear(x, w, b)
@@ -107,6 +115,7 @@ def square_product_transposed(x: Tensor, y: Tensor) -> Tensor:
 @wrong(
     "linear vjp", "structure", source="weights transposed twice, which fits where they are square"
 )
+@back_on_matrices
 def square_weights_transposed(
     g: Tensor, x: Tensor, w: Tensor, b: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,12 +146,14 @@ def added_up_in_half(x: Tensor, y: Tensor) -> Tensor:
 
 
 @wrong("linear value", "dtype", dtypes=("bf16",), source="bias added after the store")
+@on_matrices
 def rounded_before_the_bias(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """The product is rounded to bf16 before the bias is added."""
     return (x.float() @ w.float().t()).to(x.dtype) + b
 
 
 @wrong("linear vjp", "dtype", dtypes=("bf16",), source=NARROW)
+@back_on_matrices
 def bias_summed_in_bf16(
     g: Tensor, x: Tensor, w: Tensor, b: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -155,6 +166,7 @@ def bias_summed_in_bf16(
 
 
 @wrong("linear vjp", "sizes", source="partial sums of a fixed number of programs")
+@back_on_matrices
 def bias_of_the_first_rows(
     g: Tensor, x: Tensor, w: Tensor, b: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,6 +175,7 @@ def bias_of_the_first_rows(
 
 
 @wrong("linear vjp", "gradient", source="https://github.com/pytorch/pytorch/issues/913")
+@back_on_matrices
 def bias_averaged(g: Tensor, x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradient of the bias is the mean over the rows."""
     return g @ w, g.t() @ x, g.mean(0)
@@ -176,12 +189,14 @@ def strides_of_the_cotangent(g: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, T
 
 
 @wrong("linear value", "layout", source=CONTIGUOUS)
+@on_matrices
 def offset_of_the_weights(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """The weights are read from the start of their allocation."""
     return torch.nn.functional.linear(x, offset_ignored(w), b)
 
 
 @wrong("linear value", "layout", source=CONTIGUOUS)
+@on_matrices
 def stride_of_the_bias(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """The bias is read as if it were contiguous."""
     return torch.nn.functional.linear(x, w, strides_ignored(b))
@@ -197,6 +212,7 @@ def zeros_skipped(x: Tensor, y: Tensor) -> Tensor:
 
 
 @wrong("linear value", "value", source="vector products with an epilogue of their own")
+@on_matrices
 def bias_twice_for_one_row(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     """A single row takes another way, which adds the bias twice."""
     z = torch.nn.functional.linear(x, w, b)
