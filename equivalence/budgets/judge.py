@@ -62,7 +62,7 @@ def judge_tensor(got: torch.Tensor, expected: Expected) -> Outcome:
         x = entries[k]
         return str(values[k]), x.v.mid().str(17, radius=False), str(float(budget_of(x)))
 
-    return decide(fractions, shape, element)
+    return decide(fractions, shape, element, dtype_of(expected))
 
 
 def record(expected: Expected) -> Recorded:

@@ -16,6 +16,7 @@ from torch import Tensor
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.call import TORCH, Built, CaseSpec, Shape, build, handed
 from equivalence.cases.guard import Malformed, Trespass, controlled, gradients
+from equivalence.measure.spent import of_oracle
 from spec.ops import OPS
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def observe(backend: Any, built: Built) -> list[Tensor | None]:
         return gradients(case.op, found, len(case.shapes))
 
 
+@of_oracle
 def expectation(built: Built, contract: Contract) -> Expectation:
     """Ask the oracle what the contract allows as results of a case."""
     from equivalence.budgets import oracle
@@ -110,6 +112,7 @@ def shape_problem(
     return None
 
 
+@of_oracle
 def judge_live(result: Tensor, allowed: Any) -> Outcome:
     """Judge a result against what the oracle has just said."""
     from equivalence.budgets.judge import judge_tensor

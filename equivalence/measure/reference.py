@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from equivalence.measure.spent import of_oracle
 from spec.optim import OPTIMIZERS, clip
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def unsettled(value: Any, decayed: bool) -> Any:
     return value.map(lifted)
 
 
+@of_oracle
 def advance(
     optimizer: str,
     parameter: Any,

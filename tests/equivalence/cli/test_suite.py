@@ -36,7 +36,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(name: str, *more: str) -> int:
     backend = f"{MODULE}:{name}"
-    return main(["run", "--backend", backend, "--profile", "quick", "--jobs", "1", *more])
+    return main(["run", "--backend", backend, "--profile", "quick", "--jobs", "0", *more])
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_is_unsupported_takes_one_line(capsys: pytest.CaptureFixture[str]) 
 def test_usage_errors_say_what_exists(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", "--jobs", "1", *arguments]) == 2
+    assert main(["run", "--jobs", "0", *arguments]) == 2
     assert said in capsys.readouterr().err
 
 
