@@ -75,9 +75,11 @@ def class_of(number: float, dtype: str) -> str:
 class Over:
     """The elements of one result that are over budget in one way: by what they are and should be.
 
-    ratio      the largest fraction of a budget that they take; 0 where none has a budget
+    Elements that have a budget and those whose budget is 0 are told apart.
+
+    ratio      of those that have one, the largest fraction of a budget that they take
     error      of those whose budget is 0 the largest error, relative to the exact value, or as it
-               is where that is 0; 0 where there are none
+               is where that is 0
     """
 
     result: str
@@ -110,9 +112,9 @@ def over_budget(element: tuple[str, str, str], fraction: float, dtype: str) -> O
 
 def grouped(entries: Iterable[Over]) -> tuple[Over, ...]:
     """Join the entries of one result and one kind."""
-    found: dict[tuple[str, str, str], Over] = {}
+    found: dict[tuple[str, str, str, bool], Over] = {}
     for entry in entries:
-        kind = (entry.result, entry.got, entry.exact)
+        kind = (entry.result, entry.got, entry.exact, entry.error > 0)
         found[kind] = found[kind].joined(entry) if kind in found else entry
     return tuple(found.values())
 

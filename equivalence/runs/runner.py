@@ -85,7 +85,7 @@ class RowRunner:
         try:
             self._questions()
         except TooManyEnded as stop:
-            self.tally.fail("values", Failure(str(stop), kind="died"))
+            self.tally.fail("processes", Failure(str(stop), kind="died"))
         return self._result(start)
 
     def _questions(self) -> None:
@@ -216,7 +216,7 @@ class RowRunner:
             return ()
         from equivalence.cases.shrink import smallest
 
-        cases = self.proposals.tables(self.backend.name, self.row, self.asking.measure, smallest)
+        cases = self.proposals.tables(self.asides.author, self.asking.measure, smallest)
         return (*self.asides.proposed, *(() if self.asking.done else cases))
 
 

@@ -11,7 +11,7 @@ from equivalence.cases.edges import edge_problem, edges
 from equivalence.cases.nearmiss import describe, refused_by_backend, refused_by_reference
 from equivalence.runs.results import Failure, Row
 from equivalence.runs.row.declarations import passes
-from equivalence.runs.row.proposals import edge_table, near_miss_table
+from equivalence.runs.row.proposals import Author
 from equivalence.runs.row.tally import Tally
 from equivalence.workers import notes
 from spec.op import Edge
@@ -32,6 +32,7 @@ class Asides:
         self.backend, self.row, self.tally = backend, row, tally
         self.findings, self.ask = findings, ask
         self.capabilities = backend.capabilities()
+        self.author = Author(backend.name, row, findings)
         self.proposed: list[str] = []
 
     def edges(self) -> None:
@@ -55,7 +56,7 @@ class Asides:
                 continue
             self.tally.fail("edges", Failure(problem))
             if gave is not None:
-                self.proposed.append(edge_table(self.backend.name, self.row, edge.why, gave))
+                self.proposed.append(self.author.edge(edge.why, gave))
 
     def _edge_problem(self, edge: Edge) -> str | None:
         """Return what is wrong at an edge, an exception included."""
@@ -99,7 +100,7 @@ class Asides:
             self.tally.declare(met)
             return
         self.tally.fail("refusals", Failure(problem))
-        text = near_miss_table(self.backend.name, self.row, miss.label)
+        text = self.author.near_miss(miss.label)
         if text not in self.proposed:
             self.proposed.append(text)
 

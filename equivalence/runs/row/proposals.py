@@ -1,4 +1,8 @@
-"""Narrow findings for what failed undeclared, as one would paste them: all but their reasons."""
+"""Narrow findings for what failed undeclared, as one would paste them.
+
+Their reasons are for their author to say, unless all findings of the same kind that the row knows
+have one reason.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,46 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, Over
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import Row
 
-Group = tuple[str, str, str]
-"""Results, what their wrong elements are, and what they should be."""
+Group = tuple[str, str, str, bool]
+"""Results, what their wrong elements are and should be, and whether their budget is 0."""
 
 Measure = Callable[[Case], Outcome]
 
 
-def edge_table(backend: str, row: Row, edge: str, gave: str) -> str:
-    """Return the finding that an edge gives this wrong result."""
-    return _table("edge", backend, row, {"edge": edge, "gave": gave})
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Writes the tables of one row of a backend, whose findings are known."""
 
+    backend: str
+    row: Row
+    findings: Sequence[Finding]
 
-def near_miss_table(backend: str, row: Row, label: str) -> str:
-    """Return the finding that calls which break a constraint are accepted."""
-    return _table("near-miss", backend, row, {"label": label})
+    def edge(self, edge: str, gave: str) -> str:
+        """Return the finding that an edge gives this wrong result."""
+        return self.table("edge", {"dtype": self.row.dtype, "edge": edge, "gave": gave})
+
+    def near_miss(self, label: str) -> str:
+        """Return the finding that calls which break a constraint are accepted."""
+        return self.table("near-miss", {"label": label})
+
+    def table(self, kind: str, fields: Mapping[str, object]) -> str:
+        """Write a finding in TOML."""
+        reasons = {finding.reason for finding in self.findings if finding.kind == kind}
+        plain = {
+            "kind": kind,
+            "backend": self.backend,
+            "op": self.row.op,
+            "direction": self.row.direction,
+            **fields,
+            "reason": reasons.pop() if len(reasons) == 1 else "",
+        }
+        lines = (f"{key} = {_toml(value)}" for key, value in plain.items())
+        return "\n".join(["[[finding]]", *lines])
 
 
 @dataclass
@@ -56,19 +82,18 @@ class Proposals:
                 seen.regimes.setdefault(position, set()).add(recipe.regime)
 
     def tables(
-        self, backend: str, row: Row, measure: Measure, smallest: Callable[..., Case]
+        self, author: Author, measure: Measure, smallest: Callable[..., Case]
     ) -> Iterator[str]:
         """Yield a finding for each group, with a case that is small and reaches half of the worst.
 
         measure judges a case, and smallest shrinks one.
         """
         for group, seen in self.groups.items():
-            yield self._table(backend, row, group, seen, measure, smallest)
+            yield self._table(author, group, seen, measure, smallest)
 
     def _table(
         self,
-        backend: str,
-        row: Row,
+        author: Author,
         group: Group,
         seen: _Seen,
         measure: Measure,
@@ -86,8 +111,9 @@ class Proposals:
             return found.count > 0 and near and regimes.get(place) in among
 
         case = smallest(seen.case, reaches, self.kind.smaller)
-        results, got, exact = group
+        results, got, exact, _ = group
         fields: dict[str, object] = {
+            "dtype": author.row.dtype,
             "regimes": {place: sorted(among)},
             "got": [got],
             "exact": [exact],
@@ -96,12 +122,12 @@ class Proposals:
             "error": _rounded_up(start.error),
             "case": case.to_json(),
         }
-        return _table("case", backend, row, {key: v for key, v in fields.items() if v})
+        return author.table("case", {key: value for key, value in fields.items() if value})
 
 
 def group_of(over: Over) -> Group:
     """Return the group of elements; the numbers of steps and parameters do not matter."""
-    return re.sub(r"\d+", "*", over.result), over.got, over.exact
+    return re.sub(r"\d+", "*", over.result), over.got, over.exact, over.error > 0
 
 
 def _reached(group: Group, outcome: Outcome) -> Over:
@@ -117,14 +143,6 @@ def _reached(group: Group, outcome: Outcome) -> Over:
 def _rounded_up(number: float) -> float:
     """Return the next power of two."""
     return math.ldexp(1.0, math.ceil(math.log2(number))) if number else 0.0
-
-
-def _table(kind: str, backend: str, row: Row, fields: Mapping[str, object]) -> str:
-    """Write a finding in TOML; its reason is for its author to say."""
-    named = {"kind": kind, "backend": backend, "op": row.op, "direction": row.direction}
-    dtype = {} if kind == "near-miss" else {"dtype": row.dtype}
-    plain = {**named, **dtype, **fields, "reason": ""}
-    return "\n".join(["[[finding]]", *(f"{key} = {_toml(value)}" for key, value in plain.items())])
 
 
 def _toml(value: object) -> str:
