@@ -99,18 +99,28 @@ class Proposals:
         measure: Measure,
         smallest: Callable[..., Case],
     ) -> str:
-        """Return the finding for one group; its regimes are of the position that takes fewest."""
-        place = min(seen.regimes, key=lambda position: len(seen.regimes[position]))
-        among = seen.regimes[place]
+        """Return the finding for one group.
+
+        Its regimes are of a position that the case could not be made plainer at, or of the one that
+        takes fewest.
+        """
         start = _reached(group, measure(seen.case))
 
         def reaches(case: Case) -> bool:
-            regimes = {position: recipe.regime for position, recipe in self.kind.recipes(case)}
             found = _reached(group, measure(case))
             near = found.ratio >= start.ratio / 2 and found.error >= start.error / 2
-            return found.count > 0 and near and regimes.get(place) in among
+            return found.count > 0 and near
 
         case = smallest(seen.case, reaches, self.kind.smaller)
+        regimes = self._regimes(case)
+        below = [self._regimes(candidate) for candidate in self.kind.smaller(case)]
+
+        def order(position: str) -> tuple[bool, int]:
+            plain = all(other.get(position) == regimes[position] for other in below)
+            return plain, len(seen.regimes[position])
+
+        place = min(regimes, key=order)
+        among = {*seen.regimes[place], regimes[place]}
         results, got, exact, _ = group
         fields: dict[str, object] = {
             "dtype": author.row.dtype,
@@ -123,6 +133,10 @@ class Proposals:
             "case": case.to_json(),
         }
         return author.table("case", {key: value for key, value in fields.items() if value})
+
+    def _regimes(self, case: Case) -> dict[str, str]:
+        """Return the regime of each position of a case."""
+        return {position: recipe.regime for position, recipe in self.kind.recipes(case)}
 
 
 def group_of(over: Over) -> Group:
