@@ -108,8 +108,9 @@ class Proposals:
 
         def reaches(case: Case) -> bool:
             found = _reached(group, measure(case))
+            far = found.ratio <= start.ratio and found.error <= start.error
             near = found.ratio >= start.ratio / 2 and found.error >= start.error / 2
-            return found.count > 0 and near
+            return found.count > 0 and near and far
 
         case = smallest(seen.case, reaches, self.kind.smaller)
         regimes = self._regimes(case)
