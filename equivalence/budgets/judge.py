@@ -68,7 +68,7 @@ def judge_tensor(got: torch.Tensor, expected: Expected) -> Outcome:
         x = entries[k]
         return str(values[k]), x.v.mid().str(17, radius=False), str(float(budget_of(x)))
 
-    return decide(fractions, shape, element, pages, wide(entries))
+    return decide(fractions, shape, element, dtype_of(expected), pages=pages, wide=wide(entries))
 
 
 def paged(x: Bounded) -> Bounded:

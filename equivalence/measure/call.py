@@ -19,6 +19,7 @@ from equivalence.cases.call import TORCH, CaseSpec, Shape
 from equivalence.cases.guard import Malformed, Trespass
 from equivalence.conventions import pages
 from equivalence.measure.manners import observe
+from equivalence.measure.spent import of_oracle
 from spec.op import Op
 from spec.ops import OPS
 
@@ -46,6 +47,7 @@ def result_shapes(case: CaseSpec) -> list[Shape | None]:
     return [None if k in integer else shape for k, shape in enumerate(case.shapes)]
 
 
+@of_oracle
 def expectation(built: Built, contract: Contract, page: Op | None = None) -> Expectation:
     """Ask the oracle what the contract allows as results of a case, by another page if given."""
     from equivalence.budgets import oracle
@@ -98,6 +100,7 @@ def shape_problem(
     return None
 
 
+@of_oracle
 def judge_live(result: Tensor, allowed: Any) -> Outcome:
     """Judge a result against what the oracle has just said."""
     from equivalence.budgets.judge import judge_tensor

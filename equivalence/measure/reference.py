@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from equivalence.measure.spent import of_oracle
 from spec.optim import OPTIMIZERS, clip
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def expected_step(
     return advance(optimizer, p, g, lifted, step, hyper)
 
 
+@of_oracle
 def advance(
     optimizer: str,
     parameter: Any,

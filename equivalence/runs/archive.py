@@ -312,7 +312,7 @@ def replay_row(
     if archive.contract != contract.name:
         title = f"recorded for {archive.contract!r}, but the backend declares {contract.name!r}"
         return RowResult(
-            row, "error", ring=capabilities.ring, failures=(Failure(title, crash=True),)
+            row, "error", ring=capabilities.ring, failures=(Failure(title, kind="crash"),)
         )
     kind = Replayed(archive)
     counted = sum(entry.counted and counts(constrained(entry)) for entry in archive.entries)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from equivalence.measure.spent import Spent
 from equivalence.runs.results import RowResult
 
 COLUMNS = (
@@ -21,11 +22,13 @@ COLUMNS = (
 
 _COLOURS = {
     "conformant": "green",
+    "declared": "green",
     "nonconformant": "red",
     "error": "red",
     "ambiguous": "yellow",
     "vacuous": "yellow",
     "unsupported": "dim",
+    "recorded": "dim",
 }
 
 
@@ -38,7 +41,6 @@ def show_fraction(fraction: float | None) -> str:
 
 def _cells(result: RowResult) -> tuple[str, ...]:
     """Return the table cells of one row."""
-    status = f"{result.status} (declared)" if result.excused else result.status
     return (
         result.row.op,
         result.row.direction,
@@ -49,7 +51,7 @@ def _cells(result: RowResult) -> tuple[str, ...]:
         result.contract,
         result.inferred,
         result.ring,
-        status,
+        result.verdict,
     )
 
 
@@ -109,12 +111,25 @@ def _print_rich(results: Sequence[RowResult], columns: Sequence[str], out: TextI
 
 
 def summary(results: Sequence[RowResult]) -> str:
-    """Return the last line of a run."""
+    """Return the last line of a run; the worst fraction is of what is not declared."""
     counts: dict[str, int] = {}
     for result in results:
         counts[result.status] = counts.get(result.status, 0) + 1
-    judged = [r.worst_fraction for r in results if r.worst_fraction is not None and not r.excused]
+    judged = [
+        r.worst_fraction
+        for r in results
+        if r.worst_fraction is not None and "declared" not in (r.status, r.beside)
+    ]
     worst = show_fraction(max(judged, default=None))
     parts = ", ".join(f"{number} {status}" for status, number in counts.items())
     cases = sum(result.cases for result in results)
-    return f"{parts or 'no rows'}; {cases} cases; worst fraction of budget {worst}"
+    said = f"{parts or 'no rows'}; {cases} cases; worst fraction of budget {worst}"
+    return said + shares(sum((result.spent for result in results), Spent()))
+
+
+def shares(spent: Spent) -> str:
+    """Say how much of the time was the oracle's, and how much the backend's."""
+    if not spent.oracle + spent.backend:
+        return ""
+    oracle, backend = (100 * part / spent.whole for part in (spent.oracle, spent.backend))
+    return f"; {spent.whole:.0f} s of work, oracle {oracle:.0f} %, backend {backend:.0f} %"

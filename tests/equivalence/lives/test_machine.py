@@ -289,7 +289,7 @@ def test_the_command_reports_each_configuration(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(drive, "CONFIGURATIONS", (("aten", "fp32"), ("aten", "bf16")))
-    assert main(["machine", "--profile", "quick", "--jobs", "1", "--seed", "5"]) == 0
+    assert main(["machine", "--profile", "quick", "--jobs", "0", "--seed", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:4] for line in lines[1:3]] == [
         ["lives", "aten", "fp32", "8"],
@@ -321,7 +321,7 @@ def test_the_command_prints_a_program(
 ) -> None:
     planted(monkeypatch)
     monkeypatch.setattr(drive, "CONFIGURATIONS", (("aten", "fp32"),))
-    assert main(["machine", "--profile", "quick", "--jobs", "1"]) == 1
+    assert main(["machine", "--profile", "quick", "--jobs", "0"]) == 1
     shown = capsys.readouterr().out
     assert "This program replays it:" in shown
     assert "life = Life('aten', 'fp32')" in shown

@@ -29,7 +29,7 @@ import sys
 for name in ("flint", "hypothesis", "rich"):
     sys.modules[name] = None
 from equivalence.cli import main
-sys.exit(main(["run", "--backend", "torch", "--replay", sys.argv[1], "--jobs", "1", "--ops",
+sys.exit(main(["run", "--backend", "torch", "--replay", sys.argv[1], "--jobs", "0", "--ops",
                "mul", "take", "adamw", "sgd"]))
 """
 
