@@ -2,14 +2,15 @@
 
 Inputs are the tensors that a backend receives, lifted exactly: rounding to a dtype happened before
 anybody computed, and nobody is blamed for it.
+Where they are finite and all that follows is, the numbers are Bounded; else they are Special.
 Every result ends with the last step of its contract, rounding to storage.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 
@@ -17,6 +18,9 @@ from equivalence.budgets.judge import Expected
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact, stored
 from equivalence.worlds.contract import Contract
+from equivalence.worlds.special import Line, Special
+from equivalence.worlds.special_steps import lifted
+from equivalence.worlds.special_steps import stored as last_step
 from spec.op import AnyTensor, Op
 from spec.ops import OPS
 from spec.tensor import Tensor
@@ -46,15 +50,96 @@ def store(tensor: AnyTensor, arithmetic: Arithmetic) -> Expected:
     return tensor.map(last)
 
 
+class World(Protocol):
+    """A world of scalars in which pages run on tensors."""
+
+    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+        """Lift one tensor exactly; integers and truths stay what they are."""
+
+    def constant(self, value: int) -> Any:
+        """Return an exact constant."""
+
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage, the last step."""
+
+
+class Finite:
+    """The world of Bounded scalars, which holds finite numbers and nothing else."""
+
+    def __init__(self, contract: Contract) -> None:
+        """Compile a contract."""
+        self.arithmetic = Arithmetic(contract)
+
+    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+        """Lift one tensor exactly; every float must be finite."""
+        return lift_one(tensor, self.arithmetic)
+
+    def constant(self, value: int) -> Bounded:
+        """Return an exact constant."""
+        return constant(self.arithmetic, value)
+
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage."""
+        return store(tensor, self.arithmetic)
+
+
+class Extended:
+    """The world of Special scalars, which holds NaN and the infinities too."""
+
+    def __init__(self, contract: Contract) -> None:
+        """Compile a contract."""
+        self.line = Line(contract)
+
+    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+        """Lift one tensor exactly."""
+        values = tensor.detach().cpu().reshape(-1)
+        if not tensor.is_floating_point():
+            return Tensor(tuple(tensor.shape), values.tolist())
+        return Tensor(tuple(tensor.shape), lifted(self.line, *values.double().tolist()))
+
+    def constant(self, value: int) -> Special:
+        """Return an exact constant."""
+        return self.line.special(value)
+
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage."""
+        return tensor.map(lambda x: last_step(self.line.special(x)))
+
+
+def evaluated(
+    contract: Contract,
+    tensors: Iterable[torch.Tensor | None],
+    run: Callable[[World], Sequence[Expected | None]],
+) -> Sequence[Expected | None]:
+    """Return what pages give on these tensors, in the first world that says all of it."""
+    if all(map(_is_finite, tensors)):
+        found = run(Finite(contract))
+        if not any(x.unconstrained for x in _entries(found)):
+            return found
+    return run(Extended(contract))
+
+
+def _is_finite(tensor: torch.Tensor | None) -> bool:
+    return tensor is None or bool(torch.isfinite(tensor).all())
+
+
+def _entries(results: Sequence[Expected | None]) -> Iterator[Bounded | Special]:
+    return (x for tensor in results if tensor is not None for x in tensor.data)
+
+
 def expected_value(
     op: Op | str, inputs: Sequence[torch.Tensor], attrs: Mapping[str, Any], contract: Contract
 ) -> Expected:
     """Say what a contract allows as the value of an op."""
     page = OPS[op] if isinstance(op, str) else op
-    arithmetic = Arithmetic(contract)
-    lifted = [lift_one(tensor, arithmetic) for tensor in inputs]
-    world = {} if page.inputs else {"like": constant(arithmetic, 0)}
-    return store(page.value(*lifted, **attrs, **world), arithmetic)
+
+    def run(world: World) -> list[Expected | None]:
+        place = {} if page.inputs else {"like": world.constant(0)}
+        return [world.store(page.value(*map(world.lift, inputs), **attrs, **place))]
+
+    (found,) = evaluated(contract, inputs, run)
+    assert found is not None, "every op has a value"
+    return found
 
 
 def expected_vjp(
@@ -66,9 +151,32 @@ def expected_vjp(
 ) -> list[Expected | None]:
     """Say what a contract allows as the gradients of an op; None at inputs of indices."""
     page = OPS[op] if isinstance(op, str) else op
-    arithmetic = Arithmetic(contract)
-    lifted = [lift_one(tensor, arithmetic) for tensor in inputs]
-    if not isinstance(cotangents, torch.Tensor):
-        (cotangents,) = cotangents
-    gradients = page.vjp(tuple(lifted), lift_one(cotangents, arithmetic), **attrs)
-    return [None if g is None else store(g, arithmetic) for g in gradients]
+    if isinstance(cotangents, torch.Tensor):
+        cotangent = cotangents
+    else:
+        (cotangent,) = cotangents
+
+    def run(world: World) -> list[Expected | None]:
+        gradients = page.vjp(tuple(map(world.lift, inputs)), world.lift(cotangent), **attrs)
+        return [None if g is None else world.store(g) for g in gradients]
+
+    return list(evaluated(contract, [*inputs, cotangent], run))
+
+
+def expected_jvp(
+    op: Op | str,
+    inputs: Sequence[torch.Tensor],
+    attrs: Mapping[str, Any],
+    tangents: Sequence[torch.Tensor | None],
+    contract: Contract,
+) -> Expected:
+    """Say what a contract allows as the tangent of an op's result."""
+    page = OPS[op] if isinstance(op, str) else op
+
+    def run(world: World) -> list[Expected | None]:
+        moved = tuple(None if t is None else world.lift(t) for t in tangents)
+        return [world.store(page.jvp(tuple(map(world.lift, inputs)), moved, **attrs))]
+
+    (found,) = evaluated(contract, [*inputs, *tangents], run)
+    assert found is not None, "every op has a tangent"
+    return found
