@@ -59,8 +59,8 @@ class World(Protocol):
     def constant(self, value: int) -> Any:
         """Return an exact constant."""
 
-    def store(self, tensor: AnyTensor) -> Expected:
-        """Round a computed tensor to storage, the last step."""
+    def store(self, tensor: AnyTensor, free: bool = False) -> Expected:
+        """Round a computed tensor to storage, the last step; free as in `special_steps`."""
 
 
 class Finite:
@@ -78,8 +78,8 @@ class Finite:
         """Return an exact constant."""
         return constant(self.arithmetic, value)
 
-    def store(self, tensor: AnyTensor) -> Expected:
-        """Round a computed tensor to storage."""
+    def store(self, tensor: AnyTensor, free: bool = False) -> Expected:
+        """Round a computed tensor to storage; what is finite has no other freedom."""
         return store(tensor, self.arithmetic)
 
 
@@ -101,9 +101,9 @@ class Extended:
         """Return an exact constant."""
         return self.line.special(value)
 
-    def store(self, tensor: AnyTensor) -> Expected:
+    def store(self, tensor: AnyTensor, free: bool = False) -> Expected:
         """Round a computed tensor to storage."""
-        return tensor.map(lambda x: last_step(self.line.special(x)))
+        return tensor.map(lambda x: last_step(self.line.special(x), free))
 
 
 def evaluated(
@@ -149,8 +149,12 @@ def expected_vjp(
     cotangents: torch.Tensor | Sequence[torch.Tensor],
     contract: Contract,
 ) -> list[Expected | None]:
-    """Say what a contract allows as the gradients of an op; None at inputs of indices."""
+    """Say what a contract allows as the gradients of an op; None at inputs of indices.
+
+    The gradient of a composite has many forms, a formula that was derived by hand among them.
+    """
     page = OPS[op] if isinstance(op, str) else op
+    free = page.kind == "composite"
     if isinstance(cotangents, torch.Tensor):
         cotangent = cotangents
     else:
@@ -158,7 +162,7 @@ def expected_vjp(
 
     def run(world: World) -> list[Expected | None]:
         gradients = page.vjp(tuple(map(world.lift, inputs)), world.lift(cotangent), **attrs)
-        return [None if g is None else world.store(g) for g in gradients]
+        return [None if g is None else world.store(g, free) for g in gradients]
 
     return list(evaluated(contract, [*inputs, cotangent], run))
 
@@ -172,10 +176,11 @@ def expected_jvp(
 ) -> Expected:
     """Say what a contract allows as the tangent of an op's result."""
     page = OPS[op] if isinstance(op, str) else op
+    free = page.kind == "composite"
 
     def run(world: World) -> list[Expected | None]:
         moved = tuple(None if t is None else world.lift(t) for t in tangents)
-        return [world.store(page.jvp(tuple(map(world.lift, inputs)), moved, **attrs))]
+        return [world.store(page.jvp(tuple(map(world.lift, inputs)), moved, **attrs), free)]
 
     (found,) = evaluated(contract, [*inputs, *tangents], run)
     assert found is not None, "every op has a tangent"

@@ -30,7 +30,17 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN, Arb
 from equivalence.worlds.bounded import Bounded, Fork
 from equivalence.worlds.contract import FP64, Contract, Format
-from equivalence.worlds.kinds import ANYTHING, INFINITE, MINUS, NOT_A_NUMBER, PLUS, named, opposite
+from equivalence.worlds.kinds import (
+    ANYTHING,
+    INFINITE,
+    MINUS,
+    NANS,
+    NOT_A_NUMBER,
+    PLUS,
+    UNDEFINED,
+    named,
+    opposite,
+)
 from spec import scalar
 
 
@@ -86,7 +96,7 @@ class Line:
 
     def anything(self, finite: Bounded | None = None) -> Special:
         """Return the set of everything."""
-        return Special(self, ANYTHING, finite or self.unknown())
+        return Special(self, UNDEFINED | INFINITE, finite or self.unknown())
 
     def unknown(self) -> Bounded:
         """Return a finite number of which nothing is known."""
@@ -134,6 +144,11 @@ class Special:
         """Whether the contract says nothing about this scalar."""
         free = self.finite is not None and self.finite.unconstrained
         return free and self.kinds == ANYTHING
+
+    @property
+    def lost(self) -> bool:
+        """Whether this is NaN for certain, because of one among the inputs."""
+        return self.finite is None and self.kinds == NOT_A_NUMBER
 
     def __add__(self, other: Any) -> Special:
         """Add, and round once."""
@@ -187,7 +202,7 @@ def infinite_times(kinds: int, other: Special) -> int:
         return 0
     found = 0
     for sign in signs(other):
-        found |= NOT_A_NUMBER if sign == 0 else kinds if sign > 0 else opposite(kinds)
+        found |= UNDEFINED if sign == 0 else kinds if sign > 0 else opposite(kinds)
     if other.kinds & PLUS:
         found |= kinds
     return found | (opposite(kinds) if other.kinds & MINUS else 0)
@@ -206,12 +221,14 @@ def joined(x: Special, y: Special) -> Special:
 def added(x: Special, y: Special) -> Special:
     """Add two sets: opposite infinities have no sum, and others absorb what is finite."""
     line, either, both = x.line, x.kinds | y.kinds, x.kinds & y.kinds
+    if x.lost or y.lost:
+        return line.of(NOT_A_NUMBER)
     if not either:
         a, b = bounded_of(x), bounded_of(y)
         return line.settled(a + b, lambda: a.w + b.w)
-    kinds = both & INFINITE | either & NOT_A_NUMBER
+    kinds = both & INFINITE | either & NANS
     if (x.kinds & PLUS and y.kinds & MINUS) or (x.kinds & MINUS and y.kinds & PLUS):
-        kinds |= NOT_A_NUMBER
+        kinds |= UNDEFINED
     kinds |= x.kinds & INFINITE if y.finite is not None else 0
     kinds |= y.kinds & INFINITE if x.finite is not None else 0
     if x.finite is None or y.finite is None:
@@ -229,7 +246,9 @@ def bounded_of(x: Special) -> Bounded:
 def multiplied(x: Special, y: Special) -> Special:
     """Multiply two sets: infinity times 0 has no value."""
     line = x.line
-    kinds = (x.kinds | y.kinds) & NOT_A_NUMBER
+    if x.lost or y.lost:
+        return line.of(NOT_A_NUMBER)
+    kinds = (x.kinds | y.kinds) & NANS
     if x.kinds | y.kinds:
         kinds |= infinite_times(x.kinds, y) | infinite_times(y.kinds, x)
     if x.finite is None or y.finite is None:
@@ -309,7 +328,7 @@ def _is_zero(x: Special, _: object) -> bool | Doubt:
 
 @scalar.is_nan.register(Special)
 def _is_nan(x: Special, _: object) -> bool | Doubt:
-    answers = {True} if x.kinds & NOT_A_NUMBER else set[bool]()
+    answers = {True} if x.kinds & NANS else set[bool]()
     others = x.kinds & INFINITE or x.finite is not None
     return answered(x.line, answers | ({False} if others else set()))
 

@@ -22,7 +22,18 @@ from equivalence.worlds.arithmetic import ONE, ZERO
 from equivalence.worlds.balls import PI, Arb, square_of
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import FP64, Format
-from equivalence.worlds.kinds import INFINITE, MINUS, NOT_A_NUMBER, PLUS, kind_of, opposite
+from equivalence.worlds.kinds import (
+    ANYTHING,
+    INFINITE,
+    MINUS,
+    NANS,
+    NOT_A_NUMBER,
+    PLUS,
+    UNDEFINED,
+    judged,
+    kind_of,
+    opposite,
+)
 from equivalence.worlds.special import (
     Line,
     Special,
@@ -46,8 +57,12 @@ def lifted(line: Line, *values: float) -> list[Special]:
     ]
 
 
-def stored(x: Bounded | Special) -> Bounded | Special:
-    """Round to the storage format: the last step of every result, of either world."""
+def stored(x: Bounded | Special, free: bool = False) -> Bounded | Special:
+    """Round to the storage format: the last step of every result, of either world.
+
+    Of a free result only that it is not finite is told, unless a NaN among the inputs caused it:
+    another form of the same formula meets its infinities in another order.
+    """
     if isinstance(x, Bounded):
         return bounded.stored(x)
     kinds, finite = x.kinds, x.finite
@@ -59,7 +74,9 @@ def stored(x: Bounded | Special) -> Bounded | Special:
             finite = None if finite.w > largest or finite.w < -largest else finite
     if finite is not None and not kinds:
         return finite
-    return Special(x.line, kinds, finite)
+    if free and kinds != NOT_A_NUMBER:
+        return Special(x.line, ANYTHING, finite)
+    return Special(x.line, judged(kinds), finite)
 
 
 def _read(x: Special) -> Arb:
@@ -72,9 +89,11 @@ def _read(x: Special) -> Arb:
 def _divide(first: Any, second: Any) -> Special:
     x, y = pair(first, second)
     line = x.line
-    kinds = (x.kinds | y.kinds) & NOT_A_NUMBER
+    if x.lost or y.lost:
+        return line.of(NOT_A_NUMBER)
+    kinds = (x.kinds | y.kinds) & NANS
     if x.kinds & INFINITE and y.kinds & INFINITE:
-        kinds |= NOT_A_NUMBER
+        kinds |= UNDEFINED
     parts: list[Special] = []
     if y.finite is not None:
         kinds |= _infinite_over(x.kinds & INFINITE, y)
@@ -104,7 +123,7 @@ def _infinite_over(kinds: int, y: Special) -> int:
     if contract.division == "reciprocal":
         # The reciprocal of what is very large may be flushed, and infinity times 0 is no number.
         largest: Arb = flint.arb(1) / contract.compute.min_normal
-        found |= NOT_A_NUMBER if beyond(_read(y), largest) else 0
+        found |= UNDEFINED if beyond(_read(y), largest) else 0
     return found
 
 
@@ -114,7 +133,7 @@ def _finite_quotient(line: Line, x: Special, y: Special) -> Special:
     if not b.is_finite():
         return line.anything()
     if b.contains(0):
-        kinds = sum({NOT_A_NUMBER if sign == 0 else INFINITE for sign in signs(x)})
+        kinds = sum({UNDEFINED if sign == 0 else INFINITE for sign in signs(x)})
         return line.of(kinds) if b.is_zero() else Special(line, kinds, line.unknown())
     found = line.settled(scalar.divide(a, bounded_of(y)), lambda: _read(x) / b)
     if line.contract.division == "reciprocal":
@@ -132,9 +151,9 @@ def _maximum(first: Any, second: Any) -> Special:
         largest = scalar.maximum(a, b)
         # Itself: whoever asks which one was largest recognizes it.
         return x if largest is a else y if largest is b else Special(line, 0, largest)
-    if x.finite is None and x.kinds in (NOT_A_NUMBER, PLUS) and not y.kinds & NOT_A_NUMBER:
+    if x.lost or (x.finite is None and x.kinds == PLUS and not y.kinds & NANS):
         return x
-    kinds = either & (NOT_A_NUMBER | PLUS) | (x.kinds & y.kinds & MINUS)
+    kinds = either & (NANS | PLUS) | (x.kinds & y.kinds & MINUS)
     parts = [Special(line, 0, x.finite)] if x.finite is not None and y.kinds & MINUS else []
     if y.finite is not None and x.kinds & MINUS:
         parts.append(Special(line, 0, y.finite))
@@ -171,7 +190,7 @@ def _function(
         if x.finite is not None:
             a = x.finite
             parts.append(line.settled(function(a), lambda: ball(_read(x))))
-        return _gathered(line, x.kinds & NOT_A_NUMBER, parts)
+        return _gathered(line, x.kinds & NANS, parts)
 
     return rule
 
@@ -179,8 +198,8 @@ def _function(
 for _named, _plus, _minus in (
     (scalar.exp, (PLUS,), 0),
     (scalar.tanh, 1, -1),
-    (scalar.cos, (NOT_A_NUMBER,), (NOT_A_NUMBER,)),
-    (scalar.sin, (NOT_A_NUMBER,), (NOT_A_NUMBER,)),
+    (scalar.cos, (UNDEFINED,), (UNDEFINED,)),
+    (scalar.sin, (UNDEFINED,), (UNDEFINED,)),
 ):
     _named.register(Special)(_function(_named, getattr(flint.arb, _named.name), _plus, _minus))
 scalar.square.register(Special)(_function(scalar.square, square_of, (PLUS,), (PLUS,)))
@@ -195,11 +214,11 @@ def _from_zero(function: scalar.Unary, at_zero: int) -> Callable[[Special], Spec
 
     def rule(x: Special) -> Special:
         line = x.line
-        kinds = x.kinds & (NOT_A_NUMBER | PLUS) | (NOT_A_NUMBER if x.kinds & MINUS else 0)
+        kinds = x.kinds & (NANS | PLUS) | (UNDEFINED if x.kinds & MINUS else 0)
         if x.finite is None:
             return line.of(kinds)
         found = set(signs(x))
-        kinds |= NOT_A_NUMBER if -1 in found else 0
+        kinds |= UNDEFINED if -1 in found else 0
         kinds |= at_zero if 0 in found else 0
         if found == {-1} or (found == {0} and at_zero):
             return line.of(kinds)
@@ -255,7 +274,7 @@ def _factor(x: Special, narrow: Format | None) -> Special:
 
 def _product(x: Special, y: Special) -> Term:
     """Return a product that need not be rounded before it is added."""
-    kinds = (x.kinds | y.kinds) & NOT_A_NUMBER
+    kinds = (x.kinds | y.kinds) & NANS
     if x.kinds | y.kinds:
         kinds |= infinite_times(x.kinds, y) | infinite_times(y.kinds, x)
     return kinds, None if x.finite is None or y.finite is None else _read(x) * _read(y)
@@ -268,6 +287,8 @@ def _total(
 
     It stays unless a term is NaN for certain, or another infinity.
     """
+    if any(own == NOT_A_NUMBER and ball is None for own, ball in terms):
+        return line.of(NOT_A_NUMBER)
     balls = [ball for _, ball in terms if ball is not None]
     union = 0
     for own, _ in terms:
@@ -275,12 +296,12 @@ def _total(
     growth = _growth(line, roundings)
     reached = _reached(line, balls, growth)
     found = (union | reached) & INFINITE
-    kinds = union & NOT_A_NUMBER
+    kinds = union & NANS
     for kind in (PLUS, MINUS):
         stays = all(own & kind or ball is not None for own, ball in terms)
         kinds |= kind if found & kind and stays else 0
     if found == INFINITE and (reached or _opposed([own for own, _ in terms])):
-        kinds |= NOT_A_NUMBER
+        kinds |= UNDEFINED
     if len(balls) < len(terms):
         return line.of(kinds)
     total = finite()
