@@ -41,7 +41,7 @@ def lift_one(tensor: torch.Tensor, arithmetic: Arithmetic) -> AnyTensor:
     return Tensor(shape, exact(arithmetic, *numbers))
 
 
-def store(tensor: AnyTensor, arithmetic: Arithmetic) -> Expected:
+def store(tensor: AnyTensor, arithmetic: Arithmetic) -> AnyTensor:
     """Round a computed tensor to storage, the last step; a constant enters the world first."""
 
     def last(x: Any) -> Bounded:
@@ -58,6 +58,9 @@ class World(Protocol):
 
     def constant(self, value: int) -> Any:
         """Return an exact constant."""
+
+    def again(self, stored: Expected) -> AnyTensor:
+        """Take a stored result on as an input."""
 
     def store(self, tensor: AnyTensor, free: bool = False) -> Expected:
         """Round a computed tensor to storage, the last step; free as in `special_steps`."""
@@ -77,6 +80,10 @@ class Finite:
     def constant(self, value: int) -> Bounded:
         """Return an exact constant."""
         return constant(self.arithmetic, value)
+
+    def again(self, stored: Expected) -> AnyTensor:
+        """Take a stored result on as it is."""
+        return stored
 
     def store(self, tensor: AnyTensor, free: bool = False) -> Expected:
         """Round a computed tensor to storage; what is finite has no other freedom."""
@@ -100,6 +107,10 @@ class Extended:
     def constant(self, value: int) -> Special:
         """Return an exact constant."""
         return self.line.special(value)
+
+    def again(self, stored: Expected) -> AnyTensor:
+        """Take a stored result on, also where it is finite for certain."""
+        return stored.map(self.line.special)
 
     def store(self, tensor: AnyTensor, free: bool = False) -> Expected:
         """Round a computed tensor to storage."""

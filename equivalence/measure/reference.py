@@ -93,14 +93,20 @@ def advance(
     step: int,
     hyper: Mapping[str, Any],
 ) -> Expected:
-    """Run one step of the reference on lifted tensors, and round what it leaves to storage."""
-    from equivalence.worlds.bounded import stored
+    """Run one step of the reference on lifted tensors, and round what it leaves to storage.
+
+    An update has several usual forms, so of what is not finite only that is told.
+    """
+    from equivalence.worlds.special_steps import stored
+
+    def last(x: Any) -> Any:
+        return stored(x, free=True)
 
     left, state = reference_step(optimizer, parameter, gradient, moments, step, hyper)
-    tensors = {"parameter": left.map(stored)}
+    tensors = {"parameter": left.map(last)}
     for field in OPTIMIZERS[optimizer].moments:
         moment = getattr(state, field)
-        tensors[field] = None if moment is None else moment.map(stored)
+        tensors[field] = None if moment is None else moment.map(last)
     return Expected(tensors, getattr(state, "step", None))
 
 

@@ -76,9 +76,11 @@ class Line:
         self.zero = Special(self, 0, bounded.constant(self.arithmetic, 0))
 
     def special(self, x: Any) -> Special:
-        """Take an exact constant, or a Special as it is, to this line."""
+        """Take an exact constant, a Bounded of this line or a Special as it is to this line."""
         if type(x) is Special:
             return x
+        if type(x) is Bounded:
+            return Special(self, 0, x)
         if not isinstance(x, int | Fraction):
             raise TypeError(
                 f"a Special meets a {type(x).__name__}; accepted are Special, ints and fractions. "
