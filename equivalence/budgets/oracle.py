@@ -19,7 +19,7 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact, stored
 from equivalence.worlds.contract import Contract
 from equivalence.worlds.special import Line, Special
-from equivalence.worlds.special_steps import lifted
+from equivalence.worlds.special_steps import LARGE_FORMS, MANY_FORMS, ONE_FORM, lifted
 from equivalence.worlds.special_steps import stored as last_step
 from spec.op import AnyTensor, Op
 from spec.ops import OPS
@@ -62,8 +62,8 @@ class World(Protocol):
     def again(self, stored: Expected) -> AnyTensor:
         """Take a stored result on as an input."""
 
-    def store(self, tensor: AnyTensor, free: bool = False) -> Expected:
-        """Round a computed tensor to storage, the last step; free as in `special_steps`."""
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage, the last step."""
 
 
 class Finite:
@@ -85,17 +85,18 @@ class Finite:
         """Take a stored result on as it is."""
         return stored
 
-    def store(self, tensor: AnyTensor, free: bool = False) -> Expected:
-        """Round a computed tensor to storage; what is finite has no other freedom."""
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage."""
         return store(tensor, self.arithmetic)
 
 
 class Extended:
     """The world of Special scalars, which holds NaN and the infinities too."""
 
-    def __init__(self, contract: Contract) -> None:
-        """Compile a contract."""
+    def __init__(self, contract: Contract, forms: int) -> None:
+        """Compile a contract, for a formula that has so many forms."""
         self.line = Line(contract)
+        self.forms = forms
 
     def lift(self, tensor: torch.Tensor) -> AnyTensor:
         """Lift one tensor exactly."""
@@ -112,26 +113,44 @@ class Extended:
         """Take a stored result on, also where it is finite for certain."""
         return stored.map(self.line.special)
 
-    def store(self, tensor: AnyTensor, free: bool = False) -> Expected:
+    def store(self, tensor: AnyTensor) -> Expected:
         """Round a computed tensor to storage."""
-        return tensor.map(lambda x: last_step(self.line.special(x), free))
+        return tensor.map(lambda x: last_step(self.line.special(x), self.forms))
 
 
 def evaluated(
     contract: Contract,
     tensors: Iterable[torch.Tensor | None],
     run: Callable[[World], Sequence[Expected | None]],
+    many: bool = False,
 ) -> Sequence[Expected | None]:
-    """Return what pages give on these tensors, in the first world that says all of it."""
-    if all(map(_is_finite, tensors)):
+    """Return what pages give on these tensors, in the first world that says all of it.
+
+    A formula with many forms may be evaluated in any of them: those of the gradient of a composite,
+    one that was derived by hand among them, or of an update.
+    """
+    given = [tensor for tensor in tensors if tensor is not None]
+    forms = ONE_FORM
+    if many:
+        forms = LARGE_FORMS if _may_leave(contract, given) else MANY_FORMS
+    if forms != LARGE_FORMS and all(bool(torch.isfinite(tensor).all()) for tensor in given):
         found = run(Finite(contract))
         if not any(x.unconstrained for x in _entries(found)):
             return found
-    return run(Extended(contract))
+    return run(Extended(contract, forms))
 
 
-def _is_finite(tensor: torch.Tensor | None) -> bool:
-    return tensor is None or bool(torch.isfinite(tensor).all())
+def _may_leave(contract: Contract, tensors: Sequence[torch.Tensor]) -> bool:
+    """Say whether some sum of products of one number of each tensor may overflow."""
+    size = 0
+    reach = 1.0
+    for tensor in tensors:
+        numbers = tensor.detach().double().reshape(-1)
+        finite = numbers[torch.isfinite(numbers)].abs()
+        if tensor.is_floating_point() and len(finite):
+            size += len(finite)
+            reach *= max(1.0, float(finite.max()))
+    return reach * size > contract.compute.max_finite
 
 
 def _entries(results: Sequence[Expected | None]) -> Iterator[Bounded | Special]:
@@ -160,12 +179,9 @@ def expected_vjp(
     cotangents: torch.Tensor | Sequence[torch.Tensor],
     contract: Contract,
 ) -> list[Expected | None]:
-    """Say what a contract allows as the gradients of an op; None at inputs of indices.
-
-    The gradient of a composite has many forms, a formula that was derived by hand among them.
-    """
+    """Say what a contract allows as the gradients of an op; None at inputs of indices."""
     page = OPS[op] if isinstance(op, str) else op
-    free = page.kind == "composite"
+    many = page.kind == "composite"
     if isinstance(cotangents, torch.Tensor):
         cotangent = cotangents
     else:
@@ -173,9 +189,9 @@ def expected_vjp(
 
     def run(world: World) -> list[Expected | None]:
         gradients = page.vjp(tuple(map(world.lift, inputs)), world.lift(cotangent), **attrs)
-        return [None if g is None else world.store(g, free) for g in gradients]
+        return [None if g is None else world.store(g) for g in gradients]
 
-    return list(evaluated(contract, [*inputs, cotangent], run))
+    return list(evaluated(contract, [*inputs, cotangent], run, many))
 
 
 def expected_jvp(
@@ -187,12 +203,12 @@ def expected_jvp(
 ) -> Expected:
     """Say what a contract allows as the tangent of an op's result."""
     page = OPS[op] if isinstance(op, str) else op
-    free = page.kind == "composite"
+    many = page.kind == "composite"
 
     def run(world: World) -> list[Expected | None]:
         moved = tuple(None if t is None else world.lift(t) for t in tangents)
-        return [world.store(page.jvp(tuple(map(world.lift, inputs)), moved, **attrs), free)]
+        return [world.store(page.jvp(tuple(map(world.lift, inputs)), moved, **attrs))]
 
-    (found,) = evaluated(contract, [*inputs, *tangents], run)
+    (found,) = evaluated(contract, [*inputs, *tangents], run, many)
     assert found is not None, "every op has a tangent"
     return found

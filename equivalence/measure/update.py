@@ -9,7 +9,7 @@ from torch import Tensor
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.updates import UpdateSpec
 from equivalence.measure.call import judge_live
-from equivalence.measure.reference import Expected, advance, scaled_gradients
+from equivalence.measure.reference import Expected, left_by, scaled_gradients
 from equivalence.measure.shadow import Step, judge_step, measure_steps
 
 if TYPE_CHECKING:
@@ -31,18 +31,19 @@ def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcom
             def lift(tensor: Tensor | None) -> Any:
                 return None if tensor is None else world.lift(tensor)
 
-            expected = advance(
+            expected = left_by(
                 case.optimizer,
                 lift(before),
                 scaled_gradients(list(map(lift, step.gradients)), case.max_norm)[k],
                 {field: lift(moment) for field, moment in moments.items()},
                 step.count,
                 case.hyper_parameters(k),
+                world.store,
             )
             found.append(expected)
             return list(expected.tensors.values())
 
-        evaluated(contract, [before, *step.gradients, *moments.values()], run)
+        evaluated(contract, [before, *step.gradients, *moments.values()], run, many=True)
         return judge_step(step, found[-1], judge_live)
 
     return measure_steps(backend, case, judge)

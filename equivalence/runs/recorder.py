@@ -13,7 +13,7 @@ from equivalence.cases.call import build, counts
 from equivalence.cases.guard import Guarded
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
 from equivalence.measure.call import expectation, result_names
-from equivalence.measure.reference import advance, scaled_gradients
+from equivalence.measure.reference import left_by, scaled_gradients
 from equivalence.runs.archive import (
     Archive,
     Entry,
@@ -118,7 +118,8 @@ def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
         found.update(_trajectory(case, world, parameters, steps))
         return list(found.values())
 
-    evaluated(contract, [None if made is None else made.view for _, made in given], run)
+    views = [None if made is None else made.view for _, made in given]
+    evaluated(contract, views, run, many=True)
     numbers = {where: made.numbers() for where, made in given if made is not None}
     allowed = {name: _recorded(tensor, contract) for name, tensor in found.items()}
     return Entry(case, counted, numbers, allowed)
@@ -140,13 +141,14 @@ def _trajectory(
         for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm)):
             if gradient is None:
                 continue
-            left = advance(
+            left = left_by(
                 case.optimizer,
                 now[k]["parameter"],
                 gradient,
                 {field: now[k][field] for field in fields},
                 counts[k],
                 case.hyper_parameters(k),
+                world.store,
             )
             kept = {f: tensor for f, tensor in left.tensors.items() if tensor is not None}
             found.update({result_name(number, k, f): tensor for f, tensor in kept.items()})

@@ -57,11 +57,16 @@ def lifted(line: Line, *values: float) -> list[Special]:
     ]
 
 
-def stored(x: Bounded | Special, free: bool = False) -> Bounded | Special:
+ONE_FORM, MANY_FORMS, LARGE_FORMS = 0, 1, 2
+"""How a formula may be evaluated: step by step as it stands; in other forms, equal on paper; in
+others again, whose intermediate results may overflow where its own do not."""
+
+
+def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
     """Round to the storage format: the last step of every result, of either world.
 
-    Of a free result only that it is not finite is told, unless a NaN among the inputs caused it:
-    another form of the same formula meets its infinities in another order.
+    Another form of a formula meets its infinities in another order. So of many forms only that a
+    result is not finite is told, unless a NaN among the inputs caused it.
     """
     if isinstance(x, Bounded):
         return bounded.stored(x)
@@ -72,11 +77,9 @@ def stored(x: Bounded | Special, free: bool = False) -> Bounded | Special:
         if not finite.unconstrained:
             kinds |= beyond(finite.w, largest)
             finite = None if finite.w > largest or finite.w < -largest else finite
-    if finite is not None and not kinds:
-        return finite
-    if free and kinds != NOT_A_NUMBER:
-        return Special(x.line, ANYTHING, finite)
-    return Special(x.line, judged(kinds), finite)
+    if (forms and kinds not in (0, NOT_A_NUMBER)) or (forms == LARGE_FORMS and not x.lost):
+        kinds = ANYTHING
+    return finite if finite is not None and not kinds else Special(x.line, judged(kinds), finite)
 
 
 def _read(x: Special) -> Arb:
