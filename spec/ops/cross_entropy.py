@@ -87,7 +87,7 @@ _FIRST = [[-0.5, 0.5], [0.0, 0.0]], None
 
 EDGES = (
     Edge(([[1.0, math.nan]], [-100]), (0.0,), "CHOICE", "all ignored: the mean loss is 0"),
-    Edge(([[1.0, math.nan]], [-100]), (([[0.0, 0.0]], None),), "CHOICE", "no gradient", 1.0),
+    Edge(([[1.0, math.nan]], [-100]), (([[0.0, 0.0]], None),), "CHOICE", "nothing to learn", 1.0),
     Edge(([[2.0, 2.0], [math.inf] * 2], [0, -100]), (_FIRST,), "CHOICE", "the others get 0", 1.0),
     Edge(([[5.0]], [0]), (0.0, -0.0), "IEEE", "one class is certain"),
     Edge(([[5.0]], [0]), (([[0.0]], None), ([[-0.0]], None)), "IEEE", "no gradient", 1.0),
