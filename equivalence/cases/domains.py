@@ -49,6 +49,9 @@ BY_DOMAIN: dict[Domain, Regimes] = {
 }
 """What is not finite suits every input: the page says by IEEE what becomes of it."""
 
+NARROWEST: tuple[Domain, ...] = ("positive", "nonzero", "moderate", "real")
+"""The domains, each within those after it, near enough: where one tensor is several inputs."""
+
 FAR = 2.0**14
 """Beyond the largest number of any regime of real numbers."""
 
