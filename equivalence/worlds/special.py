@@ -20,6 +20,7 @@ world of `equivalence.worlds.bounded` says the same and is faster.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -55,7 +56,7 @@ def widened(format: Format) -> Format:
 class Line:
     """The extended real line of a contract: its arithmetic, and where its formats end."""
 
-    __slots__ = ("arithmetic", "constants", "contract", "step", "store", "sums", "zero")
+    __slots__ = ("arithmetic", "constants", "contract", "nearest", "step", "store", "sums", "zero")
 
     def __init__(self, contract: Contract) -> None:
         """Compile the contract with a wide range, and remember the narrow ones."""
@@ -70,6 +71,10 @@ class Line:
         self.arithmetic = Arithmetic(wide)
         passed = [contract.compute] + [contract.store] * (contract.steps == "storage")
         self.step = min(format.max_finite for format in passed)
+        # What lies below half a unit beyond the largest number is rounded to it, by one rounding.
+        half = contract.compute.unit * 2.0**contract.compute.max_exponent
+        once = len(passed) == 1 and self.step < FP64.max_finite
+        self.nearest = math.nextafter(self.step + half, 0.0) if once else self.step
         self.sums = min(self.step, (contract.accumulate or contract.compute).max_finite)
         self.store = contract.store.max_finite
         self.constants: dict[Any, Special] = {}
@@ -108,10 +113,16 @@ class Line:
         """Add the infinities that a finite result may have become beyond the largest number."""
         return Special(self, beyond(x.w, largest), x)
 
-    def settled(self, x: Bounded, ball: Callable[[], Arb]) -> Special:
-        """Return what a step on finite numbers gives; ball is its result before any rounding."""
+    def settled(self, x: Bounded, ball: Callable[[], Arb], nearest: bool = False) -> Special:
+        """Return what a step on finite numbers gives; ball is its result before any rounding.
+
+        Nearest says that it is rounded once, to nearest.
+        """
         if not x.unconstrained:
-            return self.within(x, self.step)
+            found = self.within(x, self.step)
+            if found.kinds and nearest:
+                found.kinds &= beyond(ball(), self.nearest)
+            return found
         exact = ball()
         if not exact.is_finite():
             return self.anything(x)
@@ -227,7 +238,7 @@ def added(x: Special, y: Special) -> Special:
         return line.of(NOT_A_NUMBER)
     if not either:
         a, b = bounded_of(x), bounded_of(y)
-        return line.settled(a + b, lambda: a.w + b.w)
+        return line.settled(a + b, lambda: a.w + b.w, nearest=True)
     kinds = both & INFINITE | either & NANS
     if (x.kinds & PLUS and y.kinds & MINUS) or (x.kinds & MINUS and y.kinds & PLUS):
         kinds |= UNDEFINED
@@ -256,7 +267,7 @@ def multiplied(x: Special, y: Special) -> Special:
     if x.finite is None or y.finite is None:
         return line.of(kinds)
     a, b = x.finite, y.finite
-    found = line.settled(a * b, lambda: a.w * b.w)
+    found = line.settled(a * b, lambda: a.w * b.w, nearest=True)
     return Special(line, kinds | found.kinds, found.finite)
 
 

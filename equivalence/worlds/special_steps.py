@@ -75,7 +75,9 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
         finite = bounded.stored(finite)
         largest = x.line.store
         if not finite.unconstrained:
-            kinds |= beyond(finite.w, largest)
+            # Where results are not rounded again, the step before has said what they may become.
+            again = x.line.contract.store != x.line.contract.compute
+            kinds |= beyond(finite.w, largest) if again else 0
             finite = None if finite.w > largest or finite.w < -largest else finite
     if (forms and kinds not in (0, NOT_A_NUMBER)) or (forms == LARGE_FORMS and not x.lost):
         kinds = ANYTHING
