@@ -113,7 +113,9 @@ class Dtype:
         return self.store.precision < self.compute.precision
 
 
-_HALF = Reach(mixed=4, positive=8, tiny=-10, small=-20, offset=32.0, constant=128.0, logit=8.0)
+_HALF = Reach(mixed=4, positive=8, tiny=-10, small=-20, offset=32.0, constant=128.0, logit=8.0).of(
+    FP16
+)
 """For exponents of 5 bits: squares stay below 65504, a row of e^x too, and e^128 leaves fp32."""
 
 DTYPES: Mapping[str, Dtype] = {
@@ -121,7 +123,7 @@ DTYPES: Mapping[str, Dtype] = {
     for dtype in (
         Dtype(FP32, FP32, "float32", "fp32"),
         Dtype(BF16, FP32, "bfloat16", "fp32", FAR.of(BF16)),
-        Dtype(FP16, FP32, "float16", "fp32", _HALF.of(FP16)),
+        Dtype(FP16, FP32, "float16", "fp32", _HALF),
         Dtype(FP64, FP64, "float64", "fp64", FAR.of(FP64), asked=False),
     )
 }

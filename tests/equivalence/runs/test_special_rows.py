@@ -1,4 +1,4 @@
-"""Rows see what becomes of NaN, infinities and the ends of a format: planted mistakes fail in `ci`."""
+"""Rows see what becomes of NaN, infinities and the ends of a format: planted mistakes fail."""
 
 from __future__ import annotations
 
