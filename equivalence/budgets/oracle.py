@@ -2,15 +2,16 @@
 
 Inputs are the tensors that a backend receives, lifted exactly: rounding to a dtype happened before
 anybody computed, and nobody is blamed for it.
+Where they are finite and all that follows is, the numbers are Bounded; else they are Special.
 Every result ends with the last step of its contract, rounding to storage.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -18,6 +19,15 @@ from equivalence.budgets.judge import Expected
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
 from equivalence.worlds.contract import Contract
+from equivalence.worlds.special import Line, Special
+from equivalence.worlds.special_steps import (
+    LARGE_FORMS,
+    MANY_FORMS,
+    ONE_FORM,
+    either_of,
+    lifted,
+)
+from equivalence.worlds.special_steps import stored as last_step
 from spec.op import AnyTensor, Op
 from spec.ops import OPS
 from spec.tensor import Tensor, zip_map
@@ -38,7 +48,7 @@ def lift_one(tensor: torch.Tensor, arithmetic: Arithmetic) -> AnyTensor:
     return Tensor(shape, exact(arithmetic, *numbers))
 
 
-def store(tensor: AnyTensor, arithmetic: Arithmetic) -> Expected:
+def store(tensor: AnyTensor, arithmetic: Arithmetic) -> AnyTensor:
     """Round a computed tensor to storage, the last step; a constant enters the world first."""
 
     def last(x: Any) -> Bounded:
@@ -47,19 +57,147 @@ def store(tensor: AnyTensor, arithmetic: Arithmetic) -> Expected:
     return tensor.map(last)
 
 
+class World(Protocol):
+    """A world of scalars in which pages run on tensors."""
+
+    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+        """Lift one tensor exactly; integers and truths stay what they are."""
+
+    def constant(self, value: int) -> Any:
+        """Return an exact constant."""
+
+    def again(self, stored: Expected) -> AnyTensor:
+        """Take a stored result on as an input."""
+
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage, the last step."""
+
+    def either(self, one: Expected, other: Expected) -> Expected:
+        """Allow what two programs of one page may store; the first is the page's own."""
+
+
+class Finite:
+    """The world of Bounded scalars, which holds finite numbers and nothing else."""
+
+    def __init__(self, contract: Contract) -> None:
+        """Compile a contract."""
+        self.arithmetic = Arithmetic(contract)
+
+    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+        """Lift one tensor exactly; every float must be finite."""
+        return lift_one(tensor, self.arithmetic)
+
+    def constant(self, value: int) -> Bounded:
+        """Return an exact constant."""
+        return constant(self.arithmetic, value)
+
+    def again(self, stored: Expected) -> AnyTensor:
+        """Take a stored result on as it is."""
+        return stored
+
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage."""
+        return store(tensor, self.arithmetic)
+
+    def either(self, one: Expected, other: Expected) -> Expected:
+        """Allow what either of two programs may store."""
+        return zip_map(either, one, other)
+
+
+class Extended:
+    """The world of Special scalars, which holds NaN and the infinities too."""
+
+    def __init__(self, contract: Contract, forms: int) -> None:
+        """Compile a contract, for a formula that has so many forms."""
+        self.line = Line(contract)
+        self.forms = forms
+
+    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+        """Lift one tensor exactly."""
+        values = tensor.detach().cpu().reshape(-1)
+        if not tensor.is_floating_point():
+            return Tensor(tuple(tensor.shape), values.tolist())
+        return Tensor(tuple(tensor.shape), lifted(self.line, *values.double().tolist()))
+
+    def constant(self, value: int) -> Special:
+        """Return an exact constant."""
+        return self.line.special(value)
+
+    def again(self, stored: Expected) -> AnyTensor:
+        """Take a stored result on, also where it is finite for certain."""
+        return stored.map(self.line.special)
+
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage."""
+        return tensor.map(lambda x: last_step(self.line.special(x), self.forms))
+
+    def either(self, one: Expected, other: Expected) -> Expected:
+        """Allow what either of two programs may store."""
+        return zip_map(either_of, one, other)
+
+
+def evaluated(
+    contract: Contract,
+    tensors: Iterable[torch.Tensor | None],
+    run: Callable[[World], Sequence[Expected | None]],
+    many: bool = False,
+) -> Sequence[Expected | None]:
+    """Return what pages give on these tensors, in the first world that says all of it.
+
+    A formula with many forms may be evaluated in any of them: those of the gradient of a composite,
+    one that was derived by hand among them, or of an update.
+    """
+    given = [tensor for tensor in tensors if tensor is not None]
+    forms = ONE_FORM
+    if many:
+        forms = LARGE_FORMS if _may_leave(contract, given) else MANY_FORMS
+    if forms != LARGE_FORMS and all(bool(torch.isfinite(tensor).all()) for tensor in given):
+        found = run(Finite(contract))
+        if not any(x.unconstrained for x in _entries(found)):
+            return found
+    return run(Extended(contract, forms))
+
+
+def _may_leave(contract: Contract, tensors: Sequence[torch.Tensor]) -> bool:
+    """Say whether some sum of products of one number of each tensor may overflow."""
+    size = 0
+    reach = 1.0
+    for tensor in tensors:
+        numbers = tensor.detach().double().reshape(-1)
+        finite = numbers[torch.isfinite(numbers)].abs()
+        if tensor.is_floating_point() and len(finite):
+            size += len(finite)
+            reach *= max(1.0, float(finite.max()))
+    return reach * size > contract.compute.max_finite
+
+
+def _hull(world: World, results: Sequence[Expected | None]) -> Expected | None:
+    """Return what several programs may store of one result, None where it has no gradient."""
+    known = [result for result in results if result is not None]
+    return reduce(world.either, known) if known else None
+
+
+def _entries(results: Sequence[Expected | None]) -> Iterator[Bounded | Special]:
+    return (x for tensor in results if tensor is not None for x in tensor.data)
+
+
 def expected_value(
     op: Op | str, inputs: Sequence[torch.Tensor], attrs: Mapping[str, Any], contract: Contract
 ) -> Expected:
     """Say what a contract allows as the value of an op."""
     page = OPS[op] if isinstance(op, str) else op
-    arithmetic = Arithmetic(contract)
-    lifted = [lift_one(tensor, arithmetic) for tensor in inputs]
-    world = {} if page.inputs else {"like": constant(arithmetic, 0)}
-    expected = store(page.value(*lifted, **attrs, **world), arithmetic)
-    for form in contract.forms:
-        if form.value is not None:
-            expected = zip_map(either, expected, store(form.value(*lifted, **attrs), arithmetic))
-    return expected
+    programs = [form.value for form in contract.forms if form.value is not None]
+
+    def run(world: World) -> list[Expected | None]:
+        place = {} if page.inputs else {"like": world.constant(0)}
+        given = list(map(world.lift, inputs))
+        own = world.store(page.value(*given, **attrs, **place))
+        others = (world.store(program(*given, **attrs)) for program in programs)
+        return [reduce(world.either, others, own)]
+
+    (found,) = evaluated(contract, inputs, run)
+    assert found is not None, "every op has a value"
+    return found
 
 
 def expected_vjp(
@@ -71,17 +209,40 @@ def expected_vjp(
 ) -> list[Expected | None]:
     """Say what a contract allows as the gradients of an op; None at inputs of indices."""
     page = OPS[op] if isinstance(op, str) else op
-    arithmetic = Arithmetic(contract)
-    lifted = [lift_one(tensor, arithmetic) for tensor in inputs]
-    if not isinstance(cotangents, torch.Tensor):
-        (cotangents,) = cotangents
-    seed = lift_one(cotangents, arithmetic)
+    many = page.kind == "composite"
+    if isinstance(cotangents, torch.Tensor):
+        cotangent = cotangents
+    else:
+        (cotangent,) = cotangents
+
     programs = [page.vjp, *(form.vjp for form in contract.forms if form.vjp is not None)]
-    found = [
-        [None if g is None else store(g, arithmetic) for g in vjp(tuple(lifted), seed, **attrs)]
-        for vjp in programs
-    ]
-    return [
-        None if rows[0] is None else reduce(lambda x, y: zip_map(either, x, y), rows)
-        for rows in zip(*found, strict=True)
-    ]
+
+    def run(world: World) -> list[Expected | None]:
+        given, seed = tuple(map(world.lift, inputs)), world.lift(cotangent)
+        found = [
+            [None if g is None else world.store(g) for g in program(given, seed, **attrs)]
+            for program in programs
+        ]
+        return [_hull(world, rows) for rows in zip(*found, strict=True)]
+
+    return list(evaluated(contract, [*inputs, cotangent], run, many))
+
+
+def expected_jvp(
+    op: Op | str,
+    inputs: Sequence[torch.Tensor],
+    attrs: Mapping[str, Any],
+    tangents: Sequence[torch.Tensor | None],
+    contract: Contract,
+) -> Expected:
+    """Say what a contract allows as the tangent of an op's result."""
+    page = OPS[op] if isinstance(op, str) else op
+    many = page.kind == "composite"
+
+    def run(world: World) -> list[Expected | None]:
+        moved = tuple(None if t is None else world.lift(t) for t in tangents)
+        return [world.store(page.jvp(tuple(map(world.lift, inputs)), moved, **attrs))]
+
+    (found,) = evaluated(contract, [*inputs, *tangents], run, many)
+    assert found is not None, "every op has a tangent"
+    return found

@@ -14,6 +14,7 @@ from equivalence.cases.call import CaseSpec, Recipe, attribute_pairs
 from equivalence.cases.domains import regimes
 from equivalence.cases.families.family import Signature
 from equivalence.cases.families.table import family_of
+from equivalence.cases.fills import NONFINITE
 from spec.ops import OPS
 
 TREATMENTS: tuple[tuple[str, str, str], ...] = (
@@ -35,10 +36,29 @@ TREATMENTS: tuple[tuple[str, str, str], ...] = (
 
 def strata(op: str, direction: str, dtype: str) -> list[CaseSpec]:
     """Return the fixed cases of a row, in the order in which they run."""
-    return [
+    cases = [
         _case(op, direction, dtype, signature, number)
         for number, signature in enumerate(family_of(OPS[op]).strata(OPS[op]))
     ]
+    ends = [
+        _at_an_end(cases[number % len(cases)], number, regime)
+        for number, regime in enumerate(NONFINITE)
+    ]
+    return cases + [case for case in ends if case is not None]
+
+
+def _at_an_end(case: CaseSpec, number: int, regime: str) -> CaseSpec | None:
+    """Fill one input with what is not finite, or just so; None where there is no such input."""
+    suited = regimes(OPS[case.op], len(case.shapes))
+    real = [k for k, among in enumerate(suited) if regime in among]
+    if not real:
+        return None
+    at = real[number % len(real)]
+    recipes = tuple(
+        replace(recipe, regime=regime) if k == at else recipe
+        for k, recipe in enumerate(case.recipes)
+    )
+    return replace(case, recipes=recipes)
 
 
 def extras(op: str, direction: str, dtype: str) -> list[CaseSpec]:

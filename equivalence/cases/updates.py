@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.cases.built import Numbers, real_tensor
 from equivalence.cases.call import Recipe, Shape, attribute_pairs, read_recipe
-from equivalence.cases.fills import fill
+from equivalence.cases.fills import NONFINITE, fill
 from equivalence.cases.guard import LAYOUTS, Guarded, core_shape
 from equivalence.dtypes import DTYPES
 from spec.optim import OPTIMIZERS
@@ -23,12 +23,15 @@ from spec.optim import OPTIMIZERS
 if TYPE_CHECKING:
     from hypothesis import strategies as st
 
-GRADIENTS = ("normal", "integers", "mixed", "zeros", "small", "tiny", "nothing", "offset")
+GRADIENTS = (
+    *("normal", "integers", "mixed", "zeros", "small", "tiny", "nothing", "offset"),
+    *NONFINITE,
+)
 DRAWN_GRADIENTS = tuple(regime for regime in GRADIENTS if regime != "tiny")
 """The squares of tiny gradients underflow, which leaves most of an update open to a contract in
 which subnormal numbers carry no promise: they are among the fixed cases, and not drawn as well."""
 
-PARAMETERS = ("normal", "integers", "mixed", "zeros", "offset")
+PARAMETERS = ("normal", "integers", "mixed", "zeros", "offset", *NONFINITE)
 
 _NORMS = (None, 1e-7, 1.0)
 """A bound of 1e-7 meets small gradients, where what guards the division by the norm counts."""
@@ -262,7 +265,7 @@ def _last_alone(
 
 
 def spoiled_cases(optimizer: str, dtype: str) -> list[UpdateSpec]:
-    """Return the cases with gradients that are not finite, which no budget is defined for."""
+    """Return the cases whose first gradient begins with a number that is not finite."""
     return [
         UpdateSpec(
             optimizer,

@@ -58,23 +58,11 @@ def expectation(built: Built, contract: Contract, page: Op | None = None) -> Exp
     if case.direction == "value":
         return [oracle.expected_value(page, inputs, case.attributes(), contract)]
     if built.cotangent is None:
-        return [_expected_jvp(built, contract, page)]
+        tangents = [None if item is None else item.view.cpu() for item in built.tangents]
+        return [oracle.expected_jvp(page, inputs, case.attributes(), tangents, contract)]
     cotangents = [built.cotangent.view.cpu()]
     found: Expectation = oracle.expected_vjp(page, inputs, case.attributes(), cotangents, contract)
     return found
-
-
-def _expected_jvp(built: Built, contract: Contract, page: Op) -> Any:
-    """Ask the oracle what the contract allows as the tangent of a result."""
-    from equivalence.budgets.oracle import lift_one, store
-    from equivalence.worlds.arithmetic import Arithmetic
-
-    arithmetic = Arithmetic(contract)
-    inputs = tuple(lift_one(view.cpu(), arithmetic) for view in built.views())
-    tangents = tuple(
-        None if item is None else lift_one(item.view.cpu(), arithmetic) for item in built.tangents
-    )
-    return store(page.jvp(inputs, tangents, **built.case.attributes()), arithmetic)
 
 
 def shape_problem(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,11 +78,32 @@ def advance(
     """Run one step of the reference on lifted tensors, and round what it leaves to storage."""
     from equivalence.worlds.bounded import stored
 
+    return left_by(
+        optimizer,
+        parameter,
+        gradient,
+        moments,
+        step,
+        hyper,
+        lambda tensor: tensor.map(stored),
+    )
+
+
+def left_by(
+    optimizer: str,
+    parameter: Any,
+    gradient: Any,
+    moments: Mapping[str, Any],
+    step: int,
+    hyper: Mapping[str, Any],
+    store: Callable[[Any], Any],
+) -> Expected:
+    """Run one step of the reference on tensors of any world, which stores what the step leaves."""
     left, state = reference_step(optimizer, parameter, gradient, moments, step, hyper)
-    tensors = {"parameter": left.map(stored)}
+    tensors = {"parameter": store(left)}
     for field in OPTIMIZERS[optimizer].moments:
         moment = getattr(state, field)
-        tensors[field] = None if moment is None else moment.map(stored)
+        tensors[field] = None if moment is None else store(moment)
     return Expected(tensors, getattr(state, "step", None))
 
 

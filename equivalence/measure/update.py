@@ -9,10 +9,11 @@ from torch import Tensor
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.updates import UpdateSpec
 from equivalence.measure.call import judge_live
-from equivalence.measure.reference import advance, scaled_gradients
+from equivalence.measure.reference import Expected, left_by, scaled_gradients
 from equivalence.measure.shadow import Step, judge_step, measure_steps
 
 if TYPE_CHECKING:
+    from equivalence.budgets.oracle import World
     from equivalence.worlds.contract import Contract
 
 
@@ -20,26 +21,29 @@ def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcom
     """Run the steps of a case and judge each of them against the reference in its shadow."""
 
     def judge(step: Step) -> Outcome:
-        if case.spoiled:
-            from equivalence.measure.spoiled import judge_spoiled
+        from equivalence.budgets.oracle import evaluated
 
-            return judge_spoiled(step, case, contract)
-        from equivalence.budgets.oracle import lift_one
-        from equivalence.worlds.arithmetic import Arithmetic
+        k = step.parameter
+        before, moments = step.before.params[k], step.moments(case.optimizer)
+        found: list[Expected] = []
 
-        arithmetic = Arithmetic(contract)
+        def run(world: World) -> list[Any]:
+            def lift(tensor: Tensor | None) -> Any:
+                return None if tensor is None else world.lift(tensor)
 
-        def lift(tensor: Tensor | None) -> Any:
-            return None if tensor is None else lift_one(tensor, arithmetic)
+            expected = left_by(
+                case.optimizer,
+                lift(before),
+                scaled_gradients(list(map(lift, step.gradients)), case.max_norm)[k],
+                {field: lift(moment) for field, moment in moments.items()},
+                step.count,
+                case.hyper_parameters(k),
+                world.store,
+            )
+            found.append(expected)
+            return list(expected.tensors.values())
 
-        expected = advance(
-            case.optimizer,
-            lift(step.before.params[step.parameter]),
-            scaled_gradients(list(map(lift, step.gradients)), case.max_norm)[step.parameter],
-            {field: lift(moment) for field, moment in step.moments(case.optimizer).items()},
-            step.count,
-            case.hyper_parameters(step.parameter),
-        )
-        return judge_step(step, expected, judge_live)
+        evaluated(contract, [before, *step.gradients, *moments.values()], run, many=True)
+        return judge_step(step, found[-1], judge_live)
 
     return measure_steps(backend, case, judge)

@@ -6,7 +6,7 @@ lists the files that are whole, and one compressed .npz per row:
 
     meta     the row, the name of the contract, and its cases: their JSON, positions and results
     inputs   the numbers of all tensors, one after another
-    high, budget, low   what is allowed of all results, as `equivalence.budgets.recorded` has it
+    high, budget, low, kinds    what is allowed, as `equivalence.budgets.recorded` has it
 
 Optimizers are recorded open loop: budgets follow the reference's own trajectory from the recorded
 parameters and gradients, where a live run takes over the backend's state before every step.
@@ -40,7 +40,7 @@ from spec.optim import OPTIMIZERS
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
 
-FORMAT = 1
+FORMAT = 2
 
 MANIFEST = "manifest.json"
 
@@ -196,6 +196,7 @@ def save_archive(folder: Path, archive: Archive) -> None:
             high=_joined([r.high for r in allowed]),
             low=_joined([r.low for r in allowed]),
             budget=_joined([r.budget for r in allowed]),
+            kinds=np.concatenate([*(r.kinds for r in allowed), np.zeros(0)]).astype(np.uint8),
         )
     half.replace(path)
 
@@ -219,6 +220,7 @@ def _read(path: Path, row: Row) -> Archive:
     with np.load(path, allow_pickle=False) as file:
         meta = json.loads(file["meta"].tobytes().decode())
         inputs, high, low, budget = (file[key] for key in ("inputs", "high", "low", "budget"))
+        kinds = file["kinds"]
     entries: list[Entry] = []
     read, judged = 0, 0
     for plain in meta["cases"]:
@@ -229,11 +231,12 @@ def _read(path: Path, row: Row) -> Archive:
         allowed: dict[str, Recorded] = {}
         for name, (shape, dtype) in plain["allowed"].items():
             part = slice(judged, judged + math.prod(shape))
-            allowed[name] = Recorded(tuple(shape), dtype, high[part], low[part], budget[part])
+            parts = (numbers[part] for numbers in (high, low, budget, kinds))
+            allowed[name] = Recorded(tuple(shape), dtype, *parts)
             judged = part.stop
         case = read_case(json.dumps(plain["case"]))[1]
         entries.append(Entry(case, plain["counted"], numbers, allowed))
-    if not (read == len(inputs) and judged == len(high) == len(low) == len(budget)):
+    if not (read == len(inputs) and judged == len(high) == len(low) == len(budget) == len(kinds)):
         raise ValueError("its numbers are not those of its cases")
     return Archive(row, meta["contract"], tuple(entries))
 

@@ -11,9 +11,10 @@ from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
 from equivalence.cases.built import build
 from equivalence.cases.call import counts
+from equivalence.cases.guard import Guarded
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
 from equivalence.measure.call import expectation, result_names
-from equivalence.measure.reference import advance, scaled_gradients
+from equivalence.measure.reference import left_by, scaled_gradients
 from equivalence.runs.archive import (
     Archive,
     Entry,
@@ -29,6 +30,7 @@ from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
+    from equivalence.budgets.oracle import World
     from equivalence.worlds.contract import Contract
 
 
@@ -65,9 +67,7 @@ def record_row(
 def recorded_row(row: Row, contract: Contract, counted: int, seed: int) -> Archive:
     """Choose the cases of a row as a live run does, and evaluate what is allowed for each."""
     kind = kind_of(row)
-    # A budget is defined for finite numbers, so what is not finite is judged in live runs alone.
-    extras = [case for case in kind.extras() if not getattr(case, "spoiled", ())]
-    entries = [_entry(case, contract, False) for case in extras]
+    entries = [_entry(case, contract, False) for case in kind.extras()]
     number = 0
     for case in _candidates(row, counted, seed):
         if number >= counted:
@@ -107,36 +107,52 @@ def _recorded(expected: Any, contract: Contract) -> Recorded:
 
 def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
     """Evaluate the steps of an optimizer along the reference's own trajectory."""
-    from equivalence.budgets.oracle import lift_one
-    from equivalence.worlds.arithmetic import Arithmetic
+    from equivalence.budgets.oracle import evaluated
 
-    arithmetic = Arithmetic(contract)
-    numbers: dict[str, Sequence[float]] = {}
-    allowed: dict[str, Recorded] = {}
-    now: list[dict[str, Any]] = []
-    for position, item in build_parameters(case, "cpu"):
-        numbers[position] = item.numbers()
-        moments = dict.fromkeys(OPTIMIZERS[case.optimizer].moments)
-        now.append({"parameter": lift_one(item.view, arithmetic), **moments})
+    parameters = build_parameters(case, "cpu")
+    steps = [build_gradients(case, step, "cpu") for step in range(case.steps)]
+    given = [*parameters, *(pair for guarded in steps for pair in guarded)]
+    found: dict[str, Any] = {}
+
+    def run(world: World) -> list[Any]:
+        found.clear()
+        found.update(_trajectory(case, world, parameters, steps))
+        return list(found.values())
+
+    views = [None if made is None else made.view for _, made in given]
+    evaluated(contract, views, run, many=True)
+    numbers = {where: made.numbers() for where, made in given if made is not None}
+    allowed = {name: _recorded(tensor, contract) for name, tensor in found.items()}
+    return Entry(case, counted, numbers, allowed)
+
+
+def _trajectory(
+    case: UpdateSpec,
+    world: World,
+    parameters: Sequence[tuple[str, Guarded]],
+    steps: Sequence[Sequence[tuple[str, Guarded | None]]],
+) -> dict[str, Any]:
+    """Return what the steps of a case may leave, by the names of the results."""
+    fields = OPTIMIZERS[case.optimizer].moments
+    now = [{"parameter": world.lift(item.view), **dict.fromkeys(fields)} for _, item in parameters]
     counts = [case.start_step] * len(now)
-    for step in range(case.steps):
-        guarded = build_gradients(case, step, "cpu")
-        numbers.update({where: made.numbers() for where, made in guarded if made is not None})
-        lifted = [None if made is None else lift_one(made.view, arithmetic) for _, made in guarded]
+    found: dict[str, Any] = {}
+    for number, guarded in enumerate(steps):
+        lifted = [None if made is None else world.lift(made.view) for _, made in guarded]
         for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm)):
             if gradient is None:
                 continue
-            moments = {field: now[k][field] for field in OPTIMIZERS[case.optimizer].moments}
-            left = advance(
+            left = left_by(
                 case.optimizer,
                 now[k]["parameter"],
                 gradient,
-                moments,
+                {field: now[k][field] for field in fields},
                 counts[k],
                 case.hyper_parameters(k),
+                world.store,
             )
-            now[k], counts[k] = dict(left.tensors), counts[k] + 1
-            for field, tensor in left.tensors.items():
-                if tensor is not None:
-                    allowed[result_name(step, k, field)] = _recorded(tensor, contract)
-    return Entry(case, counted, numbers, allowed)
+            kept = {f: tensor for f, tensor in left.tensors.items() if tensor is not None}
+            found.update({result_name(number, k, f): tensor for f, tensor in kept.items()})
+            now[k] = {**left.tensors, **{f: world.again(tensor) for f, tensor in kept.items()}}
+            counts[k] += 1
+    return found

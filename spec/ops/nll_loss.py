@@ -7,7 +7,7 @@ C2  the labels are integers of shape (N,).
 C3  every label lies in [0, C) or equals ignore_index.
 C4  the reduction is "mean", "sum" or "none".
 
-A row whose label is ignore_index counts as 0 and receives nothing.
+A row whose label is ignore_index counts as 0, and what no label reads receives exactly 0.
 "mean" divides by the number of rows that are not ignored; with no such row, loss and gradient are 0
 (CHOICE; PyTorch gives NaN).
 The cotangent of reduction "none" is per row.
@@ -21,6 +21,7 @@ Tensor(5.0)
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar, cast
 
 from spec.kinds import linear
@@ -82,26 +83,26 @@ def transpose(
         if labels[i] == ignore_index:
             return zero_like(share)
         share = divide(share, count) if reduction == "mean" else share
-        return -kronecker(labels[i], k) * share
+        read = kronecker(labels[i], k)
+        return -read * share if read != 0 else zero_like(share)
 
     return tabulate(shape, entry)
 
 
+_NONE = {"reduction": "none"}
+_ROWS = [[math.nan, 0.0], [-4.0, -math.inf]]
+
 EDGES = (
     Edge(([[-1.0, -2.0]], [-100]), (0.0,), "CHOICE", "all ignored: the mean loss is 0"),
+    Edge(([[-1.0, -2.0]], [-100]), (([[0.0, 0.0]], None),), "CHOICE", "nothing to learn", 1.0),
+    Edge((_ROWS, [-100, 0]), ([0.0, 4.0],), "CHOICE", "what is not read counts as 0", None, _NONE),
     Edge(
-        ([[-1.0, -2.0]], [-100]),
-        (([[0.0, 0.0]], None),),
+        (_ROWS, [-100, 0]),
+        (([[0.0, 0.0], [-math.inf, 0.0]], None),),
         "CHOICE",
-        "all ignored: nothing to learn",
-        cotangent=1.0,
-    ),
-    Edge(
-        ([[-1.0, -2.0], [-4.0, -8.0]], [1, -100]),
-        ([2.0, 0.0],),
-        "CHOICE",
-        "an ignored row counts as 0",
-        attributes={"reduction": "none"},
+        "what is not read receives exactly 0",
+        [math.nan, math.inf],
+        _NONE,
     ),
 )
 

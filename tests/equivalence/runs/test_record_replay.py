@@ -113,12 +113,13 @@ def test_another_ring_is_recorded_without_being_judged(tmp_path: Path) -> None:
 def test_compacting_widens_budgets_only() -> None:
     high, low = np.array([1.0, 2.0, 3.0]), np.array([2.0**-60, 0.0, 0.0])
     budget = np.array([2.0**-30 / 3, 0.0, np.inf])
-    small = compact(Recorded((3,), "fp32", high, low, budget))
+    kinds = np.array([0, 0, 7], dtype=np.uint8)
+    small = compact(Recorded((3,), "fp32", high, low, budget, kinds))
     assert small.low.tolist() == [0.0, 0.0, 0.0] and small.high.tolist() == [1.0, 2.0, 3.0]
     assert small.budget[0] >= budget[0] + 2.0**-60
     assert small.budget[0] <= budget[0] * (1 + 2**-14)
     assert small.budget[1:].tolist() == [0.0, np.inf]
-    kept = compact(Recorded((3,), "fp64", high, low, budget))
+    kept = compact(Recorded((3,), "fp64", high, low, budget, kinds))
     assert kept.low.tolist() == low.tolist()
 
 
