@@ -14,7 +14,8 @@ from typing import Any
 
 from equivalence.cases.call import WORDS, CaseSpec, Recipe, size_key
 from equivalence.cases.domains import COTANGENTS, regimes
-from equivalence.cases.updates import CHOICES, GRADIENTS, PARAMETERS, UpdateSpec, permitted_pairs
+from equivalence.cases.updates.levels import CHOICES, GRADIENTS, PARAMETERS, permitted_pairs
+from equivalence.cases.updates.spec import HANDINGS, OF_A_CASE, UpdateSpec
 from spec.op import Rejected
 from spec.ops import OPS
 

@@ -19,9 +19,8 @@ from torch import Tensor
 
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.outcome import Outcome
-from equivalence.measure.call import judge_live
 from equivalence.measure.reference import Expected, advance, reference_step, scaled_gradients
-from equivalence.measure.shadow import judge_step
+from equivalence.measure.update import judge_kinds
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN
 from equivalence.worlds.bounded import Bounded
@@ -30,18 +29,22 @@ from spec.tensor import Tensor as SpecTensor
 from spec.tensor import zip_map
 
 if TYPE_CHECKING:
-    from equivalence.cases.updates import UpdateSpec
+    from equivalence.cases.updates.spec import UpdateSpec
+    from equivalence.measure.distinct import Distinct
     from equivalence.measure.shadow import Step
-    from equivalence.worlds.contract import Contract
 
 
-def judge_spoiled(step: Step, case: UpdateSpec, contract: Contract) -> Outcome:
+def judge_spoiled(
+    step: Step, case: UpdateSpec, kinds: Distinct, arithmetic: Arithmetic
+) -> Outcome:
     """Judge one step that may have met numbers that are not finite."""
-    k, arithmetic = step.parameter, Arithmetic(contract)
-    before, moments = step.before.params[k], step.moments(case.optimizer)
-    hyper = case.hyper_parameters(k)
+    k = step.parameter
+    before = kinds.rows(step.before.params[k])
+    moments = _each(step.moments(case.optimizer), kinds.rows)
+    hyper = case.hyper_parameters(k, step.number)
     gradients = list(map(_floats, step.gradients))
-    scaled = scaled_gradients(gradients, case.max_norm)[k]
+    clipped = scaled_gradients(gradients, case.max_norm, case.grad_scale)[k]
+    scaled = SpecTensor((len(kinds.first),), [clipped.data[place] for place in kinds.first])
     left, state = reference_step(
         case.optimizer, _floats(before), scaled, _each(moments, _floats), step.count, hyper
     )
@@ -50,18 +53,23 @@ def judge_spoiled(step: Step, case: UpdateSpec, contract: Contract) -> Outcome:
     def lift(tensor: Tensor | None) -> Any:
         return None if tensor is None else lift_one(_zeroed(tensor), arithmetic)
 
-    if all(_finite(gradient) for gradient in gradients):
-        gradient = scaled_gradients(list(map(lift, step.gradients)), case.max_norm)[k]
+    if case.max_norm is None:
+        rows = lift(kinds.rows(step.gradients[k]))
+        gradient = scaled_gradients([rows], None, case.grad_scale)[0]
+    elif all(_finite(gradient) for gradient in gradients):
+        every = scaled_gradients(
+            list(map(lift, step.gradients)), case.max_norm, case.grad_scale
+        )[k]
+        gradient = SpecTensor(scaled.shape, [every.data[place] for place in kinds.first])
     else:
         # A norm that is not finite leaves all of an entry or nothing: exact, as without clipping.
-        values = torch.tensor(scaled.data, dtype=torch.float64)
-        gradient = lift(values.reshape(before.shape))
+        gradient = lift(torch.tensor(scaled.data, dtype=torch.float64))
     allowed = advance(
         case.optimizer, lift(before), gradient, _each(moments, lift), step.count, hyper
     )
     tensors = {field: _opened(plain[field], tensor) for field, tensor in allowed.tensors.items()}
-    outcome = judge_step(step, Expected(tensors, allowed.step), judge_live)
-    return outcome if outcome.failed else _spoiled(outcome, step, plain)
+    outcome = judge_kinds(step, Expected(tensors, allowed.step), kinds)
+    return outcome if outcome.failed else _spoiled(outcome, step, plain, kinds)
 
 
 def _each(tensors: Mapping[str, Tensor | None], change: Any) -> dict[str, Any]:
@@ -93,14 +101,17 @@ def _opened(plain: AnyTensor | None, allowed: Any) -> Any:
     return None if plain is None or allowed is None else zip_map(entry, plain, allowed)
 
 
-def _spoiled(outcome: Outcome, step: Step, plain: Mapping[str, AnyTensor | None]) -> Outcome:
+def _spoiled(
+    outcome: Outcome, step: Step, plain: Mapping[str, AnyTensor | None], kinds: Distinct
+) -> Outcome:
     """Refuse finite numbers where the reference has none."""
     k = step.parameter
     for field, reference in plain.items():
-        if reference is None:
-            continue
         got = (step.after.params if field == "parameter" else step.after.state[field])[k]
-        for number, result in zip(reference.data, _data(got), strict=True):
+        if reference is None or got is None:
+            continue
+        due = (reference.data[kind] for kind in kinds.kinds)
+        for number, result in zip(due, _data(got.reshape(-1)[kinds.judged.tolist()]), strict=True):
             if not math.isfinite(number) and math.isfinite(result):
                 problem = (
                     f"after step {step.number}, {field} of parameter {k}: {number} is due, "
@@ -110,5 +121,6 @@ def _spoiled(outcome: Outcome, step: Step, plain: Mapping[str, AnyTensor | None]
     return outcome
 
 
-def _data(tensor: Tensor | None) -> list[float]:
-    return [] if tensor is None else tensor.double().reshape(-1).tolist()
+def _data(tensor: Tensor) -> list[float]:
+    numbers: list[float] = tensor.double().reshape(-1).tolist()
+    return numbers

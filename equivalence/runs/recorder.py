@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
 from equivalence.cases.call import build, counts
-from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
+from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.cases.updates.tensors import Gradients, build_parameters, long
 from equivalence.measure.call import expectation, result_names
 from equivalence.measure.reference import advance, scaled_gradients
 from equivalence.runs.archive import (
@@ -25,6 +27,9 @@ from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import drawn_cases, row_seed, supported
 from spec.optim import OPTIMIZERS
+
+MOST_STEPS = 16
+"""How many steps of an optimizer an archive holds."""
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
@@ -64,8 +69,7 @@ def record_row(
 def recorded_row(row: Row, contract: Contract, counted: int, seed: int) -> Archive:
     """Choose the cases of a row as a live run does, and evaluate what is allowed for each."""
     kind = kind_of(row)
-    # A budget is defined for finite numbers, so what is not finite is judged in live runs alone.
-    extras = [case for case in kind.extras() if not getattr(case, "spoiled", ())]
+    extras = [case for case in kind.extras() if not _live(case)]
     entries = [_entry(case, contract, False) for case in extras]
     number = 0
     for case in _candidates(row, counted, seed):
@@ -81,8 +85,21 @@ def _candidates(row: Row, counted: int, seed: int) -> Iterator[Case]:
     """Return the fixed strata, then drawn cases."""
     kind = kind_of(row)
     fixed = kind.fixed()
-    yield from fixed
-    yield from drawn_cases(kind, fixed, counted, row_seed(seed, row))
+    yield from (case for case in fixed if not _live(case))
+    drawn = drawn_cases(kind, fixed, counted, row_seed(seed, row))
+    yield from (case for case in drawn if not _live(case))
+
+
+def _live(case: Case) -> bool:
+    """Say whether a case is judged in live runs alone.
+
+    A budget is defined for finite numbers; what happens between steps belongs to the backend's own
+    state, and an archive holds no long tensors.
+    """
+    if not isinstance(case, UpdateSpec):
+        return False
+    many = case.steps > MOST_STEPS or any(long(math.prod(shape)) for shape in case.shapes)
+    return many or bool(case.spoiled or case.events)
 
 
 def _entry(case: Case, contract: Contract, counted: bool) -> Entry:
@@ -118,11 +135,12 @@ def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
         moments = dict.fromkeys(OPTIMIZERS[case.optimizer].moments)
         now.append({"parameter": lift_one(item.view, arithmetic), **moments})
     counts = [case.start_step] * len(now)
+    gradients = Gradients(case, "cpu")
     for step in range(case.steps):
-        guarded = build_gradients(case, step, "cpu")
+        guarded = gradients.at(step)
         numbers.update({where: made.numbers() for where, made in guarded if made is not None})
         lifted = [None if made is None else lift_one(made.view, arithmetic) for _, made in guarded]
-        for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm)):
+        for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm, case.grad_scale)):
             if gradient is None:
                 continue
             moments = {field: now[k][field] for field in OPTIMIZERS[case.optimizer].moments}
@@ -132,7 +150,7 @@ def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
                 gradient,
                 moments,
                 counts[k],
-                case.hyper_parameters(k),
+                case.hyper_parameters(k, step),
             )
             now[k], counts[k] = dict(left.tensors), counts[k] + 1
             for field, tensor in left.tensors.items():
