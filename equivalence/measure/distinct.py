@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from equivalence.cases.updates.tensors import long, marks
 
-MOST = 160
+MOST = 96
 """How many distinct sets of numbers of a long tensor the reference computes."""
 
 Positions = npt.NDArray[np.int64]
@@ -35,11 +37,16 @@ class Distinct:
     kinds: Positions
     finite: bool
 
+    def taken(self, tensor: Tensor) -> Tensor:
+        """Return the judged entries of a tensor."""
+        flat = tensor.reshape(-1)
+        return flat if len(self.judged) == len(flat) else flat[torch.from_numpy(self.judged)]
+
     def rows(self, tensor: Tensor | None) -> Tensor | None:
         """Return a tensor's entry for each kind."""
         if tensor is None or len(self.first) == tensor.numel():
             return None if tensor is None else tensor.reshape(-1)
-        return tensor.reshape(-1)[self.first.tolist()]
+        return tensor.reshape(-1)[torch.from_numpy(self.first)]
 
 
 def distinct(columns: Sequence[Tensor]) -> Distinct:
@@ -52,22 +59,40 @@ def distinct(columns: Sequence[Tensor]) -> Distinct:
     every = np.arange(elements)
     if not long(elements):
         return Distinct(every, every, every, finite)
-    bits = numbers.view(np.uint64)
-    first, kinds = numbered(*bits)
+    first, kinds = numbered(*numbers)
     if len(first) > MOST:
         judged = np.array(marks(elements))
-        first, kinds = numbered(*bits[:, judged])
+        first, kinds = numbered(*numbers[:, judged])
         return Distinct(judged, judged[first], kinds, finite)
     return Distinct(every, first, kinds, finite)
 
 
-def numbered(*rows: npt.NDArray[np.uint64] | Positions) -> tuple[Positions, Positions]:
-    """Number the distinct columns of some rows, and say where each occurs first."""
-    kinds = np.zeros(len(rows[0]), dtype=np.int64)
-    first = kinds[:1]
+def numbered(*rows: npt.NDArray[Any]) -> tuple[Positions, Positions]:
+    """Number the distinct columns of some rows of 64 bits, and say where each occurs first."""
+    every = np.arange(len(rows[0]))
+    mixed = np.zeros(len(every), dtype=np.uint64)
     for row in rows:
-        _, own = np.unique(row, return_inverse=True)
-        _, first, kinds = np.unique(
-            kinds * (own.max(initial=0) + 1) + own, return_index=True, return_inverse=True
-        )
+        mixed = (mixed ^ row.view(np.uint64)) * _ODD
+        mixed ^= mixed >> np.uint64(31)
+    buckets = (mixed * _ODD >> np.uint64(64 - _BITS)).astype(np.int64)
+    owner = np.zeros(2**_BITS, dtype=np.int64)
+    owner[buckets[::-1]] = every[::-1]  # of positions that share a bucket, the last written stays
+    alike = owner[buckets]
+    if not all(np.array_equal(row.view(np.uint64), row.view(np.uint64)[alike]) for row in rows):
+        return _sorted(rows)
+    first = np.flatnonzero(alike == every)
+    number = np.zeros(2**_BITS, dtype=np.int64)
+    number[buckets[first]] = np.arange(len(first))
+    return first, number[buckets]
+
+
+_BITS = 20
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _sorted(rows: Sequence[npt.NDArray[Any]]) -> tuple[Positions, Positions]:
+    """Number columns by sorting, where there are too many of them for buckets of their own."""
+    columns = np.ascontiguousarray(np.stack([row.view(np.uint64) for row in rows], axis=1))
+    whole = columns.view([("", np.uint64)] * len(rows)).reshape(-1)
+    _, first, kinds = np.unique(whole, return_index=True, return_inverse=True)
     return first, kinds

@@ -60,7 +60,9 @@ def lacking(handle: Any, case: UpdateSpec) -> tuple[str, ...]:
     wanted = [OFFERS[event.kind] for event in case.events]
     if case.grad_scale != 1.0:
         wanted.append("set_grad_scale")
-    return tuple(dict.fromkeys(name for name in wanted if not callable(getattr(handle, name, None))))
+    return tuple(
+        dict.fromkeys(name for name in wanted if not callable(getattr(handle, name, None)))
+    )
 
 
 def happen(handle: Any, case: UpdateSpec, event: Event, counts: list[int], device: str) -> str:
@@ -86,7 +88,7 @@ def happen(handle: Any, case: UpdateSpec, event: Event, counts: list[int], devic
             handle.load(state)
         _given_back(case, moments)
     else:
-        given = _to_write(case, event, counts, device)
+        given = _to_write(case, event, before, counts, device)
         expected = _copies(given)
         with controlled():
             for field, row in given.items():
@@ -100,13 +102,19 @@ Rows = Mapping[str, Any]
 """Guarded tensors by their fields, and by the positions of parameters."""
 
 
-def _to_write(case: UpdateSpec, event: Event, counts: Sequence[int], device: str) -> Rows:
+def _to_write(
+    case: UpdateSpec, event: Event, before: Snapshot, counts: Sequence[int], device: str
+) -> Rows:
     """Return what an event writes: moments only where an update has made them."""
     if event.kind == "write":
         written = build_written(case, event, device)
         return {"parameter": {k: item for k, (_, item) in written.items()}}
     return {
-        field: {k: item for k, item in enumerate(row) if counts[k]}
+        field: {
+            k: item
+            for k, item in enumerate(row)
+            if counts[k] and before.state[field][k] is not None
+        }
         for field, row in build_state(case, event, device).items()
     }
 

@@ -64,7 +64,7 @@ class Step:
 def measure_steps(
     backend: Any,
     case: UpdateSpec,
-    judge: Callable[[Step, UpdateSpec], Outcome],
+    judge: Callable[[Sequence[Step], UpdateSpec], Outcome],
     numbers: Numbers | None = None,
 ) -> Outcome:
     """Step a backend through a case; the first failing step ends it."""
@@ -84,7 +84,7 @@ def measure_steps(
 def _parts(
     backend: Any,
     case: UpdateSpec,
-    judge: Callable[[Step, UpdateSpec], Outcome],
+    judge: Callable[[Sequence[Step], UpdateSpec], Outcome],
     numbers: Numbers | None,
 ) -> Iterator[Outcome]:
     """Step the backend, and yield the verdict on each parameter after each step."""
@@ -115,12 +115,17 @@ def _parts(
             after = snapshot(handle)
             for (where, item), held in zip(params, after.params, strict=True):
                 around(item, held, where)
-            for k, gradient in enumerate(given):
-                if gradient is None:
-                    yield _untouched(before, after, k, number)
-                    continue
-                step = Step(number, k, before, given, after, counts[k], counts[k] > 0)
-                yield judge(step, case)
+            yield merged(
+                *(_untouched(before, after, k, number) for k, g in enumerate(given) if g is None)
+            )
+            yield judge(
+                [
+                    Step(number, k, before, given, after, count, count > 0)
+                    for k, count in enumerate(counts)
+                    if given[k] is not None
+                ],
+                case,
+            )
         counts = [n + (item is not None) for n, (_, item) in zip(counts, guarded, strict=True)]
 
 
@@ -132,7 +137,7 @@ def _offered(case: UpdateSpec, lacks: Sequence[str]) -> tuple[UpdateSpec, Outcom
     hyper = case.hyper
     if "set_grad_scale" in lacks:
         hyper = tuple(pair for pair in hyper if pair[0] != "grad_scale")
-    left_out = tuple(f"a handle without {name}" for name in lacks)
+    left_out = tuple(f"what {name} does, which the handle has not" for name in lacks)
     return replace(case, events=events, hyper=hyper), Outcome(left_out=left_out)
 
 

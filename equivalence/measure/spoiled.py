@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from equivalence.measure.shadow import Step
 
 
-def judge_spoiled(
-    step: Step, case: UpdateSpec, kinds: Distinct, arithmetic: Arithmetic
-) -> Outcome:
+def judge_spoiled(step: Step, case: UpdateSpec, kinds: Distinct, arithmetic: Arithmetic) -> Outcome:
     """Judge one step that may have met numbers that are not finite."""
     k = step.parameter
     before = kinds.rows(step.before.params[k])
@@ -57,9 +55,7 @@ def judge_spoiled(
         rows = lift(kinds.rows(step.gradients[k]))
         gradient = scaled_gradients([rows], None, case.grad_scale)[0]
     elif all(_finite(gradient) for gradient in gradients):
-        every = scaled_gradients(
-            list(map(lift, step.gradients)), case.max_norm, case.grad_scale
-        )[k]
+        every = scaled_gradients(list(map(lift, step.gradients)), case.max_norm, case.grad_scale)[k]
         gradient = SpecTensor(scaled.shape, [every.data[place] for place in kinds.first])
     else:
         # A norm that is not finite leaves all of an entry or nothing: exact, as without clipping.
@@ -111,7 +107,7 @@ def _spoiled(
         if reference is None or got is None:
             continue
         due = (reference.data[kind] for kind in kinds.kinds)
-        for number, result in zip(due, _data(got.reshape(-1)[kinds.judged.tolist()]), strict=True):
+        for number, result in zip(due, _data(kinds.taken(got)), strict=True):
             if not math.isfinite(number) and math.isfinite(result):
                 problem = (
                     f"after step {step.number}, {field} of parameter {k}: {number} is due, "

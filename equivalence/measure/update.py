@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equivalence.budgets.outcome import Outcome, mismatch, position
+from equivalence.budgets.outcome import Outcome, merged, mismatch, position
 from equivalence.cases.updates.shorter import shorter
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import long
@@ -43,58 +43,108 @@ class Judging:
         self.contract = contract
         self.arithmetic = Arithmetic(contract)
         self.number = -1
+        self.finite = True
         self.clipped: list[Any] = []
 
-    def __call__(self, step: Step, case: UpdateSpec) -> Outcome:
-        """Judge one parameter after a step."""
-        k = step.parameter
-        before, gradient, moments = step.before.params[k], step.gradients[k], step.moments(case.optimizer)
-        assert gradient is not None
-        held = {field: tensor for field, tensor in moments.items() if tensor is not None}
-        for field, tensor in {"parameter": before, **held}.items():
-            if tensor.shape != gradient.shape:
-                shapes = f"{list(gradient.shape)}, got {list(tensor.shape)}"
-                return mismatch(f"before step {step.number}, {field} {k}: expected shape {shapes}")
-        kinds = distinct([before, gradient, *held.values()])
-        if not (kinds.finite and self._finite_norm(step, case)):
-            from equivalence.measure.spoiled import judge_spoiled
+    def __call__(self, steps: Sequence[Step], case: UpdateSpec) -> Outcome:
+        """Judge the parameters of one step."""
+        outcomes: list[Outcome] = []
+        alike: dict[Any, list[tuple[Step, Distinct]]] = {}
+        if steps:
+            self._start(steps[0], case)
+        for step in steps:
+            held = _held(step, case)
+            problem = _shape_problem(step, held)
+            if problem:
+                return mismatch(problem)
+            kinds = distinct([*held.values(), there(step.gradients[step.parameter])])
+            if not (kinds.finite and self.finite):
+                from equivalence.measure.spoiled import judge_spoiled
 
-            return judge_spoiled(step, case, kinds, self.arithmetic)
+                outcomes.append(judge_spoiled(step, case, kinds, self.arithmetic))
+                continue
+            hyper = tuple(case.hyper_parameters(step.parameter, step.number).items())
+            alike.setdefault((hyper, step.count, *held), []).append((step, kinds))
+        return merged(*outcomes, *(self._judge(found, case) for found in alike.values()))
+
+    def _judge(self, alike: Sequence[tuple[Step, Distinct]], case: UpdateSpec) -> Outcome:
+        """Judge parameters that a step treats alike, by one step of the reference."""
+        one = alike[0][0]
+        fields = one.moments(case.optimizer)
+
+        def joined(field: str) -> Any:
+            parts = [kinds.rows(_held(step, case).get(field)) for step, kinds in alike]
+            return None if parts[0] is None else self._lift(torch.cat(list(map(there, parts))))
+
+        gradient = [g for step, kinds in alike for g in self._gradient(step, case, kinds).data]
         expected = advance(
             case.optimizer,
-            self._lift(kinds.rows(before)),
-            self._gradient(step, case, kinds),
-            {field: self._lift(kinds.rows(moment)) for field, moment in moments.items()},
-            step.count,
-            case.hyper_parameters(k, step.number),
+            joined("parameter"),
+            SpecTensor((len(gradient),), gradient),
+            {field: joined(field) for field in fields},
+            one.count,
+            case.hyper_parameters(one.parameter, one.number),
         )
-        return judge_kinds(step, expected, kinds)
+        outcomes: list[Outcome] = []
+        start = 0
+        for step, kinds in alike:
+            part = slice(start, start + len(kinds.first))
+            own = {
+                field: None if t is None else SpecTensor((len(kinds.first),), t.data[part])
+                for field, t in expected.tensors.items()
+            }
+            outcomes.append(judge_kinds(step, Expected(own, expected.step), kinds))
+            start = part.stop
+        return merged(*outcomes)
 
     def _lift(self, tensor: Tensor | None) -> Any:
         from equivalence.budgets.oracle import lift_one
 
         return None if tensor is None else lift_one(tensor, self.arithmetic)
 
-    def _finite_norm(self, step: Step, case: UpdateSpec) -> bool:
-        """Say whether every gradient of the norm is finite, if one is clipped."""
-        every = step.gradients if case.max_norm is not None else ()
-        return all(g is None or bool(torch.isfinite(g).all()) for g in every)
-
-    def _gradient(self, step: Step, case: UpdateSpec, kinds: Distinct) -> Any:
-        """Return the gradient of each kind of elements, divided and clipped."""
-        own = step.gradients[step.parameter]
+    def _start(self, step: Step, case: UpdateSpec) -> None:
+        """Clip the gradients of a step, if they are and all are finite."""
+        self.number, self.finite = step.number, True
         if case.max_norm is None:
-            rows = self._lift(kinds.rows(own))
-            return scaled_gradients([rows], None, case.grad_scale)[0]
-        if step.number != self.number:
+            return
+        self.finite = all(g is None or bool(torch.isfinite(g).all()) for g in step.gradients)
+        if self.finite:
             # Zeros add nothing to a norm: one of each gradient stands for all.
             lifted = [None if g is None else self._lift(_kept(g)) for g in step.gradients]
             self.clipped = scaled_gradients(lifted, case.max_norm, case.grad_scale)
-            self.number = step.number
-        assert own is not None
+
+    def _gradient(self, step: Step, case: UpdateSpec, kinds: Distinct) -> Any:
+        """Return the gradient of each kind of elements, divided and clipped."""
+        own = there(step.gradients[step.parameter])
+        if case.max_norm is None:
+            rows = self._lift(kinds.rows(own))
+            return scaled_gradients([rows], None, case.grad_scale)[0]
         places = _places(own)[kinds.first]
         scaled = self.clipped[step.parameter].data
         return SpecTensor((len(places),), [scaled[place] for place in places])
+
+
+def there(tensor: Tensor | None) -> Tensor:
+    """Return a tensor that is known to be there."""
+    assert tensor is not None
+    return tensor
+
+
+def _held(step: Step, case: UpdateSpec) -> dict[str, Tensor]:
+    """Return what a parameter had before a step: its value, and the moments that there were."""
+    moments = step.moments(case.optimizer).items()
+    found = {field: moment for field, moment in moments if moment is not None}
+    return {"parameter": step.before.params[step.parameter], **found}
+
+
+def _shape_problem(step: Step, held: Mapping[str, Tensor]) -> str:
+    """Say which tensor of a parameter has not the shape of its gradient, if one has not."""
+    shape = there(step.gradients[step.parameter]).shape
+    for field, tensor in held.items():
+        if tensor.shape != shape:
+            came = f"expected shape {list(shape)}, got {list(tensor.shape)}"
+            return f"before step {step.number}, {field} of parameter {step.parameter}: {came}"
+    return ""
 
 
 def _kept(gradient: Tensor) -> Tensor:
@@ -121,10 +171,10 @@ def judge_kinds(step: Step, expected: Expected, kinds: Distinct) -> Outcome:
             return mismatch(f"shape {list(result.shape)} came where {list(shape)} is due")
         if not long(result.numel()):
             return judge_live(result, SpecTensor(shape, allowed.data))
-        taken = result.reshape(-1)[kinds.judged.tolist()]
-        first, _ = numbered(kinds.kinds, taken.double().numpy().view(np.uint64))
+        taken = kinds.taken(result)
+        first, _ = numbered(kinds.kinds, taken.double().numpy())
         due = SpecTensor((len(first),), [allowed.data[kind] for kind in kinds.kinds[first]])
-        outcome = judge_live(taken[first.tolist()], due)
+        outcome = judge_live(taken[torch.from_numpy(first)], due)
         if outcome.detail is None:
             return outcome
         (place,) = outcome.detail.index

@@ -61,6 +61,7 @@ class RowResult:
     failures: tuple[Failure, ...] = ()
     declared: tuple[dict[str, str], ...] = ()
     excused: bool = False
+    left_out: tuple[str, ...] = ()
     seconds: float = field(default=0.0, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,6 +79,7 @@ class RowResult:
             "judged": self.judged,
             "unconstrained": self.unconstrained,
             "excused": self.excused,
+            "left_out": list(self.left_out),
             "failures": [asdict(failure) for failure in self.failures],
             "declared": [dict(finding) for finding in self.declared],
         }
@@ -99,6 +101,7 @@ def read_row(plain: Mapping[str, Any]) -> RowResult:
         worst_fraction=None if fraction is None else float(fraction),
         failures=tuple(failures),
         declared=tuple(plain["declared"]),
+        left_out=tuple(plain.get("left_out", ())),
         **{key: plain[key] for key in KEPT},
     )
 

@@ -49,6 +49,7 @@ class Tally:
     excused: int = 0
     declared: list[Finding] = field(default_factory=list)
     sample: list[Case] = field(default_factory=list)
+    left_out: dict[str, None] = field(default_factory=dict[str, None])
 
     def add(self, case: Case, outcome: Outcome) -> None:
         """Enter one measured case."""
@@ -140,10 +141,14 @@ class RowRunner:
             self._findings()
         self._cases(self.kind.extras(), None)
         fixed = self.kind.fixed()
-        self._cases(fixed, self.counted)
+        self._cases(fixed, self._wanted(len(fixed)))
         if self.oracle:
             self._cases(drawn_cases(self.kind, fixed, self.counted, self.seed), self.counted)
         return self._result(time.perf_counter() - start)
+
+    def _wanted(self, fixed: int) -> int:
+        """Return how many cases are to count: beyond the quick profile, all the fixed ones."""
+        return self.counted if self.counted <= PROFILES["quick"] else max(self.counted, fixed)
 
     def _edges(self) -> None:
         """Judge the page's edge rows."""
@@ -211,6 +216,7 @@ class RowRunner:
             if enough or len(self.tally.failures) >= MOST_FAILURES:
                 return
             outcome = self._measure(case)
+            self.tally.left_out.update(dict.fromkeys(outcome.left_out))
             if outcome.failed:
                 self._failed(case, outcome)
             if wanted is not None:
@@ -287,6 +293,7 @@ class RowRunner:
             failures=tuple(tally.failures[:MOST_FAILURES]),
             declared=tuple(finding.to_dict() for finding in tally.declared),
             excused=excused and status == "nonconformant",
+            left_out=tuple(tally.left_out),
             seconds=seconds,
         )
 

@@ -97,7 +97,9 @@ class UpdateSpec:
             ]
         if self.handing != HANDINGS[0]:
             plain["handing"] = self.handing
-        plain |= {name: getattr(self, name) for name in ("zeroed", "spoiled") if getattr(self, name)}
+        plain |= {
+            name: getattr(self, name) for name in ("zeroed", "spoiled") if getattr(self, name)
+        }
         return json.dumps(plain, separators=(",", ":"))
 
     def group_of(self, parameter: int) -> int:

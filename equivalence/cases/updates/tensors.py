@@ -54,9 +54,7 @@ def marks(elements: int) -> list[int]:
     return sorted(found)
 
 
-def build_parameters(
-    case: UpdateSpec, device: str, numbers: Numbers | None = None
-) -> list[Named]:
+def build_parameters(case: UpdateSpec, device: str, numbers: Numbers | None = None) -> list[Named]:
     """Construct the parameters before the first step, by their positions."""
     return [
         _placed(case, case.parameters, f"parameter {k}", shape, device, numbers)
@@ -142,8 +140,10 @@ class Gradients:
         if (step, k) in case.zeroed:
             return [0.0] * len(drawn)
         if case.max_norm is not None and long(len(drawn)):
-            kept = set(marks(len(drawn)))
-            drawn = [number if n in kept else 0.0 for n, number in enumerate(drawn)]
+            sparse = [0.0] * len(drawn)
+            for n in marks(len(drawn)):
+                sparse[n] = drawn[n]
+            drawn = sparse
         for at, parameter, what in case.spoiled:
             if (at, parameter) == (step, k):
                 drawn = [float(what), *drawn[1:]]
@@ -178,9 +178,9 @@ def build_state(case: UpdateSpec, event: Event, device: str) -> Mapping[str, lis
     page = OPTIMIZERS[case.optimizer]
     return {
         field: [
-            _placed(
-                case, event.recipe, f"{field} {k}", shape, device, None, field in page.squares
-            )[1]
+            _placed(case, event.recipe, f"{field} {k}", shape, device, None, field in page.squares)[
+                1
+            ]
             for k, shape in enumerate(case.shapes)
         ]
         for field in page.moments

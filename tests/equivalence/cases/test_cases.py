@@ -28,7 +28,7 @@ from equivalence.cases.nearmiss import refused_by_reference
 from equivalence.cases.shrink import smaller_calls, smaller_updates
 from equivalence.cases.strata import extras, strata
 from equivalence.cases.strategies import case_specs, draw_many
-from equivalence.cases.updates import (
+from equivalence.cases.updates.design import (
     CHOICES,
     build_gradients,
     spoiled_cases,
