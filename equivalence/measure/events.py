@@ -52,7 +52,8 @@ def same_bits(old: Tensor | None, new: Tensor | None) -> bool:
         return present is None or not bool(torch.any(present != 0))
     if (old.shape, old.dtype) != (new.shape, new.dtype):
         return False
-    return torch.equal(old.reshape(-1).view(torch.uint8), new.reshape(-1).view(torch.uint8))
+    one, other = (_copied(tensor).reshape(-1).view(torch.uint8) for tensor in (old, new))
+    return torch.equal(one, other)
 
 
 def lacking(handle: Any, case: UpdateSpec) -> tuple[str, ...]:
@@ -147,7 +148,9 @@ def _difference(
     before: Snapshot, after: Snapshot, expected: Mapping[tuple[str, int], Tensor], kind: str
 ) -> str:
     """Say what is not as it was, and was not to change, or is not what it was to become."""
-    fields = {"parameter": (before.params, after.params)}
+    fields: dict[str, tuple[Sequence[Tensor | None], ...]] = {
+        "parameter": (before.params, after.params)
+    }
     for field, row in before.state.items():
         fields[field] = (row, after.state.get(field, (None,) * len(row)))
     for field, (old, new) in fields.items():

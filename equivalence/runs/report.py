@@ -74,8 +74,8 @@ def print_report(
         rows = "1 row" if absent == 1 else f"{absent} rows"
         print(f"unsupported by the backend: {rows} of {few}", file=out)
     for what in dict.fromkeys(what for result in results for what in result.left_out):
-        rows = [str(result.row) for result in results if what in result.left_out]
-        print(f"left out of cases of {', '.join(rows)}: {what}", file=out)
+        those = [str(result.row) for result in results if what in result.left_out]
+        print(f"left out of cases of {', '.join(those)}: {what}", file=out)
     for result in results:
         for failure in result.failures:
             print(f"\n{result.row}", file=out)

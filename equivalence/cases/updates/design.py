@@ -136,7 +136,7 @@ def _happening(event: str, start: int, number: int) -> tuple[Event, ...]:
 
 
 @cache
-def _rows(optimizer: str, strength: int) -> tuple[Mapping[str, Any], ...]:
+def rows(optimizer: str, strength: int) -> tuple[Mapping[str, Any], ...]:
     return tuple(covering(factors(optimizer), lambda row: allowed(optimizer, row), strength))
 
 
@@ -145,8 +145,8 @@ def update_strata(optimizer: str, dtype: str, strength: int = 2) -> list[UpdateS
 
     Those of a smaller strength come first.
     """
-    rows = _rows(optimizer, strength)
-    found = [assembled(optimizer, dtype, row, number) for number, row in enumerate(rows)]
+    levels = rows(optimizer, strength)
+    found = [assembled(optimizer, dtype, row, number) for number, row in enumerate(levels)]
     if strength == 1:
         return found
     return [*found, _guarded_case(optimizer, dtype), walk(optimizer, dtype)]

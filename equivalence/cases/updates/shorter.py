@@ -1,4 +1,4 @@
-"""What an interpreter is asked of a case: fewer steps and elements, as each takes it milliseconds."""
+"""What an interpreter is asked of a case: fewer steps and elements, as it takes so long."""
 
 from __future__ import annotations
 

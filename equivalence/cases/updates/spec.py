@@ -1,4 +1,4 @@
-"""A case of an optimizer, in a few words: parameters, some steps of gradients, and what comes between.
+"""A case of an optimizer, in a few words: parameters, some steps, and what comes between them.
 
 An `UpdateSpec` is what a design holds, what a failure prints and what JSON carries, as a `CaseSpec`
 is for calls; `equivalence.cases.updates.tensors` makes its tensors.
@@ -28,6 +28,8 @@ EVENTS = ("set_lr", "load", "write", "write_state")
 Group = tuple[tuple[int, ...], tuple[tuple[str, Any], ...]]
 """The positions of a group's parameters, and the hyper-parameters that differ for them."""
 
+PLAIN = Recipe()
+
 Places = tuple[tuple[int, int], ...]
 """Pairs of a step and a parameter."""
 
@@ -46,7 +48,7 @@ class Event:
     step: int
     kind: str
     number: float = 0.0
-    recipe: Recipe = Recipe()
+    recipe: Recipe = PLAIN
 
     def rate(self, group: int) -> float:
         """Return the learning rate that a group goes on with."""
