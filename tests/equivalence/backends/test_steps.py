@@ -70,11 +70,12 @@ class _Poor(Stepping):
     """A backend whose handle has nothing that is optional."""
 
     def optimizer(self, name: str, params: object, hyper: object) -> object:  # type: ignore[override]
-        class Bare:
-            held = Steps(name, params, hyper)  # type: ignore[arg-type]
-            step, params, state = held.step, held.params, held.state
+        return _Bare(Steps(name, params, hyper))  # type: ignore[arg-type]
 
-        return Bare()
+
+class _Bare:
+    def __init__(self, held: Steps) -> None:
+        self.step, self.params, self.state = held.step, held.params, held.state
 
 
 def test_what_a_handle_lacks_is_left_out_and_the_row_says_so() -> None:

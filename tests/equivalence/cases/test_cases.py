@@ -206,7 +206,7 @@ def test_what_lies_below_a_case_is_accepted_and_smaller(op: str) -> None:
 def test_what_lies_below_an_update_is_another_update() -> None:
     for case in update_strata("adamw", "fp32"):
         below = list(smaller_updates(case))
-        assert len(below) > 2 and case not in below
+        assert len(below) > 1 and case not in below
         for lower in below:
             assert all(k < len(lower.shapes) for _, k in (*lower.missing, *lower.zeroed))
             assert all(k < len(lower.shapes) for members, _ in lower.groups for k in members)
