@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
-from equivalence.cases.call import Numbers
+from equivalence.cases.built import Numbers
 from equivalence.cases.guard import Guarded, Trespass, controlled
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters

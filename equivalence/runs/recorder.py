@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
-from equivalence.cases.call import build, counts
+from equivalence.cases.built import build
+from equivalence.cases.call import counts
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters, long
 from equivalence.measure.call import expectation, result_names

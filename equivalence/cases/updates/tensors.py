@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from equivalence.cases.call import TORCH, Numbers, Recipe, Shape
+from equivalence.cases.built import Numbers
+from equivalence.cases.call import TORCH, Recipe, Shape
 from equivalence.cases.fills import fill
 from equivalence.cases.guard import Guarded, core_shape, guard
 from equivalence.cases.updates.spec import Event, UpdateSpec
