@@ -8,7 +8,7 @@ the positions where mistakes show.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from equivalence.budgets.outcome import Outcome, mismatch, position
 from equivalence.cases.updates.tensors import long, marks
+from equivalence.measure.call import judge_live
+from equivalence.measure.reference import Expected
+from equivalence.measure.shadow import Step, judge_step
+from spec.tensor import Tensor as SpecTensor
 
 MOST = 96
 """How many distinct sets of numbers of a long tensor the reference computes."""
@@ -96,3 +101,28 @@ def _sorted(rows: Sequence[npt.NDArray[Any]]) -> tuple[Positions, Positions]:
     whole = columns.view([("", np.uint64)] * len(rows)).reshape(-1)
     _, first, kinds = np.unique(whole, return_index=True, return_inverse=True)
     return first, kinds
+
+
+def judge_kinds(step: Step, expected: Expected, kinds: Distinct) -> Outcome:
+    """Judge every element by what is expected of its kind.
+
+    Of a long tensor, elements that are alike, the result too, are judged and counted once.
+    """
+    shape = tuple(step.before.params[step.parameter].shape)
+
+    def judge(result: Tensor, allowed: Any) -> Outcome:
+        if tuple(result.shape) != shape:
+            return mismatch(f"shape {list(result.shape)} came where {list(shape)} is due")
+        if not long(result.numel()):
+            return judge_live(result, SpecTensor(shape, allowed.data))
+        taken = kinds.taken(result)
+        first, _ = numbered(kinds.kinds, taken.double().numpy())
+        due = SpecTensor((len(first),), [allowed.data[kind] for kind in kinds.kinds[first]])
+        outcome = judge_live(taken[torch.from_numpy(first)], due)
+        if outcome.detail is None:
+            return outcome
+        (place,) = outcome.detail.index
+        index = position(int(kinds.judged[first[place]]), shape)
+        return replace(outcome, detail=replace(outcome.detail, index=index))
+
+    return judge_step(step, expected, judge)

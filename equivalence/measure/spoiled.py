@@ -19,8 +19,8 @@ from torch import Tensor
 
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.outcome import Outcome
+from equivalence.measure.distinct import judge_kinds
 from equivalence.measure.reference import Expected, advance, reference_step, scaled_gradients
-from equivalence.measure.update import judge_kinds
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN
 from equivalence.worlds.bounded import Bounded

@@ -10,14 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equivalence.budgets.outcome import Outcome, merged, mismatch, position
+from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.updates.shorter import shorter
 from equivalence.cases.updates.spec import UpdateSpec
-from equivalence.cases.updates.tensors import long
-from equivalence.measure.call import judge_live
-from equivalence.measure.distinct import Distinct, distinct, numbered
+from equivalence.measure.distinct import Distinct, distinct, judge_kinds
 from equivalence.measure.reference import Expected, advance, scaled_gradients
-from equivalence.measure.shadow import Step, judge_step, measure_steps
+from equivalence.measure.shadow import Step, measure_steps
 from spec.tensor import Tensor as SpecTensor
 
 if TYPE_CHECKING:
@@ -157,28 +155,3 @@ def _places(gradient: Tensor) -> Any:
     """Return where each entry of a gradient stands among those that are kept."""
     there = gradient.reshape(-1).double().numpy() != 0
     return np.where(there, np.cumsum(there), 0)
-
-
-def judge_kinds(step: Step, expected: Expected, kinds: Distinct) -> Outcome:
-    """Judge every element by what is expected of its kind.
-
-    Of a long tensor, elements that are alike, the result too, are judged and counted once.
-    """
-    shape = tuple(step.before.params[step.parameter].shape)
-
-    def judge(result: Tensor, allowed: Any) -> Outcome:
-        if tuple(result.shape) != shape:
-            return mismatch(f"shape {list(result.shape)} came where {list(shape)} is due")
-        if not long(result.numel()):
-            return judge_live(result, SpecTensor(shape, allowed.data))
-        taken = kinds.taken(result)
-        first, _ = numbered(kinds.kinds, taken.double().numpy())
-        due = SpecTensor((len(first),), [allowed.data[kind] for kind in kinds.kinds[first]])
-        outcome = judge_live(taken[torch.from_numpy(first)], due)
-        if outcome.detail is None:
-            return outcome
-        (place,) = outcome.detail.index
-        index = position(int(kinds.judged[first[place]]), shape)
-        return replace(outcome, detail=replace(outcome.detail, index=index))
-
-    return judge_step(step, expected, judge)
