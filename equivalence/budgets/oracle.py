@@ -141,8 +141,11 @@ def evaluated(
     tensors: Iterable[torch.Tensor | None],
     run: Callable[[World], Sequence[Expected | None]],
     many: bool = False,
+    finite: Finite | None = None,
 ) -> Sequence[Expected | None]:
     """Return what pages give on these tensors, in the first world that says all of it.
+
+    finite is the world of the contract's Bounded scalars, where the caller has one already.
 
     A formula with many forms may be evaluated in any of them: those of the gradient of a composite,
     one that was derived by hand among them, or of an update.
@@ -152,7 +155,7 @@ def evaluated(
     if many:
         forms = LARGE_FORMS if _may_leave(contract, given) else MANY_FORMS
     if forms != LARGE_FORMS and all(bool(torch.isfinite(tensor).all()) for tensor in given):
-        found = run(Finite(contract))
+        found = run(Finite(contract) if finite is None else finite)
         if not any(x.unconstrained for x in _entries(found)):
             return found
     return run(Extended(contract, forms))

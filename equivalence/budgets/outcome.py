@@ -144,6 +144,7 @@ class Outcome:
     crash      the exception in the place of results, or the end of the process, if there was one
     end        of the process: "died", or "late" where a call took longer than the limit
     over       the elements over budget, by what they are: what a declared finding must cover
+    left_out   what of a case was not run, because the backend does not offer it
     """
 
     fraction: float | None = None
@@ -156,6 +157,7 @@ class Outcome:
     wide: int = 0
     end: Ending = ""
     over: tuple[Over, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -255,4 +257,5 @@ def merged(*outcomes: Outcome) -> Outcome:
         sum(o.wide for o in outcomes),
         next((o.end for o in outcomes if o.end), ""),
         grouped(entry for o in outcomes for entry in o.over),
+        tuple(dict.fromkeys(what for o in outcomes for what in o.left_out)),
     )

@@ -39,11 +39,13 @@ def reference_step(
     return page.update(parameter, gradient, start, page.hyper(**hyper))
 
 
-def scaled_gradients(gradients: Sequence[Any], max_norm: float | None) -> list[Any]:
-    """Clip the gradients of one step, tensors of the reference's worlds or None."""
-    if max_norm is None:
+def scaled_gradients(
+    gradients: Sequence[Any], max_norm: float | None, grad_scale: float = 1.0
+) -> list[Any]:
+    """Divide and clip the gradients of one step, tensors of the reference's worlds or None."""
+    if max_norm is None and grad_scale == 1.0:
         return list(gradients)
-    scaled = iter(clip.clipped([g for g in gradients if g is not None], max_norm))
+    scaled = iter(clip.scaling(max_norm, grad_scale)([g for g in gradients if g is not None]))
     return [None if g is None else next(scaled) for g in gradients]
 
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from equivalence.budgets.outcome import Outcome
+from equivalence.budgets.outcome import Outcome, merged
 from equivalence.budgets.recorded import Recorded, judge_recorded
 from equivalence.cases.call import counts
-from equivalence.cases.updates import UpdateSpec
+from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.call import attempt, compare, result_names
 from equivalence.measure.reference import Expected
 from equivalence.measure.shadow import Step, judge_step, measure_steps
@@ -283,7 +283,10 @@ def _replay_call(backend: Any, case: Case, entry: Entry) -> Outcome:
 def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
     """Run the recorded steps of an optimizer."""
 
-    def judge(step: Step) -> Outcome:
+    def judge(steps: Sequence[Step], case: UpdateSpec) -> Outcome:
+        return merged(*(one(step, case) for step in steps))
+
+    def one(step: Step, case: UpdateSpec) -> Outcome:
         fields = ("parameter", *OPTIMIZERS[case.optimizer].moments)
         tensors = {
             f: entry.allowed.get(result_name(step.number, step.parameter, f)) for f in fields

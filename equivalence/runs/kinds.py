@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from equivalence.budgets.outcome import Outcome
-from equivalence.cases import call, shrink, updates
+from equivalence.cases import call, shrink
 from equivalence.cases.call import CaseSpec, Recipe
-from equivalence.cases.updates import UpdateSpec
+from equivalence.cases.updates import design, spec
+from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.call import measure
 from equivalence.measure.update import measure_update
 from equivalence.runs.results import Row
@@ -100,15 +101,15 @@ class Updates:
 
     def fixed(self) -> Sequence[UpdateSpec]:
         """Return the fixed strata."""
-        return updates.update_strata(self.row.op, self.row.dtype)
+        return design.update_strata(self.row.op, self.row.dtype)
 
     def extras(self) -> Sequence[UpdateSpec]:
         """Return the steps with gradients that are not finite."""
-        return updates.spoiled_cases(self.row.op, self.row.dtype)
+        return design.spoiled_cases(self.row.op, self.row.dtype)
 
     def drawn(self) -> st.SearchStrategy[UpdateSpec]:
         """Draw hyper-parameters widely."""
-        return updates.update_specs(self.row.op, self.row.dtype)
+        return design.update_specs(self.row.op, self.row.dtype)
 
     def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
         """Yield fewer steps and plainer settings."""
@@ -120,7 +121,7 @@ class Updates:
 
     def describe(self, case: UpdateSpec) -> str:
         """Return the settings."""
-        return updates.describe(case)
+        return spec.describe(case)
 
     def recipes(self, case: UpdateSpec) -> Sequence[tuple[str, Recipe]]:
         """Name the parameters and the gradients."""
@@ -138,7 +139,7 @@ def read_case(text: str) -> tuple[Row, Case]:
     if not isinstance(plain, dict):
         raise ValueError(f"a case is a JSON object; got {text}")
     if "optimizer" in plain:
-        update = updates.update_from_dict(plain)
+        update = spec.update_from_dict(plain)
         return Row(update.optimizer, "update", update.dtype), update
     case = call.case_from_dict(plain)
     return Row(case.op, case.direction, case.dtype), case

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,8 @@ from equivalence.budgets.recorded import Recorded
 from equivalence.cases.built import build
 from equivalence.cases.call import counts
 from equivalence.cases.guard import Guarded
-from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
+from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.cases.updates.tensors import build_gradients, build_parameters, long
 from equivalence.measure.call import expectation, result_names
 from equivalence.measure.reference import left_by, scaled_gradients
 from equivalence.runs.archive import (
@@ -27,6 +29,9 @@ from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import drawn_cases, row_seed, supported
 from spec.optim import OPTIMIZERS
+
+MOST_STEPS = 16
+"""How many steps of an optimizer an archive holds."""
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
@@ -67,7 +72,8 @@ def record_row(
 def recorded_row(row: Row, contract: Contract, counted: int, seed: int) -> Archive:
     """Choose the cases of a row as a live run does, and evaluate what is allowed for each."""
     kind = kind_of(row)
-    entries = [_entry(case, contract, False) for case in kind.extras()]
+    extras = [case for case in kind.extras() if not _live(case)]
+    entries = [_entry(case, contract, False) for case in extras]
     number = 0
     for case in _candidates(row, counted, seed):
         if number >= counted:
@@ -82,8 +88,21 @@ def _candidates(row: Row, counted: int, seed: int) -> Iterator[Case]:
     """Return the fixed strata, then drawn cases."""
     kind = kind_of(row)
     fixed = kind.fixed()
-    yield from fixed
-    yield from drawn_cases(kind, fixed, counted, row_seed(seed, row))
+    yield from (case for case in fixed if not _live(case))
+    drawn = drawn_cases(kind, fixed, counted, row_seed(seed, row))
+    yield from (case for case in drawn if not _live(case))
+
+
+def _live(case: Case) -> bool:
+    """Say whether a case is judged in live runs alone.
+
+    What happens between steps belongs to the backend's own state, and an archive holds no long
+    tensors.
+    """
+    if not isinstance(case, UpdateSpec):
+        return False
+    many = case.steps > MOST_STEPS or any(long(math.prod(shape)) for shape in case.shapes)
+    return many or bool(case.events)
 
 
 def _entry(case: Case, contract: Contract, counted: bool) -> Entry:
@@ -139,7 +158,7 @@ def _trajectory(
     found: dict[str, Any] = {}
     for number, guarded in enumerate(steps):
         lifted = [None if made is None else world.lift(made.view) for _, made in guarded]
-        for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm)):
+        for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm, case.grad_scale)):
             if gradient is None:
                 continue
             left = left_by(
@@ -148,7 +167,7 @@ def _trajectory(
                 gradient,
                 {field: now[k][field] for field in fields},
                 counts[k],
-                case.hyper_parameters(k),
+                case.hyper_parameters(k, number),
                 world.store,
             )
             kept = {f: tensor for f, tensor in left.tensors.items() if tensor is not None}

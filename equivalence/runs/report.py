@@ -79,6 +79,9 @@ def print_report(
         few = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
         rows = "1 row" if absent == 1 else f"{absent} rows"
         print(f"unsupported by the backend: {rows} of {few}", file=out)
+    for what in dict.fromkeys(what for result in results for what in result.left_out):
+        those = [str(result.row) for result in results if what in result.left_out]
+        print(f"left out of cases of {', '.join(those)}: {what}", file=out)
     for result in results:
         for failure in result.failures:
             print(f"\n{result.row}", file=out)

@@ -90,6 +90,7 @@ class RowResult:
     declared: tuple[dict[str, str], ...] = ()
     beside: str = ""
     proposed: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     spent: Spent = field(default=Spent(), compare=False)
 
     @property
@@ -124,6 +125,7 @@ class RowResult:
             "judged": self.judged,
             "unconstrained": self.unconstrained,
             "wide": self.wide,
+            "left_out": list(self.left_out),
             "failures": [asdict(failure) for failure in self.failures],
             "declared": [dict(finding) for finding in self.declared],
             "proposed": list(self.proposed),
@@ -149,6 +151,7 @@ def read_row(plain: Mapping[str, Any]) -> RowResult:
         declared=tuple(plain["declared"]),
         proposed=tuple(plain["proposed"]),
         spent=Spent(**plain["seconds"]),
+        left_out=tuple(plain["left_out"]),
         **{key: plain[key] for key in KEPT},
     )
 

@@ -99,10 +99,14 @@ class RowRunner:
                 self.tally.fail("findings", failure)
         self._cases("extras", self.kind.extras(), None)
         fixed = self.kind.fixed()
-        self._cases("values", fixed, self.counted)
+        self._cases("values", fixed, self._wanted(len(fixed)))
         if self.oracle:
             drawn = drawn_cases(self.kind, fixed, self.counted, self.seed)
             self._cases("values", drawn, self.counted)
+
+    def _wanted(self, fixed: int) -> int:
+        """Return how many cases are to count: beyond the quick profile, all the fixed ones."""
+        return self.counted if self.counted <= PROFILES["quick"] else max(self.counted, fixed)
 
     def _cases(self, slot: str, cases: Iterable[Case], wanted: int | None) -> None:
         """Measure cases until enough of them count (None: all of them, and none counts)."""
@@ -110,6 +114,7 @@ class RowRunner:
             if self._enough(slot) or (wanted is not None and self.tally.counted >= wanted):
                 return
             outcome = self.asking.measure(case)
+            self.tally.left_out.update(dict.fromkeys(outcome.left_out))
             if outcome.failed:
                 self._failed(slot, case, outcome)
             if wanted is not None:
@@ -193,6 +198,7 @@ class RowRunner:
             wide=tally.wide,
             failures=tally.shown(),
             declared=tuple(finding.to_dict() for finding in tally.declared),
+            left_out=tuple(tally.left_out),
             proposed=self._proposed(),
             spent=reading() - start,
         )

@@ -33,6 +33,7 @@ class Tally:
     over: bool = False
     declared: list[Finding] = field(default_factory=list)
     sample: list[Case] = field(default_factory=list)
+    left_out: dict[str, None] = field(default_factory=dict[str, None])
     failures: dict[str, list[Failure]] = field(default_factory=lambda: {slot: [] for slot in SLOTS})
 
     def add(self, case: Case, outcome: Outcome) -> None:
