@@ -57,6 +57,7 @@ types: $(READY)
 generated: $(READY)
 	$(VPY) -m tools.generate_protocols --check
 	$(VPY) -m tools.generate_mutants --check
+	$(VPY) -m tools.generate_matrix --check
 	$(VPY) -m tools.generate_entries --check
 	$(VPY) -m tools.generate_trust --check
 

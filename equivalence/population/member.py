@@ -51,9 +51,11 @@ class MemberBackend:
 
     def _contract(self, op: str, dtype: str) -> Contract:
         """Declare torch's arithmetic, in fp32 where storage is narrow, and what is different."""
-        drawn = op in OPS and OPS[op].random
-        family = "aten" if dtype in NARROW or drawn else "torch"
-        return replace(declared(family)(op, dtype), **self.member.contract)
+        contract = declared("torch")(op, dtype)
+        if dtype in NARROW:
+            functions = declared("aten")(op, dtype).functions
+            contract = replace(contract, steps="compute", functions=functions)
+        return replace(contract, **self.member.contract)
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         """Compute the value by the member."""
@@ -72,16 +74,16 @@ class MemberBackend:
     ) -> Sequence[Tensor | None]:
         """Compute the gradients by the member, or by autograd through its value."""
         _check(op, inputs, attrs)
-        if self._nothing(inputs):
+        if self._nothing([*inputs, *cotangents]):
             return _ours().vjp(op, inputs, attrs, cotangents)
         if self.member.by_autograd:
             return pulled_back(self.call, cotangents[0], inputs, attrs)
         found = self.call(cotangents[0], *inputs, **attrs)
         return [found] if isinstance(found, Tensor) else list(found)
 
-    def _nothing(self, inputs: Sequence[Tensor]) -> bool:
+    def _nothing(self, given: Sequence[Tensor]) -> bool:
         """Say whether a call without elements is to be answered for the member."""
-        return self.member.kind != "empty" and any(x.numel() == 0 for x in inputs)
+        return self.member.kind != "empty" and any(x.numel() == 0 for x in given)
 
     def optimizer(
         self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]

@@ -14,8 +14,10 @@ from equivalence.population.record import Member
 
 
 def _files(room: ModuleType) -> Iterator[ModuleType]:
-    for found in pkgutil.iter_modules(room.__path__):
-        yield importlib.import_module(f"{room.__name__}.{found.name}")
+    """Yield the files of a room, and of the rooms in it."""
+    for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+        if not found.ispkg:
+            yield importlib.import_module(found.name)
 
 
 @cache

@@ -81,7 +81,8 @@ class Stepper:
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
         """Update every parameter that has a gradient."""
-        scale = self.scale([g for g in grads if g is not None])
+        present = [g for g in grads if g is not None]
+        scale = self.scale(present) if present else None
         for k, g in enumerate(grads):
             if g is None:
                 continue

@@ -36,8 +36,9 @@ class Verdict:
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON carries it, the time to a hundredth of a second."""
-        return {**asdict(self), "seconds": round(self.seconds, 2)}
+        """Return it as JSON carries it: the time in hundredths of a second, and nothing empty."""
+        found = {**asdict(self), "seconds": round(self.seconds, 2)}
+        return {key: v for key, v in found.items() if v or key == "accepted"}
 
 
 class Impatient:

@@ -50,9 +50,10 @@ def sample(member: Member) -> list[Tensor]:
         sampler = Sampler(1, TORCH[dtype])
         if member.updates:
             params = [sampler.normal(3, 5), sampler.normal(4)]
-            handle = backend.optimizer(member.of, params, hyper(member.of))
+            handle = backend.optimizer(member.of, params, {**hyper(member.of), "max_norm": 1.0})
             for _ in range(2):
                 handle.step([sampler.normal(3, 5), None])
+                handle.step([None, None])
             found += [
                 *handle.params(),
                 *[t for f in handle.state().values() for t in f if t is not None],

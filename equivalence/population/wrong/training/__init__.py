@@ -1,0 +1,1 @@
+"""Wrong optimizers and sessions, what training needs beside operations; the registry may enter."""
