@@ -252,16 +252,10 @@ REGIMES: dict[str, Fill] = {
 }
 """Plainest first, which is the order in which cases shrink."""
 
-NONFINITE = (
-    "special_in_rows",
-    "largest",
-    "subnormal",
-    "impossible",
-    "signed_zeros",
-    "special_alone",
-    "opposite",
-    "smallest",
-)
+ENDS = ("signed_zeros", "smallest", "subnormal", "largest")
+"""The regimes of finite numbers at the ends of a format."""
+
+NONFINITE = (*ENDS, "special_alone", "special_in_rows", "opposite", "impossible")
 """The regimes of what is not finite, or just so: NaN, the infinities, and where a format ends."""
 
 MASK_REGIMES: dict[str, float] = {

@@ -33,14 +33,12 @@ Positions = npt.NDArray[np.int64]
 class Distinct:
     """The judged positions of a tensor, row-major, and which of the first of each kind they equal.
 
-    first has the position of one element of each kind, kinds the number of every judged element's;
-    finite says whether all the numbers are.
+    first has the position of one element of each kind, kinds the number of every judged element's.
     """
 
     judged: Positions
     first: Positions
     kinds: Positions
-    finite: bool
 
     def taken(self, tensor: Tensor) -> Tensor:
         """Return the judged entries of a tensor."""
@@ -60,16 +58,16 @@ def distinct(columns: Sequence[Tensor]) -> Distinct:
     A short tensor's elements are all of kinds of their own.
     """
     numbers = np.stack([column.reshape(-1).double().numpy() for column in columns])
-    finite, elements = bool(np.isfinite(numbers).all()), numbers.shape[1]
+    elements = numbers.shape[1]
     every = np.arange(elements)
     if not long(elements):
-        return Distinct(every, every, every, finite)
+        return Distinct(every, every, every)
     first, kinds = numbered(*numbers)
     if len(first) > MOST:
         judged = np.array(marks(elements))
         first, kinds = numbered(*numbers[:, judged])
-        return Distinct(judged, judged[first], kinds, finite)
-    return Distinct(every, first, kinds, finite)
+        return Distinct(judged, judged[first], kinds)
+    return Distinct(every, first, kinds)
 
 
 def numbered(*rows: npt.NDArray[Any]) -> tuple[Positions, Positions]:
