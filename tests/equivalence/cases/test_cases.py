@@ -221,11 +221,11 @@ def test_a_call_that_the_reference_accepts_or_refuses_otherwise_is_no_near_miss(
 
 
 def test_a_spoiled_gradient_has_one_entry_that_is_not_finite() -> None:
-    for case in spoiled_cases("adam", "fp32"):
+    for case in filter(lambda case: case.spoiled, spoiled_cases("adam", "fp32")):
         for step in range(case.steps):
             gradients = [made.view for _, made in build_gradients(case, step, "cpu") if made]
             bad = sum(int((~torch.isfinite(g)).sum()) for g in gradients)
-            assert bad == (step == 1)
+            assert bad == any(at == step for at, _, _ in case.spoiled)
 
 
 @pytest.mark.parametrize(
