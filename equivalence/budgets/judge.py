@@ -9,6 +9,7 @@ allows; the exact value's own uncertainty, 2^-256 of it, is taken off the error.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import flint
@@ -62,7 +63,13 @@ def judge_tensor(got: torch.Tensor, expected: Expected) -> Outcome:
         x = entries[k]
         return str(values[k]), x.v.mid().str(17, radius=False), str(float(budget_of(x)))
 
-    return decide(fractions, shape, element)
+    return replace(decide(fractions, shape, element), differing=differ(expected))
+
+
+def differ(expected: Expected) -> bool:
+    """Say whether what is expected is not the same everywhere."""
+    known = [x.v for x in expected.data if not x.unconstrained]
+    return any(v != known[0] for v in known)
 
 
 def record(expected: Expected) -> Recorded:

@@ -56,6 +56,7 @@ class Outcome:
     detail     the element to look at, None where none is over budget
     problem    what is wrong with a tensor as a whole, or with what else was done, if anything
     crash      the exception in the place of results, if there was one
+    differing  whether the elements of some tensor are not all the same, so that a mistake shows
     """
 
     fraction: float | None = None
@@ -64,6 +65,7 @@ class Outcome:
     detail: Detail | None = None
     problem: str | None = None
     crash: str | None = None
+    differing: bool = False
 
     @property
     def failed(self) -> bool:
@@ -133,4 +135,5 @@ def merged(*outcomes: Outcome) -> Outcome:
         max(details, key=lambda detail: detail.fraction, default=None),
         next((o.problem for o in outcomes if o.problem is not None), None),
         next((o.crash for o in outcomes if o.crash is not None), None),
+        any(o.differing for o in outcomes),
     )

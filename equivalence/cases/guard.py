@@ -135,6 +135,7 @@ def place(shape: Shape, layout: str) -> Placement:
     return Placement(tuple(strides), offset, span)
 
 
+@cache
 def is_own(shape: Shape, layout: str) -> bool:
     """Say whether a layout places a shape as no simpler one does.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases import call, shrink, updates
 from equivalence.cases.call import CaseSpec, Recipe
+from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates import UpdateSpec
 from equivalence.measure.call import measure
 from equivalence.measure.update import measure_update
@@ -26,8 +27,8 @@ Case = Any
 class Kind(Protocol):
     """What a row runner needs to know of its cases."""
 
-    def fixed(self) -> Sequence[Case]:
-        """Return the fixed strata."""
+    def fixed(self, strength: int = SINGLES) -> Sequence[Case]:
+        """Return the fixed strata, by a design of some strength."""
 
     def extras(self) -> Sequence[Case]:
         """Return the cases that run uncounted."""
@@ -55,11 +56,11 @@ class Calls:
         """Remember the row."""
         self.row = row
 
-    def fixed(self) -> Sequence[CaseSpec]:
-        """Return the fixed strata."""
+    def fixed(self, strength: int = SINGLES) -> Sequence[CaseSpec]:
+        """Return the fixed strata, by a design of some strength."""
         from equivalence.cases import strata
 
-        return strata.strata(self.row.op, self.row.direction, self.row.dtype)
+        return strata.strata(self.row.op, self.row.direction, self.row.dtype, strength)
 
     def extras(self) -> Sequence[CaseSpec]:
         """Return the cases without elements."""
@@ -98,8 +99,8 @@ class Updates:
         """Remember the row."""
         self.row = row
 
-    def fixed(self) -> Sequence[UpdateSpec]:
-        """Return the fixed strata."""
+    def fixed(self, strength: int = SINGLES) -> Sequence[UpdateSpec]:
+        """Return the fixed strata, the same for every strength."""
         return updates.update_strata(self.row.op, self.row.dtype)
 
     def extras(self) -> Sequence[UpdateSpec]:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
-from equivalence.cases.call import build, counts
+from equivalence.cases.call import build
+from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
 from equivalence.measure.call import expectation, result_names
 from equivalence.measure.reference import advance, scaled_gradients
 from equivalence.runs.archive import (
     Archive,
     Entry,
-    constrained,
+    counting,
     replay_row,
     result_name,
     save_archive,
 )
 from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
-from equivalence.runs.runner import drawn_cases, row_seed, supported
+from equivalence.runs.runner import drawn_cases, least, row_seed, supported
 from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def record_row(
     seed: int,
     findings: Sequence[Finding],
     folder: Path,
+    strength: int = SINGLES,
     ring: str | None = None,
     address: str | None = None,
 ) -> RowResult:
@@ -50,39 +52,36 @@ def record_row(
     if not supported(capabilities, row):
         return RowResult(row, "unsupported", ring=capabilities.ring)
     if ring in (None, capabilities.ring):
-        save_archive(
-            folder, recorded_row(row, capabilities.contract(row.op, row.dtype), counted, seed)
-        )
+        own = capabilities.contract(row.op, row.dtype)
+        save_archive(folder, recorded_row(row, own, counted, seed, strength))
         return replay_row(backend, row, folder=folder, findings=findings, address=address)
     contract = backend.contract_on(ring)(row.op, row.dtype)
-    archive = recorded_row(row, contract, counted, seed)
+    archive = recorded_row(row, contract, counted, seed, strength)
     save_archive(folder, archive)
     cases = sum(entry.counted for entry in archive.entries)
     return RowResult(row, "vacuous", cases, contract=contract.name, ring=str(ring), excused=True)
 
 
-def recorded_row(row: Row, contract: Contract, counted: int, seed: int) -> Archive:
+def recorded_row(
+    row: Row, contract: Contract, counted: int, seed: int, strength: int = SINGLES
+) -> Archive:
     """Choose the cases of a row as a live run does, and evaluate what is allowed for each."""
     kind = kind_of(row)
     # A budget is defined for finite numbers, so what is not finite is judged in live runs alone.
     extras = [case for case in kind.extras() if not getattr(case, "spoiled", ())]
     entries = [_entry(case, contract, False) for case in extras]
-    number = 0
-    for case in _candidates(row, counted, seed):
-        if number >= counted:
+    fixed = kind.fixed(strength)
+    designed = [_entry(case, contract, True) for case in fixed]
+    number = sum(map(counting, designed))
+    wanted = least(counted, number, strength)
+    entries += designed
+    for case in drawn_cases(kind, fixed, counted, row_seed(seed, row)):
+        if number >= wanted:
             break
         entry = _entry(case, contract, True)
-        number += counts(constrained(entry))
+        number += counting(entry)
         entries.append(entry)
     return Archive(row, contract.name, tuple(entries))
-
-
-def _candidates(row: Row, counted: int, seed: int) -> Iterator[Case]:
-    """Return the fixed strata, then drawn cases."""
-    kind = kind_of(row)
-    fixed = kind.fixed()
-    yield from fixed
-    yield from drawn_cases(kind, fixed, counted, row_seed(seed, row))
 
 
 def _entry(case: Case, contract: Contract, counted: bool) -> Entry:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.call import counts
+from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.cases.edges import edge_problem, edges
 from equivalence.cases.nearmiss import describe, refused_by_backend, refused_by_reference
 from equivalence.runs.address import replay_line
@@ -28,7 +29,13 @@ if TYPE_CHECKING:
     from equivalence.backends.protocol import Capabilities
 
 PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
-"""How many counted cases each profile asks of a row."""
+"""How many counted cases each profile asks of a row at least."""
+
+STRENGTHS: dict[str, int] = {"quick": SINGLES, "ci": PAIRS, "thorough": TRIPLES}
+"""How many levels of the design of a row meet in each profile: all cases of the design run."""
+
+DRAWN = 8
+"""How many counted cases are drawn beside a design of pairs or more."""
 
 SAMPLE = 4
 """How many cases decide which rung of the ladder a backend's results satisfy."""
@@ -54,7 +61,7 @@ class Tally:
         """Enter one measured case."""
         self.judged += outcome.judged
         self.unconstrained += outcome.unconstrained
-        if counts(outcome.judged):
+        if counts(outcome.judged) and outcome.differing:
             self.counted += 1
             if len(self.sample) < SAMPLE:
                 self.sample.append(case)
@@ -107,6 +114,7 @@ class RowRunner:
         counted: int,
         seed: int,
         findings: Sequence[Finding],
+        strength: int = SINGLES,
         kind: Kind | None = None,
         oracle: bool = True,
         address: str | None = None,
@@ -119,6 +127,7 @@ class RowRunner:
         self.backend = backend
         self.row = row
         self.counted = counted
+        self.strength = strength
         self.seed = row_seed(seed, row)
         self.capabilities = backend.capabilities()
         self.contract: Contract = self.capabilities.contract(row.op, row.dtype)
@@ -138,11 +147,12 @@ class RowRunner:
             self._near_misses()
         if self.oracle:
             self._findings()
-        self._cases(self.kind.extras(), None)
-        fixed = self.kind.fixed()
-        self._cases(fixed, self.counted)
+        self._cases(self.kind.extras(), None, counting=False)
+        fixed = self.kind.fixed(self.strength)
+        self._cases(fixed, None)
         if self.oracle:
-            self._cases(drawn_cases(self.kind, fixed, self.counted, self.seed), self.counted)
+            wanted = least(self.counted, self.tally.counted, self.strength)
+            self._cases(drawn_cases(self.kind, fixed, self.counted, self.seed), wanted)
         return self._result(time.perf_counter() - start)
 
     def _edges(self) -> None:
@@ -204,8 +214,8 @@ class RowRunner:
             if row == self.row and not self._measure(case).failed:
                 self._unexpected(finding, self.kind.describe(case))
 
-    def _cases(self, cases: Iterable[Case], wanted: int | None) -> None:
-        """Measure cases until enough of them count (None: all of them, and none counts)."""
+    def _cases(self, cases: Iterable[Case], wanted: int | None, counting: bool = True) -> None:
+        """Measure cases until enough of them count (None: all of them), or without counting."""
         for case in cases:
             enough = wanted is not None and self.tally.counted >= wanted
             if enough or len(self.tally.failures) >= MOST_FAILURES:
@@ -213,7 +223,7 @@ class RowRunner:
             outcome = self._measure(case)
             if outcome.failed:
                 self._failed(case, outcome)
-            if wanted is not None:
+            if counting:
                 self.tally.add(case, outcome)
             else:
                 self.tally.see(outcome.fraction)
@@ -307,6 +317,11 @@ class RowRunner:
     def _fails(self, case: Case, contract: Contract) -> bool:
         """Say whether a case fails under the contract of some rung."""
         return self._measure(case, contract).failed
+
+
+def least(counted: int, fixed: int, strength: int) -> int:
+    """Return how many cases must count after those that are drawn, where so many fixed ones do."""
+    return max(counted, fixed + (DRAWN if strength > SINGLES else 0))
 
 
 def drawn_cases(kind: Kind, fixed: Sequence[Case], counted: int, seed: int) -> Iterator[Case]:
