@@ -208,13 +208,20 @@ class Design:
         if not open_:
             return [chosen[k] for k in range(len(self._levels))]
         factor, rest = open_[0], open_[1:]
-        fixed = list(combinations(sorted(chosen.items()), together - 1))
-
         count = len(self._levels[factor])
+        known = sorted(chosen.items())
+        # A combination is in the order of its factors: some come before this one, some after.
+        before = [k for k in known if k[0] < factor]
+        split = [
+            (first, last)
+            for size in range(together)
+            for first in combinations(before, size)
+            for last in combinations(known[len(before) :], together - 1 - size)
+        ]
 
         def rank(level: int) -> tuple[int, int, int]:
-            pair = (factor, level)
-            meeting = sum(tuple(sorted((*others, pair))) in missing for others in fixed)
+            pair = ((factor, level),)
+            meeting = sum((first + pair + last) in missing for first, last in split)
             # Factors with the same levels must not walk through them in step.
             return -meeting, self._uses[factor][level], (level - STEP * factor) % count
 

@@ -21,6 +21,7 @@ from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.family import Call, Family, Signature, result
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS, core_shape, is_own
+from spec.op import Op
 from spec.ops import OPS
 
 FEW = 250
@@ -56,7 +57,7 @@ def a_lone_cotangent_is_not_zero(call: Call) -> bool:
 
 def a_lone_input_has_no_second(call: Call) -> bool:
     """Where one of many tensors is passed, what would be the second's is the first's."""
-    if not call.op.variadic or len(call.shapes) > 1:
+    if not _is_variadic(call.op) or len(call.shapes) > 1:
         return True
     pairs = ((f"{name}_0", f"{name}_1") for name in ("regime", "layout"))
     return all(
@@ -105,12 +106,18 @@ SIGHT: tuple[Callable[[Call], bool], ...] = (enough_is_judged, numbers_differ)
 
 def _level(call: Call, name: str, k: int) -> Any:
     """Return the level of an input's factor, None while it is not chosen."""
-    return call.levels.get(f"{name}_{_column(call.op.variadic, k)}")
+    return call.levels.get(f"{name}_{_column(call.op, k)}")
 
 
-def _column(variadic: bool, k: int) -> int:
+def _column(op: Op, k: int) -> int:
     """Return whose factors an input has: of many tensors, every second one has the same."""
-    return k % 2 if variadic else k
+    return k % 2 if _is_variadic(op) else k
+
+
+@cache
+def _is_variadic(op: Op) -> bool:
+    """Say whether an op takes any number of tensors, which a record reads off a signature."""
+    return op.variadic
 
 
 def factors_of(op: str, direction: str) -> Factors:
@@ -140,10 +147,8 @@ class _Rules:
 
     def allowed(self, levels: Levels) -> bool:
         """Say whether a call may be."""
-        if not self._by_rules({"direction": self.direction, **levels}):
-            return False
         if not self._finished(levels):
-            return True
+            return self._by_rules({"direction": self.direction, **levels})
         call = self._call(levels)
         return call is not None and all(rule(call) for rule in RULES)
 
@@ -158,17 +163,23 @@ class _Rules:
         return all(name in levels for name in self.structure)
 
     def _call(self, levels: Levels) -> Call | None:
-        """Return the call of a structure, None where the page refuses it."""
+        """Return the call of a structure, None where a rule of the family or the page refuses."""
         key = tuple(levels[name] for name in self.structure)
         if key not in self._calls:
-            signature = self.family.call(self.op, self.direction, levels)
-            shape = result(self.op, signature)
-            self._calls[key] = None if shape is None else (signature, shape)
+            self._calls[key] = self._made({"direction": self.direction, **levels})
         known = self._calls[key]
         if known is None:
             return None
         (shapes, attributes), shape = known
         return Call(self.op, self.direction, shapes, attributes, shape, levels)
+
+    def _made(self, levels: Levels) -> tuple[Signature, Any] | None:
+        """Make a call of the levels of a structure, if it may be."""
+        if not self._by_rules(levels):
+            return None
+        signature = self.family.call(self.op, self.direction, levels)
+        shape = result(self.op, signature)
+        return None if shape is None else (signature, shape)
 
 
 @cache
@@ -227,7 +238,7 @@ def _with_recipes(
 ) -> CaseSpec:
     """Give every tensor of a call the regime and the layout that are chosen for it."""
     shapes, attributes = signature
-    columns = [_column(OPS[op].variadic, k) for k in range(len(shapes))]
+    columns = [_column(OPS[op], k) for k in range(len(shapes))]
     recipes = tuple(Recipe(levels[f"regime_{k}"], number, levels[f"layout_{k}"]) for k in columns)
     case = CaseSpec(op, direction, dtype, shapes, recipes, attribute_pairs(attributes))
     if direction not in _SEEDS:

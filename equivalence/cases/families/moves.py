@@ -195,7 +195,7 @@ def _concat_call(op: Op, direction: str, levels: Levels) -> Signature:
     own, axis = around(levels)
     extent, kind = levels["extent"], levels["others"]
     others = [
-        {"same": extent, "growing": k + 1}.get(kind, 0 if kind != "one" and k % 2 == 0 else 1)
+        {"same": extent, "growing": k + 2}.get(kind, 0 if kind != "one" and k % 2 == 0 else 1)
         for k in range(levels["inputs"] - 1)
     ]
     along = [*others, extent] if kind == "empty first" else [extent, *others]

@@ -54,9 +54,9 @@ def longest(case: CaseSpec) -> int:
 
 def axes_named(case: CaseSpec) -> Any:
     axes = case.attributes().get("axes", DEFAULT)
-    if axes == DEFAULT:
-        return DEFAULT
-    return "all" if len(axes) == rank(case) else len(axes)
+    if axes == DEFAULT or not axes:
+        return axes
+    return "all" if len(axes) == rank(case) else "one" if len(axes) == 1 else "several"
 
 
 def order(case: CaseSpec) -> str:
@@ -70,16 +70,68 @@ def inputs(case: CaseSpec) -> int:
 
 
 def beside(case: CaseSpec) -> str:
-    return "many" if math.prod(own(case)) // along(case) > 256 else "few"
+    return "many" if 259 in own(case) else "few"
+
+
+def _place(axis: int, axes: int) -> str:
+    return "last" if axis % axes == axes - 1 else "first" if axis % axes == 0 else "middle"
+
+
+def axis_place(case: CaseSpec) -> str:
+    return _place(case.attributes()["axis"], rank(case))
+
+
+def long_place(case: CaseSpec) -> str | None:
+    """Tell where the long axis lies, if one is long."""
+    shape = case.attributes().get("shape") or own(case)
+    # Where an input is repeated, axes may have come before its own.
+    shape = shape[-rank(case) :] if case.op == "broadcast_to" else shape
+    return _place(shape.index(max(shape)), len(shape)) if max(shape, default=0) > 30 else None
+
+
+def repeated(case: CaseSpec) -> str:
+    target = case.attributes()["shape"][-rank(case) :]
+    if own(case) == target:
+        return "none"
+    return "all" if math.prod(own(case)) == 1 else "some"
+
+
+def target(case: CaseSpec) -> str:
+    shape = case.attributes()["shape"]
+    if len(shape) == 1:
+        return "flat"
+    return "as many" if len(shape) == rank(case) else "more" if len(shape) > rank(case) else "fewer"
+
+
+def length(case: CaseSpec) -> str:
+    attrs = case.attributes()
+    rest = along(case) - attrs["start"]
+    if rest < 5:
+        return "short"
+    return {rest: "rest", 1: "one", rest - 1: "but one"}.get(attrs["length"], "half")
+
+
+def others(case: CaseSpec) -> str:
+    axis = case.attributes()["axis"]
+    extents = [shape[axis] for shape in case.shapes]
+    if 0 in extents:
+        return "empty first" if extents[0] == 0 else "empty"
+    return "same" if len(set(extents)) == 1 else "one" if set(extents[1:]) == {1} else "growing"
 
 
 RANKS = (1, 2, 3, 4, 5, 6)
 LONG = (1, 2, 8, 31, 33, 64, 65, 128, 257, 513, 1025)
+PLACES = ("last", "first", "middle")
 SIZED: Table = {
     "rank": ((0, *RANKS), rank),
     "extent": ((7, 8, 9, 31, 33, 64, 65, 127, 257, 1024, 1025), longest),
+    "place": (PLACES, long_place),
 }
-PLACED: Table = {"rank": (RANKS, rank), "extent": ((31, 33, 64, 65, 128, 257, 1025), longest)}
+PLACED: Table = {
+    "rank": (RANKS, rank),
+    "extent": ((31, 33, 64, 65, 128, 257, 1025), longest),
+    "place": (PLACES, long_place),
+}
 NAMES = ("positive", "negative")
 PRODUCTS = {
     "rows": ((1, 3, 5, 8, 15, 16, 17, 33, 65), lambda case: math.prod(case.shapes[0][:-1])),
@@ -101,7 +153,9 @@ WANTED: dict[str, Table] = {
     "reductions": {
         "rank": (RANKS, rank),
         "extent": ((31, 33, 64, 65, 128, 257, 513, 1025), longest),
-        "axes": ((0, 1, 2, 3, 4, "all", DEFAULT), axes_named),
+        "place": (PLACES, long_place),
+        "beside": (("few", "many"), beside),
+        "axes": (((), "one", "several", "all", DEFAULT), axes_named),
         "order": (("ascending", "another"), order),
         "name": ((*NAMES, "mixed"), signs),
         "keepdims": ((False, True), attribute("keepdims")),
@@ -109,21 +163,26 @@ WANTED: dict[str, Table] = {
     "rows": {
         "rank": (RANKS, rank),
         "extent": (LONG, along),
+        "place": (PLACES, axis_place),
         "beside": (("few", "many"), beside),
         "name": (NAMES, sign),
     },
     "norms": {
         "rank": (RANKS, rank),
         "extent": (LONG, lambda case: own(case)[-1]),
+        "beside": (("few", "many"), beside),
         "eps": ((DEFAULT, 1e-3, 1e-8, 1.0), attribute("eps")),
     },
     "broadcasts": {
-        "rank": (RANKS, rank),
+        **PLACED,
+        "extent": ((31, 33, 64, 65, 128, 257, 1025), lambda case: max(case.attributes()["shape"])),
+        "repeated": (("none", "some", "all"), repeated),
         "leading": ((0, 1, 2), lambda case: len(case.attributes()["shape"]) - rank(case)),
     },
     "reshapes": {
         **PLACED,
-        "target": (RANKS, lambda case: len(case.attributes()["shape"])),
+        "place": (PLACES, lambda case: _place(own(case).index(longest(case)), rank(case))),
+        "target": (("flat", "as many", "fewer", "more"), target),
     },
     "permutations": {
         **PLACED,
@@ -132,17 +191,26 @@ WANTED: dict[str, Table] = {
     },
     "slices": {
         **PLACED,
+        "place": (PLACES, axis_place),
         "first": ((False, True), lambda case: case.attributes()["start"] == 0),
+        "length": (("rest", "one", "half", "but one"), length),
         "name": (NAMES, sign),
     },
     "concatenations": {
         "rank": (RANKS, rank),
+        "extent": (
+            (31, 33, 64, 65, 128, 257, 1025),
+            lambda case: max(s[case.attributes()["axis"]] for s in case.shapes),
+        ),
+        "place": (PLACES, axis_place),
+        "others": (("same", "one", "growing", "empty", "empty first"), others),
         "inputs": ((1, 2, 3, 4, 5, 6), inputs),
         "name": (NAMES, sign),
     },
     "gathers": {
         "rank": (RANKS, rank),
         "extent": ((1, 2, 8, 9, 31, 33, 64, 65, 257), along),
+        "place": (PLACES, axis_place),
         "indices": (
             ((), (1,), (7,), (33,), (3, 4), (2, 2, 2), (300,)),
             lambda case: case.shapes[1],
@@ -164,6 +232,8 @@ WANTED: dict[str, Table] = {
     },
 }
 WANTED["scatters"] = WANTED["gathers"]
+
+CHANCES = (0.0, 2.0**-30, 0.1, 1 / 3, 0.5, 0.75, 1 - 2.0**-30, 1.0)
 
 OPTIONAL: Table = {
     "label_smoothing": ((DEFAULT, 0.1, 0.25, 1.0), attribute("label_smoothing")),
