@@ -186,8 +186,9 @@ class Design:
     ) -> list[dict[int, int]]:
         """Return the blocks that hold what is wanted, of those in turn the one that adds most."""
         fitting = [b for b in self._blocks if all(b.get(k, level) == level for k, level in wanted)]
-        turn = len(self._rows) % max(len(fitting), 1)
-        fitting = fitting[turn:] + fitting[:turn]
+        # Neighbours are alike, so those are compared that lie far from each other.
+        turn, apart = len(self._rows), max(len(fitting) // TURN, 1)
+        fitting = [b for k in range(apart) for b in fitting[(turn + k) % apart :: apart]]
 
         def rank(block: dict[int, int]) -> tuple[int, int]:
             levels = sorted({**dict(wanted), **block}.items())

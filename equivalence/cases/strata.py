@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 from equivalence.cases.call import CaseSpec, Recipe, attribute_pairs, counts
@@ -27,8 +28,11 @@ from spec.ops import OPS
 FEW = 250
 """Triples are sought among factors whose levels have no more combinations than this."""
 
+MOST_STRUCTURES = 3000
+"""Where what makes a call has no more combinations than this, all of them are tried, else those
+among which the triples of FEW_STRUCTURES meet."""
+
 FEW_STRUCTURES = 400
-"""And among those that make a call, from whose triples all cases take theirs."""
 
 VANISHING = ("integers", "mixed_zeros")
 """Regimes of cotangents in which a lone number may be 0."""
@@ -86,18 +90,19 @@ def numbers_differ(call: Call) -> bool:
 
     The gradients of a linear op depend on the cotangent alone.
     """
-    spread = [
-        math.prod(core_shape(shape, layout)) > 1
-        for k, shape in enumerate(call.shapes)
-        if (layout := _level(call, "layout", k)) is not None
-    ]
+    linear = call.op.kind == "linear" and call.direction in _SEEDS
+    if linear and math.prod(call.result) == 1:
+        return False
     seed = call.levels.get("seed_layout")
-    if len(spread) < len(call.shapes) or (seed is None and call.direction in _SEEDS):
+    if seed is not None and math.prod(core_shape(call.result, seed)) > 1:
         return True
-    if seed is None:
-        return not spread or any(spread)
-    own = math.prod(core_shape(call.result, seed)) > 1
-    return own or (call.op.kind != "linear" and any(spread))
+    spread = [
+        layout is None or math.prod(core_shape(shape, layout)) > 1
+        for k, shape in enumerate(call.shapes)
+        for layout in [_level(call, "layout", k)]
+    ]
+    undecided = seed is None and call.direction in _SEEDS
+    return undecided or (not linear and (not spread or any(spread)))
 
 
 SIGHT: tuple[Callable[[Call], bool], ...] = (enough_is_judged, numbers_differ)
@@ -201,7 +206,12 @@ def _structures(
     def in_direction(levels: Levels) -> bool:
         return allowed({"direction": direction, **levels})
 
-    return Design(dict(factors), in_direction, few=FEW_STRUCTURES).rows(TRIPLES)
+    if math.prod(len(levels) for _, levels in factors) > MOST_STRUCTURES:
+        return Design(dict(factors), in_direction, few=FEW_STRUCTURES).rows(TRIPLES)
+    names = [name for name, _ in factors]
+    chosen = product(*(levels for _, levels in factors))
+    rows = (dict(zip(names, levels, strict=True)) for levels in chosen)
+    return [row for row in rows if in_direction(row)]
 
 
 def strata(op: str, direction: str, dtype: str, strength: int = SINGLES) -> list[CaseSpec]:

@@ -89,6 +89,12 @@ def long_place(case: CaseSpec) -> str | None:
     return _place(shape.index(max(shape)), len(shape)) if max(shape, default=0) > 30 else None
 
 
+def source_place(case: CaseSpec) -> str | None:
+    """Tell where the long axis of an input lies, if one is long."""
+    shape = own(case)
+    return _place(shape.index(max(shape)), len(shape)) if max(shape) > 30 else None
+
+
 def repeated(case: CaseSpec) -> str:
     target = case.attributes()["shape"][-rank(case) :]
     if own(case) == target:
@@ -109,6 +115,13 @@ def length(case: CaseSpec) -> str:
     if rest < 5:
         return "short"
     return {rest: "rest", 1: "one", rest - 1: "but one"}.get(attrs["length"], "half")
+
+
+def permuted(case: CaseSpec) -> str | None:
+    axes = [axis % rank(case) for axis in case.attributes()["axes"]]
+    if len(axes) < 3:
+        return None
+    return "kept" if axes == sorted(axes) else "reversed" if axes == sorted(axes)[::-1] else "other"
 
 
 def others(case: CaseSpec) -> str:
@@ -181,12 +194,13 @@ WANTED: dict[str, Table] = {
     },
     "reshapes": {
         **PLACED,
-        "place": (PLACES, lambda case: _place(own(case).index(longest(case)), rank(case))),
+        "place": (PLACES, source_place),
         "target": (("flat", "as many", "fewer", "more"), target),
     },
     "permutations": {
         **PLACED,
         "order": (("ascending", "another"), order),
+        "permuted": (("kept", "reversed", "other"), permuted),
         "name": ((*NAMES, "mixed"), signs),
     },
     "slices": {
@@ -245,6 +259,10 @@ OPTIONAL: Table = {
     "training": ((True, False), attribute("training")),
 }
 """Attributes that not all ops of a family have."""
+
+
+BLURRED = (long_place, source_place, permuted, length, others, target, repeated)
+"""Readers that tell a level only in some shapes: what meets it there need not meet everywhere."""
 
 
 def of_recipes(op: str, direction: str) -> Table:
