@@ -34,8 +34,7 @@ PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
 STRENGTHS: dict[str, int] = {"quick": SINGLES, "ci": PAIRS, "thorough": TRIPLES}
 """How many levels of the design of a row meet in each profile: all cases of the design run."""
 
-DRAWN = 8
-"""How many counted cases are drawn beside a design of pairs or more."""
+DRAWN = 8  # beside a design of pairs or more, so many counted cases
 
 SAMPLE = 4
 """How many cases decide which rung of the ladder a backend's results satisfy."""
@@ -320,7 +319,7 @@ class RowRunner:
 
 
 def least(counted: int, fixed: int, strength: int) -> int:
-    """Return how many cases must count after those that are drawn, where so many fixed ones do."""
+    """Return how many cases must count when enough are drawn, where so many fixed ones do."""
     return max(counted, fixed + (DRAWN if strength > SINGLES else 0))
 
 

@@ -34,7 +34,7 @@ LAYERED: Factors = {
 }
 """How many axes come before those of a matrix; None is a single row."""
 
-MOST = 2200
+MOST = 1200
 """So many products, at most, make a result, since the oracle adds each up alone."""
 
 

@@ -70,7 +70,7 @@ def so_few_axes_have_no_such_names(rank: int, reduced: str, name: str) -> bool:
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
     """Reduce some axes; a value is counted by the entries that stay."""
-    own, axis = around(levels, *((4200, ENOUGH) if direction == "value" else ()))
+    own, axis = around(levels, *((2100, ENOUGH) if direction == "value" else ()))
     rank, reduced = len(own), levels["reduced"]
     chosen: dict[str, list[int]] = {
         "long": [axis],

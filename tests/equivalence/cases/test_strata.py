@@ -63,7 +63,9 @@ def unmet_levels(op: str, direction: str) -> set[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("op", "direction"), ROWS)
 def test_every_level_is_met_by_the_first_cases(op: str, direction: str) -> None:
-    assert unmet_levels(op, direction) == set()
+    table = wanted(op, family_of(OPS[op]).name, direction)
+    unmet = unmet_levels(op, direction)
+    assert {(name, level) for name, level in unmet if table[name][1] not in BLURRED} == set()
 
 
 @pytest.mark.parametrize(("op", "direction"), ROWS)
@@ -108,9 +110,10 @@ def test_a_factor_that_is_removed_is_missed(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     op = ONE_OF_EACH[family.name]
+    before = unmet_levels(op, "value")
     for factor in family.factors(OPS[op]):
         designs._design.cache_clear()
         pinned = without(family, factor)
         monkeypatch.setattr(designs, "family_of", lambda _, pinned=pinned: pinned)
-        assert unmet_levels(op, "value"), factor
+        assert unmet_levels(op, "value") - before, factor
     designs._design.cache_clear()
