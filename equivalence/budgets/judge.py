@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import flint
@@ -79,7 +80,19 @@ def judge_tensor(got: torch.Tensor, expected: Expected) -> Outcome:
     def element(k: int) -> tuple[str, str, str]:
         return str(values[k]), *_words(entries[k])
 
-    return decide(fractions, shape, element, dtype_of(expected), pages=pages, wide=wide(entries))
+    dtype = dtype_of(expected)
+    judged = decide(fractions, shape, element, dtype, pages=pages, wide=wide(entries))
+    return replace(judged, differing=differ(expected))
+
+
+def differ(expected: Expected) -> bool:
+    """Say whether what is expected is not the same everywhere, so that something shows."""
+    known = [x for x in expected.data if not x.unconstrained]
+    if len({x.kinds if isinstance(x, Special) else 0 for x in known}) > 1:
+        return True
+    finite = [x.finite if isinstance(x, Special) else x for x in known]
+    values = [x.v for x in finite if x is not None]
+    return any(v != values[0] for v in values)
 
 
 def paged(x: Allowed) -> Bounded | None:

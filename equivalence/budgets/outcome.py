@@ -145,6 +145,7 @@ class Outcome:
     end        of the process: "died", or "late" where a call took longer than the limit
     over       the elements over budget, by what they are: what a declared finding must cover
     left_out   what of a case was not run, because the backend does not offer it
+    differing  whether the elements of some tensor are not all the same, so that a mistake shows
     """
 
     fraction: float | None = None
@@ -158,6 +159,7 @@ class Outcome:
     end: Ending = ""
     over: tuple[Over, ...] = ()
     left_out: tuple[str, ...] = ()
+    differing: bool = False
 
     @property
     def failed(self) -> bool:
@@ -258,4 +260,5 @@ def merged(*outcomes: Outcome) -> Outcome:
         next((o.end for o in outcomes if o.end), ""),
         grouped(entry for o in outcomes for entry in o.over),
         tuple(dict.fromkeys(what for o in outcomes for what in o.left_out)),
+        any(o.differing for o in outcomes),
     )

@@ -17,7 +17,7 @@ A budget of 0 stays 0, for its exact value is a number of the format and high al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +75,14 @@ def judge_recorded(got: torch.Tensor, expected: Recorded) -> Outcome:
             return got, " or ".join(kinds), "0.0"
         return got, " or ".join([*kinds, exact]), budget
 
-    return decide(fractions, expected.shape, element)
+    return replace(decide(fractions, expected.shape, element), differing=differ(expected))
+
+
+def differ(expected: Recorded) -> bool:
+    """Say whether what is expected is not the same everywhere."""
+    known = np.isfinite(expected.budget)
+    high, low = expected.high[known], expected.low[known]
+    return bool(np.any(high != high[:1]) or np.any(low != low[:1]))
 
 
 def _fractions(values: Doubles, expected: Recorded) -> list[float | None]:

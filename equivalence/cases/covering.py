@@ -21,6 +21,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, product
+from math import prod
 from typing import Any
 
 Factors = Mapping[str, Sequence[Any]]
@@ -35,6 +36,15 @@ further level would mend."""
 
 Rule = Callable[..., bool]
 """Says whether some levels may meet; its parameters are called like their factors."""
+
+SINGLES, PAIRS, TRIPLES = 1, 2, 3
+"""Strengths: how many levels meet everywhere in a design."""
+
+STEP = 3
+"""How far the levels of a factor are shifted against those of the one before, where all tie."""
+
+TURN = 24
+"""How many blocks are compared with each other, so that a search stays short."""
 
 _Combination = tuple[tuple[int, int], ...]
 """Some factors with a level of each, as their positions."""
@@ -68,76 +78,124 @@ def by_rules(*rules: Rule) -> Allowed:
 
 def covering(factors: Factors, allowed: Allowed, strength: int) -> list[dict[str, Any]]:
     """Return rows in which all combinations of so many levels meet that an allowed row has."""
-    return [row for part in stages(factors, allowed, strength) for row in part]
+    return Design(factors, allowed).rows(strength)
 
 
-def stages(factors: Factors, allowed: Allowed, strength: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield what a design of strength 1 has, then what strength 2 adds, and so on.
+class Design:
+    """A design that grows with the strength that is asked of it, and keeps what it has found.
 
-    A later part is searched for only when it is asked for.
+    Of several kinds of allowed rows the first is preferred: a combination meets in a row of a later
+    kind only if no row of an earlier one has it.
+    From triples on, only those factors are combined whose levels have few combinations, if it is
+    said how many are few.
+    Blocks are levels of the first factors that are chosen at once, since rules bind them closely;
+    a row has the levels of one of them.
     """
-    if strength < 1:
-        raise ValueError(f"a covering design has strength 1 or more; got {strength}")
-    search = _Search(factors, allowed)
-    for together in range(1, min(strength, len(factors)) + 1):
-        yield search.add(together)
-    if not factors and allowed({}):
-        yield [{}]
 
-
-class _Search:
-    """The rows that a design has so far, and how often it has used every level."""
-
-    def __init__(self, factors: Factors, allowed: Allowed) -> None:
+    def __init__(
+        self,
+        factors: Factors,
+        *allowed: Allowed,
+        few: int | None = None,
+        blocks: Sequence[Levels] = ({},),
+    ) -> None:
         """Start without a row."""
-        self.names = list(factors)
-        self.levels = [list(factors[name]) for name in self.names]
-        self.allowed = allowed
-        self.rows: list[list[int]] = []
-        self.uses = [[0] * len(levels) for levels in self.levels]
+        self._names = list(factors)
+        self._levels = [list(factors[name]) for name in self._names]
+        self._allowed = allowed
+        self._few = few
+        self._blocks = [
+            {k: self._levels[k].index(block[n]) for k, n in enumerate(self._names) if n in block}
+            for block in blocks
+        ]
+        self._rows: list[list[int]] = []
+        self._ends: list[int] = []
+        self._impossible: list[set[_Combination]] = [set() for _ in allowed]
+        self._uses = [[0] * len(levels) for levels in self._levels]
 
-    def add(self, together: int) -> list[dict[str, Any]]:
-        """Add rows until all combinations of so many levels have met, and return them."""
-        start = len(self.rows)
+    def rows(self, strength: int) -> list[dict[str, Any]]:
+        """Return the rows of the design of some strength."""
+        if strength < 1:
+            raise ValueError(f"a covering design has strength 1 or more; got {strength}")
+        if not self._names:
+            return [{}] if any(allowed({}) for allowed in self._allowed) else []
+        while len(self._ends) < strength:
+            self._grow(len(self._ends) + 1)
+            self._ends.append(len(self._rows))
+        return [self._named(dict(enumerate(row))) for row in self._rows[: self._ends[strength - 1]]]
+
+    def _grow(self, together: int) -> None:
+        """Add rows until all combinations of so many levels have met."""
         missing = self._missing(together)
-        while missing:
-            wanted = next(iter(missing))
-            row = self._row(wanted, missing, together)
-            if row is None:
-                del missing[wanted]
-                continue
-            self._take(row)
-            for met in _combinations(row, together):
-                missing.pop(met, None)
-        return [self._named(dict(enumerate(row))) for row in self.rows[start:]]
+        for allowed, impossible in zip(self._allowed, self._impossible, strict=True):
+            left: dict[_Combination, None] = {}
+            while missing:
+                wanted = next(iter(missing))
+                part = any(met in impossible for met in combinations(wanted, together - 1))
+                row = None if part else self._row(wanted, missing, together, allowed)
+                if row is None:
+                    impossible.add(wanted)
+                    left[wanted] = missing.pop(wanted)
+                    continue
+                self._take(row)
+                for met in _combinations(row, together):
+                    missing.pop(met, None)
+            missing = left
 
     def _missing(self, together: int) -> dict[_Combination, None]:
         """List the combinations that have not met, those of the factors with most levels first."""
-        order = sorted(
-            combinations(range(len(self.levels)), together),
-            key=lambda chosen: tuple(sorted(-len(self.levels[k]) for k in chosen)),
-        )
+        counts = [len(levels) for levels in self._levels]
+        among = [
+            chosen
+            for chosen in combinations(range(len(counts)), together)
+            if together < 3 or self._few is None or prod(counts[k] for k in chosen) <= self._few
+        ]
+        among.sort(key=lambda chosen: tuple(sorted(-counts[k] for k in chosen)))
         missing = {
             tuple(zip(chosen, levels, strict=True)): None
-            for chosen in order
-            for levels in product(*(range(len(self.levels[k])) for k in chosen))
+            for chosen in among
+            for levels in product(*(range(counts[k]) for k in chosen))
         }
-        for row in self.rows:
+        for row in self._rows:
             for met in _combinations(row, together):
                 missing.pop(met, None)
         return missing
 
     def _row(
-        self, wanted: _Combination, missing: Mapping[_Combination, None], together: int
+        self,
+        wanted: _Combination,
+        missing: Mapping[_Combination, None],
+        together: int,
+        allowed: Allowed,
     ) -> list[int] | None:
         """Return a row that holds a combination and as many others as is easy, None if none may."""
-        chosen = dict(wanted)
-        if not self._may(chosen):
+        if not allowed(self._named(dict(wanted))):
             return None
-        open_ = [k for k in range(len(self.levels)) if k not in chosen]
-        # The factors with most levels have most to meet, so they choose first.
-        open_.sort(key=lambda k: -len(self.levels[k]))
-        return self._filled(chosen, open_, missing, together)
+        for block in self._fitting(wanted, missing, together):
+            chosen = {**dict(wanted), **block}
+            if not allowed(self._named(chosen)):
+                continue
+            open_ = [k for k in range(len(self._levels)) if k not in chosen]
+            row = self._filled(chosen, open_, missing, together, allowed)
+            if row is not None:
+                return row
+        return None
+
+    def _fitting(
+        self, wanted: _Combination, missing: Mapping[_Combination, None], together: int
+    ) -> list[dict[int, int]]:
+        """Return the blocks that hold what is wanted, of those in turn the one that adds most."""
+        fitting = [b for b in self._blocks if all(b.get(k, level) == level for k, level in wanted)]
+        # Neighbours are alike, so those are compared that lie far from each other.
+        turn, apart = len(self._rows), max(len(fitting) // TURN, 1)
+        fitting = [b for k in range(apart) for b in fitting[(turn + k) % apart :: apart]]
+
+        def rank(block: dict[int, int]) -> tuple[int, int]:
+            levels = sorted({**dict(wanted), **block}.items())
+            meeting = sum(met in missing for met in combinations(levels, together))
+            return -meeting, sum(self._uses[k][level] for k, level in block.items())
+
+        return sorted(fitting[:TURN], key=rank) + fitting[TURN:]
 
     def _filled(
         self,
@@ -145,38 +203,46 @@ class _Search:
         open_: Sequence[int],
         missing: Mapping[_Combination, None],
         together: int,
+        allowed: Allowed,
     ) -> list[int] | None:
         """Choose the open levels, each the one by which most meet, and step back where none may."""
         if not open_:
-            return [chosen[k] for k in range(len(self.levels))]
+            return [chosen[k] for k in range(len(self._levels))]
         factor, rest = open_[0], open_[1:]
-        fixed = list(combinations(sorted(chosen.items()), together - 1))
+        count = len(self._levels[factor])
+        known = sorted(chosen.items())
+        # A combination is in the order of its factors: some come before this one, some after.
+        before = [k for k in known if k[0] < factor]
+        split = [
+            (first, last)
+            for size in range(together)
+            for first in combinations(before, size)
+            for last in combinations(known[len(before) :], together - 1 - size)
+        ]
 
         def rank(level: int) -> tuple[int, int, int]:
-            pair = (factor, level)
-            meeting = sum(tuple(sorted((*others, pair))) in missing for others in fixed)
-            return -meeting, self.uses[factor][level], level
+            pair = ((factor, level),)
+            meeting = sum((first + pair + last) in missing for first, last in split)
+            # Factors with the same levels must not walk through them in step.
+            return -meeting, self._uses[factor][level], (level - STEP * factor) % count
 
-        for level in sorted(range(len(self.levels[factor])), key=rank):
+        for level in sorted(range(count), key=rank):
             chosen[factor] = level
-            if self._may(chosen):
-                row = self._filled(chosen, rest, missing, together)
+            if allowed(self._named(chosen)):
+                row = self._filled(chosen, rest, missing, together, allowed)
                 if row is not None:
                     return row
             del chosen[factor]
         return None
 
-    def _may(self, chosen: Mapping[int, int]) -> bool:
-        return self.allowed(self._named(chosen))
-
     def _named(self, chosen: Mapping[int, int]) -> dict[str, Any]:
         """Return chosen levels by the names of their factors, in the order of the factors."""
-        return {self.names[k]: self.levels[k][chosen[k]] for k in sorted(chosen)}
+        return {self._names[k]: self._levels[k][chosen[k]] for k in sorted(chosen)}
 
     def _take(self, row: list[int]) -> None:
-        self.rows.append(row)
+        self._rows.append(row)
         for factor, level in enumerate(row):
-            self.uses[factor][level] += 1
+            self._uses[factor][level] += 1
 
 
 def _combinations(row: Sequence[int], together: int) -> Iterator[_Combination]:

@@ -26,8 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from equivalence.budgets.outcome import Outcome, merged
-from equivalence.budgets.recorded import Recorded, judge_recorded
+from equivalence.budgets.recorded import Recorded, differ, judge_recorded
 from equivalence.cases.call import counts
+from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.call import attempt, compare, result_names
 from equivalence.measure.reference import Expected
@@ -72,6 +73,11 @@ class Archive:
 def constrained(entry: Entry) -> int:
     """Count the elements of a case that have a budget."""
     return sum(int(np.isfinite(recorded.budget).sum()) for recorded in entry.allowed.values())
+
+
+def counting(entry: Entry) -> bool:
+    """Say whether a case counts: enough elements have a budget, and they differ."""
+    return counts(constrained(entry)) and any(map(differ, entry.allowed.values()))
 
 
 def path_of(folder: Path, row: Row) -> Path:
@@ -251,8 +257,8 @@ class Replayed:
         self.describe, self.recipes = self.inner.describe, self.inner.recipes
         self.smaller, self.drawn = self.inner.smaller, self.inner.drawn
 
-    def fixed(self) -> Sequence[Case]:
-        """Return the counted cases."""
+    def fixed(self, strength: int = SINGLES) -> Sequence[Case]:
+        """Return the counted cases, as many as were recorded."""
         return [case for case, entry in self.entries.items() if entry.counted]
 
     def extras(self) -> Sequence[Case]:
@@ -321,7 +327,7 @@ def replay_row(
             row, "error", ring=capabilities.ring, failures=(Failure(title, kind="crash"),)
         )
     kind = Replayed(archive)
-    counted = sum(entry.counted and counts(constrained(entry)) for entry in archive.entries)
+    counted = sum(entry.counted and counting(entry) for entry in archive.entries)
     return RowRunner(
         backend,
         row,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases import call, shrink
 from equivalence.cases.call import CaseSpec, Recipe
+from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.updates import design, spec
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.call import measure
@@ -27,8 +28,8 @@ Case = Any
 class Kind(Protocol):
     """What a row runner needs to know of its cases."""
 
-    def fixed(self) -> Sequence[Case]:
-        """Return the fixed strata."""
+    def fixed(self, strength: int = SINGLES) -> Sequence[Case]:
+        """Return the fixed strata, by a design of some strength."""
 
     def extras(self) -> Sequence[Case]:
         """Return the cases that run uncounted."""
@@ -56,11 +57,11 @@ class Calls:
         """Remember the row."""
         self.row = row
 
-    def fixed(self) -> Sequence[CaseSpec]:
-        """Return the fixed strata."""
+    def fixed(self, strength: int = SINGLES) -> Sequence[CaseSpec]:
+        """Return the fixed strata, by a design of some strength."""
         from equivalence.cases import strata
 
-        return strata.strata(self.row.op, self.row.direction, self.row.dtype)
+        return strata.strata(self.row.op, self.row.direction, self.row.dtype, strength)
 
     def extras(self) -> Sequence[CaseSpec]:
         """Return the cases without elements."""
@@ -99,9 +100,9 @@ class Updates:
         """Remember the row."""
         self.row = row
 
-    def fixed(self) -> Sequence[UpdateSpec]:
-        """Return the fixed strata."""
-        return design.update_strata(self.row.op, self.row.dtype)
+    def fixed(self, strength: int = SINGLES) -> Sequence[UpdateSpec]:
+        """Return the fixed strata: what is beyond pairs is left to what is drawn."""
+        return design.update_strata(self.row.op, self.row.dtype, min(strength, PAIRS))
 
     def extras(self) -> Sequence[UpdateSpec]:
         """Return the steps with gradients that are not finite."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
 from equivalence.cases.built import build
-from equivalence.cases.call import counts
+from equivalence.cases.covering import SINGLES
 from equivalence.cases.guard import Guarded
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import build_gradients, build_parameters, long
@@ -20,14 +20,14 @@ from equivalence.measure.reference import left_by, scaled_gradients
 from equivalence.runs.archive import (
     Archive,
     Entry,
-    constrained,
+    counting,
     replay_row,
     result_name,
     save_archive,
 )
 from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
-from equivalence.runs.runner import drawn_cases, row_seed, supported
+from equivalence.runs.runner import drawn_cases, least, row_seed, supported
 from spec.optim import OPTIMIZERS
 
 MOST_STEPS = 16
@@ -47,6 +47,7 @@ def record_row(
     seed: int,
     findings: Sequence[Finding],
     folder: Path,
+    strength: int = SINGLES,
     ring: str | None = None,
     address: str | None = None,
 ) -> RowResult:
@@ -58,39 +59,36 @@ def record_row(
     if not supported(capabilities, row):
         return RowResult(row, "unsupported", ring=capabilities.ring)
     if ring in (None, capabilities.ring):
-        save_archive(
-            folder, recorded_row(row, capabilities.contract(row.op, row.dtype), counted, seed)
-        )
+        own = capabilities.contract(row.op, row.dtype)
+        save_archive(folder, recorded_row(row, own, counted, seed, strength))
         return replay_row(backend, row, folder=folder, findings=findings, address=address)
     contract = backend.contract_on(ring)(row.op, row.dtype)
-    archive = recorded_row(row, contract, counted, seed)
+    archive = recorded_row(row, contract, counted, seed, strength)
     save_archive(folder, archive)
     cases = sum(entry.counted for entry in archive.entries)
     return RowResult(row, "recorded", cases, contract=contract.name, ring=str(ring))
 
 
-def recorded_row(row: Row, contract: Contract, counted: int, seed: int) -> Archive:
+def recorded_row(
+    row: Row, contract: Contract, counted: int, seed: int, strength: int = SINGLES
+) -> Archive:
     """Choose the cases of a row as a live run does, and evaluate what is allowed for each."""
     kind = kind_of(row)
     extras = [case for case in kind.extras() if not _live(case)]
     entries = [_entry(case, contract, False) for case in extras]
-    number = 0
-    for case in _candidates(row, counted, seed):
-        if number >= counted:
+    fixed = [case for case in kind.fixed(strength) if not _live(case)]
+    designed = [_entry(case, contract, True) for case in fixed]
+    number = sum(map(counting, designed))
+    wanted = least(counted, number, strength)
+    entries += designed
+    drawn = drawn_cases(kind, fixed, counted, row_seed(seed, row))
+    for case in (case for case in drawn if not _live(case)):
+        if number >= wanted:
             break
         entry = _entry(case, contract, True)
-        number += counts(constrained(entry))
+        number += counting(entry)
         entries.append(entry)
     return Archive(row, contract.name, tuple(entries))
-
-
-def _candidates(row: Row, counted: int, seed: int) -> Iterator[Case]:
-    """Return the fixed strata, then drawn cases."""
-    kind = kind_of(row)
-    fixed = kind.fixed()
-    yield from (case for case in fixed if not _live(case))
-    drawn = drawn_cases(kind, fixed, counted, row_seed(seed, row))
-    yield from (case for case in drawn if not _live(case))
 
 
 def _live(case: Case) -> bool:

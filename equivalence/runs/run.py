@@ -18,7 +18,7 @@ from equivalence.budgets.findings import Finding, shipped
 from equivalence.runs.address import address_of
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import UnknownOperation, rows_of
-from equivalence.runs.runner import PROFILES, run_row
+from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
 from equivalence.runs.work import RunRow, Unwatched, Watch, run_rows
 
 
@@ -142,6 +142,7 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
         open_archive(request.replay)
         return replay_row, {**options, "folder": request.replay}
     options |= {"counted": PROFILES[request.profile], "seed": seed}
+    options |= {"strength": STRENGTHS[request.profile]}
     if request.record is None:
         return run_row, {**options, "declare": request.declare}
     from equivalence.runs.archive import start_archive

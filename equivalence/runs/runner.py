@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
+from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.kinds import Case, Kind, kind_of
 from equivalence.runs.results import Failure, Row, RowResult, status_of
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
     from equivalence.backends.protocol import Capabilities
 
 PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
-"""How many counted cases each profile asks of a row."""
+"""How many counted cases each profile asks of a row at least."""
+
+STRENGTHS: dict[str, int] = {"quick": SINGLES, "ci": PAIRS, "thorough": TRIPLES}
+"""How many levels of the design of a row meet in each profile: all cases of the design run."""
+
+DRAWN = 8  # beside a design of pairs or more, so many counted cases
 
 LONGEST_SHRINK = 60.0
 """For how many seconds a failure is made smaller, however slow its calls are."""
@@ -51,6 +57,7 @@ class RowRunner:
         counted: int,
         seed: int,
         findings: Sequence[Finding],
+        strength: int = SINGLES,
         kind: Kind | None = None,
         oracle: bool = True,
         address: str | None = None,
@@ -65,6 +72,7 @@ class RowRunner:
         self.backend = backend
         self.row = row
         self.counted = counted
+        self.strength = strength
         self.seed = row_seed(seed, row)
         self.capabilities = backend.capabilities()
         self.contract: Contract = self.capabilities.contract(row.op, row.dtype)
@@ -97,19 +105,18 @@ class RowRunner:
         if self.oracle:
             for failure in self.known.failures(self.asking):
                 self.tally.fail("findings", failure)
-        self._cases("extras", self.kind.extras(), None)
-        fixed = self.kind.fixed()
-        self._cases("values", fixed, self._wanted(len(fixed)))
+        self._cases("extras", self.kind.extras(), None, counting=False)
+        fixed = self.kind.fixed(self.strength)
+        self._cases("values", fixed, None)
         if self.oracle:
+            wanted = least(self.counted, self.tally.counted, self.strength)
             drawn = drawn_cases(self.kind, fixed, self.counted, self.seed)
-            self._cases("values", drawn, self.counted)
+            self._cases("values", drawn, wanted)
 
-    def _wanted(self, fixed: int) -> int:
-        """Return how many cases are to count: beyond the quick profile, all the fixed ones."""
-        return self.counted if self.counted <= PROFILES["quick"] else max(self.counted, fixed)
-
-    def _cases(self, slot: str, cases: Iterable[Case], wanted: int | None) -> None:
-        """Measure cases until enough of them count (None: all of them, and none counts)."""
+    def _cases(
+        self, slot: str, cases: Iterable[Case], wanted: int | None, counting: bool = True
+    ) -> None:
+        """Measure cases until enough of them count (None: all of them), or without counting."""
         for case in cases:
             if self._enough(slot) or (wanted is not None and self.tally.counted >= wanted):
                 return
@@ -117,7 +124,7 @@ class RowRunner:
             self.tally.left_out.update(dict.fromkeys(outcome.left_out))
             if outcome.failed:
                 self._failed(slot, case, outcome)
-            if wanted is not None:
+            if counting:
                 self.tally.add(case, outcome)
             else:
                 self.tally.see(outcome)
@@ -228,6 +235,11 @@ class RowRunner:
 
         cases = self.proposals.tables(self.asides.author, self.asking.measure, smallest)
         return (*self.asides.proposed, *(() if self.asking.done else cases))
+
+
+def least(counted: int, fixed: int, strength: int) -> int:
+    """Return how many cases must count when enough are drawn, where so many fixed ones do."""
+    return max(counted, fixed + (DRAWN if strength > SINGLES else 0))
 
 
 def drawn_cases(kind: Kind, fixed: Sequence[Case], counted: int, seed: int) -> Iterator[Case]:

@@ -41,7 +41,7 @@ class Tally:
         self.judged += outcome.judged
         self.unconstrained += outcome.unconstrained
         self.wide += outcome.wide
-        if counts(outcome.judged):
+        if counts(outcome.judged) and outcome.differing:
             self.counted += 1
             if len(self.sample) < SAMPLE:
                 self.sample.append(case)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from equivalence.cases.covering import Levels, anything, by_rules, covering, stages
+from equivalence.cases.covering import Levels, anything, by_rules, covering
 
 FACTORS: dict[str, tuple[Any, ...]] = {
     "regime": tuple(range(7)),
@@ -95,7 +95,7 @@ def test_levels_that_are_no_keys_may_be_used() -> None:
 
 def test_strength_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="strength 1 or more; got 0"):
-        list(stages(FACTORS, anything, 0))
+        covering(FACTORS, anything, 0)
 
 
 def test_unfinished_rows_are_asked_about() -> None:

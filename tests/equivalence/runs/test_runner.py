@@ -42,7 +42,7 @@ def test_a_right_backend_is_conformant(op: str, direction: str) -> None:
     result = run(fakes.RightForward(), op, direction)
     assert result.failures == ()
     assert result.status == "conformant"
-    assert result.cases == 8
+    assert result.cases >= 8
     assert result.worst_fraction is not None and 0 < result.worst_fraction <= 1
     assert result.inferred == "ieee-f32"
     assert result.ring == "host"
