@@ -22,7 +22,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 Factors = Mapping[str, Sequence[Any]]
 """The levels of every factor by its name."""
@@ -45,6 +45,8 @@ STEP = 3
 
 TURN = 24
 """How many blocks are compared with each other, so that a search stays short."""
+
+Dealt = TypeVar("Dealt")
 
 _Combination = tuple[tuple[int, int], ...]
 """Some factors with a level of each, as their positions."""
@@ -79,6 +81,14 @@ def by_rules(*rules: Rule) -> Allowed:
 def covering(factors: Factors, allowed: Allowed, strength: int) -> list[dict[str, Any]]:
     """Return rows in which all combinations of so many levels meet that an allowed row has."""
     return Design(factors, allowed).rows(strength)
+
+
+def dealt(rows: Sequence[Dealt], everywhere: int, place: int, places: int) -> list[Dealt]:
+    """Deal the rows of a design out: one of several places has the first ones, and its share.
+
+    So every level meets every place, and every combination meets in one of them.
+    """
+    return [row for k, row in enumerate(rows) if k < everywhere or k % places == place]
 
 
 class Design:

@@ -10,18 +10,29 @@ Shapes are small enough that the pure-Python oracle needs a few milliseconds for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
 
-from equivalence.cases.call import CaseSpec, Recipe, attribute_pairs, counts
-from equivalence.cases.covering import SINGLES, TRIPLES, Design, Factors, Levels, by_rules
+from equivalence.cases.call import MANNERS, CaseSpec, Recipe, attribute_pairs, counts
+from equivalence.cases.covering import (
+    PAIRS,
+    SINGLES,
+    TRIPLES,
+    Design,
+    Factors,
+    Levels,
+    by_rules,
+    dealt,
+)
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.family import Call, Family, Signature, result
 from equivalence.cases.families.table import family_of
+from equivalence.cases.fills import ENDS, NONFINITE, source
 from equivalence.cases.guard import LAYOUTS, core_shape, is_own
+from equivalence.dtypes import DTYPES
 from spec.op import Op
 from spec.ops import OPS
 
@@ -36,6 +47,12 @@ FEW_STRUCTURES = 400
 
 VANISHING = ("integers", "mixed_zeros")
 """Regimes of cotangents in which a lone number may be 0."""
+
+GROUPS = {
+    "ends": ENDS,
+    "specials": tuple(regime for regime in NONFINITE if regime not in ENDS),
+}
+"""Regimes that are one level of a design."""
 
 _SEEDS = {"vjp": "cotangent", "jvp": "tangent"}
 
@@ -71,11 +88,25 @@ def a_lone_input_has_no_second(call: Call) -> bool:
     )
 
 
+def memory_is_shared_by_two(call: Call) -> bool:
+    """A tensor is shared where another has its shape, and overlaps with any other one."""
+    manner = call.levels.get("manner")
+    if manner not in ("shared", "overlapping"):
+        return True
+    real = [shape for k, shape in enumerate(call.shapes) if k not in call.op.index_inputs]
+    if call.direction == "jvp":
+        real += real
+    elif call.direction == "vjp":
+        real.append(call.result)
+    return len(real) > 1 and (manner == "overlapping" or len(set(real)) < len(real))
+
+
 RULES: tuple[Callable[[Call], bool], ...] = (
     layouts_are_their_own,
     the_seeds_layout_is_its_own,
     a_lone_cotangent_is_not_zero,
     a_lone_input_has_no_second,
+    memory_is_shared_by_two,
 )
 """Which levels may meet, beside those that a page refuses and those that a family names."""
 
@@ -133,9 +164,26 @@ def factors_of(op: str, direction: str) -> Factors:
     seeds = direction in _SEEDS
     recipes: dict[str, Any] = {f"layout_{k}": LAYOUTS for k in range(inputs)}
     recipes |= {"seed_layout": LAYOUTS} if seeds else {}
-    recipes |= {f"regime_{k}": among for k, among in enumerate(regimes(page, inputs))}
-    recipes |= {"seed_regime": COTANGENTS} if seeds else {}
+    recipes |= {f"regime_{k}": grouped(among) for k, among in enumerate(regimes(page, inputs))}
+    recipes |= {"seed_regime": grouped(COTANGENTS)} if seeds else {}
+    recipes["manner"] = MANNERS
     return {**structure, **recipes}
+
+
+def grouped(among: Sequence[str]) -> tuple[str, ...]:
+    """Let the regimes of what is not finite be one level, and those at a format's ends another.
+
+    Which regime of a group a case has follows from its number, so that each of them meets a few
+    levels of every other factor, and all of them together meet each.
+    """
+    plain = tuple(regime for regime in among if regime not in NONFINITE)
+    return (*plain, *(name for name, group in GROUPS.items() if group[0] in among))
+
+
+def _regime(level: str, place: str, number: int) -> str:
+    """Return the regime of a level in a case."""
+    group = GROUPS.get(level)
+    return level if group is None else source(number, place).choice(group)
 
 
 class _Rules:
@@ -214,10 +262,27 @@ def _structures(
     return [row for row in rows if in_direction(row)]
 
 
-def strata(op: str, direction: str, dtype: str, strength: int = SINGLES) -> list[CaseSpec]:
-    """Return the fixed cases of a row, those of the weaker designs first."""
-    rows = _design(op, direction).rows(strength)
-    return [_case(op, direction, dtype, levels, number) for number, levels in enumerate(rows)]
+def strata(
+    op: str,
+    direction: str,
+    dtype: str,
+    strength: int = SINGLES,
+    dtypes: Sequence[str] = (),
+) -> list[CaseSpec]:
+    """Return the fixed cases of a row, those of the weaker designs first.
+
+    dtypes are those in which a backend has this row, this one among them. A dtype is a factor like
+    others: in a design of pairs every level meets every dtype, and two levels meet in one of them.
+    """
+    design = _design(op, direction)
+    cases = [
+        _case(op, direction, dtype, levels, number)
+        for number, levels in enumerate(design.rows(strength))
+    ]
+    if strength != PAIRS or dtype not in dtypes:
+        return cases
+    among = [name for name in DTYPES if name in dtypes]
+    return dealt(cases, len(design.rows(SINGLES)), among.index(dtype), len(among))
 
 
 def extras(op: str, direction: str, dtype: str) -> list[CaseSpec]:
@@ -249,11 +314,17 @@ def _with_recipes(
     """Give every tensor of a call the regime and the layout that are chosen for it."""
     shapes, attributes = signature
     columns = [_column(OPS[op], k) for k in range(len(shapes))]
-    recipes = tuple(Recipe(levels[f"regime_{k}"], number, levels[f"layout_{k}"]) for k in columns)
-    case = CaseSpec(op, direction, dtype, shapes, recipes, attribute_pairs(attributes))
+    recipes = tuple(
+        Recipe(_regime(levels[f"regime_{k}"], f"regime {k}", number), number, levels[f"layout_{k}"])
+        for k in columns
+    )
+    attrs = attribute_pairs(attributes)
+    case = CaseSpec(op, direction, dtype, shapes, recipes, attrs, manner=levels["manner"])
     if direction not in _SEEDS:
         return case
     seed: dict[str, Any] = {
-        _SEEDS[direction]: Recipe(levels["seed_regime"], number, levels["seed_layout"])
+        _SEEDS[direction]: Recipe(
+            _regime(levels["seed_regime"], "seed", number), number, levels["seed_layout"]
+        )
     }
     return replace(case, **seed)

@@ -13,11 +13,12 @@ from typing import Any
 
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.call import Recipe
+from equivalence.cases.covering import SINGLES
 from equivalence.population.member import MemberBackend
 from equivalence.population.record import SESSION, Member
 from equivalence.runs.kinds import Case, Kind, kind_of
 from equivalence.runs.results import Row
-from equivalence.runs.runner import PROFILES, run_row
+from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
 from equivalence.worlds.contract import Contract
 
 ACCEPTED = "conformant"
@@ -49,9 +50,9 @@ class Impatient:
         self.kind = kind
         self.failed: Outcome | None = None
 
-    def fixed(self) -> Sequence[Case]:
-        """Return the fixed strata."""
-        return self.kind.fixed()
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
+        """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
+        return self.kind.fixed(strength, dtypes)
 
     def extras(self) -> Sequence[Case]:
         """Return the cases that run uncounted."""
@@ -110,6 +111,7 @@ def _judged_once(member: Member, profile: str, seed: int) -> Verdict:
             MemberBackend(member),
             row,
             counted=PROFILES[profile],
+            strength=STRENGTHS[profile],
             seed=seed,
             findings=(),
             kind=Impatient(kind_of(row)),

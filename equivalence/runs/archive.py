@@ -257,7 +257,7 @@ class Replayed:
         self.describe, self.recipes = self.inner.describe, self.inner.recipes
         self.smaller, self.drawn = self.inner.smaller, self.inner.drawn
 
-    def fixed(self, strength: int = SINGLES) -> Sequence[Case]:
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return the counted cases, as many as were recorded."""
         return [case for case, entry in self.entries.items() if entry.counted]
 

@@ -28,8 +28,8 @@ Case = Any
 class Kind(Protocol):
     """What a row runner needs to know of its cases."""
 
-    def fixed(self, strength: int = SINGLES) -> Sequence[Case]:
-        """Return the fixed strata, by a design of some strength."""
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
+        """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
 
     def extras(self) -> Sequence[Case]:
         """Return the cases that run uncounted."""
@@ -57,11 +57,11 @@ class Calls:
         """Remember the row."""
         self.row = row
 
-    def fixed(self, strength: int = SINGLES) -> Sequence[CaseSpec]:
-        """Return the fixed strata, by a design of some strength."""
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[CaseSpec]:
+        """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
         from equivalence.cases import strata
 
-        return strata.strata(self.row.op, self.row.direction, self.row.dtype, strength)
+        return strata.strata(self.row.op, self.row.direction, self.row.dtype, strength, dtypes)
 
     def extras(self) -> Sequence[CaseSpec]:
         """Return the cases without elements."""
@@ -100,9 +100,9 @@ class Updates:
         """Remember the row."""
         self.row = row
 
-    def fixed(self, strength: int = SINGLES) -> Sequence[UpdateSpec]:
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
         """Return the fixed strata: what is beyond pairs is left to what is drawn."""
-        return design.update_strata(self.row.op, self.row.dtype, min(strength, PAIRS))
+        return design.update_strata(self.row.op, self.row.dtype, min(strength, PAIRS), dtypes)
 
     def extras(self) -> Sequence[UpdateSpec]:
         """Return the steps with gradients that are not finite."""

@@ -27,7 +27,7 @@ from equivalence.runs.archive import (
 )
 from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
-from equivalence.runs.runner import drawn_cases, least, row_seed, supported
+from equivalence.runs.runner import drawn_cases, dtypes_of, least, row_seed, supported
 from spec.optim import OPTIMIZERS
 
 MOST_STEPS = 16
@@ -58,25 +58,34 @@ def record_row(
     capabilities = backend.capabilities()
     if not supported(capabilities, row):
         return RowResult(row, "unsupported", ring=capabilities.ring)
+    dtypes = dtypes_of(capabilities, row)
     if ring in (None, capabilities.ring):
         own = capabilities.contract(row.op, row.dtype)
-        save_archive(folder, recorded_row(row, own, counted, seed, strength))
+        save_archive(folder, recorded_row(row, own, counted, seed, strength, dtypes))
         return replay_row(backend, row, folder=folder, findings=findings, address=address)
     contract = backend.contract_on(ring)(row.op, row.dtype)
-    archive = recorded_row(row, contract, counted, seed, strength)
+    archive = recorded_row(row, contract, counted, seed, strength, dtypes)
     save_archive(folder, archive)
     cases = sum(entry.counted for entry in archive.entries)
     return RowResult(row, "recorded", cases, contract=contract.name, ring=str(ring))
 
 
 def recorded_row(
-    row: Row, contract: Contract, counted: int, seed: int, strength: int = SINGLES
+    row: Row,
+    contract: Contract,
+    counted: int,
+    seed: int,
+    strength: int = SINGLES,
+    dtypes: Sequence[str] = (),
 ) -> Archive:
-    """Choose the cases of a row as a live run does, and evaluate what is allowed for each."""
+    """Choose the cases of a row as a live run does, and evaluate what is allowed for each.
+
+    dtypes are those in which the backend has the row.
+    """
     kind = kind_of(row)
     extras = [case for case in kind.extras() if not _live(case)]
     entries = [_entry(case, contract, False) for case in extras]
-    fixed = [case for case in kind.fixed(strength) if not _live(case)]
+    fixed = [case for case in kind.fixed(strength, dtypes) if not _live(case)]
     designed = [_entry(case, contract, True) for case in fixed]
     number = sum(map(counting, designed))
     wanted = least(counted, number, strength)

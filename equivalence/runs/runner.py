@@ -106,7 +106,7 @@ class RowRunner:
             for failure in self.known.failures(self.asking):
                 self.tally.fail("findings", failure)
         self._cases("extras", self.kind.extras(), None, counting=False)
-        fixed = self.kind.fixed(self.strength)
+        fixed = self.kind.fixed(self.strength, dtypes_of(self.capabilities, self.row))
         self._cases("values", fixed, None)
         if self.oracle:
             wanted = least(self.counted, self.tally.counted, self.strength)
@@ -255,10 +255,15 @@ def drawn_cases(kind: Kind, fixed: Sequence[Case], counted: int, seed: int) -> I
                 yield case
 
 
+def dtypes_of(capabilities: Capabilities, row: Row) -> tuple[str, ...]:
+    """Return the dtypes in which a backend offers the op or the optimizer of a row."""
+    offered = capabilities.optimizers if row.direction == "update" else capabilities.ops
+    return tuple(offered.get(row.op, ()))
+
+
 def supported(capabilities: Capabilities, row: Row) -> bool:
     """Say whether a backend offers a row at all."""
-    offered = capabilities.optimizers if row.direction == "update" else capabilities.ops
-    return row.dtype in offered.get(row.op, ())
+    return row.dtype in dtypes_of(capabilities, row)
 
 
 def run_row(backend: Any, row: Row, **options: Any) -> RowResult:

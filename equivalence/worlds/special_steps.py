@@ -79,7 +79,12 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
             again = x.line.contract.store != x.line.contract.compute
             kinds |= beyond(finite.w, largest) if again else 0
             finite = None if finite.w > largest or finite.w < -largest else finite
-    if (forms and kinds not in (0, NOT_A_NUMBER)) or (forms == LARGE_FORMS and not x.lost):
+    large = forms == LARGE_FORMS and not x.lost
+    if large and finite is None:
+        return (
+            x.line.anything()
+        )  # in another form, what is too large here may divide a finite number
+    if large or (forms and kinds not in (0, NOT_A_NUMBER)):
         kinds = ANYTHING
     return finite if finite is not None and not kinds else Special(x.line, judged(kinds), finite)
 

@@ -7,13 +7,13 @@ one per level of the hyper-parameters at once, a group each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from equivalence.cases.call import Recipe
-from equivalence.cases.covering import Levels, covering
+from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering, dealt
 from equivalence.cases.fills import NONFINITE
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.levels import (
@@ -32,6 +32,7 @@ from equivalence.cases.updates.levels import (
     remembering,
 )
 from equivalence.cases.updates.spec import HANDINGS, Event, UpdateSpec
+from equivalence.dtypes import DTYPES
 from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -141,15 +142,22 @@ def rows(optimizer: str, strength: int) -> tuple[Mapping[str, Any], ...]:
     return tuple(covering(factors(optimizer), lambda row: allowed(optimizer, row), strength))
 
 
-def update_strata(optimizer: str, dtype: str, strength: int = 2) -> list[UpdateSpec]:
+def update_strata(
+    optimizer: str, dtype: str, strength: int = PAIRS, dtypes: Sequence[str] = ()
+) -> list[UpdateSpec]:
     """Return the fixed cases of an optimizer's row, by a design of this strength.
 
-    Those of a smaller strength come first.
+    Those of a smaller strength come first. dtypes are those in which a backend has this row, this
+    one among them: every level meets every dtype, and two levels meet in one of them.
     """
     levels = rows(optimizer, strength)
     found = [assembled(optimizer, dtype, row, number) for number, row in enumerate(levels)]
-    if strength == 1:
+    if strength == SINGLES:
         return found
+    if dtype in dtypes:
+        among = [name for name in DTYPES if name in dtypes]
+        everywhere = len(rows(optimizer, SINGLES))
+        found = dealt(found, everywhere, among.index(dtype), len(among))
     return [*found, _guarded_case(optimizer, dtype), walk(optimizer, dtype)]
 
 
