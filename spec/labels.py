@@ -16,6 +16,7 @@ from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
 from spec.refusals import Miss
+from spec.scalar import equal, select, sum_over
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -58,7 +59,5 @@ BAD_LABELS = (
 
 
 def count_labels(labels: AnyTensor, ignore_index: int) -> Any:
-    """Count the rows that are not ignored; rows of a symbolic number are all counted."""
-    if not isinstance(labels.shape[0], int):
-        return labels.shape[0]
-    return sum(label != ignore_index for label in labels.data)
+    """Count the rows that are not ignored."""
+    return sum_over(labels.shape[0], lambda i: select(equal(labels[i], ignore_index), 0, 1))

@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeGuard, TypeVar, TypeVarTuple, cast
 
 from spec.buffers import ACCEPTED, read
 from spec.refusals import hints, refuse
-from spec.scalar import CONSTANTS, zero_like
+from spec.scalar import CONSTANTS, remembered, zero_like
 from spec.shape import Shape, indices, size
 
 A = TypeVar("A")
@@ -155,7 +155,8 @@ def tabulate(shape: tuple[*Dims], entry: Callable[..., A]) -> Tensor[A, *Dims]:
     extents = _extents(shape)
     if all(isinstance(extent, int) for extent in extents):
         return Tensor(shape, [entry(*index) for index in indices(extents)])
-    return Tensor[A, *Dims].rule(shape, entry)
+    symbol = next(extent for extent in extents if not isinstance(extent, int))
+    return Tensor[A, *Dims].rule(shape, remembered(symbol, entry))
 
 
 def tensor(nested: Nested) -> Tensor[Any, *tuple[int, ...]]:

@@ -33,6 +33,7 @@ from spec.ops.mul import op as mul
 from spec.ops.nll_loss import op as nll_loss
 from spec.ops.sum import op as sum_
 from spec.refusals import Miss
+from spec.scalar import equal, select
 
 
 def type_rule(
@@ -72,7 +73,7 @@ def program(
         return exact
     # The only class of a column of row sums is 0, so ignored rows need a mark that is no class.
     every = ops.sum(log_probabilities, axes=(1,), keepdims=True)
-    rows = labels.map(lambda label: -1 if label == ignore_index else 0)
+    rows = labels.map(lambda label: select(equal(label, ignore_index), -1, 0))
     smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction=reduction)
     part = Fraction(label_smoothing)
     kept = ops.mul(exact, ops.constant(1 - part, exact.shape, like=logits))
