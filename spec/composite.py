@@ -29,6 +29,7 @@ from spec.refusals import Miss, unknown
 from spec.scalar import lift
 from spec.shape import Shape
 from spec.tensor import tabulate
+from spec.worlds import is_number
 
 
 class _Ref:
@@ -70,8 +71,15 @@ class _Trace:
 
     def constant(self, value: Any, shape: Shape, like: _Ref) -> _Ref:
         """Return a tensor filled with an exact constant, lifted into the world of like."""
-        lifted = lift(like.tensor.data[0], Fraction(value)) if _has_entries(like) else value
+        exact = _exact(value)
+        lifted = lift(like.tensor.data[0], exact) if _has_entries(like) else exact
         return _Ref(tabulate(shape, lambda *_: lifted), None)
+
+
+def _exact(value: Any) -> Any:
+    """Return a number as the exact constant that it is; a symbol stays one."""
+    counts = hasattr(type(value), "__index__")
+    return Fraction(value.__index__()) if counts else Fraction(value) if is_number(value) else value
 
 
 def _has_entries(ref: _Ref) -> bool:

@@ -150,7 +150,7 @@ class Guarded:
 
 
 def guard(
-    values: Sequence[float] | Sequence[int],
+    values: Sequence[float] | Sequence[int] | torch.Tensor,
     shape: Shape,
     dtype: torch.dtype,
     layout: str,
@@ -163,7 +163,8 @@ def guard(
     length = placement.offset + placement.span + BAND
     base = torch.full((length,), _pattern(dtype), dtype=dtype)
     wide = torch.float64 if dtype.is_floating_point else torch.int64
-    numbers = torch.tensor(list(values), dtype=wide).reshape(stored).to(dtype)
+    plain = values if isinstance(values, torch.Tensor) else list(values)
+    numbers = torch.as_tensor(plain, dtype=wide).reshape(stored).to(dtype)
     base.as_strided(stored, placement.strides, placement.offset).copy_(numbers)
     base = base.to(device)
     view = base.as_strided(shape, placement.strides, placement.offset)

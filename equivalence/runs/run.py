@@ -15,9 +15,10 @@ from typing import Any
 from equivalence.backends import check, load
 from equivalence.budgets.findings import Finding, shipped
 from equivalence.runs.address import address_of
+from equivalence.runs.kinds import has_sizes
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import UnknownOperation, rows_of
-from equivalence.runs.runner import PROFILES, run_row
+from equivalence.runs.runner import PROFILES, SIZES, run_row, run_sized_row
 from equivalence.runs.work import RunRow, Unwatched, Watch, run_rows
 
 
@@ -98,6 +99,8 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
         rows = rows_of(found.capabilities(), request.ops, hasattr(found, "jvp"))
     except UnknownOperation as error:
         raise Unusable(str(error)) from error
+    if request.profile == SIZES:
+        rows = [row for row in rows if has_sizes(row)]
     seed = chosen_seed(request.profile, request.seed)
     run, options = _way(request, seed)
     options["address"] = address_of(request.backend, found)
@@ -110,8 +113,8 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
 
 def check_profile(profile: str) -> None:
     """Refuse a profile that does not exist."""
-    if profile not in PROFILES:
-        raise Unusable(f"unknown profile {profile!r}; there are {', '.join(PROFILES)}")
+    if profile not in (*PROFILES, SIZES):
+        raise Unusable(f"unknown profile {profile!r}; there are {', '.join((*PROFILES, SIZES))}")
 
 
 def chosen_seed(profile: str, seed: int | None) -> int:
@@ -129,6 +132,10 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
 
         open_archive(request.replay)
         return replay_row, {**options, "folder": request.replay}
+    if request.profile == SIZES:
+        if request.record is not None:
+            raise Unusable("--profile sizes is judged live; --record is for the other profiles")
+        return run_sized_row, {**options, "counted": 1, "seed": seed}
     options |= {"counted": PROFILES[request.profile], "seed": seed}
     if request.record is None:
         return run_row, options

@@ -18,7 +18,7 @@ from equivalence.cases.call import counts
 from equivalence.cases.edges import edge_problem, edges
 from equivalence.cases.nearmiss import describe, refused_by_backend, refused_by_reference
 from equivalence.runs.address import replay_line
-from equivalence.runs.kinds import Case, Kind, kind_of, read_case
+from equivalence.runs.kinds import Case, Kind, kind_of, read_case, sized_kind
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.workers import notes
 from equivalence.worlds.contract import Contract, rungs
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
 """How many counted cases each profile asks of a row."""
+
+SIZES = "sizes"
+"""The profile of large cases alone."""
 
 SAMPLE = 4
 """How many cases decide which rung of the ladder a backend's results satisfy."""
@@ -142,8 +145,26 @@ class RowRunner:
         fixed = self.kind.fixed()
         self._cases(fixed, self.counted)
         if self.oracle:
+            self._larger()
             self._cases(drawn_cases(self.kind, fixed, self.counted, self.seed), self.counted)
         return self._result(time.perf_counter() - start)
+
+    def run_fixed(self) -> RowResult:
+        """Run the fixed cases of the row's kind, all of them, and nothing else."""
+        start = time.perf_counter()
+        fixed = self.kind.fixed()
+        self._cases(fixed, len(fixed))
+        return self._result(time.perf_counter() - start)
+
+    def _larger(self) -> None:
+        """Judge a case that lies beyond the fixed strata, uncounted, by arrays."""
+        if self.counted < PROFILES["ci"] or self.row.direction == "update":
+            return
+        drawn, shrink = self.kind, self.shrink
+        self.kind = sized_kind(self.row, self.capabilities.ring, all_of_them=False)
+        self.shrink = False
+        self._cases(self.kind.fixed(), None)
+        self.kind, self.shrink = drawn, shrink
 
     def _edges(self) -> None:
         """Judge the page's edge rows."""
@@ -326,6 +347,15 @@ def supported(capabilities: Capabilities, row: Row) -> bool:
     """Say whether a backend offers a row at all."""
     offered = capabilities.optimizers if row.direction == "update" else capabilities.ops
     return row.dtype in offered.get(row.op, ())
+
+
+def run_sized_row(backend: Any, row: Row, **options: Any) -> RowResult:
+    """Run the large cases of a row; what the backend does not support is said so."""
+    capabilities = backend.capabilities()
+    if not supported(capabilities, row):
+        return RowResult(row, "unsupported", ring=capabilities.ring)
+    kind = sized_kind(row, capabilities.ring)
+    return RowRunner(backend, row, kind=kind, oracle=False, **options).run_fixed()
 
 
 def run_row(backend: Any, row: Row, **options: Any) -> RowResult:

@@ -11,7 +11,6 @@ Truth values are three-valued: yes, no, or neither where a bound leaves the ques
 
 >>> from equivalence.worlds.contract import FP32, Contract
 >>> from spec.ops import OPS
->>> from spec.tensor import Tensor
 >>> with working(Widths(Contract("ieee", FP32, FP32)), axes=1):
 ...     x = held(np.arange(6.0).reshape(2, 3))
 ...     total = OPS["sum"].value(x, axes=(1,))
@@ -39,7 +38,7 @@ from spec import axes as spec_axes
 from spec import rng, scalar
 from spec.op import AnyTensor
 from spec.shape import Shape
-from spec.tensor import Tensor
+from spec.tensor import tabulate
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 Truths: TypeAlias = npt.NDArray[np.bool_]
@@ -133,7 +132,12 @@ def constant(number: int | float | Fraction) -> Many:
     step = _works[-1].widths.step
     if Fraction(float(v)) == exact and bool(step.holds(v)):
         return Many(v)
-    return Many(v, step.widened(v, OWN * np.abs(v)))
+    return _inexact(v)
+
+
+def _inexact(v: Doubles) -> Many:
+    """Return numbers that are doubles near what is meant, as a kernel holds that."""
+    return Many(v, _works[-1].widths.step.widened(v, OWN * np.abs(v)))
 
 
 def _meet(x: Any) -> Many:
@@ -143,7 +147,7 @@ def _meet(x: Any) -> Many:
     if isinstance(x, (np.ndarray, np.integer)):
         v = np.asarray(x, dtype=np.float64)
         step = _works[-1].widths.step
-        return Many(v, None if bool(np.all(step.holds(v))) else step.widened(v, OWN * np.abs(v)))
+        return Many(v) if bool(np.all(step.holds(v))) else _inexact(v)
     if isinstance(x, Extent):
         return constant(x.number)
     if isinstance(x, (int, float, Fraction)):
@@ -188,15 +192,20 @@ def _multiplied(x: Many, y: Many) -> Many:
             if other.b is None and bool(np.all(np.abs(factor.v) == 1)):
                 return Many(v)
             return Many(v, _moved(v, other, np.abs(factor.v)))
-    return Many(v, _works[-1].widths.rounded(v, product_bound((x.v, x.b), (y.v, y.b))))
+    b = _works[-1].widths.rounded(v, product_bound((x.v, x.b), (y.v, y.b)))
+    for factor, other in ((x, y), (y, x)):
+        if b is not None and factor.b is None and not factor.v.all():
+            # An exact zero, unless it met what is unconstrained.
+            b = np.where((factor.v == 0) & np.isfinite(other.far), 0.0, b)
+    return Many(v, b)
 
 
 def _moved(v: Doubles, x: Many, factor: Doubles) -> Bound:
-    """Return the bound of x times powers of two and zeros, exact unless it underflows."""
+    """Return the bound of x times a power of two, or ones and zeros: exact unless it underflows."""
     widths = _works[-1].widths
     if x.b is None and bool(np.all(widths.fits(v))):
         return None
-    eta = np.where(factor < 1, widths.step.eta, 0.0) * (factor != 0)
+    eta = widths.step.eta * (factor != 0)
     return (0.0 if x.b is None else x.b) * factor + eta
 
 
@@ -463,7 +472,7 @@ WHOLE = (np.ndarray, np.integer)
 
 for _name in ("exp", "log", "sqrt", "tanh", "cos", "sin"):
     getattr(scalar, _name).register(Many)(_function(_name))
-scalar.pi_like.register(Many)(lambda x: Many(np.asarray(math.pi), _works[-1].widths.step.widened(np.asarray(math.pi), OWN * math.pi)))
+scalar.pi_like.register(Many)(lambda x: _inexact(np.asarray(math.pi)))
 scalar.square.register(Many)(_square)
 scalar.absolute.register(Many)(lambda x: Many(np.abs(x.v), x.b))
 scalar.zero_like.register(Many)(lambda x: constant(0))
@@ -495,7 +504,7 @@ def held(numbers: npt.NDArray[Any]) -> AnyTensor:
             return Many(found)
         return Truth(found) if found.dtype.kind == "b" else found
 
-    return Tensor.rule(tuple(map(Lanes, numbers.shape)), entry)
+    return tabulate(tuple(map(Lanes, numbers.shape)), entry)
 
 
 def at(tensor: AnyTensor, places: Sequence[Integers]) -> Many:
@@ -503,8 +512,10 @@ def at(tensor: AnyTensor, places: Sequence[Integers]) -> Many:
     shape = tuple(len(p) for p in places)
     index = [p.reshape(-1, *(1,) * (len(shape) - 1 - k)) for k, p in enumerate(places)]
     listed = all(isinstance(n, int) for n in tensor.shape)
-    found = _meet(tensor[tuple(0 for _ in shape)] if listed else tensor[tuple(index)])
-    v = np.broadcast_to(found.v, shape) if found.v.ndim <= len(shape) else found.v.reshape(shape)
-    if found.b is None:
-        return Many(v)
-    return Many(v, np.broadcast_to(found.b, np.shape(found.v)).reshape(found.v.shape).reshape(shape) if found.v.ndim > len(shape) else np.broadcast_to(found.b, shape))
+    found = _meet(tensor[(0,) * len(shape)] if listed else tensor[tuple(index)])
+    return Many(_shaped(found.v, shape), None if found.b is None else _shaped(found.b, shape))
+
+
+def _shaped(a: Doubles, shape: tuple[int, ...]) -> Doubles:
+    """Drop axes in front, which have one entry, or repeat along those that are missing."""
+    return np.broadcast_to(a.reshape(a.shape[max(a.ndim - len(shape), 0) :]), shape)
