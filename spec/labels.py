@@ -61,3 +61,8 @@ BAD_LABELS = (
 def count_labels(labels: AnyTensor, ignore_index: int) -> Any:
     """Count the rows that are not ignored."""
     return sum_over(labels.shape[0], lambda i: select(equal(labels[i], ignore_index), 0, 1))
+
+
+def in_one_class(labels: AnyTensor, ignore_index: int) -> AnyTensor:
+    """Return the labels of rows that have one class, 0; ignored rows are marked by -1."""
+    return labels.map(lambda label: select(equal(label, ignore_index), -1, 0))

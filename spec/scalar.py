@@ -224,12 +224,6 @@ def _max_left_to_right(terms: Sequence[Any]) -> Any:
     return largest
 
 
-@remembered.register(object)
-def _forgotten(extent: Extent, entry: Callable[..., Any]) -> Callable[..., Any]:
-    # A world that asks for entries one by one registers how to keep those it has been given.
-    return entry
-
-
 @sum_extent.register(tuple)
 def _sum_axis_by_axis(extents: tuple[Extent, ...], term: Callable[..., Any]) -> Any:
     return _axis_by_axis(sum_over, extents, term)

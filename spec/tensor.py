@@ -150,13 +150,18 @@ def _nest(shape: tuple[int, ...], data: Sequence[Any]) -> Nested:
     return [_nest(shape[1:], data[k * step : (k + 1) * step]) for k in range(shape[0])]
 
 
+# A world whose entries are computed when they are asked for registers how to keep them.
+remembered.register(object)(lambda extent, entry: entry)
+
+
 def tabulate(shape: tuple[*Dims], entry: Callable[..., A]) -> Tensor[A, *Dims]:
     """Return the tensor whose entry at (i, j, ...) is entry(i, j, ...)."""
     extents = _extents(shape)
     if all(isinstance(extent, int) for extent in extents):
         return Tensor(shape, [entry(*index) for index in indices(extents)])
     symbol = next(extent for extent in extents if not isinstance(extent, int))
-    return Tensor[A, *Dims].rule(shape, remembered(symbol, entry))
+    kept = cast("Callable[..., A]", remembered(symbol, entry))
+    return Tensor[A, *Dims].rule(shape, kept)
 
 
 def tensor(nested: Nested) -> Tensor[Any, *tuple[int, ...]]:

@@ -48,7 +48,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an op: its inputs as arrays, its attributes, a cotangent or tangents or neither."""
+    """One call of an op: inputs as arrays, attributes, a cotangent or tangents or neither."""
 
     op: str
     inputs: Sequence[npt.NDArray[Any]]
@@ -92,9 +92,11 @@ def numbers(tensor: torch.Tensor) -> npt.NDArray[Any]:
     return plain
 
 
-def allowed(call: Call, contract: Contract, *, settled: bool = False) -> list[Allowed | None]:
+def allowed(
+    call: Call, contract: Contract, *, settled: bool = False, balanced: bool = False
+) -> list[Allowed | None]:
     """Say what a contract allows as the results of a call; None where there is no result."""
-    widths = Widths(contract, settled)
+    widths = Widths(contract, settled, balanced)
     return [
         None if shape is None else _whole(call, k, shape, widths)
         for k, shape in enumerate(_shapes(call, widths))
@@ -118,7 +120,9 @@ def _whole(call: Call, k: int, shape: tuple[int, ...], widths: Widths) -> Allowe
             tensor = call.lanes()[k]
             assert tensor is not None
             parts.append(last(at(tensor, [*first, *rest]), widths))
-    v, b = (np.concatenate([np.atleast_1d(p) for p in column]) for column in zip(*parts, strict=True))
+    v, b = (
+        np.concatenate([np.atleast_1d(p) for p in column]) for column in zip(*parts, strict=True)
+    )
     return Allowed(v.reshape(shape), b.reshape(shape), widths.contract.dtype.name)
 
 

@@ -1,7 +1,7 @@
 """Entries of a large result one by one: the pages of `spec` on Bounded scalars, as far as needed.
 
-Extents are `Listed`, so that an entry costs what that entry needs; what several of them need, such as
-a row's maximum and sum, is computed once.
+Extents are `Listed`, so that an entry costs what that entry needs; what several of them need, such
+as a row's maximum and sum, is computed once.
 """
 
 from __future__ import annotations

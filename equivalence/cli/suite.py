@@ -92,7 +92,9 @@ def command_list(chosen: argparse.Namespace) -> int:
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
     print("operations:", ", ".join(OPS))
     print("optimizers:", ", ".join(OPTIMIZERS))
-    print("profiles:  ", ", ".join((*(f"{name} ({n} cases)" for name, n in PROFILES.items()), SIZES)))
+    print(
+        "profiles:  ", ", ".join((*(f"{name} ({n} cases)" for name, n in PROFILES.items()), SIZES))
+    )
     return CONFORMANT
 
 

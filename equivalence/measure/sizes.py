@@ -1,8 +1,8 @@
 """Large cases, measured: which ones a row has, and how a backend's results of them are judged.
 
-Three worlds share the work. Arrays of scalars judge every element of formats that are narrower than
-float64; integers are judged to the bit, in every format; and of what float64 gives on reals, a sample of
-the entries is judged by balls, one entry at a time, on the same unchanged page.
+Three worlds share the work. Arrays of scalars judge every element of formats that are narrower
+than float64; integers are judged to the bit, in every format; and of what float64 gives on reals, a
+sample of the entries is judged by balls, one entry at a time, on the same unchanged page.
 """
 
 from __future__ import annotations
@@ -54,7 +54,12 @@ def _case(
     growth: Growth, n: int | None, op: str, direction: str, dtype: str, turn: int
 ) -> SizedCase:
     """Choose between integers and reals, where both suit, by turns; without n, full size."""
-    suited = [r for r in growth.regimes if r == "reals" or exact(op, direction, dtype, growth)]
+    if growth.regimes == ("offset",):
+        # Gradients add what is no integer, and of float64 a sample is judged.
+        whole = direction == "value" and dtype != FP64.name
+        suited = ["offset" if whole else "reals"]
+    else:
+        suited = [r for r in growth.regimes if r == "reals" or exact(op, direction, dtype, growth)]
     regime = suited[turn % len(suited)] if suited else "reals"
     if dtype == FP64.name and exact(op, direction, dtype, growth) and "integers" in suited:
         regime = "integers"
@@ -103,7 +108,8 @@ def measure_sized(backend: Any, sized: SizedCase, contract: Contract) -> Outcome
     settled = sized.regime == "integers"
     if contract.compute == FP64 and not settled:
         return sampled(names, results, call, contract)
-    expected = arrays.allowed(call, contract, settled=settled)
+    balanced = sized.regime == "offset"
+    expected = arrays.allowed(call, contract, settled=settled, balanced=balanced)
     return compare(names, results, expected, arrays.judge_arrays)
 
 
@@ -124,7 +130,11 @@ def sampled(
         fractions = [fraction_of(z, x) for z, x in zip(got, due, strict=True)]
 
         def element(at: int, got: Any = got, due: Any = due) -> tuple[str, str, str]:
-            return str(got[at]), due[at].v.mid().str(17, radius=False), str(float(budget_of(due[at])))
+            return (
+                str(got[at]),
+                due[at].v.mid().str(17, radius=False),
+                str(float(budget_of(due[at]))),
+            )
 
         outcome = decide(fractions, (len(places),), element)
         parts.append(outcome.named(f"{name}, of a sample of entries {places},"))

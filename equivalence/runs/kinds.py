@@ -180,15 +180,15 @@ def has_sizes(row: Row) -> bool:
     return row.direction != "update" or DTYPES[row.dtype].compute != FP64
 
 
-def sized_kind(row: Row, ring: str, *, all_of_them: bool = True) -> Kind:
-    """Return the large cases of a row, at the sizes that suit a ring; or only the nearest."""
+def sized_kind(row: Row, backend: Any, *, all_of_them: bool = True) -> Kind:
+    """Return the large cases of a row, at the sizes that suit a backend; or only the nearest."""
     if row.direction == "update":
         return SizedUpdates(row)
     where = (row.op, row.direction, row.dtype)
-    if ring == "interpreted":
+    if backend.capabilities().ring == "interpreted":
         from equivalence.measure.grids import by_launches
 
-        return SizedCalls(row, by_launches(*where, all_of_them=all_of_them))
+        return SizedCalls(row, by_launches(backend, *where, all_of_them=all_of_them))
     return SizedCalls(row, full(*where) if all_of_them else near(*where))
 
 

@@ -161,7 +161,7 @@ class RowRunner:
         if self.counted < PROFILES["ci"] or self.row.direction == "update":
             return
         drawn, shrink = self.kind, self.shrink
-        self.kind = sized_kind(self.row, self.capabilities.ring, all_of_them=False)
+        self.kind = sized_kind(self.row, self.backend, all_of_them=False)
         self.shrink = False
         self._cases(self.kind.fixed(), None)
         self.kind, self.shrink = drawn, shrink
@@ -354,7 +354,7 @@ def run_sized_row(backend: Any, row: Row, **options: Any) -> RowResult:
     capabilities = backend.capabilities()
     if not supported(capabilities, row):
         return RowResult(row, "unsupported", ring=capabilities.ring)
-    kind = sized_kind(row, capabilities.ring)
+    kind = sized_kind(row, backend)
     return RowRunner(backend, row, kind=kind, oracle=False, **options).run_fixed()
 
 

@@ -1,10 +1,10 @@
 """Arrays of scalars: a page runs once on all entries of a large result, or on a sample of them.
 
-A `Many` is a pair of float64 arrays, a value and a bound: every result that the contract allows, and
-the exact value, lie that close to the value (proofs_notes/arrays.md). Extents are `Lanes`, so that a
-tensor stays a rule; an entry is asked for at arrays of indices, one open axis for each axis of the
-result, and a sum asks for its terms at one more axis, in front of all others. So the unchanged page
-judges millions of entries in some dozens of array operations.
+A `Many` is a pair of float64 arrays, a value and a bound: every result that the contract allows,
+and the exact value, lie that close to the value (proofs_notes/arrays.md). Extents are `Lanes`, so
+that a tensor stays a rule; an entry is asked for at arrays of indices, one open axis for each axis
+of the result, and a sum asks for its terms at one more axis, in front of all others. So the
+unchanged page judges millions of entries in some dozens of array operations.
 
 Integers that a page counts and compares (labels, ties, positions) are plain arrays of int64, exact.
 Truth values are three-valued: yes, no, or neither where a bound leaves the question open.
@@ -205,8 +205,8 @@ def _moved(v: Doubles, x: Many, factor: Doubles) -> Bound:
     widths = _works[-1].widths
     if x.b is None and bool(np.all(widths.fits(v))):
         return None
-    eta = widths.step.eta * (factor != 0)
-    return (0.0 if x.b is None else x.b) * factor + eta
+    bound: Doubles = widths.step.eta * (factor != 0) + (0.0 if x.b is None else x.b) * factor
+    return bound
 
 
 def _divided(x: Any, y: Any) -> Many:
@@ -236,7 +236,7 @@ def _square(x: Many) -> Many:
 
 def _maximum(x: Any, y: Any) -> Many:
     x, y = _meet(x), _meet(y)
-    return _select(Truth(x.v >= y.v, _certain(x, y)), x, y)
+    return _meet(_select(Truth(x.v >= y.v, _certain(x, y)), x, y))
 
 
 def _certain(x: Many, y: Many) -> Truths | None:
@@ -315,9 +315,7 @@ def _spread(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _is_whole(x: Any) -> bool:
-    return isinstance(x, (int, np.integer)) or (
-        isinstance(x, np.ndarray) and x.dtype.kind in "iu"
-    )
+    return isinstance(x, (int, np.integer)) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu")
 
 
 def _leading(count: int) -> tuple[int, ...]:

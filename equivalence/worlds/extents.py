@@ -1,7 +1,7 @@
-"""Extents that are known, and still no ints: tensors of their shape stay the rules that made them.
+"""Extents that are known, and still no ints: a tensor of such a shape stays a rule.
 
-A page treats such an extent as it treats a symbol: nothing is written down, and an entry is computed
-when somebody asks for it, once for each index.
+A page treats such an extent as it treats a symbol: nothing is written down, and an entry is
+computed when somebody asks for it, once for each index.
 `Listed` extents take indices that are ints, for the worlds whose scalars are single numbers; sums
 list their terms. So one entry of a large result costs what that entry costs.
 
@@ -46,6 +46,10 @@ class Extent:
         """Show the number, as an error does."""
         return str(self.number)
 
+    def __divmod__(self, other: int) -> tuple[int, int]:
+        """Return quotient and remainder, as ints: parts of an index."""
+        return divmod(self.number, other)
+
     def __hash__(self) -> int:
         """Hash as the int that it equals."""
         return hash(self.number)
@@ -64,7 +68,6 @@ for _name in ("add", "sub", "mul", "floordiv", "mod", "truediv"):
     _exactly = (lambda x, y: Fraction(x) / y) if _name == "truediv" else getattr(operator, _name)
     _reckons(f"__{_name}__", _exactly, False)
     _reckons(f"__r{_name}__", _exactly, True)
-Extent.__divmod__ = lambda self, other: divmod(self.number, other)  # type: ignore[attr-defined]
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _reckons(f"__{_name}__", getattr(operator, _name), False)
 
@@ -146,7 +149,7 @@ as_one(scalar.max_extent, Listed, _all_terms(scalar.max_terms))
 
 
 def entered(op: Op, attributes: Mapping[str, Any], kind: type[Extent]) -> dict[str, Any]:
-    """Return attributes of a call whose shapes and extents are of a kind, as its page names them."""
+    """Return attributes in which what the page calls a shape or an extent is of a kind."""
     declared = inspect.signature(op.value).parameters
     found = dict(attributes)
     for name, value in attributes.items():

@@ -1,8 +1,8 @@
 """A contract compiled to doubles: how far each step of the declared arithmetic may go astray.
 
 `equivalence.worlds.arithmetic` maps balls; this maps a pair of float64 arrays, a value and a bound,
-for many scalars at once. Every result is in *generic position*: each step rounds, whether or not its
-exact result happens to be representable. Only where `settled` is asked for do steps on exact
+for many scalars at once. Every result is in *generic position*: each step rounds, whether or not
+its exact result happens to be representable. Only where `settled` is asked for do steps on exact
 operands add nothing if their result is a number of the format, as befits integers that no
 intermediate rounding can touch.
 
@@ -81,10 +81,15 @@ def ranged(size: Doubles, bound: Doubles, largest: float) -> Doubles:
 class Widths:
     """The steps of a contract, each as the bound that it leaves."""
 
-    def __init__(self, contract: Contract, settled: bool = False) -> None:
-        """Compile a contract."""
+    def __init__(self, contract: Contract, settled: bool = False, balanced: bool = False) -> None:
+        """Compile a contract.
+
+        settled: steps on exact operands add nothing if their result is a number of the format.
+        balanced: sums err as along balanced trees, which suits terms whose sums are exact in any
+        order, so that only what is no plain sum errs at all.
+        """
         flushed = contract.flush != "none"
-        self.contract, self.settled = contract, settled
+        self.contract, self.settled, self.balanced = contract, settled, balanced
         self.step = Rounder(contract.compute, "nearest", flushed)
         self.spare = Rounder(SPARE, "nearest", flushed)
         self.storage = Rounder(contract.store, contract.store_rounding, flushed)
@@ -118,7 +123,7 @@ class Widths:
         return found & self.storage.holds(v) if self.storing else found
 
     def read(self, v: Doubles, b: Bound) -> Bound:
-        """Return the bound of an operand as it is read: of what may be subnormal, anything as small."""
+        """Return the bound of an operand as read: if it may be subnormal, anything as small."""
         if not self.smallest:
             return b
         off = np.zeros_like(v) if b is None else b
@@ -164,7 +169,10 @@ class Widths:
         size is the sum of the terms' magnitudes, at their largest, and b that of their bounds.
         With products, each term is a product that may be rounded before it is added.
         """
-        growth = np.expm1(np.maximum(count - 1, 0) * math.log1p(self.sums.unit))
+        height = np.maximum(count - 1, 0)
+        if self.balanced:
+            height = np.ceil(np.log2(height + 1))
+        growth = np.expm1(height * math.log1p(self.sums.unit))
         if products:
             unit = max(self.contract.compute.unit, self.sums.unit)
             growth = growth + unit * (1 + growth)
@@ -188,7 +196,10 @@ class Widths:
         return top <= math.ldexp(1.0, min(self.sums.format.precision, 53) - places)
 
     def kept(self, v: Doubles, b: Bound) -> Bound:
-        """Return the bound of a result after the last step, rounding to storage."""
+        """Return the bound of a result after the last step, rounding to storage.
+
+        A floor under the budgets of a contract that takes more freedom than the page joins here.
+        """
         if b is None:
             held = self.storage.holds(v)
             return None if bool(np.all(held)) else np.where(held, 0.0, self.storage.widened(v, 0.0))
@@ -212,9 +223,7 @@ def product_bound(x: tuple[Doubles, Bound], y: tuple[Doubles, Bound]) -> Bound:
     return np.abs(b) * da if db is None else np.abs(a) * db + da * (np.abs(b) + db)
 
 
-def _quotient_bound(
-    quotient: Doubles, x: tuple[Doubles, Bound], y: tuple[Doubles, Bound]
-) -> Bound:
+def _quotient_bound(quotient: Doubles, x: tuple[Doubles, Bound], y: tuple[Doubles, Bound]) -> Bound:
     """Return how far a quotient may lie from that of the values; nan where the divisor may be 0."""
     (_, da), (b, db) = x, y
     if db is None:
