@@ -19,9 +19,10 @@ So a fused kernel with a backward pass derived by hand becomes a claim that can 
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, SupportsIndex
 
 from spec.kinds import Directions, TypeRule
 from spec.op import AnyTensor, Edge, Op, plus, zeros_like
@@ -78,8 +79,9 @@ class _Trace:
 
 def _exact(value: Any) -> Any:
     """Return a number as the exact constant that it is; a symbol stays one."""
-    counts = hasattr(type(value), "__index__")
-    return Fraction(value.__index__()) if counts else Fraction(value) if is_number(value) else value
+    if is_number(value):
+        return Fraction(value)
+    return Fraction(operator.index(value)) if isinstance(value, SupportsIndex) else value
 
 
 def _has_entries(ref: _Ref) -> bool:

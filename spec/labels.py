@@ -60,7 +60,11 @@ BAD_LABELS = (
 
 def count_labels(labels: AnyTensor, ignore_index: int) -> Any:
     """Count the rows that are not ignored."""
-    return sum_over(labels.shape[0], lambda i: select(equal(labels[i], ignore_index), 0, 1))
+
+    def counted(i: Any) -> Any:
+        return select(equal(labels[i], ignore_index), 0, 1)
+
+    return sum_over(labels.shape[0], counted)
 
 
 def in_one_class(labels: AnyTensor, ignore_index: int) -> AnyTensor:

@@ -150,8 +150,10 @@ def _nest(shape: tuple[int, ...], data: Sequence[Any]) -> Nested:
     return [_nest(shape[1:], data[k * step : (k + 1) * step]) for k in range(shape[0])]
 
 
-# A world whose entries are computed when they are asked for registers how to keep them.
-remembered.register(object)(lambda extent, entry: entry)
+@remembered.register(object)
+def _forgotten(extent: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
+    # A world whose entries are computed when they are asked for registers how to keep them.
+    return entry
 
 
 def tabulate(shape: tuple[*Dims], entry: Callable[..., A]) -> Tensor[A, *Dims]:

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from equivalence.cases.built import Built
 from equivalence.cases.call import (
     IGNORE_INDEX,
     TORCH,
-    Built,
     CaseSpec,
     Recipe,
     Shape,
@@ -330,7 +330,7 @@ class Numbers:
     def _wide(self) -> int:
         # Beyond what any narrower format holds; fp64 is told from fp32 by 26 bits.
         bits = 26 if self.precision > 24 and self._sums() else min(self.precision, 12)
-        return 2**bits - 1
+        return (1 << bits) - 1
 
     def _whole(self, source: np.random.Generator, shape: Shape, most: int) -> Any:
         if most == self._wide() and most > 3:

@@ -21,7 +21,7 @@ from typing import Any
 
 from equivalence.cases.families.table import family_of
 from equivalence.cases.sizes import ROWS, SizedCase, build_sized, elements, growths
-from equivalence.measure.call import observe
+from equivalence.measure.manners import observe
 from equivalence.measure.sizes import grown_to
 from spec.ops import OPS
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, decide, merged
-from equivalence.cases.call import Built
+from equivalence.cases.built import Built
 from equivalence.cases.sizes import Growth, SizedCase, build_sized, growths, sized
 from equivalence.cases.updates import UpdateSpec
 from equivalence.dtypes import DTYPES, FP64

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
-from equivalence.cases.call import build, counts
+from equivalence.cases.built import build
+from equivalence.cases.call import counts
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
 from equivalence.measure.call import expectation, result_names
 from equivalence.measure.reference import advance, scaled_gradients

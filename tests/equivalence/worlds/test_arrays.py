@@ -17,7 +17,7 @@ from equivalence.budgets.arrays import Allowed, Call, allowed, numbers
 from equivalence.budgets.declared import declared
 from equivalence.budgets.judge import budget_of
 from equivalence.budgets.oracle import expected_value, expected_vjp
-from equivalence.cases.call import build
+from equivalence.cases.built import build
 from equivalence.cases.strata import strata
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.arrays import Many, working
