@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
 """How many counted cases each profile asks of a row."""
 
-SIZES = "sizes"
-"""The profile of large cases alone."""
-
 SAMPLE = 4
 """How many cases decide which rung of the ladder a backend's results satisfy."""
 
@@ -147,13 +144,6 @@ class RowRunner:
         if self.oracle:
             self._larger()
             self._cases(drawn_cases(self.kind, fixed, self.counted, self.seed), self.counted)
-        return self._result(time.perf_counter() - start)
-
-    def run_fixed(self) -> RowResult:
-        """Run the fixed cases of the row's kind, all of them, and nothing else."""
-        start = time.perf_counter()
-        fixed = self.kind.fixed()
-        self._cases(fixed, len(fixed))
         return self._result(time.perf_counter() - start)
 
     def _larger(self) -> None:
@@ -347,15 +337,6 @@ def supported(capabilities: Capabilities, row: Row) -> bool:
     """Say whether a backend offers a row at all."""
     offered = capabilities.optimizers if row.direction == "update" else capabilities.ops
     return row.dtype in offered.get(row.op, ())
-
-
-def run_sized_row(backend: Any, row: Row, **options: Any) -> RowResult:
-    """Run the large cases of a row; what the backend does not support is said so."""
-    capabilities = backend.capabilities()
-    if not supported(capabilities, row):
-        return RowResult(row, "unsupported", ring=capabilities.ring)
-    kind = sized_kind(row, backend)
-    return RowRunner(backend, row, kind=kind, oracle=False, **options).run_fixed()
 
 
 def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
