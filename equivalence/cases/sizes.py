@@ -299,8 +299,9 @@ class Numbers:
         if self.regime == "integers":
             found = self._whole(source, shape, 1 if self._sums() else 3)
         else:
-            found = source.standard_normal(shape)
-        return self._thinned(source, found)
+            # A lone cotangent may be divided by many terms, and must not vanish by that.
+            found = source.standard_normal(shape) + (0.0 if shape else 2.0**10)
+        return self._thinned(source, np.asarray(found))
 
     def _thinned(self, source: np.random.Generator, found: Any) -> Any:
         longest = max(found.shape, default=0)
