@@ -19,7 +19,7 @@ from equivalence.budgets.outcome import Outcome, decide, merged
 from equivalence.cases.built import Built
 from equivalence.cases.sizes import Growth, SizedCase, build_sized, growths, sized
 from equivalence.cases.updates import UpdateSpec
-from equivalence.dtypes import DTYPES, FP64
+from equivalence.dtypes import DTYPES, FP32, FP64
 from equivalence.measure.call import attempt, compare, result_names
 
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ def _case(
     by_balls = dtype == FP64.name and regime == "reals"
     size = n if n is not None else growth.full
     size = min(size, growth.near // 4) if by_balls else size
+    if regime == "reals" and DTYPES[dtype].store.min_exponent > FP32.min_exponent:
+        # What is shared out among more entries than such a format has scales would underflow.
+        size = min(size, growth.near) if growth.what == "columns" else size
     return sized(growth, size, op, direction, dtype, regime)
 
 

@@ -205,7 +205,7 @@ def _moved(v: Doubles, x: Many, factor: Doubles) -> Bound:
     widths = _works[-1].widths
     if x.b is None and bool(np.all(widths.fits(v))):
         return None
-    bound: Doubles = widths.step.eta * (factor != 0) + (0.0 if x.b is None else x.b) * factor
+    bound: Doubles = widths.eta * (factor != 0) + (0.0 if x.b is None else x.b) * factor
     return bound
 
 

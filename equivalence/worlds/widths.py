@@ -95,6 +95,7 @@ class Widths:
         self.storage = Rounder(contract.store, contract.store_rounding, flushed)
         self.storing = contract.steps == "storage" and contract.store != contract.compute
         self.stores = not (self.storing or contract.store == contract.compute)
+        self.eta = self.step.eta + (self.step.eta + self.storage.eta if self.storing else 0.0)
         wide = contract.accumulate or contract.compute
         self.sums = Rounder(wide, contract.accumulate_rounding, flushed)
         self.finishes = self.storing or wide.precision > contract.compute.precision

@@ -81,6 +81,8 @@ STEPS: dict[str, tuple[Callable[..., Any], Callable[[int], Many], int]] = {
     "sub": (operator.sub, drawn, 2),
     "mul": (operator.mul, drawn, 2),
     "divide": (scalar.divide, drawn, 2),
+    "halve": (lambda x: Fraction(1, 2) * x, drawn, 1),
+    "sixteenth": (lambda x: scalar.divide(x, 16), drawn, 1),
     "square": (scalar.square, positive, 1),
     "sqrt": (scalar.sqrt, positive, 1),
     "log": (scalar.log, positive, 1),
