@@ -267,7 +267,8 @@ class Numbers:
         self.case, self.regime = sized.case, sized.regime
         self.op = OPS[sized.case.op]
         self.family = family_of(self.op).name
-        self.precision = DTYPES[sized.case.dtype].store.precision
+        store = DTYPES[sized.case.dtype].store
+        self.precision, self.most_exponent = store.precision, store.max_exponent
 
     def _source(self, position: str) -> np.random.Generator:
         words = f"{self.case.op} {self.case.shapes} {self.regime} {position}"
@@ -329,9 +330,12 @@ class Numbers:
         return small.get(self.family, self._wide())
 
     def _wide(self) -> int:
-        # Beyond what any narrower format holds; fp64 is told from fp32 by 26 bits.
-        bits = 26 if self.precision > 24 and self._sums() else min(self.precision, 12)
-        return (1 << bits) - 1
+        # Beyond what any narrower format holds; fp64 is told from fp32 by 26 bits. A product of
+        # two, and a sum of products with -1, 0 and 1, stay in the range of the format.
+        if self.precision > 24 and self._sums():
+            return (1 << 26) - 1
+        room = self.most_exponent - 6 if self._sums() else self.most_exponent // 2
+        return (1 << min(self.precision, 12, room)) - 1
 
     def _whole(self, source: np.random.Generator, shape: Shape, most: int) -> Any:
         if most == self._wide() and most > 3:
