@@ -213,7 +213,7 @@ class Guarded:
 
 
 def guard(
-    values: Sequence[float] | Sequence[int],
+    values: Sequence[float] | Sequence[int] | torch.Tensor,
     shape: Shape,
     dtype: torch.dtype,
     layout: str,
@@ -255,10 +255,13 @@ def _blank(length: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.full((length,), _pattern(dtype), dtype=dtype)
 
 
-def _write(base: torch.Tensor, at: Placement, stored: Shape, values: Sequence[float]) -> None:
+def _write(
+    base: torch.Tensor, at: Placement, stored: Shape, values: Sequence[float] | torch.Tensor
+) -> None:
     """Put numbers where a tensor lies, rounded to its dtype."""
     wide = torch.float64 if base.is_floating_point() else torch.int64
-    numbers = torch.tensor(list(values), dtype=wide).reshape(stored).to(base.dtype)
+    plain = values if isinstance(values, torch.Tensor) else list(values)
+    numbers = torch.as_tensor(plain, dtype=wide).reshape(stored).to(base.dtype)
     base.as_strided(stored, at.strides, at.offset).copy_(numbers)
 
 

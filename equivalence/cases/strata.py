@@ -49,8 +49,8 @@ VANISHING = ("integers", "mixed_zeros")
 """Regimes of cotangents in which a lone number may be 0."""
 
 GROUPS = {
-    "ends": ENDS,
-    "specials": tuple(regime for regime in NONFINITE if regime not in ENDS),
+    "at_an_end": ENDS,
+    "not_finite": tuple(regime for regime in NONFINITE if regime not in ENDS),
 }
 """Regimes that are one level of a design."""
 

@@ -65,7 +65,10 @@ OPTIONS: dict[str, Option] = {
         "only these rows, as a report names them: 'clipped aten fp32', '* triton *' (all)",
         reading=_names("ROW"),
     ),
-    "profile": Option("quick, ci or thorough: 8, 30 or 500 counted cases in every row (ci)", "ci"),
+    "profile": Option(
+        "quick, ci or thorough: 8, 30 or 500 counted cases in every row; or sizes: large ones (ci)",
+        "ci",
+    ),
     "seed": Option("draw other cases (thorough: a fresh seed, printed)", reading={"type": int}),
     "shrink": Option(
         "make what fails smaller, which may take minutes",

@@ -101,13 +101,16 @@ def command_list(chosen: argparse.Namespace) -> int:
     require("torch")
     from equivalence.backends import BUILT_IN
     from equivalence.runs.runner import PROFILES
+    from equivalence.runs.sized import SIZES
     from spec.ops import OPS
     from spec.optim import OPTIMIZERS
 
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
     print("operations:", ", ".join(OPS))
     print("optimizers:", ", ".join(OPTIMIZERS))
-    print("profiles:  ", ", ".join(f"{name} ({n} cases)" for name, n in PROFILES.items()))
+    print(
+        "profiles:  ", ", ".join((*(f"{name} ({n} cases)" for name, n in PROFILES.items()), SIZES))
+    )
     return CONFORMANT
 
 

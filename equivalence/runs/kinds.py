@@ -10,9 +10,12 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.cases import call, shrink
 from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.covering import PAIRS, SINGLES
+from equivalence.cases.sizes import SizedCase, sized_from_dict
 from equivalence.cases.updates import design, spec
 from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.dtypes import DTYPES, FP64
 from equivalence.measure.call import measure
+from equivalence.measure.sizes import full, measure_sized, measure_sized_update, near, sized_update
 from equivalence.measure.update import measure_update
 from equivalence.runs.results import Row
 
@@ -129,6 +132,68 @@ class Updates:
         return [("parameters", case.parameters), ("gradients", case.gradients)]
 
 
+class SizedCalls(Calls):
+    """Large calls of one operation; nothing of them is drawn, and nothing made smaller."""
+
+    def __init__(self, row: Row, cases: Sequence[SizedCase]) -> None:
+        """Remember the row and its cases."""
+        super().__init__(row)
+        self.cases = cases
+
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
+        """Return all cases there are."""
+        return self.cases
+
+    def smaller(self, case: Case) -> Iterator[Case]:
+        """Yield nothing: what fails at a size may well pass below it."""
+        return iter(())
+
+    def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
+        """Call the operation and judge every element, or a sample."""
+        return measure_sized(backend, case, contract)
+
+    def describe(self, case: Case) -> str:
+        """Return the call and what it is given."""
+        return f"{call.describe(case.case)}, {case.regime}"
+
+    def recipes(self, case: Case) -> Sequence[tuple[str, Recipe]]:
+        """Name the regime of all numbers, which follow from the case."""
+        return [("numbers", Recipe(case.regime))]
+
+
+class SizedUpdates(Updates):
+    """Steps of one optimizer on many elements."""
+
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
+        """Return the one case there is."""
+        return [sized_update(self.row.op, self.row.dtype)]
+
+    def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
+        """Yield nothing: what fails at a size may well pass below it."""
+        return iter(())
+
+    def measure(self, backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
+        """Step and judge every element of every parameter and every state after each step."""
+        return measure_sized_update(backend, case, contract)
+
+
+def has_sizes(row: Row) -> bool:
+    """Say whether a row has large cases; updates in float64 have none, for lack of integers."""
+    return row.direction != "update" or DTYPES[row.dtype].compute != FP64
+
+
+def sized_kind(row: Row, backend: Any, *, all_of_them: bool = True) -> Kind:
+    """Return the large cases of a row, at the sizes that suit a backend; or only the nearest."""
+    if row.direction == "update":
+        return SizedUpdates(row)
+    where = (row.op, row.direction, row.dtype)
+    if backend.capabilities().ring == "interpreted":
+        from equivalence.measure.grids import by_launches
+
+        return SizedCalls(row, by_launches(backend, *where, all_of_them=all_of_them))
+    return SizedCalls(row, full(*where) if all_of_them else near(*where))
+
+
 def kind_of(row: Row) -> Kind:
     """Return the kind of a row's cases."""
     return Updates(row) if row.direction == "update" else Calls(row)
@@ -139,6 +204,9 @@ def read_case(text: str) -> tuple[Row, Case]:
     plain = json.loads(text)
     if not isinstance(plain, dict):
         raise ValueError(f"a case is a JSON object; got {text}")
+    if "sized" in plain:
+        found = sized_from_dict(plain)
+        return Row(found.case.op, found.case.direction, found.case.dtype), found
     if "optimizer" in plain:
         update = spec.update_from_dict(plain)
         return Row(update.optimizer, "update", update.dtype), update

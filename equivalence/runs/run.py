@@ -16,9 +16,11 @@ from equivalence.backends import check, load
 from equivalence.backends.fence import Fenced
 from equivalence.budgets.findings import Finding, shipped
 from equivalence.runs.address import address_of
+from equivalence.runs.kinds import has_sizes
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import UnknownOperation, rows_of
 from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
+from equivalence.runs.sized import SIZES, run_sized_row
 from equivalence.runs.work import RunRow, Unwatched, Watch, run_rows
 
 
@@ -110,6 +112,8 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
         rows = rows_of(found.capabilities(), request.ops, hasattr(found, "jvp"))
     except UnknownOperation as error:
         raise Unusable(str(error)) from error
+    if request.profile == SIZES:
+        rows = [row for row in rows if has_sizes(row)]
     seed = chosen_seed(request.profile, request.seed)
     run, options = _way(request, seed)
     options["address"] = f"{address} --fence" if address and request.fence else address
@@ -122,8 +126,8 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
 
 def check_profile(profile: str) -> None:
     """Refuse a profile that does not exist."""
-    if profile not in PROFILES:
-        raise Unusable(f"unknown profile {profile!r}; there are {', '.join(PROFILES)}")
+    if profile not in (*PROFILES, SIZES):
+        raise Unusable(f"unknown profile {profile!r}; there are {', '.join((*PROFILES, SIZES))}")
 
 
 def chosen_seed(profile: str, seed: int | None) -> int:
@@ -141,6 +145,10 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
 
         open_archive(request.replay)
         return replay_row, {**options, "folder": request.replay}
+    if request.profile == SIZES:
+        if request.record is not None:
+            raise Unusable("--profile sizes is judged live; --record is for the other profiles")
+        return run_sized_row, {**options, "counted": 1, "seed": seed}
     options |= {"counted": PROFILES[request.profile], "seed": seed}
     options |= {"strength": STRENGTHS[request.profile]}
     if request.record is None:

@@ -16,7 +16,7 @@ from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.measure.spent import Spent, reading
-from equivalence.runs.kinds import Case, Kind, kind_of
+from equivalence.runs.kinds import Case, Kind, kind_of, sized_kind
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.runs.row.asides import Asides
 from equivalence.runs.row.asking import Asking, TooManyEnded
@@ -109,9 +109,20 @@ class RowRunner:
         fixed = self.kind.fixed(self.strength, dtypes_of(self.capabilities, self.row))
         self._cases("values", fixed, None)
         if self.oracle:
+            self._larger()
             wanted = least(self.counted, self.tally.counted, self.strength)
             drawn = drawn_cases(self.kind, fixed, self.counted, self.seed)
             self._cases("values", drawn, wanted)
+
+    def _larger(self) -> None:
+        """Judge a case that lies beyond the fixed strata, uncounted, by arrays."""
+        if self.strength < PAIRS or self.row.direction == "update":
+            return
+        kind = self.asking.kind
+        sized = sized_kind(self.row, self.backend, all_of_them=False)
+        self.asking.kind = self.known.kind = sized
+        self._cases("sizes", sized.fixed(), None, counting=False)
+        self.asking.kind = self.known.kind = kind
 
     def _cases(
         self, slot: str, cases: Iterable[Case], wanted: int | None, counting: bool = True
@@ -143,7 +154,7 @@ class RowRunner:
             for finding in self.known.met(case, outcome):
                 self.tally.declare(finding)
             return
-        if self.declare and left is not None:
+        if self.declare and left is not None and slot != "sizes":
             self.proposals.add(case, left)
         crash = outcome.crash is not None
         first = (slot, crash) not in self.shrunk

@@ -25,7 +25,7 @@ from fractions import Fraction
 from typing import Any
 
 from spec.composite import composite
-from spec.labels import BAD_LABELS, check_loss, refuse_labels
+from spec.labels import BAD_LABELS, check_loss, in_one_class, refuse_labels
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.log_softmax import op as log_softmax
@@ -76,7 +76,7 @@ def program(
         return exact
     # The only class of a column of row sums is 0, so ignored rows need a mark that is no class.
     every = ops.sum(log_probabilities, axes=(1,), keepdims=True)
-    rows = labels.map(lambda label: -1 if label == ignore_index else 0)
+    rows = in_one_class(labels, ignore_index)
     smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction=reduction)
     part = Fraction(label_smoothing)
     kept = ops.mul(exact, ops.constant(1 - part, exact.shape, like=logits))

@@ -22,12 +22,12 @@ Tensor(5.0)
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from spec.kinds import linear
 from spec.labels import BAD_LABELS, check_loss, count_labels, refuse_labels
 from spec.op import AnyTensor, Edge, Type
-from spec.scalar import divide, kronecker, sum_over, zero_like
+from spec.scalar import divide, equal, is_zero, kronecker, select, sum_over, zero_like
 from spec.shape import Shape
 from spec.tensor import Tensor, tabulate
 
@@ -57,9 +57,11 @@ def value(
     """Read off the negative log-probability of each label, then reduce."""
 
     def row(i: Any) -> Any:
-        if labels[i] == ignore_index:
-            return 0 if log_probabilities.shape[1] == 0 else zero_like(log_probabilities[i, 0])
-        return -cast("Any", log_probabilities[i, labels[i]])
+        if log_probabilities.shape[1] == 0:
+            return 0
+        ignored = equal(labels[i], ignore_index)
+        read: Any = log_probabilities[i, select(ignored, 0, labels[i])]
+        return select(ignored, zero_like(read), -read)
 
     if reduction == "none":
         return tabulate(labels.shape, row)
@@ -80,11 +82,12 @@ def transpose(
 
     def entry(i: Any, k: Any) -> Any:
         share = cotangent[i] if reduction == "none" else cotangent[()]
-        if labels[i] == ignore_index:
-            return zero_like(share)
-        share = divide(share, count) if reduction == "mean" else share
+        part = divide(share, count) if reduction == "mean" and count != 0 else share
         read = kronecker(labels[i], k)
-        return -read * share if read != 0 else zero_like(share)
+        unread = is_zero(read)
+        ignored = equal(labels[i], ignore_index)
+        kept = select(unread, zero_like(share), -read * part)
+        return select(ignored, zero_like(share), kept)
 
     return tabulate(shape, entry)
 

@@ -10,7 +10,7 @@ from equivalence.cases.call import counts
 from equivalence.runs.kinds import Case
 from equivalence.runs.results import Failure
 
-SLOTS = ("edges", "refusals", "findings", "extras", "values", "processes")
+SLOTS = ("edges", "refusals", "findings", "extras", "values", "sizes", "processes")
 """Where failures go: each kind of question has room of its own, and none uses up another's."""
 
 MOST_FAILURES = 3
