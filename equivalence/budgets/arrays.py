@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from equivalence.budgets.outcome import Detail, Outcome, position
+from equivalence.budgets.outcome import Detail, Outcome, grouped, over_budget, position
 from equivalence.worlds.arrays import Lanes, Many, at, constant, held, working
 from equivalence.worlds.contract import Contract
 from equivalence.worlds.extents import Extent, entered
@@ -190,9 +190,19 @@ def judge_arrays(got: torch.Tensor, expected: Allowed) -> Outcome:
     flat = np.where(free, -1.0, found).reshape(-1)
     place = int(np.argmax(np.where(np.isnan(flat), np.inf, flat)))
     worst = float(flat[place])
+    differing = bool(np.ptp(expected.v[~free]) > 0)
     if worst <= 1.0:
-        return Outcome(worst, judged, open_)
-    shown = (str(float(a.reshape(-1)[place])) for a in (values, expected.v, expected.b))
-    got_, exact, budget = shown
-    detail = Detail("", position(place, expected.v.shape), got_, exact, budget, worst)
-    return Outcome(worst, judged, open_, detail)
+        return Outcome(worst, judged, open_, differing=differing)
+
+    def element(k: int) -> tuple[str, str, str]:
+        got, exact, budget = (
+            str(float(a.reshape(-1)[k])) for a in (values, expected.v, expected.b)
+        )
+        return got, exact, budget
+
+    detail = Detail("", position(place, expected.v.shape), *element(place), worst)
+    over = grouped(
+        over_budget(element(int(k)), float(flat[k]), expected.dtype)
+        for k in np.flatnonzero(~(flat <= 1.0))
+    )
+    return Outcome(worst, judged, open_, detail, over=over, differing=differing)

@@ -119,6 +119,8 @@ def over_budget(element: tuple[str, str, str], fraction: float, dtype: str) -> O
         return over
     if math.isfinite(fraction):
         return replace(over, ratio=fraction)
+    if not math.isfinite(exact):
+        return replace(over, error=math.inf)
     return replace(over, error=abs(got - exact) / (abs(exact) or 1.0))
 
 

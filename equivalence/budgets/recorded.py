@@ -75,7 +75,9 @@ def judge_recorded(got: torch.Tensor, expected: Recorded) -> Outcome:
             return got, " or ".join(kinds), "0.0"
         return got, " or ".join([*kinds, exact]), budget
 
-    return replace(decide(fractions, expected.shape, element), differing=differ(expected))
+    return replace(
+        decide(fractions, expected.shape, element, expected.dtype), differing=differ(expected)
+    )
 
 
 def differ(expected: Recorded) -> bool:

@@ -8,6 +8,7 @@ sample of the entries is judged by balls, one entry at a time, on the same uncha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -139,7 +140,8 @@ def sampled(
                 str(float(budget_of(due[at]))),
             )
 
-        outcome = decide(fractions, (len(places),), element)
+        values = {float(x.v) for x in due if not x.unconstrained}
+        outcome = replace(decide(fractions, (len(places),), element), differing=len(values) > 1)
         parts.append(outcome.named(f"{name}, of a sample of entries {places},"))
     return merged(*parts)
 

@@ -12,6 +12,7 @@ from typing import Any
 import flint
 import numpy as np
 import pytest
+import torch
 
 from equivalence.budgets.arrays import Allowed, Call, allowed, numbers
 from equivalence.budgets.declared import declared
@@ -23,6 +24,7 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.arrays import Many, working
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import BF16, FP16, FP32, TF32, Contract, FunctionError
+from equivalence.worlds.special import Special
 from equivalence.worlds.widths import Widths
 from spec import scalar
 
@@ -123,8 +125,10 @@ def test_a_page_in_arrays_allows_what_it_allows_in_balls() -> None:
     """Whole pages agree: the exact value lies within the bound, which is no smaller a budget."""
     for op, direction in (("softmax", "value"), ("layer_norm", "vjp"), ("matmul", "vjp")):
         contract = declared("torch")(op, "fp32")
-        for case in strata(op, direction, "fp32")[:3]:
+        for case in strata(op, direction, "fp32")[:9]:
             built = build(case)
+            if not all(bool(torch.isfinite(item.view).all()) for _, item in built.tensors()):
+                continue
             views = [v.cpu() for v in built.views()]
             if built.cotangent is None:
                 expected = [expected_value(op, views, case.attributes(), contract)]
@@ -139,6 +143,8 @@ def test_a_page_in_arrays_allows_what_it_allows_in_balls() -> None:
                 assert isinstance(found, Allowed)
                 ratios = []
                 for x, v, b in zip(due.data, found.v.flat, found.b.flat, strict=True):
+                    if isinstance(x, Special):
+                        continue  # beyond the range, which arrays leave open
                     if x.unconstrained:
                         assert np.isnan(b)
                         continue
