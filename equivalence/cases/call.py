@@ -2,7 +2,7 @@
 
 A `CaseSpec` is compact: shapes, attributes, and for every tensor a recipe (value regime, seed,
 layout).  It is what strategies draw, what a failure prints, what JSON carries and what shrinking
-makes smaller; `build` turns it into guarded tensors, always the same ones.
+makes smaller; `equivalence.cases.built` turns it into guarded tensors, always the same ones.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ from equivalence.cases.fills import (
     MASK_REGIMES,
     REGIMES,
     IndexRange,
-    fill,
-    fill_indices,
-    fill_mask,
 )
-from equivalence.cases.guard import LAYOUTS, Guarded, core_shape, guard
+from equivalence.cases.guard import LAYOUTS
 from equivalence.dtypes import DTYPES
 from spec.op import Type
 from spec.ops import OPS
@@ -47,6 +44,16 @@ EVERY_REGIME = (*REGIMES, *INDEX_REGIMES, *MASK_REGIMES)
 
 WORDS = ("seed", "counter")
 """Attributes of random ops that are words of 64 bits."""
+
+MANNERS = ("alone", "again", "repeated", "late", "shared", "overlapping")
+"""In what circumstances a call is made, plainest first; a right backend notices none of them.
+
+* again: the same call was made just before.
+* repeated: the same tensors held other numbers in a call just before.
+* late: results are judged after another call of the same form, and after its inputs are gone.
+* shared: real tensors of one shape, cotangent and tangents included, are one and the same tensor.
+* overlapping: real tensors are different views of one allocation, each an element further on.
+"""
 
 
 def counts(judged: int) -> bool:
@@ -75,6 +82,7 @@ class CaseSpec:
     attrs: tuple[tuple[str, Any], ...] = ()
     cotangent: Recipe | None = None
     tangent: Recipe | None = None
+    manner: str = "alone"
 
     def seeds(self) -> list[tuple[str, Recipe]]:
         """Name the recipe of the cotangent, or that of every tangent, if the case has one."""
@@ -110,6 +118,8 @@ class CaseSpec:
         if self.attrs:
             plain["attrs"] = {name: _listed(value) for name, value in self.attrs}
         plain.update({name: _plain_recipe(recipe) for name, recipe in self.seeds()})
+        if self.manner != "alone":
+            plain["manner"] = self.manner
         return plain
 
 
@@ -132,6 +142,7 @@ def case_from_dict(plain: Mapping[str, Any]) -> CaseSpec:
         recipes=tuple(read_recipe(item) for item in plain["recipes"]),
         attrs=attribute_pairs(plain.get("attrs", {})),
         **{key: None if item is None else read_recipe(item) for key, item in seeds.items()},
+        manner=plain.get("manner", "alone"),
     )
     _check(case)
     return case
@@ -143,6 +154,7 @@ def _check(case: CaseSpec) -> None:
         ("op", case.op, OPS),
         ("direction", case.direction, DIRECTIONS),
         ("dtype", case.dtype, DTYPES),
+        ("manner", case.manner, MANNERS),
     ):
         if name not in known:
             raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
@@ -187,6 +199,7 @@ def size_key(case: CaseSpec) -> tuple[int, ...]:
         sum(math.prod(shape) for shape in shapes),
         sum(EVERY_REGIME.index(recipe.regime) for recipe in recipes),
         sum(LAYOUTS.index(recipe.layout) for recipe in recipes),
+        MANNERS.index(case.manner),
         len(case.attrs),
         sum(recipe.seed for recipe in recipes),
         sum(words),
@@ -197,88 +210,8 @@ def describe(case: CaseSpec) -> str:
     """Return the case as a reader writes it: ``matmul(fp32[2,3], fp32[3,4])``."""
     inputs = [str(type_).replace("real", case.dtype) for type_ in case.types()]
     attrs = [f"{name}={value!r}" for name, value in case.attrs]
-    return f"{case.op}({', '.join((*inputs, *attrs))}) {case.direction}"
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """The tensors of a case, each in its guard arena."""
-
-    case: CaseSpec
-    inputs: tuple[Guarded, ...]
-    cotangent: Guarded | None = None
-    tangents: tuple[Guarded | None, ...] = ()
-
-    def views(self) -> tuple[torch.Tensor, ...]:
-        """Return the inputs as a backend receives them."""
-        return tuple(item.view for item in self.inputs)
-
-    def check(self) -> None:
-        """Raise guard.Trespass if the backend wrote outside its own memory."""
-        for position, item in self.tensors():
-            item.check(position)
-
-    def tensors(self) -> list[tuple[str, Guarded]]:
-        """Name the tensors of the case by their positions."""
-        named: list[tuple[str, Guarded | None]] = [
-            *((f"input {k}", item) for k, item in enumerate(self.inputs)),
-            ("cotangent", self.cotangent),
-            *((f"tangent {k}", item) for k, item in enumerate(self.tangents)),
-        ]
-        return [(position, item) for position, item in named if item is not None]
-
-
-Numbers = Mapping[str, Sequence[float]]
-"""Recorded numbers of tensors by their positions, instead of those that their recipes draw."""
-
-
-def build(case: CaseSpec, device: str = "cpu", numbers: Numbers | None = None) -> Built:
-    """Construct the tensors that a case denotes."""
-    integer = OPS[case.op].index_inputs
-    inputs = tuple(
-        _index_tensor(case, k, device, numbers)
-        if k in integer
-        else real_tensor(recipe, f"input {k}", shape, case.dtype, device, numbers)
-        for k, (shape, recipe) in enumerate(zip(case.shapes, case.recipes, strict=True))
-    )
-    if case.cotangent is not None:
-        shape = case.output_shape()
-        cotangent = real_tensor(case.cotangent, "cotangent", shape, case.dtype, device, numbers)
-        return Built(case, inputs, cotangent)
-    if case.tangent is None:
-        return Built(case, inputs)
-    tangents = tuple(
-        None
-        if k in integer
-        else real_tensor(case.tangent, f"tangent {k}", shape, case.dtype, device, numbers)
-        for k, shape in enumerate(case.shapes)
-    )
-    return Built(case, inputs, None, tangents)
-
-
-def real_tensor(
-    recipe: Recipe, position: str, shape: Shape, dtype: str, device: str, numbers: Numbers | None
-) -> Guarded:
-    """Construct one tensor of real numbers from its recipe, or from recorded numbers."""
-    if numbers is None:
-        stored = core_shape(shape, recipe.layout)
-        values = fill(recipe.regime, recipe.seed, position, stored, DTYPES[dtype].reach)
-    else:
-        values = list(numbers[position])
-    return guard(values, shape, TORCH[dtype], recipe.layout, device)
-
-
-def _index_tensor(case: CaseSpec, k: int, device: str, numbers: Numbers | None) -> Guarded:
-    """Construct one tensor of indices, all of them in range, or one mask."""
-    shape, recipe, position = case.shapes[k], case.recipes[k], f"input {k}"
-    stored = core_shape(shape, recipe.layout)
-    if numbers is not None:
-        values = [int(number) for number in numbers[position]]
-    elif k in OPS[case.op].mask_inputs:
-        values = fill_mask(recipe.regime, recipe.seed, position, stored)
-    else:
-        values = fill_indices(recipe.regime, recipe.seed, position, stored, index_range(case))
-    return guard(values, shape, dtype_at(case.op, k, case.dtype), recipe.layout, device)
+    manner = "" if case.manner == "alone" else f", {case.manner}"
+    return f"{case.op}({', '.join((*inputs, *attrs))}) {case.direction}{manner}"
 
 
 def dtype_at(op: str, k: int, dtype: str) -> torch.dtype:

@@ -47,6 +47,9 @@ BY_DOMAIN: dict[Domain, Regimes] = {
     "positive": POSITIVE,
 }
 
+NARROWEST: tuple[Domain, ...] = ("positive", "nonzero", "moderate", "real")
+"""The domains, each within those after it, near enough: where one tensor is several inputs."""
+
 FAR = 2.0**14
 """Beyond the largest number of any regime of real numbers."""
 

@@ -13,7 +13,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
@@ -180,6 +180,17 @@ class Guarded:
         found: list[float] = wide.flatten().tolist()
         return found
 
+    def copied(self) -> Guarded:
+        """Return a tensor of the same form that holds the same, in an arena of its own."""
+        base = self.base.clone()
+        view = base.as_strided(self.view.shape, self.view.stride(), self.placement.offset)
+        return replace(self, view=view, base=base, before=self.before.clone())
+
+    def take(self, other: Guarded) -> None:
+        """Hold from now on what another tensor of the same form holds."""
+        self.base.copy_(other.base)
+        self.before.copy_(other.before)
+
     def check(self, label: str) -> None:
         """Raise Trespass if any byte of the allocation changed since the tensor was placed."""
         after = self.base.view(torch.uint8)
@@ -210,16 +221,51 @@ def guard(
 ) -> Guarded:
     """Place numbers (row-major, in the layout's core shape) in an arena of their own."""
     placement = place(shape, layout)
-    stored = core_shape(shape, layout)
-    # torch.full, so that no fresh allocation is left to the poisoning below.
-    length = placement.offset + placement.span + BAND
-    base = torch.full((length,), _pattern(dtype), dtype=dtype)
-    wide = torch.float64 if dtype.is_floating_point else torch.int64
-    numbers = torch.tensor(list(values), dtype=wide).reshape(stored).to(dtype)
-    base.as_strided(stored, placement.strides, placement.offset).copy_(numbers)
+    base = _blank(placement.offset + placement.span + BAND, dtype)
+    _write(base, placement, core_shape(shape, layout), values)
+    return _framed(base.to(device), placement, shape, layout)
+
+
+def overlapping(
+    values: Sequence[Sequence[float]],
+    forms: Sequence[tuple[Shape, str]],
+    dtype: torch.dtype,
+    device: str = "cpu",
+) -> list[Guarded]:
+    """Place tensors (shape and layout) in one arena, each beginning an element after the last one.
+
+    Of numbers that lie in one place those of the last tensor stay, whoever else reads them.
+    """
+    placements = [
+        replace(near, offset=near.offset + k)
+        for k, near in enumerate(place(shape, layout) for shape, layout in forms)
+    ]
+    base = _blank(max(at.offset + at.span for at in placements) + BAND, dtype)
+    for numbers, at, (shape, layout) in zip(values, placements, forms, strict=True):
+        _write(base, at, core_shape(shape, layout), numbers)
     base = base.to(device)
-    view = base.as_strided(shape, placement.strides, placement.offset)
-    return Guarded(view, base, base.view(torch.uint8).clone(), placement, stored)
+    return [
+        _framed(base, at, shape, layout)
+        for at, (shape, layout) in zip(placements, forms, strict=True)
+    ]
+
+
+def _blank(length: int, dtype: torch.dtype) -> torch.Tensor:
+    """Return an arena with nothing in it; torch.full, which is not left to the poisoning below."""
+    return torch.full((length,), _pattern(dtype), dtype=dtype)
+
+
+def _write(base: torch.Tensor, at: Placement, stored: Shape, values: Sequence[float]) -> None:
+    """Put numbers where a tensor lies, rounded to its dtype."""
+    wide = torch.float64 if base.is_floating_point() else torch.int64
+    numbers = torch.tensor(list(values), dtype=wide).reshape(stored).to(base.dtype)
+    base.as_strided(stored, at.strides, at.offset).copy_(numbers)
+
+
+def _framed(base: torch.Tensor, at: Placement, shape: Shape, layout: str) -> Guarded:
+    """Return a tensor in an arena that is filled."""
+    view = base.as_strided(shape, at.strides, at.offset)
+    return Guarded(view, base, base.view(torch.uint8).clone(), at, core_shape(shape, layout))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Fixed strata: the cases of a row that are the same in every run, by a covering design.
 
 The factors are those by which the op's family makes a call (sizes, ranks, places, attributes), the
-value regime and the layout of every input, and those of the cotangent or the tangent.
+value regime and the layout of every input, those of the cotangent or the tangent, and the manner.
 Every pair of levels meets that no rule below excludes, and it meets in a case that has something to
 show if it can: what shows nothing (RULES of sight) is no place to see two other levels meet.
 Shapes are small enough that the pure-Python oracle needs a few milliseconds for most.
@@ -16,7 +16,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from equivalence.cases.call import CaseSpec, Recipe, attribute_pairs, counts
+from equivalence.cases.call import MANNERS, CaseSpec, Recipe, attribute_pairs, counts
 from equivalence.cases.covering import SINGLES, TRIPLES, Design, Factors, Levels, by_rules
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.family import Call, Family, Signature, result
@@ -71,11 +71,22 @@ def a_lone_input_has_no_second(call: Call) -> bool:
     )
 
 
+def tensors_can_be_one(call: Call) -> bool:
+    """One memory for several tensors of real numbers needs several, and of one shape if shared."""
+    real = [shape for k, shape in enumerate(call.shapes) if k not in call.op.index_inputs]
+    seeds = {"vjp": [call.result], "jvp": real}.get(call.direction, [])
+    return {
+        "shared": len({*real, *seeds}) < len(real) + len(seeds),
+        "overlapping": len(real) + len(seeds) > 1,
+    }.get(call.levels.get("manner", ""), True)
+
+
 RULES: tuple[Callable[[Call], bool], ...] = (
     layouts_are_their_own,
     the_seeds_layout_is_its_own,
     a_lone_cotangent_is_not_zero,
     a_lone_input_has_no_second,
+    tensors_can_be_one,
 )
 """Which levels may meet, beside those that a page refuses and those that a family names."""
 
@@ -105,7 +116,16 @@ def numbers_differ(call: Call) -> bool:
     return undecided or (not linear and (not spread or any(spread)))
 
 
-SIGHT: tuple[Callable[[Call], bool], ...] = (enough_is_judged, numbers_differ)
+def tensors_have_numbers_of_their_own(call: Call) -> bool:
+    """Tensors that are one, or nearly, have the numbers of one of them, whatever was chosen."""
+    return call.levels.get("manner") not in ("shared", "overlapping")
+
+
+SIGHT: tuple[Callable[[Call], bool], ...] = (
+    enough_is_judged,
+    numbers_differ,
+    tensors_have_numbers_of_their_own,
+)
 """What a call needs to show anything, beside what its family names."""
 
 
@@ -135,6 +155,7 @@ def factors_of(op: str, direction: str) -> Factors:
     recipes |= {"seed_layout": LAYOUTS} if seeds else {}
     recipes |= {f"regime_{k}": among for k, among in enumerate(regimes(page, inputs))}
     recipes |= {"seed_regime": COTANGENTS} if seeds else {}
+    recipes["manner"] = MANNERS
     return {**structure, **recipes}
 
 
@@ -250,7 +271,15 @@ def _with_recipes(
     shapes, attributes = signature
     columns = [_column(OPS[op], k) for k in range(len(shapes))]
     recipes = tuple(Recipe(levels[f"regime_{k}"], number, levels[f"layout_{k}"]) for k in columns)
-    case = CaseSpec(op, direction, dtype, shapes, recipes, attribute_pairs(attributes))
+    case = CaseSpec(
+        op,
+        direction,
+        dtype,
+        shapes,
+        recipes,
+        attribute_pairs(attributes),
+        manner=levels["manner"],
+    )
     if direction not in _SEEDS:
         return case
     seed: dict[str, Any] = {

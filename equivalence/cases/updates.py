@@ -13,14 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from equivalence.cases.call import (
-    Numbers,
-    Recipe,
-    Shape,
-    attribute_pairs,
-    read_recipe,
-    real_tensor,
-)
+from equivalence.cases.built import Numbers, real_tensor
+from equivalence.cases.call import Recipe, Shape, attribute_pairs, read_recipe
 from equivalence.cases.fills import fill
 from equivalence.cases.guard import LAYOUTS, Guarded, core_shape
 from equivalence.dtypes import DTYPES

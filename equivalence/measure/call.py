@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
-from equivalence.cases.call import TORCH, Built, CaseSpec, Shape, build, handed
-from equivalence.cases.guard import Malformed, Trespass, controlled, gradients
+from equivalence.cases.built import Built, build
+from equivalence.cases.call import TORCH, CaseSpec, Shape
+from equivalence.cases.guard import Malformed, Trespass
+from equivalence.measure.manners import observe
 from spec.ops import OPS
 
 if TYPE_CHECKING:
@@ -40,20 +42,6 @@ def result_shapes(case: CaseSpec) -> list[Shape | None]:
         return [case.output_shape()]
     integer = OPS[case.op].index_inputs
     return [None if k in integer else shape for k, shape in enumerate(case.shapes)]
-
-
-def observe(backend: Any, built: Built) -> list[Tensor | None]:
-    """Ask a backend for the results of a case, its fresh memory poisoned."""
-    case = built.case
-    attrs = handed(case.op, case.attributes(), case.dtype)
-    with controlled():
-        if case.direction == "value":
-            return [backend.value(case.op, built.views(), attrs)]
-        if built.cotangent is None:
-            tangents = [None if item is None else item.view for item in built.tangents]
-            return [backend.jvp(case.op, built.views(), attrs, tangents)]
-        found = backend.vjp(case.op, built.views(), attrs, [built.cotangent.view])
-        return gradients(case.op, found, len(case.shapes))
 
 
 def expectation(built: Built, contract: Contract) -> Expectation:
@@ -147,7 +135,6 @@ def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
     case = built.case
     try:
         results = observe(backend, built)
-        built.check()
     except (Trespass, Malformed) as broken:
         return mismatch(str(broken))
     except Exception as error:

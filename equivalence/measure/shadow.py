@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
-from equivalence.cases.call import Numbers
+from equivalence.cases.built import Numbers
 from equivalence.cases.guard import Trespass, controlled
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
 from equivalence.measure.call import Judge, compare, crash_text

@@ -273,7 +273,7 @@ class Replayed:
 
 def _replay_call(backend: Any, case: Case, entry: Entry) -> Outcome:
     """Run one recorded call."""
-    from equivalence.cases.call import build
+    from equivalence.cases.built import build
 
     built = build(case, backend.capabilities().device, entry.numbers)
     results = attempt(backend, built)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
-from equivalence.cases.call import build
+from equivalence.cases.built import build
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
 from equivalence.measure.call import expectation, result_names

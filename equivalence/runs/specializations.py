@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from equivalence.cases.call import CaseSpec, build, handed
+from equivalence.cases.built import build
+from equivalence.cases.call import CaseSpec, handed
 from equivalence.dtypes import ASKED
 
 DIRECTIONS = ("value", "vjp")

@@ -10,15 +10,8 @@ import torch
 
 from equivalence.backends.protocol import Capabilities
 from equivalence.budgets.declared import declared
-from equivalence.cases.call import (
-    WORDS,
-    CaseSpec,
-    Recipe,
-    build,
-    describe,
-    handed,
-    size_key,
-)
+from equivalence.cases.built import build
+from equivalence.cases.call import WORDS, CaseSpec, Recipe, describe, handed, size_key
 from equivalence.cases.domains import COTANGENTS, domain, regimes
 from equivalence.cases.families.table import FAMILIES, NoFamily, family_of
 from equivalence.cases.fills import MASK_REGIMES, REGIMES, fill, fill_mask

@@ -1,0 +1,175 @@
+"""What a case denotes: its tensors, each in a guard arena of its own, or several in one.
+
+The same case always denotes the same tensors, so that a failing call can be made again anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from equivalence.cases.call import (
+    TORCH,
+    CaseSpec,
+    Recipe,
+    Shape,
+    dtype_at,
+    index_range,
+)
+from equivalence.cases.domains import NARROWEST, domain
+from equivalence.cases.fills import fill, fill_indices, fill_mask
+from equivalence.cases.guard import Guarded, core_shape, guard, overlapping
+from equivalence.dtypes import DTYPES
+from spec.ops import OPS
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The tensors of a case, each in its guard arena."""
+
+    case: CaseSpec
+    inputs: tuple[Guarded, ...]
+    cotangent: Guarded | None = None
+    tangents: tuple[Guarded | None, ...] = ()
+
+    def views(self) -> tuple[torch.Tensor, ...]:
+        """Return the inputs as a backend receives them."""
+        return tuple(item.view for item in self.inputs)
+
+    @property
+    def device(self) -> str:
+        """The device of the tensors; where there are none, that of the host."""
+        return next((str(item.view.device) for _, item in self.tensors()), "cpu")
+
+    def check(self) -> None:
+        """Raise guard.Trespass if the backend wrote outside its own memory."""
+        for position, item in self.tensors():
+            item.check(position)
+
+    def tensors(self) -> list[tuple[str, Guarded]]:
+        """Name the tensors of the case by their positions."""
+        named: list[tuple[str, Guarded | None]] = [
+            *((f"input {k}", item) for k, item in enumerate(self.inputs)),
+            ("cotangent", self.cotangent),
+            *((f"tangent {k}", item) for k, item in enumerate(self.tangents)),
+        ]
+        return [(position, item) for position, item in named if item is not None]
+
+
+Numbers = Mapping[str, Sequence[float]]
+"""Recorded numbers of tensors by their positions, instead of those that their recipes draw."""
+
+
+Parts = Sequence[tuple[str, Shape, Recipe]]
+"""Position, shape and recipe of the tensors of real numbers in a case."""
+
+
+def build(case: CaseSpec, device: str = "cpu", numbers: Numbers | None = None) -> Built:
+    """Construct the tensors that a case denotes."""
+    real = _together(case, device, numbers)
+    inputs = tuple(
+        real[f"input {k}"] if f"input {k}" in real else _index_tensor(case, k, device, numbers)
+        for k in range(len(case.shapes))
+    )
+    if case.tangent is None:
+        return Built(case, inputs, real.get("cotangent"))
+    return Built(case, inputs, None, tuple(real.get(f"tangent {k}") for k in range(len(inputs))))
+
+
+def real_parts(case: CaseSpec) -> Parts:
+    """List the tensors of real numbers: inputs, then the cotangent or the tangents."""
+    integer = OPS[case.op].index_inputs
+    real = [(k, shape) for k, shape in enumerate(case.shapes) if k not in integer]
+    parts = [(f"input {k}", shape, case.recipes[k]) for k, shape in real]
+    if case.cotangent is not None:
+        parts.append(("cotangent", case.output_shape(), case.cotangent))
+    if case.tangent is not None:
+        parts.extend((f"tangent {k}", shape, case.tangent) for k, shape in real)
+    return parts
+
+
+def shared_shape(parts: Parts) -> Shape | None:
+    """Return the first shape that several tensors have, None where all shapes differ."""
+    shapes = [shape for _, shape, _ in parts]
+    return next((shape for k, shape in enumerate(shapes) if shape in shapes[:k]), None)
+
+
+def allows(case: CaseSpec, manner: str) -> bool:
+    """Say whether a case can be called in a manner: to be shared, a tensor has to fit twice."""
+    parts = real_parts(case)
+    return {"shared": shared_shape(parts) is not None, "overlapping": len(parts) > 1}.get(
+        manner, True
+    )
+
+
+def _together(case: CaseSpec, device: str, numbers: Numbers | None) -> dict[str, Guarded]:
+    """Construct the tensors of real numbers, by their positions."""
+    parts = real_parts(case)
+    if case.manner in ("shared", "overlapping"):
+        if not allows(case, case.manner):
+            raise ValueError(f"{case.op}: no two real tensors can be {case.manner} in this case")
+        recipe = _narrowest(case, parts)
+        parts = [(name, shape, replace(recipe, layout=own.layout)) for name, shape, own in parts]
+    if case.manner == "overlapping":
+        return _overlapping(case, parts, device, numbers)
+    shape = shared_shape(parts) if case.manner == "shared" else None
+    found: dict[str, Guarded] = {}
+    first: Guarded | None = None
+    for position, own, recipe in parts:
+        if own == shape and first is not None:
+            found[position] = first
+            continue
+        found[position] = real_tensor(recipe, position, own, case.dtype, device, numbers)
+        first = found[position] if own == shape else first
+    return found
+
+
+def _narrowest(case: CaseSpec, parts: Parts) -> Recipe:
+    """Return the recipe whose numbers suit all tensors: that of the narrowest domain."""
+    op = OPS[case.op]
+    inputs = [k for k in range(len(case.shapes)) if k not in op.index_inputs]
+    narrowest = min(inputs, key=lambda k: NARROWEST.index(domain(op, k)))
+    return case.recipes[narrowest]
+
+
+def _overlapping(
+    case: CaseSpec, parts: Parts, device: str, numbers: Numbers | None
+) -> dict[str, Guarded]:
+    """Construct tensors that are views of one allocation."""
+    values = [_numbers(recipe, name, shape, case.dtype, numbers) for name, shape, recipe in parts]
+    forms = [(shape, recipe.layout) for _, shape, recipe in parts]
+    placed = overlapping(values, forms, TORCH[case.dtype], device)
+    return {position: item for (position, _, _), item in zip(parts, placed, strict=True)}
+
+
+def real_tensor(
+    recipe: Recipe, position: str, shape: Shape, dtype: str, device: str, numbers: Numbers | None
+) -> Guarded:
+    """Construct one tensor of real numbers from its recipe, or from recorded numbers."""
+    values = _numbers(recipe, position, shape, dtype, numbers)
+    return guard(values, shape, TORCH[dtype], recipe.layout, device)
+
+
+def _numbers(
+    recipe: Recipe, position: str, shape: Shape, dtype: str, numbers: Numbers | None
+) -> Sequence[float]:
+    """Return the numbers that a tensor stores, row-major: recorded ones, or those of its recipe."""
+    if numbers is not None:
+        return list(numbers[position])
+    stored = core_shape(shape, recipe.layout)
+    return fill(recipe.regime, recipe.seed, position, stored, DTYPES[dtype].reach)
+
+
+def _index_tensor(case: CaseSpec, k: int, device: str, numbers: Numbers | None) -> Guarded:
+    """Construct one tensor of indices, all of them in range, or one mask."""
+    shape, recipe, position = case.shapes[k], case.recipes[k], f"input {k}"
+    stored = core_shape(shape, recipe.layout)
+    if numbers is not None:
+        values = [int(number) for number in numbers[position]]
+    elif k in OPS[case.op].mask_inputs:
+        values = fill_mask(recipe.regime, recipe.seed, position, stored)
+    else:
+        values = fill_indices(recipe.regime, recipe.seed, position, stored, index_range(case))
+    return guard(values, shape, dtype_at(case.op, k, case.dtype), recipe.layout, device)

@@ -1,0 +1,108 @@
+"""Calls as users make them: again, on tensors that held other numbers, with results read late.
+
+A backend that keeps something between calls (a buffer for results, a cache by shape or by address,
+a plan that was made for other numbers) is right the first time that it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from equivalence.cases.built import Built, build
+from equivalence.cases.call import CaseSpec, Recipe, handed
+from equivalence.cases.guard import Guarded, controlled, gradients
+
+Results = list[Tensor | None]
+
+
+def observe(backend: Any, built: Built) -> Results:
+    """Ask a backend for the results of a case, called in its manner.
+
+    Trespass says that a call wrote to memory that is not its own.
+    """
+    manner = built.case.manner
+    if manner == "again":
+        _called(backend, built)
+    if manner == "repeated":
+        _after_other_numbers(backend, built)
+    results = _called(backend, built)
+    return _late(backend, built, results) if manner == "late" else results
+
+
+def _called(backend: Any, built: Built) -> Results:
+    """Make one call, its fresh memory poisoned, and check that nothing else was written."""
+    results = _answer(backend, built)
+    built.check()
+    return results
+
+
+def _answer(backend: Any, built: Built) -> Results:
+    case = built.case
+    attrs = handed(case.op, case.attributes(), case.dtype)
+    with controlled():
+        if case.direction == "value":
+            return [backend.value(case.op, built.views(), attrs)]
+        if built.cotangent is None:
+            tangents = [None if item is None else item.view for item in built.tangents]
+            return [backend.jvp(case.op, built.views(), attrs, tangents)]
+        found = backend.vjp(case.op, built.views(), attrs, [built.cotangent.view])
+        return gradients(case.op, found, len(case.shapes))
+
+
+def _after_other_numbers(backend: Any, built: Built) -> None:
+    """Let the same tensors hold other numbers for one call."""
+    own = [item.copied() for item in _memory(built)]
+    _exchange(built, _memory(_other(built)))
+    _called(backend, built)
+    _exchange(built, own)
+
+
+def _late(backend: Any, built: Built, results: Results) -> Results:
+    """Return what the results hold when another call has been made and the inputs are gone.
+
+    Inputs stay where a result is a view of one, as that of a move may be.
+    """
+    other = _other(built)
+    _called(backend, other)
+    kept = [item.copied() for item in _memory(built)]
+    if not any(_lies_in(result, built) for result in results):
+        _exchange(built, _memory(other))
+    seen: Results = [r.clone() if isinstance(r, Tensor) else r for r in results]
+    _exchange(built, kept)
+    return seen
+
+
+def _lies_in(result: object, built: Built) -> bool:
+    """Say whether a result shares memory with a tensor of the case."""
+    if not isinstance(result, Tensor):
+        return False
+    where = result.untyped_storage().data_ptr()
+    return any(where == item.base.untyped_storage().data_ptr() for item in _memory(built))
+
+
+def _memory(built: Built) -> list[Guarded]:
+    """Return the tensors of a case."""
+    return [item for _, item in built.tensors()]
+
+
+def _exchange(built: Built, others: Sequence[Guarded]) -> None:
+    """Fill the tensors of a case with what others of the same form hold."""
+    for item, other in zip(_memory(built), others, strict=True):
+        item.take(other)
+
+
+def _other(built: Built) -> Built:
+    """Return tensors of the same form with other numbers of the same regimes, elsewhere."""
+
+    def reseeded(recipe: Recipe | None) -> Recipe | None:
+        return None if recipe is None else replace(recipe, seed=recipe.seed + 1)
+
+    case: CaseSpec = built.case
+    recipes = tuple(replace(recipe, seed=recipe.seed + 1) for recipe in case.recipes)
+    cotangent, tangent = reseeded(case.cotangent), reseeded(case.tangent)
+    different = replace(case, recipes=recipes, cotangent=cotangent, tangent=tangent)
+    return build(different, built.device)
