@@ -14,6 +14,7 @@ from equivalence.cases.updates import UpdateSpec
 from equivalence.measure.call import measure
 from equivalence.measure.update import measure_update
 from equivalence.runs.results import Row
+from spec.ops import OPS
 
 if TYPE_CHECKING:
     from hypothesis import strategies as st
@@ -126,6 +127,13 @@ class Updates:
     def recipes(self, case: UpdateSpec) -> Sequence[tuple[str, Recipe]]:
         """Name the parameters and the gradients."""
         return [("parameters", case.parameters), ("gradients", case.gradients)]
+
+
+def shows(case: Case, differing: bool) -> bool:
+    """Say whether a case has something to see: results that differ, or zeros that are the point."""
+    return differing or (
+        isinstance(case, CaseSpec) and case.direction != "value" and OPS[case.op].stops_gradients
+    )
 
 
 def kind_of(row: Row) -> Kind:

@@ -19,7 +19,7 @@ from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.cases.edges import edge_problem, edges
 from equivalence.cases.nearmiss import describe, refused_by_backend, refused_by_reference
 from equivalence.runs.address import replay_line
-from equivalence.runs.kinds import Case, Kind, kind_of, read_case
+from equivalence.runs.kinds import Case, Kind, kind_of, read_case, shows
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.workers import notes
 from equivalence.worlds.contract import Contract, rungs
@@ -60,7 +60,7 @@ class Tally:
         """Enter one measured case."""
         self.judged += outcome.judged
         self.unconstrained += outcome.unconstrained
-        if counts(outcome.judged) and outcome.differing:
+        if counts(outcome.judged) and shows(case, outcome.differing):
             self.counted += 1
             if len(self.sample) < SAMPLE:
                 self.sample.append(case)
