@@ -1,7 +1,7 @@
 """Fixed strata: the cases of a row that are the same in every run, by a covering design.
 
 The factors are those by which the op's family makes a call (sizes, ranks, places, attributes), the
-value regime and the layout of every input, and those of the cotangent or the tangent.
+value regime and the layout of every input, those of the cotangent or the tangent, and the manner.
 Every pair of levels meets that no rule below excludes, and it meets in a case that has something to
 show if it can: what shows nothing (RULES of sight) is no place to see two other levels meet.
 Shapes are small enough that the pure-Python oracle needs a few milliseconds for most.
@@ -88,17 +88,14 @@ def a_lone_input_has_no_second(call: Call) -> bool:
     )
 
 
-def memory_is_shared_by_two(call: Call) -> bool:
-    """A tensor is shared where another has its shape, and overlaps with any other one."""
-    manner = call.levels.get("manner")
-    if manner not in ("shared", "overlapping"):
-        return True
+def tensors_can_be_one(call: Call) -> bool:
+    """One memory for several tensors of real numbers needs several, and of one shape if shared."""
     real = [shape for k, shape in enumerate(call.shapes) if k not in call.op.index_inputs]
-    if call.direction == "jvp":
-        real += real
-    elif call.direction == "vjp":
-        real.append(call.result)
-    return len(real) > 1 and (manner == "overlapping" or len(set(real)) < len(real))
+    seeds = {"vjp": [call.result], "jvp": real}.get(call.direction, [])
+    return {
+        "shared": len({*real, *seeds}) < len(real) + len(seeds),
+        "overlapping": len(real) + len(seeds) > 1,
+    }.get(call.levels.get("manner", ""), True)
 
 
 RULES: tuple[Callable[[Call], bool], ...] = (
@@ -106,7 +103,7 @@ RULES: tuple[Callable[[Call], bool], ...] = (
     the_seeds_layout_is_its_own,
     a_lone_cotangent_is_not_zero,
     a_lone_input_has_no_second,
-    memory_is_shared_by_two,
+    tensors_can_be_one,
 )
 """Which levels may meet, beside those that a page refuses and those that a family names."""
 
@@ -136,7 +133,16 @@ def numbers_differ(call: Call) -> bool:
     return undecided or (not linear and (not spread or any(spread)))
 
 
-SIGHT: tuple[Callable[[Call], bool], ...] = (enough_is_judged, numbers_differ)
+def tensors_have_numbers_of_their_own(call: Call) -> bool:
+    """Tensors that are one, or nearly, have the numbers of one of them, whatever was chosen."""
+    return call.levels.get("manner") not in ("shared", "overlapping")
+
+
+SIGHT: tuple[Callable[[Call], bool], ...] = (
+    enough_is_judged,
+    numbers_differ,
+    tensors_have_numbers_of_their_own,
+)
 """What a call needs to show anything, beside what its family names."""
 
 

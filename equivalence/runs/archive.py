@@ -33,7 +33,7 @@ from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.call import attempt, compare, result_names
 from equivalence.measure.reference import Expected
 from equivalence.measure.shadow import Step, judge_step, measure_steps
-from equivalence.runs.kinds import Case, kind_of, read_case
+from equivalence.runs.kinds import Case, kind_of, read_case, shows
 from equivalence.runs.results import Failure, Row, RowResult
 from equivalence.runs.work import Damaged
 from spec.optim import OPTIMIZERS
@@ -77,7 +77,8 @@ def constrained(entry: Entry) -> int:
 
 def counting(entry: Entry) -> bool:
     """Say whether a case counts: enough elements have a budget, and they differ."""
-    return counts(constrained(entry)) and any(map(differ, entry.allowed.values()))
+    differing = any(map(differ, entry.allowed.values()))
+    return counts(constrained(entry)) and shows(entry.case, differing)
 
 
 def path_of(folder: Path, row: Row) -> Path:

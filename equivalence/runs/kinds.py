@@ -18,6 +18,7 @@ from equivalence.measure.call import measure
 from equivalence.measure.sizes import full, measure_sized, measure_sized_update, near, sized_update
 from equivalence.measure.update import measure_update
 from equivalence.runs.results import Row
+from spec.ops import OPS
 
 if TYPE_CHECKING:
     from hypothesis import strategies as st
@@ -192,6 +193,13 @@ def sized_kind(row: Row, backend: Any, *, all_of_them: bool = True) -> Kind:
 
         return SizedCalls(row, by_launches(backend, *where, all_of_them=all_of_them))
     return SizedCalls(row, full(*where) if all_of_them else near(*where))
+
+
+def shows(case: Case, differing: bool) -> bool:
+    """Say whether a case has something to see: results that differ, or zeros that are the point."""
+    return differing or (
+        isinstance(case, CaseSpec) and case.direction != "value" and OPS[case.op].stops_gradients
+    )
 
 
 def kind_of(row: Row) -> Kind:

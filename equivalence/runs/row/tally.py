@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, larger
 from equivalence.cases.call import counts
-from equivalence.runs.kinds import Case
+from equivalence.runs.kinds import Case, shows
 from equivalence.runs.results import Failure
 
 SLOTS = ("edges", "refusals", "findings", "extras", "values", "sizes", "processes")
@@ -41,7 +41,7 @@ class Tally:
         self.judged += outcome.judged
         self.unconstrained += outcome.unconstrained
         self.wide += outcome.wide
-        if counts(outcome.judged) and outcome.differing:
+        if counts(outcome.judged) and shows(case, outcome.differing):
             self.counted += 1
             if len(self.sample) < SAMPLE:
                 self.sample.append(case)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from equivalence.cases.call import CaseSpec
+from equivalence.cases.call import MANNERS, CaseSpec
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.guard import LAYOUTS
 from spec.ops import OPS
@@ -268,7 +268,7 @@ BLURRED = (long_place, source_place, permuted, length, others, target, repeated)
 def of_recipes(op: str, direction: str) -> Table:
     """Return the layouts and the regimes of every tensor."""
     page = OPS[op]
-    table: Table = {}
+    table: Table = {"manner": (MANNERS, lambda case: case.manner)}
     for k, among in enumerate(regimes(page, 2 if page.variadic else len(page.inputs))):
         table[f"regime_{k}"] = (among, lambda case, k=k: _recipe(case, k).regime)  # type: ignore[misc]
         table[f"layout_{k}"] = (LAYOUTS, lambda case, k=k: _recipe(case, k).layout)  # type: ignore[misc]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from equivalence.cases import strata as designs
+from equivalence.cases.built import allows
 from equivalence.cases.call import CaseSpec
 from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.families.family import Family
@@ -45,7 +46,7 @@ def allowed_levels(op: str, direction: str, number: int) -> Iterator[dict[str, A
 
 
 def unmet_levels(op: str, direction: str) -> set[tuple[str, Any]]:
-    """Return the levels that no fixed case has, but for layouts that no shape of the op has."""
+    """Return the levels that no fixed case has, but for what no case of the op can be."""
     cases = strata(op, direction, "fp32", SINGLES)
     table = wanted(op, family_of(OPS[op]).name, direction)
     met = {pair for case in cases for pair in levels_of(case, table).items()}
@@ -57,7 +58,8 @@ def unmet_levels(op: str, direction: str) -> set[tuple[str, Any]]:
     return {
         (name, level)
         for name, level in missing
-        if "layout" not in name or any(is_own(shape, level) for shape in shapes[name])
+        if (name != "manner" or any(allows(case, level) for case in cases))
+        and ("layout" not in name or any(is_own(shape, level) for shape in shapes[name]))
     }
 
 
