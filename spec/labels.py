@@ -17,6 +17,8 @@ from typing import Any
 from spec.op import AnyTensor, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import equal, select, sum_over
+from spec.shape import Shape
+from spec.tensor import tabulate
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -65,6 +67,11 @@ def count_labels(labels: AnyTensor, ignore_index: int) -> Any:
         return select(equal(labels[i], ignore_index), 0, 1)
 
     return sum_over(labels.shape[0], counted)
+
+
+def entries_ignored(labels: AnyTensor, shape: Shape, ignore_index: int) -> AnyTensor:
+    """Return a mask of a matrix: true throughout the rows that are ignored."""
+    return tabulate((*shape,), lambda i, k: equal(labels[i], ignore_index))
 
 
 def in_one_class(labels: AnyTensor, ignore_index: int) -> AnyTensor:

@@ -19,10 +19,10 @@ import numpy.typing as npt
 import torch
 
 from equivalence.budgets.outcome import Detail, Outcome, grouped, over_budget, position
-from equivalence.worlds.arrays import Lanes, Many, at, constant, held, working
 from equivalence.worlds.contract import Contract
-from equivalence.worlds.extents import Extent, entered
-from equivalence.worlds.widths import Bound, Doubles, Widths
+from equivalence.worlds.lanes.arrays import Lanes, Many, at, constant, held, working
+from equivalence.worlds.lanes.extents import Extent, entered
+from equivalence.worlds.lanes.widths import Bound, Doubles, Widths
 from spec.op import AnyTensor
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS

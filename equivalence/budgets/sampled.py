@@ -15,7 +15,7 @@ from equivalence.budgets.arrays import Call
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact, stored
 from equivalence.worlds.contract import Contract
-from equivalence.worlds.extents import Listed
+from equivalence.worlds.lanes.extents import Listed
 from spec.op import AnyTensor
 from spec.tensor import tabulate
 

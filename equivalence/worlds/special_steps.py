@@ -5,8 +5,8 @@
 >>> infinite, large = lifted(line, math.inf, 2.0**15)
 >>> infinite + large, infinite - infinite, scalar.exp(-infinite)
 ({inf}, {nan}, {Bounded(0, exact)})
->>> large + large, stored(large + large), (large + large) - large
-({inf, Bounded(65536.0000000000, exact)}, {inf}, {inf, Bounded(32768.0000000000, exact)})
+>>> large + large, (large + large) - large
+({inf, Bounded(65536.0000000000, exact)}, {inf, Bounded(32768.0000000000, exact)})
 """
 
 from __future__ import annotations
@@ -17,20 +17,18 @@ from typing import Any
 
 import flint
 
-from equivalence.worlds import bounded, number
+from equivalence.worlds import bounded
 from equivalence.worlds.arithmetic import ONE, ZERO
 from equivalence.worlds.balls import PI, Arb, square_of
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import FP64, Format
 from equivalence.worlds.kinds import (
-    ANYTHING,
     INFINITE,
     MINUS,
     NANS,
     NOT_A_NUMBER,
     PLUS,
     UNDEFINED,
-    judged,
     kind_of,
     opposite,
 )
@@ -55,50 +53,6 @@ def lifted(line: Line, *values: float) -> list[Special]:
         else line.of(kind_of(value))
         for value in values
     ]
-
-
-ONE_FORM, MANY_FORMS, LARGE_FORMS = 0, 1, 2
-"""How a formula may be evaluated: step by step as it stands; in other forms, equal on paper; in
-others again, whose intermediate results may overflow where its own do not."""
-
-
-def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
-    """Round to the storage format: the last step of every result, of either world.
-
-    Another form of a formula meets its infinities in another order. So of many forms only that a
-    result is not finite is told, unless a NaN among the inputs caused it.
-    """
-    if isinstance(x, Bounded):
-        return bounded.stored(x)
-    kinds, finite = x.kinds, x.finite
-    if finite is not None:
-        finite = bounded.stored(finite)
-        largest = x.line.store
-        if not finite.unconstrained:
-            # Where results are not rounded again, the step before has said what they may become.
-            again = x.line.contract.store != x.line.contract.compute
-            kinds |= beyond(finite.w, largest) if again else 0
-            finite = None if finite.w > largest or finite.w < -largest else finite
-    large = forms == LARGE_FORMS and not x.lost
-    if large and finite is None:
-        return (
-            x.line.anything()
-        )  # in another form, what is too large here may divide a finite number
-    if large or (forms and kinds not in (0, NOT_A_NUMBER)):
-        kinds = ANYTHING
-    return finite if finite is not None and not kinds else Special(x.line, judged(kinds), finite)
-
-
-def either_of(x: Bounded | Special, y: Bounded | Special) -> Bounded | Special:
-    """Allow what two programs of one page may store; x is the page's own."""
-    if isinstance(x, Bounded) and isinstance(y, Bounded):
-        return number.either(x, y)
-    line = x.line if isinstance(x, Special) else y.line  # type: ignore[union-attr]
-    one, two = line.special(x), line.special(y)
-    finite = one.finite or two.finite
-    if one.finite is not None and two.finite is not None:
-        finite = number.either(one.finite, two.finite)
-    return Special(line, one.kinds | two.kinds, finite)
 
 
 def _read(x: Special) -> Arb:

@@ -25,7 +25,7 @@ from fractions import Fraction
 from typing import Any
 
 from spec.composite import composite
-from spec.labels import BAD_LABELS, check_loss, in_one_class, refuse_labels
+from spec.labels import BAD_LABELS, check_loss, entries_ignored, in_one_class, refuse_labels
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.log_softmax import op as log_softmax
@@ -34,7 +34,6 @@ from spec.ops.nll_loss import op as nll_loss
 from spec.ops.sum import op as sum_
 from spec.ops.where import op as where
 from spec.refusals import Miss
-from spec.tensor import tabulate
 
 
 def type_rule(
@@ -67,7 +66,7 @@ def program(
     reduction: str = "mean",
 ) -> Any:
     """Take log-probabilities of what is not ignored and read off the labels, or all of them."""
-    ignored: AnyTensor = tabulate((*logits.shape,), lambda *i: labels[i[0]] == ignore_index)
+    ignored = entries_ignored(labels, logits.shape, ignore_index)
     nothing = ops.constant(0, logits.shape, like=logits)
     log_probabilities = ops.log_softmax(ops.where(ignored, nothing, logits), axis=1)
     exact = ops.nll_loss(log_probabilities, labels, ignore_index=ignore_index, reduction=reduction)

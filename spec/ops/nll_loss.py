@@ -83,11 +83,9 @@ def transpose(
     def entry(i: Any, k: Any) -> Any:
         share = cotangent[i] if reduction == "none" else cotangent[()]
         part = divide(share, count) if reduction == "mean" and count != 0 else share
-        read = kronecker(labels[i], k)
-        unread = is_zero(read)
-        ignored = equal(labels[i], ignore_index)
-        kept = select(unread, zero_like(share), -read * part)
-        return select(ignored, zero_like(share), kept)
+        read, ignored = kronecker(labels[i], k), equal(labels[i], ignore_index)
+        received = select(is_zero(read), zero_like(share), -read * part)
+        return select(ignored, zero_like(share), received)
 
     return tabulate(shape, entry)
 
@@ -108,7 +106,6 @@ EDGES = (
         _NONE,
     ),
 )
-
 REFUSED = BAD_LABELS
 
 op = linear(

@@ -14,13 +14,8 @@ import pytest
 from equivalence.budgets.judge import fraction_of
 from equivalence.worlds.contract import BF16, FP32, FP64, Contract
 from equivalence.worlds.special import Doubt, Line, Special
-from equivalence.worlds.special_steps import (
-    LARGE_FORMS,
-    MANY_FORMS,
-    ONE_FORM,
-    lifted,
-    stored,
-)
+from equivalence.worlds.special_last import LARGE_FORMS, MANY_FORMS, ONE_FORM, stored
+from equivalence.worlds.special_steps import lifted
 from spec import scalar
 
 LINE = Line(Contract("ieee", FP32, FP32))

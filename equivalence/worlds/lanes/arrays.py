@@ -32,8 +32,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from equivalence.worlds.extents import Extent, as_one
-from equivalence.worlds.widths import MOVED, OWN, Bound, Doubles, Widths, product_bound
+from equivalence.worlds.lanes.extents import Extent, as_one
+from equivalence.worlds.lanes.widths import MOVED, OWN, Bound, Doubles, Widths, product_bound
 from spec import axes as spec_axes
 from spec import rng, scalar
 from spec.op import AnyTensor

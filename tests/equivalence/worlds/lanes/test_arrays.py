@@ -21,11 +21,11 @@ from equivalence.budgets.oracle import expected_value, expected_vjp
 from equivalence.cases.built import build
 from equivalence.cases.strata import strata
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.arrays import Many, working
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import BF16, FP16, FP32, TF32, Contract, FunctionError
+from equivalence.worlds.lanes.arrays import Many, working
+from equivalence.worlds.lanes.widths import Widths
 from equivalence.worlds.special import Special
-from equivalence.worlds.widths import Widths
 from spec import scalar
 
 RADIUS = Fraction(1, 2**24)
@@ -114,7 +114,9 @@ def test_an_array_whose_bound_is_too_small_is_found_by_balls(
     """Planted: sums that forget one rounding, and products that forget one operand's bound."""
     step, draw, count = STEPS["mul"]
     operands = [draw(seed) for seed in range(count)]
-    monkeypatch.setattr("equivalence.worlds.arrays.product_bound", lambda x, y: np.abs(x[0]) * y[1])
+    monkeypatch.setattr(
+        "equivalence.worlds.lanes.arrays.product_bound", lambda x, y: np.abs(x[0]) * y[1]
+    )
     with working(Widths(PLAIN), 1):
         bounds = step(*operands).b
     short = [k for k in range(24) if needed(step, operands, k, PLAIN) * (1 - RADIUS) > bounds[k]]
