@@ -19,6 +19,7 @@ from equivalence.budgets.judge import Expected
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
 from equivalence.worlds.contract import Contract
+from equivalence.worlds.kinds import NANS, NOT_A_NUMBER
 from equivalence.worlds.special import Line, Special
 from equivalence.worlds.special_last import LARGE_FORMS, MANY_FORMS, ONE_FORM, either_of
 from equivalence.worlds.special_last import stored as last_step
@@ -130,6 +131,31 @@ class Extended:
         """Allow what either of two programs may store."""
         return zip_map(either_of, one, other)
 
+    def leaking(
+        self,
+        gradients: Sequence[Expected | None],
+        value: AnyTensor,
+        seed: AnyTensor,
+        pulled: Callable[[AnyTensor], Sequence[AnyTensor | None]],
+    ) -> list[Expected | None]:
+        """Let a gradient be NaN that is pulled back from a value that may be.
+
+        A form that reads such a value multiplies by it, even where the page's own does not.
+        """
+        undefined = value.map(lambda y: bool(self.line.special(y).kinds & NANS))
+        if not any(undefined.data):
+            return list(gradients)
+        nan = self.line.of(NOT_A_NUMBER)
+        spoiled = pulled(zip_map(lambda bad, s: nan if bad else s, undefined, seed))
+        return [
+            None if g is None or s is None else zip_map(self._or_nan, g, s)
+            for g, s in zip(gradients, spoiled, strict=True)
+        ]
+
+    def _or_nan(self, allowed: Bounded | Special, spoiled: Any) -> Bounded | Special:
+        reached = self.line.special(spoiled).kinds & NANS
+        return either_of(allowed, self.line.of(NOT_A_NUMBER)) if reached else allowed
+
 
 def evaluated(
     contract: Contract,
@@ -193,7 +219,8 @@ def expected_value(
         others = (world.store(program(*given, **attrs)) for program in programs)
         return [reduce(world.either, others, own)]
 
-    (found,) = evaluated(contract, inputs, run)
+    many = page.kind == "composite" and contract.freedom == "stable"
+    (found,) = evaluated(contract, inputs, run, many)
     assert found is not None, "every op has a value"
     return found
 
@@ -221,7 +248,11 @@ def expected_vjp(
             [None if g is None else world.store(g) for g in program(given, seed, **attrs)]
             for program in programs
         ]
-        return [_hull(world, rows) for rows in zip(*found, strict=True)]
+        joined = [_hull(world, rows) for rows in zip(*found, strict=True)]
+        if many and isinstance(world, Extended):
+            value = page.value(*given, **attrs)
+            joined = world.leaking(joined, value, seed, lambda s: page.vjp(given, s, **attrs))
+        return joined
 
     return list(evaluated(contract, [*inputs, cotangent], run, many))
 

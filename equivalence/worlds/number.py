@@ -264,8 +264,10 @@ def _joined(v: Arb, w: Arb, total: Arb, x: Bounded, y: Bounded) -> Bounded:
     strict = None
     if depth < GENERIC:
         strict = w
-        if values is not None and arithmetic.sums_exactly(
-            values, size, total, count, terms.products
+        # Added last, the number meets a sum that has been rounded already.
+        settled = values if x.strict is x.v else None
+        if settled is not None and arithmetic.sums_exactly(
+            settled, size, total, count, terms.products
         ):
             strict = v if arithmetic.holds(v) else w
     joined = Terms(count, size, total, terms.products, values)

@@ -40,7 +40,7 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
     large = forms == LARGE_FORMS and not x.lost
     if large and finite is None:
         # In another form, what is too large here may divide a finite number.
-        return x.line.anything()
+        return Special(x.line, ANYTHING, x.line.unknown())
     if large or (forms and kinds not in (0, NOT_A_NUMBER)):
         kinds = ANYTHING
     return finite if finite is not None and not kinds else Special(x.line, judged(kinds), finite)

@@ -156,8 +156,14 @@ def _reached(group: Group, outcome: Outcome) -> Over:
 
 
 def _rounded_up(number: float) -> float:
-    """Return the next power of two."""
-    return math.ldexp(1.0, math.ceil(math.log2(number))) if number else 0.0
+    """Return the next power of two; what has no size stays as it is."""
+    return (
+        number
+        if math.isinf(number)
+        else math.ldexp(1.0, math.ceil(math.log2(number)))
+        if number
+        else 0.0
+    )
 
 
 def _toml(value: object) -> str:
@@ -166,4 +172,6 @@ def _toml(value: object) -> str:
         return "{ " + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + " }"
     if isinstance(value, str) and value.startswith("{"):
         return f"'{value}'"
+    if isinstance(value, float) and math.isinf(value):
+        return "inf"
     return json.dumps(value)

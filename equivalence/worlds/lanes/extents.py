@@ -103,6 +103,9 @@ scalar.dot_extent.register(Listed)(_listed(scalar.dot_terms))
 scalar.max_extent.register(Listed)(_listed(scalar.max_terms))
 
 
+_OF_SYMBOLS = axes.sent_to.rules[object]
+
+
 @axes.sent_to.register(int, Extent)
 def _sent(
     place: Any,
@@ -111,9 +114,13 @@ def _sent(
     term: Callable[..., Any],
     onto: Any,
 ) -> Any:
-    every = indices(tuple(map(operator.index, extents)))
-    terms = [term(*j) for j in every if position(*j) == place]
-    return scalar.sum_terms(terms if onto is None else [onto, *terms])
+    if all(isinstance(n, (int, Extent)) for n in extents):
+        every = indices(tuple(map(operator.index, extents)))
+        sent = [(position(*j), j) for j in every]
+        if all(isinstance(p, (int, Extent)) for p, _ in sent):
+            terms = [term(*j) for p, j in sent if p == place]
+            return scalar.sum_terms(terms if onto is None else [onto, *terms])
+    return _OF_SYMBOLS(place, extents, position, term, onto)
 
 
 @rng.random_word.register(Extent)
