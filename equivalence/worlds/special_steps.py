@@ -171,13 +171,22 @@ def _function(
     return rule
 
 
-for _named, _plus, _minus in (
-    (scalar.exp, (PLUS,), 0),
-    (scalar.tanh, 1, -1),
-    (scalar.cos, (UNDEFINED,), (UNDEFINED,)),
-    (scalar.sin, (UNDEFINED,), (UNDEFINED,)),
+FAR: Arb = flint.arb(2.0**20)
+"""An argument whose exponential leaves every format; of larger ones arb tells nothing."""
+
+
+def _exp(x: Arb) -> Arb:
+    near: Arb = x.min(FAR).max(-FAR)
+    return near.exp()
+
+
+for _named, _ball, _plus, _minus in (
+    (scalar.exp, _exp, (PLUS,), 0),
+    (scalar.tanh, flint.arb.tanh, 1, -1),
+    (scalar.cos, flint.arb.cos, (UNDEFINED,), (UNDEFINED,)),
+    (scalar.sin, flint.arb.sin, (UNDEFINED,), (UNDEFINED,)),
 ):
-    _named.register(Special)(_function(_named, getattr(flint.arb, _named.name), _plus, _minus))
+    _named.register(Special)(_function(_named, _ball, _plus, _minus))
 scalar.square.register(Special)(_function(scalar.square, square_of, (PLUS,), (PLUS,)))
 scalar.absolute.register(Special)(_function(scalar.absolute, abs, (PLUS,), (PLUS,)))
 
