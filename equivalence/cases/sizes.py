@@ -50,6 +50,13 @@ from spec.ops import OPS
 REGIMES = ("integers", "reals", "offset")
 
 
+ROWS = 65_601
+"""More rows than a grid's second axis has programs, and no multiple of a tile."""
+
+MOST_AMPLE = 2**20 + 2**16
+"""How many elements the inputs of a large case have at most where time is short."""
+
+
 @dataclass(frozen=True)
 class Growth:
     """One way to grow: the call of a size, and the sizes that are full and near.
@@ -62,6 +69,15 @@ class Growth:
     full: int
     near: int
     regimes: tuple[str, ...] = ("integers", "reals")
+
+    def ample(self, op: Op) -> int:
+        """Return the largest size, up to more rows than a grid may have, that costs little.
+
+        A longer inner extent costs more than its elements tell.
+        """
+        size = min(self.full, ROWS)
+        elements = sum(math.prod(shape) for shape in self.call(op, size)[0])
+        return size if elements <= MOST_AMPLE and self.what != "inner" else self.near
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +97,6 @@ def sized_from_dict(plain: Mapping[str, Any]) -> SizedCase:
     if plain["sized"] not in REGIMES:
         raise ValueError(f"unknown regime {plain['sized']!r}; known: {', '.join(REGIMES)}")
     return SizedCase(case_from_dict(plain), plain["sized"])
-
-
-ROWS = 65_601
-"""More rows than a grid's second axis has programs, and no multiple of a tile."""
 
 
 def _alike(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:

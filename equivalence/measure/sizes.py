@@ -22,6 +22,7 @@ from equivalence.cases.sizes import Growth, SizedCase, build_sized, growths, siz
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.dtypes import DTYPES, FP32, FP64
 from equivalence.measure.call import attempt, compare, result_names
+from spec.ops import OPS
 
 if TYPE_CHECKING:
     from equivalence.budgets.arrays import Call
@@ -39,11 +40,18 @@ def full(op: str, direction: str, dtype: str) -> list[SizedCase]:
     return [_case(g, None, op, direction, dtype, k) for k, g in enumerate(growths(op))]
 
 
-def near(op: str, direction: str, dtype: str) -> list[SizedCase]:
-    """Return the one case that lies beyond the fixed strata; the rows of an op take turns."""
-    among = growths(op)
-    turn = (list(DTYPES).index(dtype) + ("value", "vjp", "jvp").index(direction)) % len(among)
-    return [_case(among[turn], among[turn].near, op, direction, dtype, turn)]
+def near(op: str, direction: str, dtype: str, dtypes: Sequence[str] = ()) -> list[SizedCase]:
+    """Return the cases that lie beyond the fixed strata, for a backend of these dtypes.
+
+    The ways to grow are dealt out to its rows of an op: each has one at least.
+    """
+    among, names = growths(op), [name for name in DTYPES if name in dtypes] or [dtype]
+    first = names.index(dtype) + ("value", "vjp", "jvp").index(direction)
+    turns = [k for k in range(len(among)) if (k - first) % len(names) == 0]
+    return [
+        _case(among[k], among[k].ample(OPS[op]), op, direction, dtype, k)
+        for k in turns or [first % len(among)]
+    ]
 
 
 def grown_to(op: str, direction: str, dtype: str, k: int, n: int) -> SizedCase:

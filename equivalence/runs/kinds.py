@@ -192,7 +192,8 @@ def sized_kind(row: Row, backend: Any, *, all_of_them: bool = True) -> Kind:
         from equivalence.measure.grids import by_launches
 
         return SizedCalls(row, by_launches(backend, *where, all_of_them=all_of_them))
-    return SizedCalls(row, full(*where) if all_of_them else near(*where))
+    dtypes = backend.capabilities().ops[row.op]
+    return SizedCalls(row, full(*where) if all_of_them else near(*where, dtypes))
 
 
 def shows(case: Case, differing: bool) -> bool:

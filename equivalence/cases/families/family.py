@@ -139,8 +139,8 @@ RANKS = (2, 1, 3, 4, 5, 6)
 PLACES = ("last", "first", "middle")
 """Where among the axes the one lies that a family is about."""
 
-BESIDE = ("few", "many")
-"""How many slices lie beside that axis: a few, or more than 256."""
+BESIDE = ("few", "many", "square")
+"""How many slices lie beside that axis: a few, more than 256, or as many as it has entries."""
 
 NAMES = ("positive", "negative")
 """How an axis is named: from the front, or from the back."""
@@ -148,6 +148,9 @@ NAMES = ("positive", "negative")
 MANY = 259
 SHORT = 2
 """The longest axis beside which there are many slices."""
+
+SQUARE = (8, 9, 31, 33)
+"""The extents of axes beside which there are as many slices."""
 
 
 def place_is_its_own(rank: int, place: str) -> bool:
@@ -157,7 +160,8 @@ def place_is_its_own(rank: int, place: str) -> bool:
 
 def many_lie_beside_short_ones(rows: str, rank: int, extent: int) -> bool:
     """Many slices need an axis beside the other, and cost too much where that is long."""
-    return rows == "few" or (rank > 1 and extent <= SHORT)
+    fits = {"few": True, "many": extent <= SHORT, "square": extent in SQUARE}[rows]
+    return rows == "few" or (rank > 1 and fits)
 
 
 def around(levels: Levels, most: int = 600, beside: int = 1) -> tuple[Shape, int]:
@@ -176,6 +180,8 @@ def around(levels: Levels, most: int = 600, beside: int = 1) -> tuple[Shape, int
             others[k] = 1
     if others and levels.get("rows") == "many":
         others = [MANY, *(1 for _ in others[1:])]
+    elif others and levels.get("rows") == "square":
+        others = [extent, *(1 for _ in others[1:])]
     elif others:
         rest = math.prod(others[1:])
         wanted = max(-(-(ENOUGH + 1) // (rest * extent)), -(-beside // rest))

@@ -70,7 +70,9 @@ def inputs(case: CaseSpec) -> int:
 
 
 def beside(case: CaseSpec) -> str:
-    return "many" if 259 in own(case) else "few"
+    shape = [n for n in own(case) if n > 1]
+    square = len(shape) == 2 and shape[0] == shape[1] > 2
+    return "many" if 259 in own(case) else "square" if square else "few"
 
 
 def _place(axis: int, axes: int) -> str:
@@ -167,7 +169,7 @@ WANTED: dict[str, Table] = {
         "rank": (RANKS, rank),
         "extent": ((31, 33, 64, 65, 128, 257, 513, 1025), longest),
         "place": (PLACES, long_place),
-        "beside": (("few", "many"), beside),
+        "beside": (("few", "many", "square"), beside),
         "axes": (((), "one", "several", "all", DEFAULT), axes_named),
         "order": (("ascending", "another"), order),
         "name": ((*NAMES, "mixed"), signs),
@@ -177,13 +179,13 @@ WANTED: dict[str, Table] = {
         "rank": (RANKS, rank),
         "extent": (LONG, along),
         "place": (PLACES, axis_place),
-        "beside": (("few", "many"), beside),
+        "beside": (("few", "many", "square"), beside),
         "name": (NAMES, sign),
     },
     "norms": {
         "rank": (RANKS, rank),
         "extent": (LONG, lambda case: own(case)[-1]),
-        "beside": (("few", "many"), beside),
+        "beside": (("few", "many", "square"), beside),
         "eps": ((DEFAULT, 1e-3, 1e-8, 1.0), attribute("eps")),
     },
     "broadcasts": {
