@@ -84,7 +84,7 @@ class Judging:
         found: list[Expected] = []
 
         def run(world: World) -> list[Any]:
-            held = {f: None if t is None else world.lift(t) for f, t in columns.items()}
+            held = {f: None if t is None else self._taken(world, t) for f, t in columns.items()}
             gradients = [self._gradient(world, *pair, case) for pair in alike]
             entries = [entry for gradient in gradients for entry in gradient.data]
             expected = left_by(
@@ -108,17 +108,24 @@ class Judging:
         """Return the gradient of each kind of elements, divided and clipped."""
         own = there(step.gradients[step.parameter])
         if case.max_norm is None:
-            rows = world.lift(there(kinds.rows(own)))
+            rows = self._taken(world, there(kinds.rows(own)))
             return scaled_gradients([rows], None, case.grad_scale)[0]
         places = _places(own)[kinds.first]
         scaled = self._clipped(world, step, case)[step.parameter].data
         return SpecTensor((len(places),), [scaled[place] for place in places])
 
+    def _taken(self, world: World, tensor: Tensor) -> Any:
+        """Lift a tensor; for a stable contract no step on its numbers is exact."""
+        from equivalence.worlds.special_last import unsettled
+
+        lifted = world.lift(tensor)
+        return lifted.map(unsettled) if self.contract.freedom == "stable" else lifted
+
     def _clipped(self, world: World, step: Step, case: UpdateSpec) -> list[Any]:
         """Clip the gradients of a step; zeros add nothing to a norm, so that one stands for all."""
         key = step.number, id(world)
         if key not in self.clipped:
-            lifted = [None if g is None else world.lift(_kept(g)) for g in step.gradients]
+            lifted = [None if g is None else self._taken(world, _kept(g)) for g in step.gradients]
             self.clipped[key] = scaled_gradients(lifted, case.max_norm, case.grad_scale)
         return self.clipped[key]
 

@@ -261,6 +261,10 @@ class Arithmetic:
             return True
         return self._sum_grid.sums_exactly(terms, size)
 
+    def may_underflow(self, v: Arb) -> bool:
+        """Whether a number lies so near 0, and is not 0, that factors of it may be subnormal."""
+        return not v.is_zero() and bool(abs(v) * self.contract.compute.unit < self._grid.smallest)
+
     def floor(self, depth: int, magnitude: Arb) -> Arb:
         """Return what a program as stable as one of so many roundings may lose, around 0.
 

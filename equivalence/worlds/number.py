@@ -147,7 +147,21 @@ def stored(x: Bounded) -> Bounded:
     w = page
     if arithmetic.stable and depth >= GENERIC:
         w = arithmetic.stored(x.ball.union(x.v + arithmetic.floor(depth, magnitude(x))), False)
+    elif arithmetic.stable and depth and arithmetic.may_underflow(x.v):
+        # Scaled in another order, what is scaled exactly here may be subnormal in between.
+        w = arithmetic.stored(x.ball + arithmetic.floor(GENERIC, ZERO), False)
     return Bounded(x.v, w, arithmetic, page, GENERIC, x.last)
+
+
+def unsettled(x: Bounded) -> Bounded:
+    """Take an exact number for the result of steps, so that no step on it is exact; 0 stays 0.
+
+    An update of a stable contract starts from such numbers: it may take (c g) g where the page
+    takes c (g g), and p - r p for (1 - r) p, of which only one may be exact.
+    """
+    if x.depth or x.v.is_zero():
+        return x
+    return Bounded(x.v, flint.arb(x.v), x.arithmetic)
 
 
 def either(x: Bounded, y: Bounded) -> Bounded:

@@ -56,3 +56,10 @@ def either_of(x: Bounded | Special, y: Bounded | Special) -> Bounded | Special:
     if one.finite is not None and two.finite is not None:
         finite = number.either(one.finite, two.finite)
     return Special(line, one.kinds | two.kinds, finite)
+
+
+def unsettled(x: Bounded | Special) -> Bounded | Special:
+    """Let no step on an exact number be exact, in either world."""
+    if isinstance(x, Bounded):
+        return number.unsettled(x)
+    return x if x.finite is None else Special(x.line, x.kinds, number.unsettled(x.finite))

@@ -90,6 +90,7 @@ class Widths:
         """
         flushed = contract.flush != "none"
         self.contract, self.settled, self.balanced = contract, settled, balanced
+        self.stable = contract.freedom == "stable"
         self.step = Rounder(contract.compute, "nearest", flushed)
         self.spare = Rounder(SPARE, "nearest", flushed)
         self.storage = Rounder(contract.store, contract.store_rounding, flushed)
@@ -199,11 +200,13 @@ class Widths:
     def kept(self, v: Doubles, b: Bound) -> Bound:
         """Return the bound of a result after the last step, rounding to storage.
 
-        A floor under the budgets of a contract that takes more freedom than the page joins here.
+        Arrays carry no depths, so the floor of a stable contract is taken for the bound again: by
+        as much as the page's own roundings may lose, another program may be off (a heuristic).
         """
         if b is None:
             held = self.storage.holds(v)
             return None if bool(np.all(held)) else np.where(held, 0.0, self.storage.widened(v, 0.0))
+        b = 2 * b if self.stable else b
         return self.storage.widened(v, b) if self.stores else b
 
 
