@@ -18,7 +18,7 @@ import torch
 from equivalence.budgets.judge import Expected
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
-from equivalence.worlds.contract import Contract
+from equivalence.worlds.contract import FP64, Contract
 from equivalence.worlds.kinds import NANS, NOT_A_NUMBER
 from equivalence.worlds.special import Line, Special
 from equivalence.worlds.special_last import LARGE_FORMS, MANY_FORMS, ONE_FORM, either_of
@@ -163,10 +163,12 @@ def evaluated(
     run: Callable[[World], Sequence[Expected | None]],
     many: bool = False,
     finite: Finite | None = None,
+    overflow: bool = True,
 ) -> Sequence[Expected | None]:
     """Return what pages give on these tensors, in the first world that says all of it.
 
     finite is the world of the contract's Bounded scalars, where the caller has one already.
+    Without overflow, what leaves the range of finite numbers stays open.
 
     A formula with many forms may be evaluated in any of them: those of the gradient of a composite,
     one that was derived by hand among them, or of an update.
@@ -177,7 +179,7 @@ def evaluated(
         forms = LARGE_FORMS if _may_leave(contract, given) else MANY_FORMS
     if forms != LARGE_FORMS and all(bool(torch.isfinite(tensor).all()) for tensor in given):
         found = run(Finite(contract) if finite is None else finite)
-        if not any(x.unconstrained for x in _entries(found)):
+        if not overflow or not any(x.unconstrained for x in _entries(found)):
             return found
     return run(Extended(contract, forms))
 
@@ -254,7 +256,9 @@ def expected_vjp(
             joined = world.leaking(joined, value, seed, lambda s: page.vjp(given, s, **attrs))
         return joined
 
-    return list(evaluated(contract, [*inputs, cotangent], run, many))
+    # No wider format tells which intermediate results of float64 another form would keep in range.
+    widest = contract.compute == FP64
+    return list(evaluated(contract, [*inputs, cotangent], run, many, overflow=not widest))
 
 
 def expected_jvp(

@@ -16,6 +16,7 @@ from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.distinct import Distinct, distinct, judge_kinds
 from equivalence.measure.reference import Expected, left_by, scaled_gradients
 from equivalence.measure.shadow import Step, measure_steps
+from equivalence.worlds.contract import FP64
 from spec.tensor import Tensor as SpecTensor
 
 if TYPE_CHECKING:
@@ -101,7 +102,14 @@ class Judging:
 
         clipped = case.max_norm is not None
         given = one.gradients if clipped else [step.gradients[step.parameter] for step, _ in alike]
-        evaluated(self.contract, [*columns.values(), *given], run, many=True, finite=self.finite)
+        evaluated(
+            self.contract,
+            [*columns.values(), *given],
+            run,
+            many=True,
+            finite=self.finite,
+            overflow=self.contract.compute != FP64,
+        )
         return found[-1]
 
     def _gradient(self, world: World, step: Step, kinds: Distinct, case: UpdateSpec) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
+from equivalence.cases.fills import NONFINITE
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.kinds import Case, Kind, kind_of, sized_kind
 from equivalence.runs.results import Failure, Row, RowResult, status_of
@@ -136,9 +137,13 @@ class RowRunner:
             if outcome.failed:
                 self._failed(slot, case, outcome)
             if counting:
-                self.tally.add(case, outcome)
+                self.tally.add(case, outcome, self._lies_at_an_end(case))
             else:
                 self.tally.see(outcome)
+
+    def _lies_at_an_end(self, case: Case) -> bool:
+        """Say whether some tensor of a case holds what is not finite, or just so."""
+        return any(recipe.regime in NONFINITE for _, recipe in self.asking.kind.recipes(case))
 
     def _enough(self, slot: str) -> bool:
         """Say whether a slot has as many failures as anybody wants to read."""
@@ -195,7 +200,7 @@ class RowRunner:
             "counted": tally.counted,
             "wanted": self.counted,
             "judged": tally.judged,
-            "unconstrained": tally.unconstrained,
+            "unconstrained": tally.unconstrained - tally.at_ends,
             "wide": tally.wide,
             "declared": bool(tally.declared),
         }

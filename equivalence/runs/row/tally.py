@@ -30,14 +30,16 @@ class Tally:
     worst: float | None = None
     page: float | None = None
     wide: int = 0
+    at_ends: int = 0
     over: bool = False
     declared: list[Finding] = field(default_factory=list)
     sample: list[Case] = field(default_factory=list)
     left_out: dict[str, None] = field(default_factory=dict[str, None])
     failures: dict[str, list[Failure]] = field(default_factory=lambda: {slot: [] for slot in SLOTS})
 
-    def add(self, case: Case, outcome: Outcome) -> None:
-        """Enter one measured case."""
+    def add(self, case: Case, outcome: Outcome, ends: bool = False) -> None:
+        """Enter one measured case; at the ends of a format much is open by nature."""
+        self.at_ends += outcome.unconstrained if ends else 0
         self.judged += outcome.judged
         self.unconstrained += outcome.unconstrained
         self.wide += outcome.wide
