@@ -177,7 +177,8 @@ def evaluated(
     forms = ONE_FORM
     if many:
         forms = LARGE_FORMS if _may_leave(contract, given) else MANY_FORMS
-    if forms != LARGE_FORMS and all(bool(torch.isfinite(tensor).all()) for tensor in given):
+    finite_inputs = all(bool(torch.isfinite(tensor).all()) for tensor in given)
+    if finite_inputs and not (overflow and forms == LARGE_FORMS):
         found = run(Finite(contract) if finite is None else finite)
         if not overflow or not any(x.unconstrained for x in _entries(found)):
             return found
