@@ -7,7 +7,7 @@ Levels are listed here a second time on purpose: a level that a family loses is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from equivalence.cases.call import MANNERS, CaseSpec
@@ -267,15 +267,34 @@ BLURRED = (long_place, source_place, permuted, length, others, target, repeated)
 """Readers that tell a level only in some shapes: what meets it there need not meet everywhere."""
 
 
+GROUPS = {
+    **dict.fromkeys(("signed_zeros", "smallest", "subnormal", "largest"), "at_an_end"),
+    **dict.fromkeys(("special_alone", "special_in_rows", "opposite", "impossible"), "not_finite"),
+}
+"""Regimes that are one level of a design."""
+
+
+def group_of(regime: str) -> str:
+    return GROUPS.get(regime, regime)
+
+
+def grouped(among: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(group_of, among)))
+
+
 def of_recipes(op: str, direction: str) -> Table:
     """Return the layouts and the regimes of every tensor."""
     page = OPS[op]
     table: Table = {"manner": (MANNERS, lambda case: case.manner)}
-    for k, among in enumerate(regimes(page, 2 if page.variadic else len(page.inputs))):
-        table[f"regime_{k}"] = (among, lambda case, k=k: _recipe(case, k).regime)  # type: ignore[misc]
+    for k, every in enumerate(regimes(page, 2 if page.variadic else len(page.inputs))):
+        among = grouped(every)
+        table[f"regime_{k}"] = (among, lambda case, k=k: group_of(_recipe(case, k).regime))  # type: ignore[misc]
         table[f"layout_{k}"] = (LAYOUTS, lambda case, k=k: _recipe(case, k).layout)  # type: ignore[misc]
     if direction == "vjp":
-        table["seed_regime"] = (COTANGENTS, lambda case: case.seeds()[0][1].regime)
+        table["seed_regime"] = (
+            grouped(COTANGENTS),
+            lambda case: group_of(case.seeds()[0][1].regime),
+        )
         table["seed_layout"] = (LAYOUTS, lambda case: case.seeds()[0][1].layout)
     return table
 

@@ -123,7 +123,7 @@ def test_indices_stay_in_range(op: str) -> None:
 
 def test_variadic_cases_vary_in_number_and_have_empty_inputs() -> None:
     for cases in (strata("concat", "vjp", "fp32"), drawn("concat", "vjp")):
-        assert {1, 2, 3, 4, 6} <= {len(case.shapes) for case in cases} <= {1, 2, 3, 4, 5, 6}
+        assert {1, 2, 3, 6} <= {len(case.shapes) for case in cases} <= {1, 2, 3, 4, 5, 6}
         along = {shape[case.attributes()["axis"]] for case in cases for shape in case.shapes}
         assert {0, 1} < along
     case = next(case for case in strata("concat", "vjp", "fp32") if len(case.shapes) == 3)

@@ -47,7 +47,7 @@ def fp32(results: list[RowResult]) -> dict[str, RowResult]:
 
 def test_recording_judges_too(recorded: tuple[Path, list[RowResult]]) -> None:
     rows = fp32(recorded[1])
-    assert rows["mul value fp32"].status == "conformant"
+    assert rows["mul value fp32"].status == "declared", "torch broadcasts"
     assert rows["adamw update fp32"].status == "conformant"
     assert rows["take vjp fp32"].cases == 8
 
@@ -105,7 +105,7 @@ def test_what_was_not_recorded_is_vacuous(recorded: tuple[Path, list[RowResult]]
 def test_another_ring_is_recorded_without_being_judged(tmp_path: Path) -> None:
     request = Request("fast-aten", ops=["relu"], profile="quick", record=tmp_path, ring="device")
     results = perform(request).results
-    assert {result.status for result in results} == {"vacuous"}
+    assert {result.status for result in results} == {"recorded"}
     archive = load_archive(tmp_path, Row("relu", "value", "fp32"))
     assert archive.contract.startswith("aten-device") and len(archive.entries) >= 8
 
@@ -155,7 +155,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (garbage, f"holds rows that are damaged: {ROW}; record them again"),
     (truncated, f"holds rows that are damaged: {ROW}; record them again"),
     (half_a_manifest, "manifest.json is damaged: it is no JSON"),
-    (a_list, "manifest.json is of format None; this suite reads format 1"),
+    (a_list, "manifest.json is of format None; this suite reads format 2"),
     (files_of_numbers, "manifest.json is damaged: its files are no list of names"),
     (missing_file, f"lacks what its manifest.json lists: {ROW}"),
 ]
