@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equivalence.backends.fence import fenced
-from equivalence.backends.protocol import Capabilities, OptimizerHandle
+from equivalence.backends.protocol import APART, Capabilities, OptimizerHandle
 from equivalence.budgets.declared import ContractRule, declared, family_of
 
 
@@ -73,13 +73,8 @@ class FastBackend:
     ) -> tuple[Tensor, tuple[Any, ...]]:
         from fast.ops import OPS
 
-        page, place = OPS[op], {}
-        if page.source:
-            place = {"dtype": attrs["dtype"], "device": torch.device(self.device)}
-        own = {name: value for name, value in attrs.items() if name not in place}
-        bound, attributes = page.bind(inputs, own)
-        page.check(*bound, **attributes, **place)
-        return page.hosts(self.provider)[0](*bound, **attributes, **place)
+        bound, attributes = checked(op, inputs, attrs, self.device)
+        return OPS[op].hosts(self.provider)[0](*bound, **attributes)
 
     def optimizer(
         self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
@@ -88,8 +83,8 @@ class FastBackend:
         from fast.optim import OPTIMIZERS
         from fast.optim._functional import Functional
 
-        rule, apart = OPTIMIZERS[name], ("start_step", "groups", "max_norm")
-        own = {key: value for key, value in hyper.items() if key not in apart}
+        rule = OPTIMIZERS[name]
+        own = {key: value for key, value in hyper.items() if key not in APART}
         handle = Functional(
             rule,
             params,
@@ -103,3 +98,21 @@ class FastBackend:
             steps = [int(hyper["start_step"])] * len(params)
             handle.load_state({**dict.fromkeys(rule.states, zeros), "step": steps})
         return handle
+
+
+def checked(
+    op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any], device: str
+) -> tuple[Sequence[Tensor], Mapping[str, Any]]:
+    """Return inputs and attributes as a page of `fast` takes them; it refuses what breaks a rule.
+
+    An op without inputs is told where its result lies.
+    """
+    from fast.ops import OPS
+
+    page, place = OPS[op], {}
+    if page.source:
+        place = {"dtype": attrs["dtype"], "device": torch.device(device)}
+    own = {name: value for name, value in attrs.items() if name not in place}
+    bound, attributes = page.bind(inputs, own)
+    page.check(*bound, **attributes, **place)
+    return bound, {**attributes, **place}

@@ -86,6 +86,10 @@ class OptimizerHandle(Protocol):
         """Return each state field, one entry per parameter; None before a first update."""
 
 
+APART = ("start_step", "groups", "max_norm")
+"""What an optimizer is given with its hyper-parameters, and is none."""
+
+
 @runtime_checkable
 class HasOptimizers(Protocol):
     """A backend that also has optimizers."""
