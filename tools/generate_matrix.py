@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from equivalence.population.matrix import Verdicts, read
+from equivalence.population.matrix import read
 from equivalence.population.policies import POLICIES
 from equivalence.population.record import Member
 from equivalence.population.registry import everyone, reported
@@ -64,7 +64,7 @@ def generate() -> str:
         runs=", ".join(_run(profile, run) for profile, run in runs.items()),
         policies="\n".join(f"* {name}: {policy.__doc__}" for name, policy in POLICIES.items()),
         summary=marked(summary(members, verdicts)),
-        limits=_limits(members, verdicts),
+        limits=_limits(members),
         members=marked(lines(members, verdicts)),
         abouts="\n".join(_abouts(members)),
     )
@@ -75,9 +75,8 @@ def _run(profile: str, run: Mapping[str, Any]) -> str:
     return f"at {profile} on {run['date']} ({seeds}, {run['seconds']} s)"
 
 
-def _limits(members: tuple[Member, ...], verdicts: Mapping[str, Verdicts]) -> str:
+def _limits(members: tuple[Member, ...]) -> str:
     """Say which wrong ones nothing could show, and why."""
-    del verdicts
     shown = [f"* {m.name}: {m.indistinguishable}" for m in members if m.indistinguishable]
     if not shown:
         return ""

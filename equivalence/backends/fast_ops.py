@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equivalence.backends.fence import fenced
-from equivalence.backends.protocol import Capabilities, OptimizerHandle
+from equivalence.backends.protocol import APART, Capabilities, OptimizerHandle
 from equivalence.budgets.declared import ContractRule, declared, family_of
 from equivalence.conventions import OURS
 
@@ -75,13 +75,8 @@ class FastBackend:
     ) -> tuple[Tensor, tuple[Any, ...]]:
         from fast.ops import OPS
 
-        page, place = OPS[op], {}
-        if page.source:
-            place = {"dtype": attrs["dtype"], "device": torch.device(self.device)}
-        own = {name: value for name, value in attrs.items() if name not in place}
-        bound, attributes = page.bind(inputs, own)
-        page.check(*bound, **attributes, **place)
-        return page.hosts(self.provider)[0](*bound, **attributes, **place)
+        bound, attributes = checked(op, inputs, attrs, self.device)
+        return OPS[op].hosts(self.provider)[0](*bound, **attributes)
 
     def optimizer(
         self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
@@ -100,8 +95,8 @@ class FastOptimizer:
         from fast.optim import OPTIMIZERS
         from fast.optim._functional import Functional
 
-        rule, apart = OPTIMIZERS[name], ("start_step", "groups", "max_norm")
-        self._hyper = {key: value for key, value in hyper.items() if key not in apart}
+        rule = OPTIMIZERS[name]
+        self._hyper = {key: value for key, value in hyper.items() if key not in APART}
         self._groups = [dict(group) for group in hyper.get("groups", ())]
         self._grad_scale = 1.0
         self._held = Functional(
@@ -141,3 +136,21 @@ class FastOptimizer:
         """Put other numbers into a parameter or into one of its moments, by the views of them."""
         row = self._held.params() if field == "parameter" else self._held.state()[field]
         row[parameter].copy_(numbers)
+
+
+def checked(
+    op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any], device: str
+) -> tuple[Sequence[Tensor], Mapping[str, Any]]:
+    """Return inputs and attributes as a page of `fast` takes them; it refuses what breaks a rule.
+
+    An op without inputs is told where its result lies.
+    """
+    from fast.ops import OPS
+
+    page, place = OPS[op], {}
+    if page.source:
+        place = {"dtype": attrs["dtype"], "device": torch.device(device)}
+    own = {name: value for name, value in attrs.items() if name not in place}
+    bound, attributes = page.bind(inputs, own)
+    page.check(*bound, **attributes, **place)
+    return bound, {**attributes, **place}

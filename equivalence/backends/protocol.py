@@ -93,6 +93,10 @@ class OptimizerHandle(Protocol):
         """Return each state field, one entry per parameter; None before a first update."""
 
 
+APART = ("start_step", "groups", "max_norm")
+"""What an optimizer is given with its hyper-parameters, and is none."""
+
+
 @runtime_checkable
 class SetsLr(Protocol):
     """A handle whose learning rates may change between steps."""

@@ -136,21 +136,32 @@ class TorchBackend:
         cotangents: Sequence[Tensor],
     ) -> Sequence[Tensor | None]:
         """Call torch under autograd; what no gradient reached has gradient zero."""
-        leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
-        result = OPS[op](*leaves, **attrs)
-        wanted = [leaf for leaf in leaves if leaf.requires_grad]
-        if not result.requires_grad:
-            found: Sequence[Tensor | None] = [None] * len(wanted)
-        else:
-            found = torch.autograd.grad(result, wanted, cotangents[0], allow_unused=True)
-        gradients = iter(found)
-        return [_or_zero(next(gradients), leaf) if leaf.requires_grad else None for leaf in leaves]
+        return pulled_back(OPS[op], cotangents[0], inputs, attrs)
 
     def optimizer(
         self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
     ) -> OptimizerHandle:
         """Put parameters under torch's optimizer."""
         return TorchOptimizer(name, params, hyper)
+
+
+def pulled_back(
+    call: Callable[..., Tensor],
+    cotangent: Tensor,
+    inputs: Sequence[Tensor],
+    attrs: Mapping[str, Any],
+) -> list[Tensor | None]:
+    """Return the gradients of a call by torch's autograd, zeros where nothing was reached."""
+    leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
+    wanted = [leaf for leaf in leaves if leaf.requires_grad]
+    # Whoever asks may be inside a backward pass, where nothing is recorded otherwise.
+    with torch.enable_grad():
+        result = call(*leaves, **attrs)
+    found: Sequence[Tensor | None] = [None] * len(wanted)
+    if result.requires_grad:
+        found = torch.autograd.grad(result, wanted, cotangent, allow_unused=True)
+    gradients = iter(found)
+    return [_or_zero(next(gradients), leaf) if leaf.requires_grad else None for leaf in leaves]
 
 
 def _or_zero(gradient: Tensor | None, leaf: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from equivalence.cli.options import UsageError, filled
-from equivalence.cli.work import require
+from equivalence.cli.work import require, require_profile
 
 if TYPE_CHECKING:
     from equivalence.population.matrix import Verdicts
@@ -21,12 +21,8 @@ def command_matrix(chosen: argparse.Namespace) -> int:
     require("torch", "flint", "hypothesis")
     from equivalence.population import matrix, table
     from equivalence.population.registry import chosen as members_of
-    from equivalence.runs.run import Unusable, check_profile
 
-    try:
-        check_profile(chosen.profile)
-    except Unusable as error:
-        raise UsageError(str(error)) from error
+    require_profile(chosen.profile)
     members = members_of(chosen.only)
     if not members:
         raise UsageError("--only leaves no member; a name reads as 'softmax: maximum forgotten'")
@@ -60,7 +56,8 @@ def _report(
 ) -> None:
     """Print the table, the counts, and whom the suite is wrong about."""
     from equivalence.population.matrix import mistakes
-    from equivalence.population.table import aligned, lines, summary, word
+    from equivalence.population.table import lines, summary, word
+    from equivalence.runs.report import aligned
 
     print("", aligned(lines(members, verdicts)), sep="\n")
     print("", aligned(summary(members, verdicts)), sep="\n")

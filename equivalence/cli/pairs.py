@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from equivalence.cli.options import UsageError, filled
-from equivalence.cli.work import Book, carry_out, require
+from equivalence.cli.work import Book, carry_out, require, require_profile
 from equivalence.runs.results import Row
 
 COLUMNS = ("row", "provider", "precision", "cases", "worst", "", "", "", "ring", "status")
@@ -22,14 +22,11 @@ def command_pairs(chosen: argparse.Namespace) -> int:
     chosen, earlier = filled(chosen)
     require("torch", "flint", "hypothesis")
     from equivalence.lives.drive import judge_lives, lives_rows
-    from equivalence.runs.run import Unusable, check_profile, chosen_seed, machine
+    from equivalence.runs.run import chosen_seed, machine
     from equivalence.runs.work import run_rows
     from equivalence.twins.rows import TWINS, judge_row
 
-    try:
-        check_profile(chosen.profile)
-    except Unusable as error:
-        raise UsageError(str(error)) from error
+    require_profile(chosen.profile)
     seed = chosen_seed(chosen.profile, chosen.seed)
     options = (chosen.profile, seed, chosen.shrink)
     rows: Sequence[Row]

@@ -24,6 +24,16 @@ LIBRARIES = {"torch": "torch", "flint": "python-flint", "hypothesis": "hypothesi
 """What judging needs beside Python, by the name of its import."""
 
 
+def require_profile(name: str) -> None:
+    """Refuse a profile that there is not, by the names of those that there are."""
+    from equivalence.runs.run import Unusable, check_profile
+
+    try:
+        check_profile(name)
+    except Unusable as error:
+        raise UsageError(str(error)) from error
+
+
 def require(*modules: str) -> None:
     """Refuse to begin where libraries are missing; the extra that brings them is named once."""
     missing = []

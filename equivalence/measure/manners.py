@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from equivalence.cases.built import Built, build
-from equivalence.cases.call import CaseSpec, Recipe, handed
+from equivalence.cases.call import Recipe, handed
 from equivalence.cases.guard import Guarded, controlled, gradients
 
 Results = list[Tensor | None]
@@ -98,11 +98,10 @@ def _exchange(built: Built, others: Sequence[Guarded]) -> None:
 def _other(built: Built) -> Built:
     """Return tensors of the same form with other numbers of the same regimes, elsewhere."""
 
-    def reseeded(recipe: Recipe | None) -> Recipe | None:
-        return None if recipe is None else replace(recipe, seed=recipe.seed + 1)
+    def reseeded(recipe: Recipe) -> Recipe:
+        return replace(recipe, seed=recipe.seed + 1)
 
-    case: CaseSpec = built.case
-    recipes = tuple(replace(recipe, seed=recipe.seed + 1) for recipe in case.recipes)
-    cotangent, tangent = reseeded(case.cotangent), reseeded(case.tangent)
-    different = replace(case, recipes=recipes, cotangent=cotangent, tangent=tangent)
-    return build(different, built.device)
+    case = built.case
+    changed: dict[str, Any] = {name: reseeded(recipe) for name, recipe in case.seeds()}
+    recipes = tuple(map(reseeded, case.recipes))
+    return build(replace(case, recipes=recipes, **changed), built.device)

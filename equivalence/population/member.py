@@ -13,15 +13,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from equivalence.backends.fast_aten import FastAten
+from equivalence.backends.fast_ops import checked
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
+from equivalence.backends.torch_backend import pulled_back
 from equivalence.budgets.declared import declared
 from equivalence.population.record import Member
 from equivalence.worlds.contract import Contract
-from fast.ops import OPS
 
 NARROW = ("bf16", "fp16")
 """The dtypes in which members promise to compute in fp32 and to round once, as kernels do."""
@@ -59,7 +59,7 @@ class MemberBackend:
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         """Compute the value by the member."""
-        _check(op, inputs, attrs)
+        checked(op, inputs, attrs, "cpu")
         if self._nothing(inputs):
             return _ours().value(op, inputs, attrs)
         result: Tensor = self.call(*inputs, **attrs)
@@ -73,7 +73,7 @@ class MemberBackend:
         cotangents: Sequence[Tensor],
     ) -> Sequence[Tensor | None]:
         """Compute the gradients by the member, or by autograd through its value."""
-        _check(op, inputs, attrs)
+        checked(op, inputs, attrs, "cpu")
         if self._nothing([*inputs, *cotangents]):
             return _ours().vjp(op, inputs, attrs, cotangents)
         if self.member.by_autograd:
@@ -92,27 +92,3 @@ class MemberBackend:
         del name
         handle: OptimizerHandle = self.member.how(params, hyper)
         return handle
-
-
-def pulled_back(
-    call: Any, cotangent: Tensor, inputs: Sequence[Tensor], attrs: Mapping[str, Any]
-) -> list[Tensor | None]:
-    """Return the gradients of a call by torch's autograd, zeros where nothing was reached."""
-    leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
-    wanted = [leaf for leaf in leaves if leaf.requires_grad]
-    # Whoever asks may be inside a backward pass, where nothing is recorded otherwise.
-    with torch.enable_grad():
-        result = call(*leaves, **attrs)
-        found = torch.autograd.grad(result, wanted, cotangent, allow_unused=True)
-    pairs = zip(wanted, found, strict=True)
-    gradients = iter([torch.zeros_like(x) if g is None else g for x, g in pairs])
-    return [next(gradients) if leaf.requires_grad else None for leaf in leaves]
-
-
-def _check(op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> None:
-    """Refuse what breaks a constraint of the page."""
-    page = OPS[op]
-    place = {"dtype": attrs["dtype"], "device": torch.device("cpu")} if page.source else {}
-    own = {name: value for name, value in attrs.items() if name not in place}
-    bound, attributes = page.bind(inputs, own)
-    page.check(*bound, **attributes, **place)

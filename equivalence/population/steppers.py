@@ -12,10 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equivalence.backends.protocol import APART
 from spec.optim import OPTIMIZERS
-
-APART = ("start_step", "groups", "max_norm")
-"""What comes with the hyper-parameters and is none."""
 
 GUARD = 1e-6
 """What clipping adds to the norm, so that none divides by zero (torch.nn.utils)."""

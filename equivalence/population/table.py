@@ -61,16 +61,6 @@ def lines(members: Sequence[Member], verdicts: Mapping[str, Verdicts]) -> Iterat
         yield (member.name, member.kind, *(word(j, member, verdicts) for j in judges))
 
 
-def aligned(table: Iterator[tuple[str, ...]]) -> str:
-    """Set a table in columns, for a terminal."""
-    rows = list(table)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-
-
 def marked(table: Iterator[tuple[str, ...]]) -> str:
     """Set a table in Markdown."""
     heading, *rows = table

@@ -7,13 +7,11 @@ is refused when any row is anything but conformant at any seed.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from equivalence.budgets.outcome import Outcome
-from equivalence.cases.call import Recipe
-from equivalence.cases.covering import SINGLES
 from equivalence.population.member import MemberBackend
 from equivalence.population.record import SESSION, Member
 from equivalence.runs.kinds import Case, Kind, kind_of
@@ -49,18 +47,8 @@ class Impatient:
         """Stand in for a kind."""
         self.kind = kind
         self.failed: Outcome | None = None
-
-    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
-        """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
-        return self.kind.fixed(strength, dtypes)
-
-    def extras(self) -> Sequence[Case]:
-        """Return the cases that run uncounted."""
-        return self.kind.extras()
-
-    def drawn(self) -> Any:
-        """Return the strategy of drawn cases."""
-        return self.kind.drawn()
+        self.fixed, self.extras, self.drawn = kind.fixed, kind.extras, kind.drawn
+        self.describe, self.recipes = kind.describe, kind.recipes
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: a member is caught by any case."""
@@ -75,14 +63,6 @@ class Impatient:
         if outcome.failed:
             self.failed = outcome
         return outcome
-
-    def describe(self, case: Case) -> str:
-        """Return a case as a reader writes it."""
-        return self.kind.describe(case)
-
-    def recipes(self, case: Case) -> Sequence[tuple[str, Recipe]]:
-        """Name the recipes of a case."""
-        return self.kind.recipes(case)
 
 
 def rows(member: Member) -> list[Row]:

@@ -9,7 +9,7 @@ import importlib.util
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from equivalence.measure.spent import Spent
@@ -93,11 +93,17 @@ def print_report(
 
 def _print_plain(results: Sequence[RowResult], columns: Sequence[str], out: TextIO) -> None:
     """Print the table with columns aligned by spaces."""
-    table = [columns, *(_cells(result) for result in results)]
-    widths = [max(len(line[k]) for line in table) for k in range(len(columns))]
-    for line in table:
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        print("  ".join(cells).rstrip(), file=out)
+    print(aligned([columns, *(_cells(result) for result in results)]), file=out)
+
+
+def aligned(table: Iterable[Sequence[str]]) -> str:
+    """Set a table, its heading first, in columns for a terminal."""
+    rows = list(table)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in rows
+    )
 
 
 def _print_rich(results: Sequence[RowResult], columns: Sequence[str], out: TextIO) -> None:

@@ -12,8 +12,9 @@ from torch import Tensor
 from equivalence.cli.commands import main
 from equivalence.population import matrix, registry
 from equivalence.population.record import Member, right, wrong
-from equivalence.population.table import aligned, lines, marked, summary
+from equivalence.population.table import lines, marked, summary
 from equivalence.population.verdicts import Verdict, judged
+from equivalence.runs.report import aligned
 
 
 @wrong("tanh value", "value")
