@@ -83,7 +83,11 @@ def judge_recorded(got: torch.Tensor, expected: Recorded) -> Outcome:
 def differ(expected: Recorded) -> bool:
     """Say whether what is expected is not the same everywhere."""
     known = np.isfinite(expected.budget)
-    high, low = expected.high[known], expected.low[known]
+    kinds = expected.kinds[known]
+    if np.any(kinds != kinds[:1]):
+        return True
+    finite = known & (expected.budget != NOTHING_FINITE)
+    high, low = expected.high[finite], expected.low[finite]
     return bool(np.any(high != high[:1]) or np.any(low != low[:1]))
 
 

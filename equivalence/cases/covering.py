@@ -99,7 +99,7 @@ class Design:
     From triples on, only those factors are combined whose levels have few combinations, if it is
     said how many are few.
     Blocks are levels of the first factors that are chosen at once, since rules bind them closely;
-    a row has the levels of one of them.
+    a row has the levels of one of them, and all of them are of the same factors.
     """
 
     def __init__(
@@ -118,6 +118,11 @@ class Design:
             {k: self._levels[k].index(block[n]) for k, n in enumerate(self._names) if n in block}
             for block in blocks
         ]
+        self._holding: dict[tuple[int, int], list[dict[int, int]]] = {}
+        for block in self._blocks:
+            for pair in block.items():
+                self._holding.setdefault(pair, []).append(block)
+        self._bound = {k for k, _ in self._holding}
         self._rows: list[list[int]] = []
         self._ends: list[int] = []
         self._impossible: list[set[_Combination]] = [set() for _ in allowed]
@@ -195,7 +200,10 @@ class Design:
         self, wanted: _Combination, missing: Mapping[_Combination, None], together: int
     ) -> list[dict[int, int]]:
         """Return the blocks that hold what is wanted, of those in turn the one that adds most."""
-        fitting = [b for b in self._blocks if all(b.get(k, level) == level for k, level in wanted)]
+        bound = [pair for pair in wanted if pair[0] in self._bound]
+        fitting = self._holding.get(bound[0], []) if bound else self._blocks
+        for k, level in bound[1:]:
+            fitting = [block for block in fitting if block[k] == level]
         # Neighbours are alike, so those are compared that lie far from each other.
         turn, apart = len(self._rows), max(len(fitting) // TURN, 1)
         fitting = [b for k in range(apart) for b in fitting[(turn + k) % apart :: apart]]

@@ -260,12 +260,17 @@ def _structures(
     def in_direction(levels: Levels) -> bool:
         return allowed({"direction": direction, **levels})
 
-    if math.prod(len(levels) for _, levels in factors) > MOST_STRUCTURES:
-        return Design(dict(factors), in_direction, few=FEW_STRUCTURES).rows(TRIPLES)
     names = [name for name, _ in factors]
     chosen = product(*(levels for _, levels in factors))
-    rows = (dict(zip(names, levels, strict=True)) for levels in chosen)
-    return [row for row in rows if in_direction(row)]
+    rows = [
+        row
+        for row in (dict(zip(names, levels, strict=True)) for levels in chosen)
+        if in_direction(row)
+    ]
+    if len(rows) <= MOST_STRUCTURES:
+        return rows
+    spread = rows[:: -(-len(rows) // MOST_STRUCTURES)]
+    return Design(dict(factors), in_direction, few=FEW_STRUCTURES).rows(TRIPLES) + spread
 
 
 def strata(

@@ -10,12 +10,10 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.cases import call, shrink
 from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.covering import PAIRS, SINGLES
-from equivalence.cases.sizes import SizedCase, sized_from_dict
 from equivalence.cases.updates import design, spec
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.dtypes import DTYPES, FP64
 from equivalence.measure.call import measure
-from equivalence.measure.sizes import full, measure_sized, measure_sized_update, near, sized_update
 from equivalence.measure.update import measure_update
 from equivalence.runs.results import Row
 from spec.ops import OPS
@@ -23,6 +21,7 @@ from spec.ops import OPS
 if TYPE_CHECKING:
     from hypothesis import strategies as st
 
+    from equivalence.cases.sizes import SizedCase
     from equivalence.worlds.contract import Contract
 
 Case = Any
@@ -151,6 +150,8 @@ class SizedCalls(Calls):
 
     def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
         """Call the operation and judge every element, or a sample."""
+        from equivalence.measure.sizes import measure_sized
+
         return measure_sized(backend, case, contract)
 
     def describe(self, case: Case) -> str:
@@ -167,6 +168,8 @@ class SizedUpdates(Updates):
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
         """Return the one case there is."""
+        from equivalence.measure.sizes import sized_update
+
         return [sized_update(self.row.op, self.row.dtype)]
 
     def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
@@ -175,6 +178,8 @@ class SizedUpdates(Updates):
 
     def measure(self, backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
         """Step and judge every element of every parameter and every state after each step."""
+        from equivalence.measure.sizes import measure_sized_update
+
         return measure_sized_update(backend, case, contract)
 
 
@@ -192,6 +197,8 @@ def sized_kind(row: Row, backend: Any, *, all_of_them: bool = True) -> Kind:
         from equivalence.measure.grids import by_launches
 
         return SizedCalls(row, by_launches(backend, *where, all_of_them=all_of_them))
+    from equivalence.measure.sizes import full, near
+
     dtypes = backend.capabilities().ops[row.op]
     return SizedCalls(row, full(*where) if all_of_them else near(*where, dtypes))
 
@@ -214,6 +221,8 @@ def read_case(text: str) -> tuple[Row, Case]:
     if not isinstance(plain, dict):
         raise ValueError(f"a case is a JSON object; got {text}")
     if "sized" in plain:
+        from equivalence.cases.sizes import sized_from_dict
+
         found = sized_from_dict(plain)
         return Row(found.case.op, found.case.direction, found.case.dtype), found
     if "optimizer" in plain:

@@ -54,8 +54,8 @@ def _count(rank: int, reduced: str) -> int:
 
 
 def so_many_axes_are_another_set(rank: int, reduced: str) -> bool:
-    """A pair, the others and all are sets of their own only where there are enough axes."""
-    return rank >= {"others": 2, "all": 2, "pair": 3}.get(reduced, 1)
+    """One, a pair and the others are sets of their own only where there are enough axes."""
+    return rank >= {"long": 2, "others": 2, "pair": 3}.get(reduced, 1)
 
 
 def one_axis_has_no_order(rank: int, reduced: str, order: str) -> bool:

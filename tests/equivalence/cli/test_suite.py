@@ -110,7 +110,7 @@ def test_json_is_schema_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert result["environment"]["seed"] == 3 and result["environment"]["torch"]
     keys = {"op", "direction", "dtype", "cases", "worst_fraction", "contract", "ring", "status"}
     keys |= {"inferred", "judged", "unconstrained", "beside", "failures", "declared"}
-    keys |= {"proposed", "seconds"}
+    keys |= {"proposed", "seconds", "page_fraction", "freedom", "under", "wide", "left_out"}
     assert all(set(row) == keys for row in result["rows"])
     by_row = {(row["op"], row["direction"], row["dtype"]): row for row in result["rows"]}
     assert by_row["add", "value", "fp32"]["status"] == "unsupported"
@@ -211,7 +211,7 @@ regimes = { "input 0" = ["%s"] }
 got = ["finite"]
 %s
 case = '''{"op":"mul","direction":"value","dtype":"fp32","shapes":[[5],[5]],
-"recipes":[["%s",0,"contiguous"],["%s",1,"contiguous"]]}'''
+"recipes":[["%s",0,"contiguous"],["%s",0,"contiguous"]]}'''
 """
 
 
@@ -219,7 +219,7 @@ def test_findings_of_ones_own_are_read_and_are_strict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "known.toml"
-    narrow = FINDING % ("normal", "ratio = 32.0", "normal", "normal")
+    narrow = FINDING % ("offset", "error = 1.9073486328125e-06", "offset", "kinks")
     path.write_text(narrow, encoding="utf-8")
     assert run("OneOff", "--ops", "mul", "--findings", str(path)) == 1, "it is not all that fails"
     assert "declared: mul value fp32 (case): known here" in capsys.readouterr().out

