@@ -18,7 +18,7 @@ from itertools import product
 from typing import Any, Literal
 
 from spec.axes import reduction, split_axes
-from spec.kinds import pointwise
+from spec.kinds import chosen, pointwise
 from spec.op import AnyTensor, Edge, Op
 from spec.ops import OPS
 from spec.scalar import equal, is_nan, less, select, sum_over
@@ -96,14 +96,14 @@ def _of_sides(op: str, first: bool) -> Op:
     def partials(x: Any, y: Any) -> tuple[Any, Any]:
         return taken(x, y, int(first)), taken(y, x, int(not first))
 
-    return pointwise(op, page.type_rule, page.value, partials)
+    return pointwise(op, page.type_rule, page.value, partials, choosing=True)
 
 
 def _of_entries(order: Callable[[range], Any]) -> Op:
     """Let one entry have all of a tie for the largest: the first in an order of each axis."""
     page = OPS["max"]
 
-    def chosen(x: AnyTensor, axes: Any) -> tuple[AnyTensor, Sequence[int]]:
+    def shared(x: AnyTensor, axes: Any) -> tuple[AnyTensor, Sequence[int]]:
         kept, _ = split_axes(x.rank, axes)
         largest = page.value(x, axes=axes)
         free: dict[Any, Any] = {}
@@ -119,8 +119,8 @@ def _of_entries(order: Callable[[range], Any]) -> Op:
         (x,), (tangent,) = inputs, tangents
         if tangent is None:
             return page.jvp(inputs, tangents, axes=axes, keepdims=keepdims)
-        share, _ = chosen(x, axes)
-        moved: AnyTensor = tabulate(x.shape, lambda *i: share[i] * tangent[i])
+        share, _ = shared(x, axes)
+        moved: AnyTensor = tabulate(x.shape, lambda *i: chosen(tangent[i], share[i]))
         result: AnyTensor = reduction(sum_over, moved, axes, keepdims)
         return result
 
@@ -128,13 +128,13 @@ def _of_entries(order: Callable[[range], Any]) -> Op:
         inputs: Any, cotangent: AnyTensor, *, axes: Any = None, keepdims: bool = False
     ) -> tuple[AnyTensor | None, ...]:
         (x,) = inputs
-        share, kept = chosen(x, axes)
+        share, kept = shared(x, axes)
 
         def seed(i: tuple[int, ...]) -> Any:
             at = tuple(i[k] if k in kept else 0 for k in range(x.rank))
             return cotangent[at if keepdims else tuple(i[k] for k in kept)]
 
-        return (tabulate(x.shape, lambda *i: share[i] * seed(i)),)
+        return (tabulate(x.shape, lambda *i: chosen(seed(i), share[i])),)
 
     return replace(page, jvp=jvp, vjp=vjp)
 

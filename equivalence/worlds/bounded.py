@@ -205,8 +205,14 @@ def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], 
     return rule
 
 
-for _rule in (scalar.exp, scalar.log, scalar.sqrt, scalar.tanh, scalar.cos, scalar.sin):
+def _root(a: Arb) -> Arb:
+    """Return the root of what is no less than 0, as rounding errors may say and sums cannot."""
+    return a.nonnegative_part().sqrt() if a.contains(0) else a.sqrt()
+
+
+for _rule in (scalar.exp, scalar.log, scalar.tanh, scalar.cos, scalar.sin):
     _rule.register(Bounded)(_function(_rule.name, getattr(flint.arb, _rule.name)))
+scalar.sqrt.register(Bounded)(_function("sqrt", _root))
 
 
 @scalar.pi_like.register(Bounded)

@@ -51,7 +51,7 @@ class Max(One):
         keepdims: bool = False,
     ) -> Sequence[Tensor]:
         (x,) = inputs
-        reduced = axes_of(x, axes)
+        reduced = sorted(axes_of(x, axes))
         if not reduced or not x.numel():
             return [g.clone().reshape(x.shape)]
         order = (*(a for a in range(x.dim()) if a not in reduced), *reduced)
@@ -59,7 +59,8 @@ class Max(One):
         rows = moved.flatten(x.dim() - len(reduced))
         tie = (rows == rows.amax(-1, keepdim=True)) | rows.isnan()
         seed = g.reshape(rows.shape[:-1])[..., None]
-        back = (self.share(tie.float()) * seed).reshape(moved.shape)
+        share = self.share(tie.float())
+        back = torch.where(share > 0, share * seed, 0.0).reshape(moved.shape)
         return [back.permute([order.index(a) for a in range(x.dim())]).contiguous()]
 
 

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 QUIET = "nothing"
 """The event that is none."""
 
+DECAY = 0.1
+"""The weight decay of parameters that are not finite."""
+
 WALK = 1000
 """How many steps a long walk has."""
 
@@ -151,14 +154,15 @@ def update_strata(
     one among them: every level meets every dtype, and two levels meet in one of them.
     """
     levels = rows(optimizer, strength)
-    found = [assembled(optimizer, dtype, row, number) for number, row in enumerate(levels)]
+    designed = [assembled(optimizer, dtype, row, number) for number, row in enumerate(levels)]
+    found = [_guarded_case(optimizer, dtype), *designed]
     if strength == SINGLES:
         return found
     if dtype in dtypes:
         among = [name for name in DTYPES if name in dtypes]
-        everywhere = len(rows(optimizer, SINGLES))
+        everywhere = 1 + len(rows(optimizer, SINGLES))
         found = dealt(found, everywhere, among.index(dtype), len(among))
-    return [*found, _guarded_case(optimizer, dtype), walk(optimizer, dtype)]
+    return [*found, walk(optimizer, dtype)]
 
 
 def walk(optimizer: str, dtype: str) -> UpdateSpec:
@@ -183,12 +187,14 @@ def walk(optimizer: str, dtype: str) -> UpdateSpec:
     )
 
 
-def _plain_settings(optimizer: str, max_norm: float | None) -> tuple[tuple[str, Any], ...]:
-    """Take the plainest settings that remember something, without weight decay."""
+def _plain_settings(
+    optimizer: str, max_norm: float | None, weight_decay: float = 0.0
+) -> tuple[tuple[str, Any], ...]:
+    """Take the plainest settings that remember something, with this weight decay if any."""
     hyper = {name: among[0] for name, among in CHOICES[optimizer].items()}
     hyper |= {**remembering(optimizer), "max_norm": max_norm}
     if "weight_decay" in hyper:
-        hyper["weight_decay"] = 0.0
+        hyper["weight_decay"] = weight_decay
     return permitted_pairs(optimizer, hyper)
 
 
@@ -208,7 +214,8 @@ def spoiled_cases(optimizer: str, dtype: str) -> list[UpdateSpec]:
     """Return the cases with numbers that are not finite, or near the ends of the range.
 
     They are a gradient's first entry, and every regime of such numbers in parameters or gradients,
-    with and without clipping.
+    with and without clipping. Such parameters decay: whether a decay of 0 is left out, or 0 times
+    NaN is added, is nobody's promise.
     """
     regular = [("normal", "normal", ((1, 0, what),)) for what in ("inf", "nan")]
     whole = [(of, "normal", ()) for of in NONFINITE] + [("normal", of, ()) for of in NONFINITE]
@@ -219,7 +226,7 @@ def spoiled_cases(optimizer: str, dtype: str) -> list[UpdateSpec]:
             ((3, 5), (4,)),
             Recipe(parameters, 1),
             Recipe(gradients, 2),
-            _plain_settings(optimizer, max_norm),
+            _plain_settings(optimizer, max_norm, DECAY if parameters in NONFINITE else 0.0),
             spoiled=spoiled,
         )
         for max_norm in (None, 1.0)

@@ -91,7 +91,7 @@ class Steps:
             buffer = self.first(g) if held is None else hyper.momentum * held + (
                 1 - hyper.dampening
             ) * g  # fmt: skip
-            self.moments[k] = {"momentum_buffer": buffer}
+            self.moments[k] = {"momentum_buffer": buffer.to(p.dtype)}
             g = g + hyper.momentum * buffer if hyper.nesterov else buffer
         p.copy_(p - hyper.lr * g)
 

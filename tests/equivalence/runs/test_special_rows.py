@@ -13,7 +13,7 @@ from torch import Tensor
 from equivalence.backends import load
 from equivalence.budgets.findings import shipped
 from equivalence.runs.results import Row, RowResult
-from equivalence.runs.runner import PROFILES, run_row
+from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
 
 Change = Callable[..., Any]
 
@@ -50,7 +50,14 @@ class Planted:
 def without_edges(row: Row, change: Change, monkeypatch: pytest.MonkeyPatch) -> RowResult:
     """Run a row at `ci`, its edge rows left out: they alone must not be what sees it."""
     monkeypatch.setattr("equivalence.runs.row.asides.edges", lambda *_: [])
-    return run_row(Planted(row, change), row, counted=PROFILES["ci"], seed=0, findings=shipped())
+    return run_row(
+        Planted(row, change),
+        row,
+        counted=PROFILES["ci"],
+        strength=STRENGTHS["ci"],
+        seed=0,
+        findings=shipped(),
+    )
 
 
 def max_dropping_nan(x: Tensor, axes: Any = None, keepdims: bool = False) -> Tensor:
