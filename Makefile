@@ -101,7 +101,7 @@ build/full/tree: FORCE | $(READY)
 	@cmp -s $@.now $@ || mv $@.now $@
 
 conformance-%: $(READY)
-	$(EQUIVALENCE) run --backend $* --profile ci
+	$(EQUIVALENCE) run --backend $* --profile ci --jobs $(WORKERS)
 
 machine-%: $(READY)
 	$(EQUIVALENCE) machine --profile thorough --only '*$(subst -, ,$*)*' --jobs $(WORKERS)

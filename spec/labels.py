@@ -71,7 +71,11 @@ def count_labels(labels: AnyTensor, ignore_index: int) -> Any:
 
 def entries_ignored(labels: AnyTensor, shape: Shape, ignore_index: int) -> AnyTensor:
     """Return a mask of a matrix: true throughout the rows that are ignored."""
-    return tabulate((*shape,), lambda i, k: equal(labels[i], ignore_index))
+
+    def ignored(row: Any, _: Any) -> Any:
+        return equal(labels[row], ignore_index)
+
+    return tabulate((*shape,), ignored)
 
 
 def in_one_class(labels: AnyTensor, ignore_index: int) -> AnyTensor:
