@@ -7,7 +7,7 @@ it says nothing and may be either.
 >>> [page is OPS["max"] for page in pages("max", Conventions(ties="shared"))]
 [True]
 >>> len(pages("max", Conventions())), len(pages("exp", Conventions()))
-(3, 1)
+(5, 1)
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def pages(op: str, conventions: Conventions) -> tuple[Op, ...]:
     if others is None or conventions.ties == "shared":
         return (page,)
     if conventions.ties == "any":
-        return (page, *others.values())
-    return (others[conventions.ties],)
+        return (page, *others["first"], *others["last"])
+    return others[conventions.ties]
 
 
 def rows_of(op: str, edge: Edge, conventions: Conventions) -> list[Any]:
@@ -99,17 +99,23 @@ def _of_sides(op: str, first: bool) -> Op:
     return pointwise(op, page.type_rule, page.value, partials, choosing=True)
 
 
-def _of_entries(order: Callable[[range], Any]) -> Op:
-    """Let one entry have all of a tie for the largest: the first in an order of each axis."""
+def _of_entries(order: Callable[[range], Any], named: bool) -> Op:
+    """Let one entry have all of a tie for the largest: the first in an order of each axis.
+
+    The slowest of the axes is the first of the tensor, or, if named, the first that the call names.
+    """
     page = OPS["max"]
 
     def shared(x: AnyTensor, axes: Any) -> tuple[AnyTensor, Sequence[int]]:
-        kept, _ = split_axes(x.rank, axes)
+        kept, reduced = split_axes(x.rank, axes)
+        walk = [axis % x.rank for axis in axes] if named and axes is not None else reduced
         largest = page.value(x, axes=axes)
         free: dict[Any, Any] = {}
         shares: dict[Any, Any] = {}
-        for i in product(*(order(range(extent)) for extent in x.shape)):
-            at = tuple(i[k] for k in kept)
+        for steps in product(*(order(range(x.shape[k])) for k in (*kept, *walk))):
+            place = dict(zip((*kept, *walk), steps, strict=True))
+            i = tuple(place[k] for k in range(x.rank))
+            at = steps[: len(kept)]
             tie = select(is_nan(x[i]), 1, select(equal(x[i], largest[at]), 1, 0))
             left = free.get(at, 1)
             shares[i], free[at] = tie * left, left * (1 - tie)
@@ -139,10 +145,13 @@ def _of_entries(order: Callable[[range], Any]) -> Op:
     return replace(page, jvp=jvp, vjp=vjp)
 
 
-TIED: Mapping[str, Mapping[str, Op]] = {
-    "max": {"first": _of_entries(iter), "last": _of_entries(reversed)},
+TIED: Mapping[str, Mapping[str, tuple[Op, ...]]] = {
+    "max": {
+        side: tuple(_of_entries(order, named) for named in (False, True))
+        for side, order in (("first", iter), ("last", reversed))
+    },
     **{
-        op: {"first": _of_sides(op, True), "last": _of_sides(op, False)}
+        op: {"first": (_of_sides(op, True),), "last": (_of_sides(op, False),)}
         for op in ("maximum", "minimum")
     },
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ from spec.optim import OPTIMIZERS
 
 WIDEST = 2.0**-4
 """The widest bound that still says something, relative to the largest value of its result."""
+
+NAN = float("nan")
 
 CHUNK = 2**19
 """How many entries are asked for at once, so that what they need fits into memory."""
@@ -124,6 +126,24 @@ def _whole(call: Call, k: int, shape: tuple[int, ...], widths: Widths) -> Allowe
         np.concatenate([np.atleast_1d(p) for p in column]) for column in zip(*parts, strict=True)
     )
     return Allowed(v.reshape(shape), b.reshape(shape), widths.contract.dtype.name)
+
+
+def untied(
+    call: Call, contract: Contract, expected: Sequence[Allowed | None]
+) -> list[Allowed | None]:
+    """Leave open what a tie shares out: those gradients that receive a part of a cotangent."""
+    if call.cotangent is None:
+        return list(expected)
+    ones = replace(call, cotangent=np.ones_like(call.cotangent))
+    return [
+        None if due is None or share is None else replace(due, b=np.where(_part(share), NAN, due.b))
+        for due, share in zip(expected, allowed(ones, contract), strict=True)
+    ]
+
+
+def _part(share: Allowed) -> npt.NDArray[np.bool_]:
+    """Say where a share is neither nothing nor the whole."""
+    return (share.v > 0.0) & (share.v < 1.0)
 
 
 def settles(call: Call, contract: Contract) -> bool:

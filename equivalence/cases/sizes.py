@@ -332,6 +332,8 @@ class Numbers:
         """
         if self.family in ("products", "linear layers"):
             return self._wide() if k == 0 else 1
+        if self.op.kind == "irregular":
+            return self._wide()  # nothing is added, and few entries tie
         small = {
             "reductions": 3,
             "losses of distances": 3,

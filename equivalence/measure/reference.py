@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from equivalence.measure.spent import of_oracle
 from spec.optim import OPTIMIZERS, clip
+from spec.scalar import lift
+from spec.tensor import zip_map
 
 if TYPE_CHECKING:
     from equivalence.worlds.arithmetic import Arithmetic
@@ -107,6 +110,28 @@ def left_by(
         moment = getattr(state, field)
         tensors[field] = None if moment is None else store(moment)
     return Expected(tensors, getattr(state, "step", None))
+
+
+def decayed_apart(
+    optimizer: str,
+    parameter: Any,
+    gradient: Any,
+    moments: Mapping[str, Any],
+    step: int,
+    hyper: Mapping[str, Any],
+    store: Callable[[Any], Any],
+) -> Any:
+    """Return the parameter by another program of decoupled decay: its share is subtracted.
+
+    Where a page takes (1 - r) p, many libraries take p - r p; by how much that may err is seen
+    where r is near 1. None where nothing decays apart.
+    """
+    if not (OPTIMIZERS[optimizer].decoupled and hyper.get("weight_decay")):
+        return None
+    share = Fraction(hyper["lr"]) * Fraction(hyper["weight_decay"])
+    plain = {**hyper, "weight_decay": 0.0}
+    left, _ = reference_step(optimizer, parameter, gradient, moments, step, plain)
+    return store(zip_map(lambda x, p: x - lift(p, share) * p, left, parameter))
 
 
 def held_state(

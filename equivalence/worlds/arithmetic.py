@@ -265,18 +265,28 @@ class Arithmetic:
         """Whether a number lies so near 0, and is not 0, that factors of it may be subnormal."""
         return not v.is_zero() and bool(abs(v) * self.contract.compute.unit < self._grid.smallest)
 
-    def floor(self, depth: int, magnitude: Arb) -> Arb:
+    def is_small(self, v: Arb) -> bool:
+        """Whether a number lies so near 0 that a subnormal factor of it, made larger, may count."""
+        unit = self.contract.compute.unit
+        return bool(abs(v) * unit * unit < self._grid.smallest)
+
+    def steps(self, name: str) -> int:
+        """Return how many roundings a function counts as: as many as its error has units."""
+        return max(1, math.ceil(self.contract.function(name).relative))
+
+    def floor(self, depth: int, magnitude: Arb, gain: Arb = ONE) -> Arb:
         """Return what a program as stable as one of so many roundings may lose, around 0.
 
-        It is d u (1 + u)^d times the largest term of the last sum, with u of computation.
+        It is d u (1 + u)^d times the largest term of the last sum, with u of computation, and d
+        times what underflow loses, scaled by the factors that may come after it.
         """
         found = self._floors.get(depth)
         if found is None:
             unit = self.contract.compute.unit
             found = (spread(depth * unit * (ONE + unit) ** depth), self._eta * depth)
             self._floors[depth] = found
-        gain, offset = found
-        return gain * magnitude + offset
+        slope, offset = found
+        return slope * magnitude + offset * gain
 
     def _grown(self, count: int, products: bool) -> Arb:
         growth = self._growth.get((count, products))

@@ -170,10 +170,11 @@ def _divide(x: Any, y: Any) -> Bounded:
         return scaled(Bounded(ONE / y.v, y.w, arithmetic), x)
     last = None if x.last is None and y.last is None else (x, y, True)
     w = arithmetic.divided(x.w, y.w, None)
+    made = (x, y, True)
     if depth:
-        return Bounded(v, w, arithmetic, None, depth + 1, last)
+        return Bounded(v, w, arithmetic, None, depth + 1, last, None, made)
     strict = arithmetic.divided(x.v, y.v, v)
-    return Bounded(v, w, arithmetic, strict, 1, last)
+    return Bounded(v, w, arithmetic, strict, 1, last, None, made)
 
 
 @scalar.maximum.register(Bounded)
@@ -197,8 +198,8 @@ def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], 
         exactly = (not x.depth or always_zero(x)) and arithmetic.applied_exactly(name, v)
         if exactly and (v.is_zero() or v == ONE):
             return constant(arithmetic, 0 if v.is_zero() else 1)
-        depth = x.depth + 1
-        w = arithmetic.applied(name, v if depth == 1 else evaluate(x.w), x.w)
+        depth = x.depth + (1 if exactly else arithmetic.steps(name))
+        w = arithmetic.applied(name, evaluate(x.w) if x.depth else v, x.w)
         strict = None if depth >= GENERIC else v if exactly else w
         return Bounded(v, w, arithmetic, strict, depth)
 
@@ -230,9 +231,9 @@ def _square(x: Bounded) -> Bounded:
     v = square_of(x.v)
     last = None if x.last is None else (x, x)
     if not x.depth:
-        return rounded_once(v, arithmetic, last)
+        return rounded_once(v, arithmetic, last, (x, x))
     w = arithmetic.rounded(square_of(x.w))
-    return Bounded(v, w, arithmetic, None, x.depth + 1, last)
+    return Bounded(v, w, arithmetic, None, x.depth + 1, last, None, (x, x))
 
 
 @scalar.absolute.register(Bounded)

@@ -40,10 +40,12 @@ class Bounded:
             number, what the page's own steps may give, and w counts; None elsewhere
     depth   the number of roundings on the way
     last    what the largest term of the last sum is read off (`magnitude`)
+    made    the operands of a product, of a quotient, which has a third item, or, in a list, of the
+            last sum (`gain`); None elsewhere
     terms   of a sum, what it is made of
     """
 
-    __slots__ = ("arithmetic", "depth", "last", "strict", "terms", "v", "w")
+    __slots__ = ("arithmetic", "depth", "last", "made", "strict", "terms", "v", "w")
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Bounded:
         depth: int = GENERIC,
         last: Any = None,
         terms: Terms | None = None,
+        made: Any = None,
     ) -> None:
         """Hold the ball of the value and of results; without more, a result of many steps."""
         self.v = v
@@ -63,6 +66,7 @@ class Bounded:
         self.depth = depth
         self.last = last
         self.terms = terms
+        self.made = made
 
     @property
     def ball(self) -> Arb:
@@ -104,7 +108,7 @@ class Bounded:
 
     def __neg__(self) -> Bounded:
         """Change the sign, exactly."""
-        return moved(self, -self.v, operator.neg, self.last)
+        return moved(self, -self.v, operator.neg, self.last, self.made)
 
     def __repr__(self) -> str:
         """Show the value, and the budget or why there is none."""
@@ -146,10 +150,11 @@ def stored(x: Bounded) -> Bounded:
     page = arithmetic.stored(x.ball, x.exact)
     w = page
     if arithmetic.stable and depth >= GENERIC:
-        w = arithmetic.stored(x.ball.union(x.v + arithmetic.floor(depth, magnitude(x))), False)
+        floor = arithmetic.floor(depth, magnitude(x), _near(x))
+        w = arithmetic.stored(x.ball.union(x.v + floor), False)
     elif arithmetic.stable and depth and arithmetic.may_underflow(x.v):
         # Scaled in another order, what is scaled exactly here may be subnormal in between.
-        w = arithmetic.stored(x.ball + arithmetic.floor(GENERIC, ZERO), False)
+        w = arithmetic.stored(x.ball + arithmetic.floor(GENERIC, ZERO, _near(x)), False)
     return Bounded(x.v, w, arithmetic, page, GENERIC, x.last)
 
 
@@ -192,6 +197,37 @@ def magnitude(of: Bounded) -> Arb:
     return largest
 
 
+def _near(x: Bounded) -> Arb:
+    """Return the gain of a number near enough to 0 that what underflow loses may count."""
+    return gain(x) if x.arithmetic.is_small(x.v) else ONE
+
+
+def gain(of: Bounded) -> Arb:
+    """Return by how much factors may enlarge what underflow loses, whatever their order.
+
+    Where factors are multiplied in another order, the two smallest of them may underflow first, and
+    all that are larger than 1 come after. A sum has what the worst of its terms has.
+    """
+    if type(of.made) is list:
+        return max((gain(term) for term in of.made), key=float)
+    sizes = sorted((size for size in map(abs, _factors(of))), key=float)
+    found = ONE
+    for size in sizes[2:]:
+        found = found * size.max(ONE)
+    return found
+
+
+def _factors(of: Bounded) -> list[Arb]:
+    """Return the factors of a product, quotients among them; a number is one of itself."""
+    if type(of.made) is not tuple:
+        return [of.v]
+    x, y, *inverted = of.made
+    below = [ONE / y.v for _ in inverted] or _factors(y)
+    if inverted and type(y.made) is tuple and len(y.made) == 2:
+        below = [ONE / factor for factor in _factors(y)]
+    return [*_factors(x), *below]
+
+
 def meet(one: Bounded, other: Any) -> Any:
     """Return the other operand as a number of the same world; a dual number stays what it is."""
     if type(other) is Bounded:
@@ -226,20 +262,20 @@ def always_zero(x: Bounded) -> bool:
     return not x.depth or (type(x.last) is list and len(x.last) == 2)
 
 
-def moved(x: Bounded, v: Arb, move: Callable[[Arb], Arb], last: Any) -> Bounded:
+def moved(x: Bounded, v: Arb, move: Callable[[Arb], Arb], last: Any, made: Any = None) -> Bounded:
     """Map the balls of a number by what rounds nothing; v is the exact result."""
     if not x.depth:
-        return Bounded(v, v, x.arithmetic, v, 0, last)
+        return Bounded(v, v, x.arithmetic, v, 0, last, None, made)
     strict = x.strict
     if strict is not None:
         strict = v if strict is x.v else move(strict)
-    return Bounded(v, move(x.w), x.arithmetic, strict, x.depth, last)
+    return Bounded(v, move(x.w), x.arithmetic, strict, x.depth, last, None, made)
 
 
-def rounded_once(v: Arb, arithmetic: Arithmetic, last: Any) -> Bounded:
+def rounded_once(v: Arb, arithmetic: Arithmetic, last: Any, made: Any = None) -> Bounded:
     """Round the exact result of exact operands once: v itself where it is representable."""
     w = arithmetic.rounded(v)
-    return Bounded(v, w, arithmetic, v if arithmetic.holds(v) else w, 1, last)
+    return Bounded(v, w, arithmetic, v if arithmetic.holds(v) else w, 1, last, None, made)
 
 
 def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Any) -> Bounded:
@@ -261,11 +297,12 @@ def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Any) -> Bound
     if not depth:
         return rounded_once(v, arithmetic, last)
     w = arithmetic.rounded(operation(x.w, y.w))
+    made = [x, y]
     if x.terms is not None and not y.depth:
         return _joined(v, w, operation(x.terms.total, y.v), x, y)
     if y.terms is not None and not x.depth:
         return _joined(v, w, operation(x.v, y.terms.total), y, x)
-    return Bounded(v, w, arithmetic, None, depth + 1, last)
+    return Bounded(v, w, arithmetic, None, depth + 1, last, None, made)
 
 
 def _joined(v: Arb, w: Arb, total: Arb, x: Bounded, y: Bounded) -> Bounded:
@@ -307,8 +344,9 @@ def _multiplied(x: Bounded, y: Any) -> Bounded:
     last = None if x.last is None and y.last is None else (x, y)
     depth = max(x.depth, y.depth)
     if not depth:
-        return rounded_once(v, arithmetic, last)
-    return Bounded(v, arithmetic.rounded(x.w * y.w), arithmetic, None, depth + 1, last)
+        return rounded_once(v, arithmetic, last, (x, y))
+    w = arithmetic.rounded(x.w * y.w)
+    return Bounded(v, w, arithmetic, None, depth + 1, last, None, (x, y))
 
 
 def scaled(factor: Bounded, x: Bounded) -> Bounded:
@@ -321,8 +359,8 @@ def scaled(factor: Bounded, x: Bounded) -> Bounded:
     arithmetic = x.arithmetic
     if x.strict is x.v and not arithmetic.holds(v):
         w = arithmetic.rounded(v)
-        return Bounded(v, w, arithmetic, w, 1, last)
-    return moved(x, v, lambda w: arithmetic.scaled(two, w), last)
+        return Bounded(v, w, arithmetic, w, 1, last, None, (factor, x))
+    return moved(x, v, lambda w: arithmetic.scaled(two, w), last, (factor, x))
 
 
 def zero_of(other: Bounded) -> Bounded:
