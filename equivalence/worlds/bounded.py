@@ -63,12 +63,14 @@ from equivalence.worlds.number import (
     magnitude,
     meet,
     moved,
+    never_negative,
     opened,
     read,
     rounded_once,
     scaled,
     stored,
     within,
+    zero_of,
 )
 from spec import scalar
 from spec.dual import Dual
@@ -164,7 +166,8 @@ def _divide(x: Any, y: Any) -> Bounded:
         x, y = read(x), read(y)
     v = x.v / y.v
     if always_zero(x):
-        return constant(arithmetic, 0) if (x.v / y.ball).is_finite() else opened(v, arithmetic)
+        inside = (x.v / y.ball).is_finite()
+        return zero_of(y, (x, y, True)) if inside else opened(v, arithmetic)
     depth = max(x.depth, y.depth)
     if not y.depth and arithmetic.divides_exactly(y.v):
         return scaled(Bounded(ONE / y.v, y.w, arithmetic), x)
@@ -194,6 +197,8 @@ def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], 
         arithmetic = x.arithmetic
         if arithmetic.reads:
             x = read(x)
+        if name == "sqrt" and never_negative(x):
+            x = Bounded(x.v, x.w.nonnegative_part(), arithmetic, x.strict, x.depth)
         v = evaluate(x.v)
         exactly = (not x.depth or always_zero(x)) and arithmetic.applied_exactly(name, v)
         if exactly and (v.is_zero() or v == ONE):
@@ -206,14 +211,8 @@ def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], 
     return rule
 
 
-def _root(a: Arb) -> Arb:
-    """Return the root of what is no less than 0, as rounding errors may say and sums cannot."""
-    return a.nonnegative_part().sqrt() if a.contains(0) else a.sqrt()
-
-
-for _rule in (scalar.exp, scalar.log, scalar.tanh, scalar.cos, scalar.sin):
+for _rule in (scalar.exp, scalar.log, scalar.sqrt, scalar.tanh, scalar.cos, scalar.sin):
     _rule.register(Bounded)(_function(_rule.name, getattr(flint.arb, _rule.name)))
-scalar.sqrt.register(Bounded)(_function("sqrt", _root))
 
 
 @scalar.pi_like.register(Bounded)

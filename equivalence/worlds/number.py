@@ -40,8 +40,8 @@ class Bounded:
             number, what the page's own steps may give, and w counts; None elsewhere
     depth   the number of roundings on the way
     last    what the largest term of the last sum is read off (`magnitude`)
-    made    the operands of a product, of a quotient, which has a third item, or, in a list, of the
-            last sum (`gain`); None elsewhere
+    made    the operands of a product or, with a third item, of a quotient; in a list those of a sum
+            of two or, with a third item, of a difference; None elsewhere (`gain`, `stays`)
     terms   of a sum, what it is made of
     """
 
@@ -147,6 +147,8 @@ def stored(x: Bounded) -> Bounded:
     The ball of the page's own steps stays in `strict`, beside that of the contract's freedom in w.
     """
     arithmetic, depth = x.arithmetic, x.depth
+    if not stays(x, arithmetic.contract.compute.max_finite):
+        return opened(x.v, arithmetic)
     page = arithmetic.stored(x.ball, x.exact)
     w = page
     if arithmetic.stable and depth >= GENERIC:
@@ -202,6 +204,22 @@ def _near(x: Bounded) -> Arb:
     return gain(x) if x.arithmetic.is_small(x.v) else ONE
 
 
+def stays(x: Bounded, largest: float) -> bool:
+    """Whether the factors of a number stay below the largest one, in whatever order they meet.
+
+    Two have one order, and a contract that is not stable asks for the page's own.
+    """
+    if not x.arithmetic.stable or type(x.made) is not tuple:
+        return True
+    factors = _factors(x)
+    if len(factors) < 3:
+        return True
+    reach = 1.0
+    for factor in factors:
+        reach *= max(1.0, float(factor.abs_upper()))
+    return reach <= largest
+
+
 def gain(of: Bounded) -> Arb:
     """Return by how much factors may enlarge what underflow loses, whatever their order.
 
@@ -209,12 +227,25 @@ def gain(of: Bounded) -> Arb:
     all that are larger than 1 come after. A sum has what the worst of its terms has.
     """
     if type(of.made) is list:
-        return max((gain(term) for term in of.made), key=float)
+        return max((gain(term) for term in of.made[:2]), key=float)
     sizes = sorted((size for size in map(abs, _factors(of))), key=float)
     found = ONE
     for size in sizes[2:]:
         found = found * size.max(ONE)
     return found
+
+
+def never_negative(x: Bounded) -> bool:
+    """Whether no program gives a number below 0: of squares, products and sums of such numbers."""
+    if x.w.is_finite() and x.w >= 0:
+        return True
+    if x.made is None:
+        return False
+    one, two, *other = x.made
+    if type(x.made) is list and other:
+        return False
+    squared = one is two and type(x.made) is tuple
+    return squared or (never_negative(one) and never_negative(two))
 
 
 def _factors(of: Bounded) -> list[Arb]:
@@ -297,7 +328,7 @@ def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Any) -> Bound
     if not depth:
         return rounded_once(v, arithmetic, last)
     w = arithmetic.rounded(operation(x.w, y.w))
-    made = [x, y]
+    made = [x, y] if operation is operator.add else [x, y, False]
     if x.terms is not None and not y.depth:
         return _joined(v, w, operation(x.terms.total, y.v), x, y)
     if y.terms is not None and not x.depth:
@@ -333,9 +364,9 @@ def _multiplied(x: Bounded, y: Any) -> Bounded:
     if arithmetic.reads:
         x, y = read(x), read(y)
     if always_zero(x):
-        return zero_of(y)
+        return zero_of(y, (x, y))
     if always_zero(y):
-        return zero_of(x)
+        return zero_of(x, (x, y))
     if not x.depth and x.v.bits() == 1:
         return scaled(x, y)
     if not y.depth and y.v.bits() == 1:
@@ -351,21 +382,26 @@ def _multiplied(x: Bounded, y: Any) -> Bounded:
 
 def scaled(factor: Bounded, x: Bounded) -> Bounded:
     """Multiply by a power of two, which is exact up to underflow; by 1, nothing happens."""
-    two = factor.v
-    if two == ONE:
+    two, arithmetic = factor.v, x.arithmetic
+    if two == ONE and not (arithmetic.stable and x.depth >= GENERIC):
         return x
     v = two * x.v
     last = None if x.last is None else (factor, x)
-    arithmetic = x.arithmetic
     if x.strict is x.v and not arithmetic.holds(v):
         w = arithmetic.rounded(v)
         return Bounded(v, w, arithmetic, w, 1, last, None, (factor, x))
-    return moved(x, v, lambda w: arithmetic.scaled(two, w), last, (factor, x))
+    found = moved(x, v, lambda w: arithmetic.scaled(two, w), last, (factor, x))
+    if arithmetic.stable and x.depth >= GENERIC:
+        found.depth += 1  # by chance alone this step rounds nothing
+    return found
 
 
-def zero_of(other: Bounded) -> Bounded:
+def zero_of(other: Bounded, made: Any = None) -> Bounded:
     """An exact zero, unless it met what is unconstrained: infinity times 0 has no value."""
-    return opened(ZERO, other.arithmetic) if other.unconstrained else constant(other.arithmetic, 0)
+    arithmetic = other.arithmetic
+    if other.unconstrained:
+        return opened(ZERO, arithmetic)
+    return Bounded(ZERO, ZERO, arithmetic, ZERO, 0, None, None, made)
 
 
 def opened(v: Arb, arithmetic: Arithmetic) -> Bounded:

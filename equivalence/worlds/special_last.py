@@ -24,12 +24,15 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
     """Round to the storage format: the last step of every result, of either world.
 
     Another form of a formula meets its infinities in another order. So of many forms only that a
-    result is not finite is told, unless a NaN among the inputs caused it.
+    result is not finite is told, unless a NaN among the inputs caused it. Nothing is told where
+    factors that are multiplied in another order may overflow.
     """
     if isinstance(x, Bounded):
         return bounded.stored(x)
     kinds, finite = x.kinds, x.finite
     if finite is not None:
+        if not number.stays(finite, x.line.step):
+            return Special(x.line, ANYTHING, x.line.unknown())
         finite = bounded.stored(finite)
         largest = x.line.store
         if not finite.unconstrained:

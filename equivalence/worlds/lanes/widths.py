@@ -103,6 +103,7 @@ class Widths:
         self.smallest = contract.compute.min_normal if contract.flush == "inputs_outputs" else 0.0
         inputs = contract.dot_inputs
         self.dot = None if inputs is None else Rounder(inputs, contract.dot_rounding, flushed)
+        self.functions = 0.0
 
     def rounded(self, v: Doubles, b: Bound) -> Bound:
         """Return the bound of a step whose exact result is v, on operands that are b off.
@@ -154,6 +155,7 @@ class Widths:
         far is the largest magnitude of the argument.
         """
         error, unit = self.contract.function(name), self.contract.compute.unit
+        self.functions = max(self.functions, error.relative)
         moved = (moved + OWN_FUNCTION * np.abs(y)) * OUTWARD
         size = np.abs(y) + moved
         gain = error.relative * unit
@@ -201,12 +203,14 @@ class Widths:
         """Return the bound of a result after the last step, rounding to storage.
 
         Arrays carry no depths, so the floor of a stable contract is taken for the bound again: by
-        as much as the page's own roundings may lose, another program may be off (a heuristic).
+        as much as the page's own roundings may lose, another program may be off (a heuristic), and
+        by what a function errs that it may call in the place of another.
         """
         if b is None:
             held = self.storage.holds(v)
             return None if bool(np.all(held)) else np.where(held, 0.0, self.storage.widened(v, 0.0))
-        b = 2 * b if self.stable else b
+        if self.stable:
+            b = 2 * b + self.functions * self.contract.compute.unit * np.abs(v)
         return self.storage.widened(v, b) if self.stores else b
 
 

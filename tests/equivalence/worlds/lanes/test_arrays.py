@@ -152,7 +152,8 @@ def test_a_page_in_arrays_allows_what_it_allows_in_balls() -> None:
                         continue
                     off = (flint.arb(float(v)) - x.v).abs_upper()
                     assert float(off) <= b, (op, case, x, v, b)
-                    if budget_of(x) > 0:
+                    # What underflow loses is made larger by later factors in balls alone.
+                    if budget_of(x) > 0 and not x.arithmetic.is_small(x.v):
                         ratios.append(float(b / budget_of(x)))
                 assert not ratios or float(np.median(ratios)) > 1 / 2
 
