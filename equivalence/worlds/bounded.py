@@ -58,20 +58,17 @@ from equivalence.worlds.number import (
     Terms,
     always_zero,
     constant,
-    either,
     exact,
-    magnitude,
     meet,
     moved,
-    never_negative,
     opened,
     read,
     rounded_once,
     scaled,
-    stored,
     within,
     zero_of,
 )
+from equivalence.worlds.past import either, magnitude, never_negative, stored
 from spec import scalar
 from spec.dual import Dual
 

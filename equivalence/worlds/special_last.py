@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from equivalence.worlds import bounded, number
+from equivalence.worlds import bounded, number, past
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.kinds import ANYTHING, NOT_A_NUMBER, judged
 from equivalence.worlds.special import Special, beyond
@@ -31,7 +31,7 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
         return bounded.stored(x)
     kinds, finite = x.kinds, x.finite
     if finite is not None:
-        if not number.stays(finite, x.line.step):
+        if not past.stays(finite, x.line.step):
             return Special(x.line, ANYTHING, x.line.unknown())
         finite = bounded.stored(finite)
         largest = x.line.store
@@ -52,12 +52,12 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
 def either_of(x: Bounded | Special, y: Bounded | Special) -> Bounded | Special:
     """Allow what two programs of one page may store; x is the page's own."""
     if isinstance(x, Bounded) and isinstance(y, Bounded):
-        return number.either(x, y)
+        return past.either(x, y)
     line = x.line if isinstance(x, Special) else y.line  # type: ignore[union-attr]
     one, two = line.special(x), line.special(y)
     finite = one.finite or two.finite
     if one.finite is not None and two.finite is not None:
-        finite = number.either(one.finite, two.finite)
+        finite = past.either(one.finite, two.finite)
     return Special(line, one.kinds | two.kinds, finite)
 
 
