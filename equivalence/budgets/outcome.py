@@ -113,7 +113,9 @@ def over_budget(element: tuple[str, str, str], fraction: float, dtype: str) -> O
     try:
         exact = float(element[1])
     except ValueError:
-        return Over("", class_of(got, dtype), "several", error=math.inf)
+        over = Over("", class_of(got, dtype), "several")
+        inside = math.isfinite(got) and math.isfinite(fraction)
+        return replace(over, ratio=fraction) if inside else replace(over, error=math.inf)
     over = Over("", class_of(got, dtype), class_of(exact, dtype))
     if not math.isfinite(got):
         return over

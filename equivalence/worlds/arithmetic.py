@@ -272,7 +272,7 @@ class Arithmetic:
 
     def steps(self, name: str) -> int:
         """Return how many roundings a function counts as: as many as its error has units."""
-        return max(1, math.ceil(self.contract.function(name).relative))
+        return max(1, math.ceil(self.contract.function(name).units))
 
     def floor(self, depth: int, magnitude: Arb, gain: Arb = ONE) -> Arb:
         """Return what a program as stable as one of so many roundings may lose, around 0.

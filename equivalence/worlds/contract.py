@@ -49,6 +49,13 @@ Flush = Literal["none", "outputs", "inputs_outputs"]
 Freedom = Literal["page", "stable"]
 
 
+MOST_UNITS = 8.0
+"""How many units of its value an elementary function of a library errs by at most.
+
+A contract may declare more, of an argument that was stored; no other function would err so.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionError:
     """How far a computed y = f(x) may be from f(x), and who says so.
@@ -63,6 +70,11 @@ class FunctionError:
     slope: float = 0.0
     exact_values: bool = True
     source: str = "correctly rounded"
+
+    @property
+    def units(self) -> float:
+        """How many units another function may err by in its place: as many, up to MOST_UNITS."""
+        return min(self.relative, MOST_UNITS)
 
 
 CORRECTLY_ROUNDED = FunctionError()

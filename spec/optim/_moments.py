@@ -96,7 +96,7 @@ def descent(hyper: Hyper, step: int) -> Callable[[Any, Any], Any]:
 
     def fall(m: Any, v: Any) -> Any:
         root = divide(sqrt(v), sqrt(lift(v, correction))) + lift(v, Fraction(hyper.eps))
-        return lift(m, rate) * divide(m, root)
+        return divide(lift(m, rate) * m, root)
 
     return fall
 

@@ -155,7 +155,7 @@ class Widths:
         far is the largest magnitude of the argument.
         """
         error, unit = self.contract.function(name), self.contract.compute.unit
-        self.functions = max(self.functions, error.relative)
+        self.functions = max(self.functions, error.units)
         moved = (moved + OWN_FUNCTION * np.abs(y)) * OUTWARD
         size = np.abs(y) + moved
         gain = error.relative * unit
