@@ -61,12 +61,15 @@ generated: $(READY)
 	$(VPY) -m tools.generate_entries --check
 	$(VPY) -m tools.generate_trust --check
 
-# Every row at `quick`; at `ci` the pages that changed and a turn of the others (tools/rotation.py).
+# On the host every row at `quick`, and at `ci` of ours the pages that changed and a turn of the others
+# (tools/rotation.py). The interpreter takes long: it has the same pages at `quick`. What torch and the
+# interpreter do at `ci` belongs to `make full`.
 conformance: $(READY)  ## judge our backends and torch: every row a little, some in full
-	for backend in $(BACKENDS); do \
-		$(EQUIVALENCE) run --backend $$backend --profile quick || exit 1; \
-		$(EQUIVALENCE) run --backend $$backend --profile ci --ops $$($(VPY) -m tools.rotation) || exit 1; \
-	done
+	$(EQUIVALENCE) run --backend fast-aten --profile quick --jobs $(WORKERS)
+	$(EQUIVALENCE) run --backend torch --profile quick --jobs $(WORKERS)
+	$(EQUIVALENCE) run --backend fast-aten --profile ci --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
+	$(EQUIVALENCE) run --backend fast-triton-interpreted --profile quick \
+		--ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 
 kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
 	$(VPY) -m fast kernels --target sm_80,sm_90 --json build/kernels.json
@@ -98,7 +101,7 @@ build/full/tree: FORCE | $(READY)
 	@cmp -s $@.now $@ || mv $@.now $@
 
 conformance-%: $(READY)
-	$(EQUIVALENCE) run --backend $* --profile ci
+	$(EQUIVALENCE) run --backend $* --profile ci --jobs $(WORKERS)
 
 machine-%: $(READY)
 	$(EQUIVALENCE) machine --profile thorough --only '*$(subst -, ,$*)*' --jobs $(WORKERS)

@@ -156,7 +156,7 @@ class Suite:
         checker = shutil.which("compute-sanitizer")
         if checker is None:
             return {"status": "absent"}
-        sample = self.command("--jobs", "1", "--ops", *SAMPLE)
+        sample = self.command("--jobs", "0", "--ops", *SAMPLE)
         code, end = attempt(
             [checker, "--tool", "memcheck", "--error-exitcode", "86", *sample], limit
         )

@@ -12,6 +12,7 @@ from typing import Final
 
 ROOMS = (
     "dtypes",
+    "conventions",
     "cases",
     "worlds",
     "budgets",

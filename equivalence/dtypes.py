@@ -6,7 +6,7 @@ A dtype joins the judge by its record here: rows, cases, contracts and lives rea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ class Reach:
     tiny, small         the exponent of numbers whose squares vanish, and of small gradients
     offset, constant    what numbers lie around, and what fills a slice
     logit               the spread of logits
+    largest             the largest finite number
+    smallest, least     the smallest normal number, and the smallest of all but 0
     """
 
     mixed: int = 12
@@ -72,6 +74,14 @@ class Reach:
     offset: float = 1e3
     constant: float = 1e4
     logit: float = 30.0
+    largest: float = FP32.max_finite
+    smallest: float = FP32.min_normal
+    least: float = 2.0**FP32.least_exponent
+
+    def of(self, format: Format) -> Reach:
+        """Return the same, up to the ends of a format."""
+        least = 2.0**format.least_exponent
+        return replace(self, largest=format.max_finite, smallest=format.min_normal, least=least)
 
 
 FAR = Reach()
@@ -103,16 +113,18 @@ class Dtype:
         return self.store.precision < self.compute.precision
 
 
-_HALF = Reach(mixed=4, positive=8, tiny=-10, small=-20, offset=32.0, constant=128.0, logit=8.0)
+_HALF = Reach(mixed=4, positive=8, tiny=-10, small=-20, offset=32.0, constant=128.0, logit=8.0).of(
+    FP16
+)
 """For exponents of 5 bits: squares stay below 65504, a row of e^x too, and e^128 leaves fp32."""
 
 DTYPES: Mapping[str, Dtype] = {
     dtype.store.name: dtype
     for dtype in (
         Dtype(FP32, FP32, "float32", "fp32"),
-        Dtype(BF16, FP32, "bfloat16", "fp32"),
+        Dtype(BF16, FP32, "bfloat16", "fp32", FAR.of(BF16)),
         Dtype(FP16, FP32, "float16", "fp32", _HALF),
-        Dtype(FP64, FP64, "float64", "fp64", asked=False),
+        Dtype(FP64, FP64, "float64", "fp64", FAR.of(FP64), asked=False),
     )
 }
 """The records by name."""

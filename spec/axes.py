@@ -16,7 +16,7 @@ from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
 from spec.refusals import Miss
-from spec.scalar import Extent, kronecker, sum_over, sum_terms
+from spec.scalar import Extent, OpenFunction, kronecker, sum_over, sum_terms
 from spec.shape import Shape, indices, normalize_axis, reduced
 from spec.tensor import Nested, tabulate
 
@@ -147,5 +147,27 @@ def sum_at(
         if all(isinstance(p, int) for p, _ in (*sent, (place, ()))):
             terms = [term(*j) for p, j in sent if p == place]
             return sum_terms(terms if onto is None else [onto, *terms])
+    return sent_to(place, extents, position, term, onto)
+
+
+class Sent(OpenFunction):
+    """A sum of what is sent to a place that is no int, dispatched on the place's type."""
+
+    def __call__(self, place: object, *rest: Any) -> Any:
+        """Apply the rule of the place's type."""
+        return self.rule_for(type(place))(place, *rest)
+
+
+sent_to = Sent("sent_to")
+
+
+@sent_to.register(object)
+def _with_deltas(
+    place: Extent,
+    extents: Shape,
+    position: Callable[..., Extent],
+    term: Callable[..., Any],
+    onto: Any,
+) -> Any:
     total: Any = sum_over(extents, lambda *j: kronecker(position(*j), place) * term(*j))
     return total if onto is None else onto + total

@@ -19,9 +19,10 @@ So a fused kernel with a backward pass derived by hand becomes a claim that can 
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, SupportsIndex
 
 from spec.kinds import Directions, TypeRule
 from spec.op import AnyTensor, Edge, Op, plus, zeros_like
@@ -29,6 +30,7 @@ from spec.refusals import Miss, unknown
 from spec.scalar import lift
 from spec.shape import Shape
 from spec.tensor import tabulate
+from spec.worlds import is_number
 
 
 class _Ref:
@@ -70,8 +72,16 @@ class _Trace:
 
     def constant(self, value: Any, shape: Shape, like: _Ref) -> _Ref:
         """Return a tensor filled with an exact constant, lifted into the world of like."""
-        lifted = lift(like.tensor.data[0], Fraction(value)) if _has_entries(like) else value
+        exact = _exact(value)
+        lifted = lift(like.tensor.data[0], exact) if _has_entries(like) else exact
         return _Ref(tabulate(shape, lambda *_: lifted), None)
+
+
+def _exact(value: Any) -> Any:
+    """Return a number as the exact constant that it is; a symbol stays one."""
+    if is_number(value):
+        return Fraction(value)
+    return Fraction(operator.index(value)) if isinstance(value, SupportsIndex) else value
 
 
 def _has_entries(ref: _Ref) -> bool:

@@ -17,6 +17,7 @@ A tangent or cotangent of None stands for zero and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import mul
 from typing import Any
 
 from spec.op import AnyTensor, Edge, Jvp, Op, Type, Vjp, plus, refuse, zeros_like
@@ -48,11 +49,14 @@ UNEQUAL = (
 
 
 def absorb(direction: Any, partial: Any) -> Any:
-    """Multiply a direction by a partial that may be infinite: a zero direction gives zero.
-
-    A zero direction is absorbing (CHOICE): a masked logarithm or a dead root leaks no NaN.
-    """
+    """Multiply by a partial that may be infinite; a zero direction absorbs it, lest a masked
+    logarithm or a dead root leak NaN (CHOICE)."""
     return select(is_zero(direction), zero_like(direction), partial * direction)
+
+
+def chosen(direction: Any, share: Any) -> Any:
+    """Multiply a direction by a share; what was not chosen gives 0, also of infinity (CHOICE)."""
+    return select(is_zero(share), zero_like(direction), share * direction)
 
 
 def pointwise(
@@ -62,15 +66,17 @@ def pointwise(
     partials: Callable[..., tuple[Any, ...]],
     *,
     absorbing: bool = False,
+    choosing: bool = False,
     edges: tuple[Edge, ...] = (),
     refused: tuple[Miss, ...] = (),
 ) -> Op:
-    """Make an op that acts entry by entry; partials(*scalars) are its derivatives by each input."""
+    """Make an op that acts entry by entry; partials(*scalars) are derivatives, or chosen shares."""
+
+    multiply: Callable[[Any, Any], Any] = chosen if choosing else absorb if absorbing else mul
 
     def apply(k: int) -> Callable[..., Any]:
         def product(direction: Any, *scalars: Any) -> Any:
-            partial = partials(*scalars)[k]
-            return absorb(direction, partial) if absorbing else partial * direction
+            return multiply(direction, partials(*scalars)[k])
 
         return product
 

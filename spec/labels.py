@@ -16,6 +16,9 @@ from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
 from spec.refusals import Miss
+from spec.scalar import equal, select, sum_over
+from spec.shape import Shape
+from spec.tensor import tabulate
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -58,7 +61,23 @@ BAD_LABELS = (
 
 
 def count_labels(labels: AnyTensor, ignore_index: int) -> Any:
-    """Count the rows that are not ignored; rows of a symbolic number are all counted."""
-    if not isinstance(labels.shape[0], int):
-        return labels.shape[0]
-    return sum(label != ignore_index for label in labels.data)
+    """Count the rows that are not ignored."""
+
+    def counted(i: Any) -> Any:
+        return select(equal(labels[i], ignore_index), 0, 1)
+
+    return sum_over(labels.shape[0], counted)
+
+
+def entries_ignored(labels: AnyTensor, shape: Shape, ignore_index: int) -> AnyTensor:
+    """Return a mask of a matrix: true throughout the rows that are ignored."""
+
+    def ignored(row: Any, _: Any) -> Any:
+        return equal(labels[row], ignore_index)
+
+    return tabulate((*shape,), ignored)
+
+
+def in_one_class(labels: AnyTensor, ignore_index: int) -> AnyTensor:
+    """Return the labels of rows that have one class, 0; ignored rows are marked by -1."""
+    return labels.map(lambda label: select(equal(label, ignore_index), -1, 0))

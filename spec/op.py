@@ -29,6 +29,7 @@ import inspect
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from spec.refusals import Miss
@@ -125,13 +126,13 @@ class Op:
     mask_inputs: tuple[int, ...] = ()
     refused: tuple[Miss, ...] = ()
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[str, ...]:
         """The names of the tensor inputs, in order."""
         rule = inspect.signature(self.value)
         return tuple(n for n, p in rule.parameters.items() if p.kind is not p.KEYWORD_ONLY)
 
-    @property
+    @cached_property
     def variadic(self) -> bool:
         """Whether the op takes any number of inputs; its value's signature says so by a star."""
         rule = inspect.signature(self.value)
@@ -148,8 +149,8 @@ class Op:
         """Whether the op draws: its value then takes the call counter, which a session supplies."""
         return "counter" in self.attributes
 
-    @property
-    def attributes(self) -> dict[str, Any]:
+    @cached_property
+    def attributes(self) -> Mapping[str, Any]:
         """The keyword attributes with their defaults (inspect.Parameter.empty: required)."""
         rule = inspect.signature(self.value)
         return {n: p.default for n, p in rule.parameters.items() if p.kind is p.KEYWORD_ONLY}

@@ -25,7 +25,7 @@ from typing import Any
 
 from spec.op import Op, Rejected, Type, refuse
 from spec.refusals import Miss
-from spec.scalar import Extent, OpenFunction, less
+from spec.scalar import Extent, OpenFunction, divide, less
 from spec.shape import Shape, is_extent
 from spec.tensor import Nested
 
@@ -94,7 +94,7 @@ def uniform(seed: int, call: int, element: Extent) -> Any:
     >>> 0 <= uniform(7, 0, 0) < 1
     True
     """
-    return leading_bits(seed, call, element) * Fraction(1, 2**24)
+    return divide(leading_bits(seed, call, element), 2**24)
 
 
 def is_kept(probability: float | Fraction, seed: int, call: int, element: Extent) -> Any:

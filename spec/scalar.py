@@ -157,7 +157,7 @@ is_zero, is_nan = Question("is_zero"), Question("is_nan")
 select, lift = Choice("select"), Lift("lift")
 sum_terms, dot_terms, max_terms = Fold("sum_terms"), Fold("dot_terms"), Fold("max_terms")
 sum_extent, dot_extent = OverExtent("sum_extent"), OverExtent("dot_extent")
-max_extent = OverExtent("max_extent")
+max_extent, remembered = OverExtent("max_extent"), OverExtent("remembered")
 
 
 def sum_over(extent: Extent, term: Callable[..., A]) -> A:

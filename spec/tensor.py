@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeGuard, TypeVar, TypeVarTuple, cast
 
 from spec.buffers import ACCEPTED, read
 from spec.refusals import hints, refuse
-from spec.scalar import CONSTANTS, zero_like
+from spec.scalar import CONSTANTS, remembered, zero_like
 from spec.shape import Shape, indices, size
 
 A = TypeVar("A")
@@ -150,12 +150,20 @@ def _nest(shape: tuple[int, ...], data: Sequence[Any]) -> Nested:
     return [_nest(shape[1:], data[k * step : (k + 1) * step]) for k in range(shape[0])]
 
 
+@remembered.register(object)
+def _forgotten(extent: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
+    # A world whose entries are computed when they are asked for registers how to keep them.
+    return entry
+
+
 def tabulate(shape: tuple[*Dims], entry: Callable[..., A]) -> Tensor[A, *Dims]:
     """Return the tensor whose entry at (i, j, ...) is entry(i, j, ...)."""
     extents = _extents(shape)
     if all(isinstance(extent, int) for extent in extents):
         return Tensor(shape, [entry(*index) for index in indices(extents)])
-    return Tensor[A, *Dims].rule(shape, entry)
+    symbol = next(extent for extent in extents if not isinstance(extent, int))
+    kept = cast("Callable[..., A]", remembered(symbol, entry))
+    return Tensor[A, *Dims].rule(shape, kept)
 
 
 def tensor(nested: Nested) -> Tensor[Any, *tuple[int, ...]]:

@@ -128,14 +128,18 @@ def op_table() -> str:
 
 
 def findings(root: Path) -> Iterator[str]:
-    """One line per declared finding, with its reason."""
-    path = root / "equivalence" / "findings.toml"
+    """One line for the declared findings of an op and a reason, with the dtypes they speak of."""
+    path = root / "equivalence" / "budgets" / "findings.toml"
     declared = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    for entry in declared.get("finding", declared.get("findings", [])):
-        where = " ".join(
-            str(entry[key]) for key in ("backend", "op", "direction", "dtype") if key in entry
-        )
-        yield f"{where}: {entry.get('reason', entry.get('why', ''))}"
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in declared.get("finding", ()):
+        where = " ".join(entry[key] for key in ("backend", "op", "direction") if key in entry)
+        dtypes = found.setdefault((where, entry["reason"]), [])
+        if entry.get("dtype", "*") not in (*dtypes, "*"):
+            dtypes.append(entry["dtype"])
+    for (where, reason), dtypes in found.items():
+        named = f" in {', '.join(dtypes)}" if dtypes else ""
+        yield f"{where}{named}: {reason}"
 
 
 def device_runs(root: Path) -> Iterator[str]:

@@ -6,7 +6,8 @@
 
 They are the pages that differ, in `spec` or in `fast`, from what the last `make full` judged, and a
 fixed share of the others, which moves on with each commit. So what a page is asked never depends on
-how many pages there are, and `make full` alone asks everything of all.
+how many pages there are, and `make full` alone asks everything of all: also where more pages differ
+than a share has, as after a change to what all of them stand on.
 """
 
 from __future__ import annotations
@@ -43,10 +44,14 @@ def chosen(root: Path, turn: int) -> list[str]:
     """The pages to judge in full, in reading order."""
     path = root / JUDGED
     judged = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    pages = digests(root)
+    differing = {name for name, digest in pages.items() if judged.get(name) != digest}
+    if len(differing) > len(pages) // TURNS:
+        differing = set()
     return [
         name
-        for place, (name, digest) in enumerate(digests(root).items())
-        if judged.get(name) != digest or place % TURNS == turn % TURNS
+        for place, name in enumerate(pages)
+        if name in differing or place % TURNS == turn % TURNS
     ]
 
 

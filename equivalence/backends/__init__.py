@@ -24,6 +24,7 @@ from equivalence.backends.protocol import (
     OptimizerHandle,
 )
 from equivalence.budgets.declared import ContractRule, declared
+from equivalence.conventions import Conventions
 from equivalence.worlds.contract import (
     BF16,
     CORRECTLY_ROUNDED,
@@ -32,6 +33,7 @@ from equivalence.worlds.contract import (
     FP64,
     TF32,
     Contract,
+    Form,
     Format,
     FunctionError,
     ulps,
@@ -51,6 +53,8 @@ __all__ = [
     "Capabilities",
     "Contract",
     "ContractRule",
+    "Conventions",
+    "Form",
     "Format",
     "FunctionError",
     "HasJvp",

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor
 
 from equivalence.budgets.declared import ContractRule
+from equivalence.conventions import UNSAID, Conventions
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Capabilities:
     contract(op, dtype) is the arithmetic that the backend declares.
     ring says where results come from: "host", "interpreted" or "device".
     device is where inputs are placed; labelled says that refusals name the page's constraint.
+    conventions say what it chooses where a page had to choose; without, it may choose anything.
     """
 
     ops: Mapping[str, Collection[str]]
@@ -33,6 +35,7 @@ class Capabilities:
     ring: str = "host"
     device: str = "cpu"
     labelled: bool = False
+    conventions: Conventions = UNSAID
 
 
 @runtime_checkable
@@ -74,7 +77,11 @@ class HasJvp(Protocol):
 
 
 class OptimizerHandle(Protocol):
-    """Parameters under an optimizer, inside a backend."""
+    """Parameters under an optimizer, inside a backend.
+
+    Tensors that a handle is given stay the caller's: they are read during the call, in whatever
+    layout they come, and overwritten after it.
+    """
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
         """Update every parameter that has a gradient; the others keep value, state and step."""
@@ -91,6 +98,45 @@ APART = ("start_step", "groups", "max_norm")
 
 
 @runtime_checkable
+class SetsLr(Protocol):
+    """A handle whose learning rates may change between steps."""
+
+    def set_lr(self, lr: float, group: int) -> None:
+        """Use another learning rate from the next step on.
+
+        Group 0 has the parameters that no group names; the others are numbered from 1.
+        """
+
+
+@runtime_checkable
+class SetsGradScale(Protocol):
+    """A handle that divides its gradients first, as whoever scales a loss needs."""
+
+    def set_grad_scale(self, grad_scale: float) -> None:
+        """Take gradients to be so many times too large, from the next step on."""
+
+
+@runtime_checkable
+class Loads(Protocol):
+    """A handle that goes on from a state of somewhere else."""
+
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Replace the state of every parameter by copies of this one.
+
+        It has the fields of `state()`, and an entry for every parameter in each: tensors of the
+        parameter's shape and dtype, in any layout, and of "step" integers.
+        """
+
+
+@runtime_checkable
+class Writes(Protocol):
+    """A handle whose parameters and states may be written from outside."""
+
+    def write(self, parameter: int, field: str, numbers: Tensor) -> None:
+        """Put other numbers into a parameter ("parameter") or into a moment that it has."""
+
+
+@runtime_checkable
 class HasOptimizers(Protocol):
     """A backend that also has optimizers."""
 
@@ -99,6 +145,8 @@ class HasOptimizers(Protocol):
     ) -> OptimizerHandle:
         """Put parameters under an optimizer with the reference's hyper-parameter names.
 
+        The handle may copy the parameters, or update the tensors that it is given in place: each
+        may be transposed or a slice of a larger buffer, of which nothing else may change.
         hyper["start_step"] is the number of updates that the parameters are taken to have had
         already, with zero moments: it makes late bias corrections reachable.  hyper["max_norm"],
         where given, is what the global norm of the gradients is clipped to; hyper["groups"] lists

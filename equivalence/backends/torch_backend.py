@@ -19,6 +19,7 @@ from torch import Tensor
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
 from equivalence.backends.torch_optim import EPS, OPTIMIZERS, TorchOptimizer
 from equivalence.budgets.declared import declared
+from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
 from spec.ops import OPS as PAGES
@@ -120,6 +121,7 @@ class TorchBackend:
             ops=dict.fromkeys(OPS, DTYPES),
             contract=_contract,
             optimizers=dict.fromkeys(OPTIMIZERS, UPDATED),
+            conventions=OURS,
         )
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:

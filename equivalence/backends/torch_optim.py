@@ -24,11 +24,11 @@ class TorchOptimizer:
     """Parameters under one of torch's optimizers, one tensor at a time (foreach off)."""
 
     def __init__(self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
-        """Copy the parameters and translate the hyper-parameters' names."""
+        """Translate the hyper-parameters' names; the parameters are updated where they are."""
         if name not in OPTIMIZERS:
             raise ValueError(f"unknown optimizer {name!r}; there are {', '.join(OPTIMIZERS)}")
         self.name, self.page = name, PAGES[name]
-        self._params = [p.detach().clone() for p in params]
+        self._params = [p.detach() for p in params]
         self._max_norm: float | None = hyper.get("max_norm")
         self._optimizer = self._make(hyper)
         if self.page.counted and hyper.get("start_step"):
@@ -57,12 +57,30 @@ class TorchOptimizer:
         return {**group, "foreach": False}
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
-        """Update every parameter that has a gradient."""
+        """Update every parameter that has a gradient; a norm is clipped on copies."""
         for p, gradient in zip(self._params, grads, strict=True):
-            p.grad = None if gradient is None else gradient.clone()
+            clipped = gradient is not None and self._max_norm is not None
+            p.grad = gradient.clone() if clipped and gradient is not None else gradient
         if self._max_norm is not None:
             clip_grad_norm_(self._params, self._max_norm, foreach=False)
         self._optimizer.step()
+        self._optimizer.zero_grad()
+
+    def set_lr(self, lr: float, group: int) -> None:
+        """Use another learning rate from the next step on, in one group."""
+        self._optimizer.param_groups[group]["lr"] = lr
+
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Replace the state of every parameter by copies of this one."""
+        for k, p in enumerate(self._params):
+            moments = {name: state[name][k].clone() for name in self.page.moments}
+            counted = {"step": torch.tensor(float(state["step"][k]))} if self.page.counted else {}
+            self._optimizer.state[p] = {**counted, **moments}
+
+    def write(self, parameter: int, field: str, numbers: Tensor) -> None:
+        """Put other numbers into a parameter or into one of its moments."""
+        p = self._params[parameter]
+        (p if field == "parameter" else self._optimizer.state[p][field]).copy_(numbers)
 
     def params(self) -> Sequence[Tensor]:
         """Return the parameters' current values."""

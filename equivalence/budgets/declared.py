@@ -22,6 +22,7 @@ from equivalence.worlds.contract import (
     TF32,
     Contract,
     Format,
+    Freedom,
     FunctionError,
     ulps,
 )
@@ -81,6 +82,7 @@ TENSOR_CORE_WHY = (
 )
 DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and results to zero"
 STORAGE_WHY = "torch saves results in the format of storage and its backward reads them back"
+SCATTER_WHY = "torch's index_add adds in the dtype of its tensor, that of storage"
 LAYER_NORM_WHY = "torch's layer_norm computes in fp32 and rounds its result to storage once"
 DIFFERENCE_WHY = (
     "torch's mse_loss_backward multiplies the difference by 2 / n before the cotangent, so that "
@@ -103,6 +105,9 @@ BETWEEN_WHY = (
 SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
 """The ops whose gradient, in torch, starts from a saved log-probability."""
 
+SCATTERED = frozenset({"take", "scatter_add"})
+"""The ops of which, or of whose gradient, torch adds up what is sent to one place."""
+
 DIVIDE_BY_A_COUNT = frozenset({"mean", "mse_loss"})
 """The ops that divide by a number of entries, beside those that are fused."""
 
@@ -120,7 +125,10 @@ def base(
     if dtype not in FORMATS:
         raise ValueError(f"no contract for dtype {dtype!r}; there are {', '.join(FORMATS)}")
     compute, store = FORMATS[dtype]
-    contract = Contract(f"{family} {op} {dtype}", compute, store, functions=functions or {})
+    freedom: Freedom = "stable" if family == "torch" else "page"
+    contract = Contract(
+        f"{family} {op} {dtype}", compute, store, functions=functions or {}, freedom=freedom
+    )
     if op in FUSED:
         contract = replace(contract, flush="outputs", division="reciprocal", sources=(FUSED_WHY,))
     if op == "mse_loss" and family in ("aten", "torch"):
@@ -145,6 +153,9 @@ def _torch(op: str, dtype: str) -> Contract:
         return contract
     if op == "layer_norm":
         return replace(contract, sources=(*contract.sources, LAYER_NORM_WHY))
+    if op in SCATTERED:
+        sources = (*contract.sources, STORAGE_WHY, SCATTER_WHY)
+        return replace(contract, steps="storage", accumulate=contract.store, sources=sources)
     return replace(contract, steps="storage", sources=(*contract.sources, STORAGE_WHY))
 
 

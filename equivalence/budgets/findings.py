@@ -1,48 +1,63 @@
 """Declared findings: known differences of a backend from the reference, each with its minimal case.
 
-`findings.toml` holds one table per finding.  A finding covers failures of one kind (a case, an edge
-row, a near-miss) of some operations, directions, dtypes and backends (shell patterns), and is
-strict: every run replays its minimal case, and one that no longer fails is itself a failure.
-So no declaration outlives the defect that it declares.
+`findings.toml` holds one table per finding.  A finding speaks of one kind of failure (a case, an
+edge row, a near-miss) of some operations, directions, dtypes and backends (shell patterns), and
+excuses what it names and nothing else:
+
+* of an edge row, one wrong result: `gave`, as a failure shows it;
+* of near-misses, that calls which break one constraint, `label`, are accepted;
+* of cases, elements of one class (`got`, and `exact` where that says more) in cases of one regime,
+  up to a largest ratio to their budget, or up to a largest error where their budget is 0.
+
+A crash is never excused, nor a result of the wrong form, nor what was written elsewhere.
+Findings are strict: every run replays the minimal case of each, which must still fail as declared,
+and must show what it declares (`Finding.too_wide`).  So no declaration outlives its defect, and
+none hides another one.  `python -m equivalence run --declare FILE` writes such tables.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from equivalence.budgets.outcome import CLASSES, Outcome, Over
+
 FILE = Path(__file__).with_name("findings.toml")
 
-KINDS = ("case", "edge", "near-miss", "update")
+NEEDED = {"case": ("case", "regimes", "got"), "edge": ("edge", "gave"), "near-miss": ("label",)}
+"""The kinds of findings, and what each must name."""
 
-_KEYS = {
-    "kind",
-    "backend",
-    "op",
-    "direction",
-    "dtype",
-    "reason",
-    "case",
-    "edge",
-    "label",
-    "regimes",
-    "got",
-}
+WIDEST = 4.0
+"""How many times what its minimal case reaches a finding may declare.
+
+Two binary digits: one because a ratio is rounded up to a power of two, so that neither another seed
+nor another version of a library's kernel makes a new finding of it, and one because the case is
+shrunk as long as it reaches half of the worst. Whoever declares more has a worse case to show.
+"""
+
+ANYWHERE = "*"
+"""The position in `regimes` that stands for any input, cotangent, parameter or gradient."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One declared difference.
 
-    case is the minimal failing case (a JSON line); edge is the reason text of an edge row; label is
-    the constraint whose near-misses are accepted.
-    regimes, where given, restricts the finding to cases that use one of them, and got to failures
-    whose worst element is this one ("nan").
+    case       the minimal failing case (a JSON line)
+    regimes    the regimes that the finding speaks of: of some position, such as "input 0" or
+               "cotangent", each of which must have one of them, or of any position
+    got        what the wrong elements are: nan, inf, zero, subnormal, finite
+    exact      what they should be, in the same words; of any class where it is empty
+    results    the results that they stand in (shell patterns), as a failure names them
+    ratio      the largest fraction of a budget that they take
+    error      the largest error of those whose budget is 0, as `Over.error` is
+    edge, gave the reason text of an edge row, and the wrong result
+    label      the constraint whose near-misses are accepted
     """
 
     kind: str
@@ -52,10 +67,15 @@ class Finding:
     direction: str = "*"
     dtype: str = "*"
     case: str | None = None
+    regimes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    got: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()
+    results: tuple[str, ...] = ("*",)
+    ratio: float = 0.0
+    error: float = 0.0
     edge: str | None = None
+    gave: str | None = None
     label: str | None = None
-    regimes: tuple[str, ...] = ()
-    got: str | None = None
 
     def applies(self, backend: str, op: str, direction: str, dtype: str) -> bool:
         """Say whether the finding speaks of a row."""
@@ -67,10 +87,42 @@ class Finding:
         )
         return all(fnmatchcase(name, pattern) for name, pattern in pairs)
 
-    def covers(self, regimes: Sequence[str], got: str | None) -> bool:
-        """Say whether a failing case of such a row is one that the finding declares."""
-        used = not self.regimes or any(name in self.regimes for name in regimes)
-        return used and self.got in (None, got)
+    def covers(self, regimes: Sequence[tuple[str, str]], over: Over) -> bool:
+        """Say whether elements over budget, in a case of such regimes, are what it declares.
+
+        regimes names the regime of each position of the case.
+        """
+        return (
+            self.speaks_of(regimes, over) and over.ratio <= self.ratio and over.error <= self.error
+        )
+
+    def speaks_of(self, regimes: Sequence[tuple[str, str]], over: Over) -> bool:
+        """Say whether elements are of the kind that it declares, however wrong they are."""
+        return (
+            over.got in self.got
+            and (not self.exact or over.exact in self.exact)
+            and any(fnmatchcase(over.result, pattern) for pattern in self.results)
+            and all(
+                any(place in (ANYWHERE, at) and regime in names for at, regime in regimes)
+                for place, names in self.regimes.items()
+            )
+        )
+
+    def too_wide(self, regimes: Sequence[tuple[str, str]], outcome: Outcome) -> str | None:
+        """Say what the finding declares and its minimal case, measured, does not show."""
+        shown = [over for over in outcome.over if self.covers(regimes, over)]
+        for name, declared in (("ratio", self.ratio), ("error", self.error)):
+            reached = max((getattr(over, name) for over in shown), default=0.0)
+            if declared > WIDEST * reached:
+                return (
+                    f"its case reaches {reached:.3g} of the {name} {declared:.3g} that it "
+                    f"declares; at most {WIDEST:g} times as much is accepted"
+                )
+        for name, classes in (("got", self.got), ("exact", self.exact)):
+            unseen = [c for c in classes if c not in {getattr(over, name) for over in shown}]
+            if unseen:
+                return f"its case shows no element that {name} calls {', '.join(unseen)}"
+        return None
 
     def to_dict(self) -> dict[str, str]:
         """Return what a report says about the finding."""
@@ -83,6 +135,9 @@ class Finding:
         }
 
 
+KEYS = frozenset(Finding.__dataclass_fields__)
+
+
 def parse(text: str) -> tuple[Finding, ...]:
     """Read findings from TOML; ValueError says which one is wrong and how."""
     tables = tomllib.loads(text).get("finding", [])
@@ -91,18 +146,47 @@ def parse(text: str) -> tuple[Finding, ...]:
 
 def _finding(number: int, table: Mapping[str, Any]) -> Finding:
     """Read one table, strictly."""
-    unknown = sorted(set(table) - _KEYS)
+    unknown = sorted(set(table) - KEYS)
     missing = [key for key in ("kind", "backend", "op", "reason") if not table.get(key)]
     if unknown or missing:
         raise ValueError(f"finding {number}: unknown keys {unknown}, missing keys {missing}")
-    needed = {"case": "case", "edge": "edge", "near-miss": "label", "update": "case"}
     kind = table["kind"]
-    if kind not in KINDS:
-        raise ValueError(f"finding {number}: kind {kind!r}; there are {', '.join(KINDS)}")
-    if needed[kind] not in table:
-        raise ValueError(f"finding {number}: a finding of kind {kind!r} needs {needed[kind]!r}")
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
+    if kind not in NEEDED:
+        raise ValueError(f"finding {number}: kind {kind!r}; there are {', '.join(NEEDED)}")
+    absent = [key for key in NEEDED[kind] if not table.get(key)]
+    if absent:
+        raise ValueError(
+            f"finding {number}: a finding of kind {kind!r} needs {' and '.join(map(repr, absent))}"
+        )
+    fields: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in table.items()
+    }
+    if kind == "case":
+        fields["regimes"] = _regimes(table["regimes"])
+        _check_case(number, fields)
     return Finding(**fields)
+
+
+def _regimes(given: Any) -> dict[str, tuple[str, ...]]:
+    """Read regimes: a list, of any position, or a table of lists by position."""
+    places = given if isinstance(given, Mapping) else {ANYWHERE: given}
+    return {place: tuple(names) for place, names in places.items()}
+
+
+def _check_case(number: int, fields: Mapping[str, Any]) -> None:
+    """Refuse a finding about cases that does not say how far it reaches."""
+    wrong = [c for c in (*fields["got"], *fields.get("exact", ())) if c not in CLASSES]
+    if wrong:
+        raise ValueError(
+            f"finding {number}: elements are {', '.join(CLASSES)}; got {', '.join(wrong)}"
+        )
+    bounded = fields.get("ratio", 0.0) > 1.0 or fields.get("error", 0.0) > 0.0
+    if not bounded and not set(fields["got"]) <= {"nan", "inf"}:
+        raise ValueError(
+            f"finding {number}: a finding about elements that are "
+            f"{', '.join(fields['got'])} needs 'ratio', above 1, or 'error', above 0: how far over "
+            "their budget they are at most"
+        )
 
 
 @cache
@@ -112,7 +196,7 @@ def shipped() -> tuple[Finding, ...]:
 
 
 def for_row(
-    findings: Sequence[Finding], backend: str, op: str, direction: str, dtype: str
+    findings: Iterable[Finding], backend: str, op: str, direction: str, dtype: str
 ) -> tuple[Finding, ...]:
     """Return the findings that speak of a row."""
     return tuple(f for f in findings if f.applies(backend, op, direction, dtype))

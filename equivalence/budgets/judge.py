@@ -9,19 +9,26 @@ allows; the exact value's own uncertainty, 2^-256 of it, is taken off the error.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import flint
 import numpy as np
 import torch
 
-from equivalence.budgets.outcome import Outcome, decide, mismatch
-from equivalence.budgets.recorded import OUTWARD, Recorded, form_problem
+from equivalence.budgets.outcome import WIDEST, Outcome, decide, mismatch
+from equivalence.budgets.recorded import NOTHING_FINITE, OUTWARD, Recorded, form_problem
 from equivalence.worlds.balls import Arb
 from equivalence.worlds.bounded import Bounded
+from equivalence.worlds.kinds import ANYTHING, kind_of, named
+from equivalence.worlds.special import Special
 from spec.tensor import Tensor
 
-Expected: TypeAlias = Tensor[Bounded, *tuple[Any, ...]]
+Allowed: TypeAlias = Bounded | Special
+"""What a contract allows as one entry of a result."""
+
+Expected: TypeAlias = Tensor[Allowed, *tuple[Any, ...]]
 """What a contract allows as a result."""
 
 
@@ -32,13 +39,20 @@ def dtype_of(expected: Expected) -> str:
 
 def budget_of(x: Bounded) -> Arb:
     """Return the largest distance from the exact value to an allowed result; 0 if x is exact."""
-    return flint.arb(0) if x.exact else (x.w - x.v).abs_upper()
+    return flint.arb(0) if x.exact else (x.ball - x.v).abs_upper()
 
 
-def fraction_of(got: float, x: Bounded) -> float | None:
-    """Return the fraction of its budget that one result takes; None where there is no budget."""
+def fraction_of(got: float, x: Allowed) -> float | None:
+    """Return the fraction of its budget that one result takes; None where there is no budget.
+
+    A result that is not finite takes nothing where it is allowed.
+    """
     if x.unconstrained:
         return None
+    if isinstance(x, Special):
+        if not math.isfinite(got):
+            return 0.0 if x.kinds & kind_of(got) else math.inf
+        return math.inf if x.finite is None else fraction_of(got, x.finite)
     if not math.isfinite(got):
         return math.inf
     error = (flint.arb(got) - x.v).abs_lower()
@@ -56,24 +70,74 @@ def judge_tensor(got: torch.Tensor, expected: Expected) -> Outcome:
         return mismatch(problem)
     values = got.detach().cpu().double().reshape(-1).tolist()
     entries = expected.data
-    fractions = [fraction_of(z, x) for z, x in zip(values, entries, strict=True)]
+    pairs = list(zip(values, entries, strict=True))
+    fractions = [fraction_of(z, x) for z, x in pairs]
+    pages = [
+        fraction if page is None else fraction_of(z, page)
+        for fraction, (z, page) in zip(fractions, ((z, paged(x)) for z, x in pairs), strict=True)
+    ]
 
     def element(k: int) -> tuple[str, str, str]:
-        x = entries[k]
-        return str(values[k]), x.v.mid().str(17, radius=False), str(float(budget_of(x)))
+        return str(values[k]), *_words(entries[k])
 
-    return decide(fractions, shape, element)
+    dtype = dtype_of(expected)
+    judged = decide(fractions, shape, element, dtype, pages=pages, wide=wide(entries))
+    return replace(judged, differing=differ(expected))
+
+
+def differ(expected: Expected) -> bool:
+    """Say whether what is expected is not the same everywhere, so that something shows."""
+    known = [x for x in expected.data if not x.unconstrained]
+    if len({x.kinds if isinstance(x, Special) else 0 for x in known}) > 1:
+        return True
+    finite = [x.finite if isinstance(x, Special) else x for x in known]
+    values = [x.v for x in finite if x is not None]
+    return any(v != values[0] for v in values)
+
+
+def paged(x: Allowed) -> Bounded | None:
+    """Return what the page's own steps may give; None where no further freedom was taken."""
+    if not isinstance(x, Bounded) or x.strict is None or x.strict is x.w:
+        return None
+    page: Arb = x.strict
+    return Bounded(x.v, page, x.arithmetic, page)
+
+
+def wide(entries: Sequence[Allowed]) -> int:
+    """Count the budgets that are wider than a sixteenth of the largest entry."""
+    finite = [x for x in entries if isinstance(x, Bounded)]
+    known = [x for x in finite if not (x.exact or x.unconstrained)]
+    if not known:
+        return 0
+    scale = max(abs(float(x.v)) for x in finite if x.v.is_finite())
+    return sum(float(budget_of(x)) > WIDEST * scale for x in known)
+
+
+def _words(x: Allowed) -> tuple[str, str]:
+    """Write down what is allowed: the exact value, or each possibility, and the budget."""
+    if isinstance(x, Bounded):
+        return x.v.mid().str(17, radius=False), str(float(budget_of(x)))
+    exact, budget = ("", "0.0") if x.finite is None else _words(x.finite)
+    return " or ".join([*named(x.kinds), *([exact] if exact else [])]), budget
 
 
 def record(expected: Expected) -> Recorded:
     """Turn what is allowed into doubles; budgets grow by less than 2^-40 of themselves."""
     rows = [_doubles(x) for x in expected.data]
     high, low, budget = np.array(rows, dtype=np.float64).reshape(-1, 3).T
-    return Recorded(tuple(expected.shape), dtype_of(expected), high, low, budget)
+    kinds = np.array([_kinds(x) for x in expected.data], dtype=np.uint8)
+    return Recorded(tuple(expected.shape), dtype_of(expected), high, low, budget, kinds)
 
 
-def _doubles(x: Bounded) -> tuple[float, float, float]:
+def _kinds(x: Allowed) -> int:
+    """Say which results that are not finite are allowed."""
+    return x.kinds if isinstance(x, Special) else ANYTHING if x.unconstrained else 0
+
+
+def _doubles(x: Allowed) -> tuple[float, float, float]:
     """Split the exact value in two doubles; what they miss goes into the budget."""
+    if isinstance(x, Special):
+        return (0.0, 0.0, NOTHING_FINITE) if x.finite is None else _doubles(x.finite)
     if x.unconstrained:
         return 0.0, 0.0, math.inf
     high = float(x.v)

@@ -2,24 +2,31 @@
 
 Inputs are the tensors that a backend receives, lifted exactly: rounding to a dtype happened before
 anybody computed, and nobody is blamed for it.
+Where they are finite and all that follows is, the numbers are Bounded; else they are Special.
 Every result ends with the last step of its contract, rounding to storage.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any, Protocol
 
 import torch
 
 from equivalence.budgets.judge import Expected
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import Bounded, constant, exact, stored
-from equivalence.worlds.contract import Contract
+from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
+from equivalence.worlds.contract import FP64, Contract
+from equivalence.worlds.kinds import NANS, NOT_A_NUMBER
+from equivalence.worlds.special import Line, Special
+from equivalence.worlds.special_last import LARGE_FORMS, MANY_FORMS, ONE_FORM, either_of
+from equivalence.worlds.special_last import stored as last_step
+from equivalence.worlds.special_steps import lifted
 from spec.op import AnyTensor, Op
 from spec.ops import OPS
-from spec.tensor import Tensor
+from spec.tensor import Tensor, zip_map
 
 
 def lift_one(tensor: torch.Tensor, arithmetic: Arithmetic) -> AnyTensor:
@@ -37,7 +44,7 @@ def lift_one(tensor: torch.Tensor, arithmetic: Arithmetic) -> AnyTensor:
     return Tensor(shape, exact(arithmetic, *numbers))
 
 
-def store(tensor: AnyTensor, arithmetic: Arithmetic) -> Expected:
+def store(tensor: AnyTensor, arithmetic: Arithmetic) -> AnyTensor:
     """Round a computed tensor to storage, the last step; a constant enters the world first."""
 
     def last(x: Any) -> Bounded:
@@ -46,15 +53,179 @@ def store(tensor: AnyTensor, arithmetic: Arithmetic) -> Expected:
     return tensor.map(last)
 
 
+class World(Protocol):
+    """A world of scalars in which pages run on tensors."""
+
+    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+        """Lift one tensor exactly; integers and truths stay what they are."""
+
+    def constant(self, value: int) -> Any:
+        """Return an exact constant."""
+
+    def again(self, stored: Expected) -> AnyTensor:
+        """Take a stored result on as an input."""
+
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage, the last step."""
+
+    def either(self, one: Expected, other: Expected) -> Expected:
+        """Allow what two programs of one page may store; the first is the page's own."""
+
+
+class Finite:
+    """The world of Bounded scalars, which holds finite numbers and nothing else."""
+
+    def __init__(self, contract: Contract) -> None:
+        """Compile a contract."""
+        self.arithmetic = Arithmetic(contract)
+
+    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+        """Lift one tensor exactly; every float must be finite."""
+        return lift_one(tensor, self.arithmetic)
+
+    def constant(self, value: int) -> Bounded:
+        """Return an exact constant."""
+        return constant(self.arithmetic, value)
+
+    def again(self, stored: Expected) -> AnyTensor:
+        """Take a stored result on as it is."""
+        return stored
+
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage."""
+        return store(tensor, self.arithmetic)
+
+    def either(self, one: Expected, other: Expected) -> Expected:
+        """Allow what either of two programs may store."""
+        return zip_map(either, one, other)
+
+
+class Extended:
+    """The world of Special scalars, which holds NaN and the infinities too."""
+
+    def __init__(self, contract: Contract, forms: int) -> None:
+        """Compile a contract, for a formula that has so many forms."""
+        self.line = Line(contract)
+        self.forms = forms
+
+    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+        """Lift one tensor exactly."""
+        values = tensor.detach().cpu().reshape(-1)
+        if not tensor.is_floating_point():
+            return Tensor(tuple(tensor.shape), values.tolist())
+        return Tensor(tuple(tensor.shape), lifted(self.line, *values.double().tolist()))
+
+    def constant(self, value: int) -> Special:
+        """Return an exact constant."""
+        return self.line.special(value)
+
+    def again(self, stored: Expected) -> AnyTensor:
+        """Take a stored result on, also where it is finite for certain."""
+        return stored.map(self.line.special)
+
+    def store(self, tensor: AnyTensor) -> Expected:
+        """Round a computed tensor to storage."""
+        return tensor.map(lambda x: last_step(self.line.special(x), self.forms))
+
+    def either(self, one: Expected, other: Expected) -> Expected:
+        """Allow what either of two programs may store."""
+        return zip_map(either_of, one, other)
+
+    def leaking(
+        self,
+        gradients: Sequence[Expected | None],
+        value: AnyTensor,
+        seed: AnyTensor,
+        pulled: Callable[[AnyTensor], Sequence[AnyTensor | None]],
+    ) -> list[Expected | None]:
+        """Let a gradient be NaN that is pulled back from a value that may be.
+
+        A form that reads such a value multiplies by it, even where the page's own does not.
+        """
+        undefined = value.map(lambda y: bool(self.line.special(y).kinds & NANS))
+        if not any(undefined.data):
+            return list(gradients)
+        nan = self.line.of(NOT_A_NUMBER)
+        spoiled = pulled(zip_map(lambda bad, s: nan if bad else s, undefined, seed))
+        return [
+            None if g is None or s is None else zip_map(self._or_nan, g, s)
+            for g, s in zip(gradients, spoiled, strict=True)
+        ]
+
+    def _or_nan(self, allowed: Bounded | Special, spoiled: Any) -> Bounded | Special:
+        reached = self.line.special(spoiled).kinds & NANS
+        return either_of(allowed, self.line.of(NOT_A_NUMBER)) if reached else allowed
+
+
+def evaluated(
+    contract: Contract,
+    tensors: Iterable[torch.Tensor | None],
+    run: Callable[[World], Sequence[Expected | None]],
+    many: bool = False,
+    finite: Finite | None = None,
+    overflow: bool = True,
+) -> Sequence[Expected | None]:
+    """Return what pages give on these tensors, in the first world that says all of it.
+
+    finite is the world of the contract's Bounded scalars, where the caller has one already.
+    Without overflow, what leaves the range of finite numbers stays open.
+
+    A formula with many forms may be evaluated in any of them: those of the gradient of a composite,
+    one that was derived by hand among them, or of an update.
+    """
+    given = [tensor for tensor in tensors if tensor is not None]
+    forms = ONE_FORM
+    if many:
+        forms = LARGE_FORMS if _may_leave(contract, given) else MANY_FORMS
+    finite_inputs = all(bool(torch.isfinite(tensor).all()) for tensor in given)
+    if finite_inputs and not (overflow and forms == LARGE_FORMS):
+        found = run(Finite(contract) if finite is None else finite)
+        if not overflow or not any(x.unconstrained for x in _entries(found)):
+            return found
+    return run(Extended(contract, forms))
+
+
+def _may_leave(contract: Contract, tensors: Sequence[torch.Tensor]) -> bool:
+    """Say whether some sum of products of one number of each tensor may overflow."""
+    size = 0
+    reach = 1.0
+    for tensor in tensors:
+        numbers = tensor.detach().double().reshape(-1)
+        finite = numbers[torch.isfinite(numbers)].abs()
+        if tensor.is_floating_point() and len(finite):
+            size += len(finite)
+            reach *= max(1.0, float(finite.max()))
+    return reach * size > contract.compute.max_finite
+
+
+def _hull(world: World, results: Sequence[Expected | None]) -> Expected | None:
+    """Return what several programs may store of one result, None where it has no gradient."""
+    known = [result for result in results if result is not None]
+    return reduce(world.either, known) if known else None
+
+
+def _entries(results: Sequence[Expected | None]) -> Iterator[Bounded | Special]:
+    return (x for tensor in results if tensor is not None for x in tensor.data)
+
+
 def expected_value(
     op: Op | str, inputs: Sequence[torch.Tensor], attrs: Mapping[str, Any], contract: Contract
 ) -> Expected:
     """Say what a contract allows as the value of an op."""
     page = OPS[op] if isinstance(op, str) else op
-    arithmetic = Arithmetic(contract)
-    lifted = [lift_one(tensor, arithmetic) for tensor in inputs]
-    world = {} if page.inputs else {"like": constant(arithmetic, 0)}
-    return store(page.value(*lifted, **attrs, **world), arithmetic)
+    programs = [form.value for form in contract.forms if form.value is not None]
+
+    def run(world: World) -> list[Expected | None]:
+        place = {} if page.inputs else {"like": world.constant(0)}
+        given = list(map(world.lift, inputs))
+        own = world.store(page.value(*given, **attrs, **place))
+        others = (world.store(program(*given, **attrs)) for program in programs)
+        return [reduce(world.either, others, own)]
+
+    many = page.kind == "composite" and contract.freedom == "stable"
+    (found,) = evaluated(contract, inputs, run, many)
+    assert found is not None, "every op has a value"
+    return found
 
 
 def expected_vjp(
@@ -66,9 +237,46 @@ def expected_vjp(
 ) -> list[Expected | None]:
     """Say what a contract allows as the gradients of an op; None at inputs of indices."""
     page = OPS[op] if isinstance(op, str) else op
-    arithmetic = Arithmetic(contract)
-    lifted = [lift_one(tensor, arithmetic) for tensor in inputs]
-    if not isinstance(cotangents, torch.Tensor):
-        (cotangents,) = cotangents
-    gradients = page.vjp(tuple(lifted), lift_one(cotangents, arithmetic), **attrs)
-    return [None if g is None else store(g, arithmetic) for g in gradients]
+    many = page.kind == "composite"
+    if isinstance(cotangents, torch.Tensor):
+        cotangent = cotangents
+    else:
+        (cotangent,) = cotangents
+
+    programs = [page.vjp, *(form.vjp for form in contract.forms if form.vjp is not None)]
+
+    def run(world: World) -> list[Expected | None]:
+        given, seed = tuple(map(world.lift, inputs)), world.lift(cotangent)
+        found = [
+            [None if g is None else world.store(g) for g in program(given, seed, **attrs)]
+            for program in programs
+        ]
+        joined = [_hull(world, rows) for rows in zip(*found, strict=True)]
+        if many and isinstance(world, Extended):
+            value = page.value(*given, **attrs)
+            joined = world.leaking(joined, value, seed, lambda s: page.vjp(given, s, **attrs))
+        return joined
+
+    # No wider format tells which intermediate results of float64 another form would keep in range.
+    widest = contract.compute == FP64
+    return list(evaluated(contract, [*inputs, cotangent], run, many, overflow=not widest))
+
+
+def expected_jvp(
+    op: Op | str,
+    inputs: Sequence[torch.Tensor],
+    attrs: Mapping[str, Any],
+    tangents: Sequence[torch.Tensor | None],
+    contract: Contract,
+) -> Expected:
+    """Say what a contract allows as the tangent of an op's result."""
+    page = OPS[op] if isinstance(op, str) else op
+    many = page.kind == "composite"
+
+    def run(world: World) -> list[Expected | None]:
+        moved = tuple(None if t is None else world.lift(t) for t in tangents)
+        return [world.store(page.jvp(tuple(map(world.lift, inputs)), moved, **attrs))]
+
+    (found,) = evaluated(contract, [*inputs, *tangents], run, many)
+    assert found is not None, "every op has a tangent"
+    return found

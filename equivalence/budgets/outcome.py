@@ -12,15 +12,30 @@ Nothing here needs python-flint: recorded expectations are judged by the same ru
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from equivalence.dtypes import DTYPES
+
 Status = Literal["conformant", "nonconformant", "ambiguous", "vacuous"]
+Ending = Literal["", "died", "late"]
 Shape = tuple[int, ...]
 
 MOST_UNCONSTRAINED = 0.05
 """The largest share of unconstrained elements that still makes a verdict."""
+
+
+WIDEST = 1 / 16
+"""The largest budget, as a share of the result's largest entry, that says something of an entry."""
+
+MOST_WIDE = 0.5
+"""The largest share of entries with wider budgets in a verdict."""
+
+
+def too_wide(judged: int, wide: int) -> bool:
+    """Say whether budgets are so wide, for so many elements, that a verdict would say nothing."""
+    return wide > MOST_WIDE * judged
 
 
 def too_open(judged: int, unconstrained: int) -> bool:
@@ -47,15 +62,94 @@ class Detail:
         )
 
 
+CLASSES = ("nan", "inf", "zero", "subnormal", "finite", "several")
+"""What an element is or should be, apart from its sign: finite is a normal number, and several says
+that no one number is due."""
+
+
+def class_of(number: float, dtype: str) -> str:
+    """Return the class of a number that is stored in a dtype.
+
+    >>> [class_of(x, "fp32") for x in (0.0, 1e-40, 1.0)]
+    ['zero', 'subnormal', 'finite']
+    """
+    if math.isnan(number):
+        return "nan"
+    if math.isinf(number):
+        return "inf"
+    if number == 0.0:
+        return "zero"
+    normal = dtype not in DTYPES or abs(number) >= DTYPES[dtype].store.min_normal
+    return "finite" if normal else "subnormal"
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The elements of one result that are over budget in one way: by what they are and should be.
+
+    Elements that have a budget and those whose budget is 0 are told apart.
+
+    ratio      of those that have one, the largest fraction of a budget that they take
+    error      of those whose budget is 0 the largest error, relative to the exact value, or as it
+               is where that is 0
+    """
+
+    result: str
+    got: str
+    exact: str
+    ratio: float = 0.0
+    error: float = 0.0
+    count: int = 1
+
+    def joined(self, other: Over) -> Over:
+        """Return one entry for these elements and others of the same kind."""
+        ratio, error = max(self.ratio, other.ratio), max(self.error, other.error)
+        return replace(self, ratio=ratio, error=error, count=self.count + other.count)
+
+
+def over_budget(element: tuple[str, str, str], fraction: float, dtype: str) -> Over:
+    """Return the entry of one element, as `decide` is told what it is and should be."""
+    got = float(element[0])
+    try:
+        exact = float(element[1])
+    except ValueError:
+        over = Over("", class_of(got, dtype), "several")
+        inside = math.isfinite(got) and math.isfinite(fraction)
+        return replace(over, ratio=fraction) if inside else replace(over, error=math.inf)
+    over = Over("", class_of(got, dtype), class_of(exact, dtype))
+    if not math.isfinite(got):
+        return over
+    if math.isfinite(fraction):
+        return replace(over, ratio=fraction)
+    if not math.isfinite(exact):
+        return replace(over, error=math.inf)
+    return replace(over, error=abs(got - exact) / (abs(exact) or 1.0))
+
+
+def grouped(entries: Iterable[Over]) -> tuple[Over, ...]:
+    """Join the entries of one result and one kind."""
+    found: dict[tuple[str, str, str, bool], Over] = {}
+    for entry in entries:
+        kind = (entry.result, entry.got, entry.exact, entry.error > 0)
+        found[kind] = found[kind].joined(entry) if kind in found else entry
+    return tuple(found.values())
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of what was judged, one tensor or many.
 
     fraction   the largest fraction of a budget, None where nothing was judged
     judged     how many elements had a budget; unconstrained: how many had none
+    wide       how many of those judged had one wider than a sixteenth of the largest entry
+    page       the largest fraction of what the page's own steps allow, without further freedom
     detail     the element to look at, None where none is over budget
     problem    what is wrong with a tensor as a whole, or with what else was done, if anything
-    crash      the exception in the place of results, if there was one
+    crash      the exception in the place of results, or the end of the process, if there was one
+    end        of the process: "died", or "late" where a call took longer than the limit
+    over       the elements over budget, by what they are: what a declared finding must cover
+    left_out   what of a case was not run, because the backend does not offer it
+    differing  whether the elements of some tensor are not all the same, so that a mistake shows
     """
 
     fraction: float | None = None
@@ -64,6 +158,12 @@ class Outcome:
     detail: Detail | None = None
     problem: str | None = None
     crash: str | None = None
+    page: float | None = None
+    wide: int = 0
+    end: Ending = ""
+    over: tuple[Over, ...] = ()
+    left_out: tuple[str, ...] = ()
+    differing: bool = False
 
     @property
     def failed(self) -> bool:
@@ -84,7 +184,8 @@ class Outcome:
         """Return the outcome of one tensor with the tensor's name in what it says."""
         detail = None if self.detail is None else replace(self.detail, result=result)
         problem = None if self.problem is None else f"{result}: {self.problem}"
-        return replace(self, detail=detail, problem=problem)
+        over = tuple(replace(entry, result=result) for entry in self.over)
+        return replace(self, detail=detail, problem=problem, over=over)
 
 
 def mismatch(problem: str) -> Outcome:
@@ -92,21 +193,46 @@ def mismatch(problem: str) -> Outcome:
     return Outcome(fraction=math.inf, problem=problem)
 
 
+def larger(one: float | None, two: float | None) -> float | None:
+    """Return the larger of two fractions, either of which may be missing."""
+    return one if two is None else two if one is None else max(one, two)
+
+
 def decide(
-    fractions: Sequence[float | None], shape: Shape, element: Callable[[int], tuple[str, str, str]]
+    fractions: Sequence[float | None],
+    shape: Shape,
+    element: Callable[[int], tuple[str, str, str]],
+    dtype: str = "",
+    *,
+    pages: Sequence[float | None] | None = None,
+    wide: int = 0,
 ) -> Outcome:
     """Judge one tensor by its fractions in row-major order, None where unconstrained.
 
-    `element` writes down what an element is, what it is exactly, and its budget.
+    `element` writes down what an element is, what it is exactly, and its budget; dtype is what
+    tells its subnormal numbers.
+    pages are the fractions of what the page's own steps allow, where that is less.
     """
     known = [(fraction, k) for k, fraction in enumerate(fractions) if fraction is not None]
     unconstrained = len(fractions) - len(known)
     if not known:
         return Outcome(unconstrained=unconstrained)
-    bad = [k for fraction, k in known if not fraction <= 1.0]
-    worst = max(math.inf if math.isnan(fraction) else fraction for fraction, _ in known)
-    detail = Detail("", position(bad[0], shape), *element(bad[0]), worst) if bad else None
-    return Outcome(worst, len(known), unconstrained, detail)
+    bad = {k: fraction for fraction, k in known if not fraction <= 1.0}
+    worst = _worst(fractions)
+    detail = None
+    if bad and worst is not None:
+        first = next(iter(bad))
+        detail = Detail("", position(first, shape), *element(first), worst)
+    over = (over_budget(element(k), fraction, dtype) for k, fraction in bad.items())
+    page = worst if pages is None else _worst(pages)
+    return Outcome(
+        worst, len(known), unconstrained, detail, page=page, wide=wide, over=grouped(over)
+    )
+
+
+def _worst(fractions: Sequence[float | None]) -> float | None:
+    known = [fraction for fraction in fractions if fraction is not None]
+    return max((math.inf if math.isnan(fraction) else fraction for fraction in known), default=None)
 
 
 def position(flat: int, shape: Shape) -> Shape:
@@ -133,4 +259,10 @@ def merged(*outcomes: Outcome) -> Outcome:
         max(details, key=lambda detail: detail.fraction, default=None),
         next((o.problem for o in outcomes if o.problem is not None), None),
         next((o.crash for o in outcomes if o.crash is not None), None),
+        max((o.page for o in outcomes if o.page is not None), default=None),
+        sum(o.wide for o in outcomes),
+        next((o.end for o in outcomes if o.end), ""),
+        grouped(entry for o in outcomes for entry in o.over),
+        tuple(dict.fromkeys(what for o in outcomes for what in o.left_out)),
+        any(o.differing for o in outcomes),
     )

@@ -1,9 +1,11 @@
 """Recorded expectations: judged on a machine that has neither the oracle nor its libraries.
 
-An expectation of n elements is three arrays of n float64, in row-major order:
+An expectation of n elements is three arrays of n float64 and one of bytes, in row-major order:
 
     high, low   the exact value is high + low, to 2^-106 of itself
-    budget      the largest allowed distance from it; inf where the contract leaves it unconstrained
+    budget      the largest allowed distance from it; inf where the contract leaves it
+                unconstrained, -1 where no finite result is allowed
+    kinds       which other results are allowed: the sum of 1 for NaN, 2 for inf and 4 for -inf
 
 together with the shape and the name of the result's dtype ("fp32", "bf16", "fp16", "fp64"; empty
 where there is no element).
@@ -15,7 +17,7 @@ A budget of 0 stays 0, for its exact value is a number of the format and high al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +25,17 @@ import torch
 
 from equivalence.budgets.outcome import Outcome, decide, mismatch
 from equivalence.cases.call import TORCH
+from equivalence.worlds.kinds import ANYTHING, MINUS, NOT_A_NUMBER, PLUS, named
 
 Doubles = npt.NDArray[np.float64]
 
+Bytes = npt.NDArray[np.uint8]
+
 OUTWARD = 2.0**-45
 """How much a recorded budget is enlarged, relative to itself."""
+
+NOTHING_FINITE = -1.0
+"""The budget where no finite result is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,7 @@ class Recorded:
     high: Doubles
     low: Doubles
     budget: Doubles
+    kinds: Bytes
 
 
 def form_problem(got: torch.Tensor, shape: tuple[int, ...], dtype: str) -> str:
@@ -61,15 +70,35 @@ def judge_recorded(got: torch.Tensor, expected: Recorded) -> Outcome:
     def element(k: int) -> tuple[str, str, str]:
         numbers = (values[k], expected.high[k], expected.budget[k])
         got, exact, budget = (str(float(number)) for number in numbers)
-        return got, exact, budget
+        kinds = named(int(expected.kinds[k]))
+        if expected.budget[k] == NOTHING_FINITE:
+            return got, " or ".join(kinds), "0.0"
+        return got, " or ".join([*kinds, exact]), budget
 
-    return decide(fractions, expected.shape, element)
+    return replace(
+        decide(fractions, expected.shape, element, expected.dtype), differing=differ(expected)
+    )
+
+
+def differ(expected: Recorded) -> bool:
+    """Say whether what is expected is not the same everywhere."""
+    known = np.isfinite(expected.budget)
+    kinds = expected.kinds[known]
+    if np.any(kinds != kinds[:1]):
+        return True
+    finite = known & (expected.budget != NOTHING_FINITE)
+    high, low = expected.high[finite], expected.low[finite]
+    return bool(np.any(high != high[:1]) or np.any(low != low[:1]))
 
 
 def _fractions(values: Doubles, expected: Recorded) -> list[float | None]:
     with np.errstate(all="ignore"):
         error = np.abs((values - expected.high) - expected.low)
         fraction = np.where(error == 0, 0.0, error / expected.budget)
-    fraction = np.where(np.isfinite(values), fraction, np.inf)
-    free = np.isinf(expected.budget)
+    fraction = np.where(expected.budget == NOTHING_FINITE, np.inf, fraction)
+    kinds = np.where(np.isnan(values), NOT_A_NUMBER, np.where(values > 0, PLUS, MINUS))
+    met = np.where(expected.kinds & kinds, 0.0, np.inf)
+    finite = np.isfinite(values)
+    fraction = np.where(finite, fraction, met)
+    free = np.isinf(expected.budget) & (finite | (expected.kinds == ANYTHING))
     return [None if f else float(x) for x, f in zip(fraction, free, strict=True)]

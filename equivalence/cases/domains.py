@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal
 
+from equivalence.cases.fills import NONFINITE
 from spec.op import Op, Rejected
 from spec.tensor import tensor
 
@@ -34,18 +35,19 @@ MASKS: Regimes = ("truths", "all_true", "all_false", "few_true")
 INDICES: Regimes = ("indices", "repeated", "ends")
 LABELS: Regimes = ("indices", "repeated", "ends", "some_ignored", "all_ignored")
 
-COTANGENTS: Regimes = ("integers", "normal", "mixed", "mixed_zeros", "one_hot")
+COTANGENTS: Regimes = ("integers", "normal", "mixed", "mixed_zeros", "one_hot", *NONFINITE)
 """Never all ones: a dropped or permuted cotangent must show."""
 
 Domain = Literal["real", "moderate", "nonzero", "positive"]
 """Where an input may lie: moderate numbers are those whose exponential is finite."""
 
 BY_DOMAIN: dict[Domain, Regimes] = {
-    "real": REAL,
-    "moderate": MODERATE,
-    "nonzero": NONZERO,
-    "positive": POSITIVE,
+    "real": (*REAL, *NONFINITE),
+    "moderate": (*MODERATE, *NONFINITE),
+    "nonzero": (*NONZERO, *NONFINITE),
+    "positive": (*POSITIVE, *NONFINITE),
 }
+"""What is not finite suits every input: the page says by IEEE what becomes of it."""
 
 NARROWEST: tuple[Domain, ...] = ("positive", "nonzero", "moderate", "real")
 """The domains, each within those after it, near enough: where one tensor is several inputs."""

@@ -13,6 +13,7 @@ import torch
 
 from equivalence.cases.call import TORCH, Shape, dtype_at, handed
 from equivalence.cases.guard import Guarded, Malformed, gradients, guard
+from equivalence.conventions import OURS, Conventions, rows_of
 from spec.op import Edge
 from spec.ops import OPS
 from spec.tensor import Nested, tensor
@@ -30,14 +31,16 @@ def _place(nested: Nested, dtype: torch.dtype, device: str) -> Guarded:
     return guard(list(read.data), tuple(read.shape), dtype, "contiguous", device)
 
 
-def _same(got: torch.Tensor, nested: Nested, shape: Shape) -> bool:
-    """Compare a result with an allowed one: shape, NaN, signs of zeros, and numbers, exactly."""
+def _same(got: torch.Tensor, nested: Nested, shape: Shape, signed: bool) -> bool:
+    """Compare a result with an allowed one: shape, NaN, numbers, exactly, and signs of zeros."""
     entries = [float(entry) for entry in tensor(nested).data]
     if tuple(got.shape) != shape or math.prod(shape) != len(entries):
         return False
     exact = torch.tensor(entries, dtype=torch.float64).reshape(shape).to(got.dtype)
     both_nan = torch.isnan(got) & torch.isnan(exact)
-    equal = (got == exact) & (torch.signbit(got) == torch.signbit(exact))
+    equal = got == exact
+    if signed:
+        equal &= torch.signbit(got) == torch.signbit(exact)
     return bool(torch.all(both_nan | equal))
 
 
@@ -50,19 +53,23 @@ def _shapes(op: str, edge: Edge) -> list[Shape]:
     return [type_.shape for type_ in types]
 
 
-def _fits(results: list[torch.Tensor | None], allowed: Any, shapes: list[Shape]) -> bool:
+def _fits(
+    results: list[torch.Tensor | None], allowed: Any, shapes: list[Shape], signed: bool
+) -> bool:
     """Say whether the results are the ones that an edge row allows."""
     rows = tuple(allowed)
     if not len(rows) == len(results) == len(shapes):
         return False
     return all(
-        got is None if row is None else got is not None and _same(got.cpu(), row, shape)
+        got is None if row is None else got is not None and _same(got.cpu(), row, shape, signed)
         for got, row, shape in zip(results, rows, shapes, strict=True)
     )
 
 
-def edge_problem(backend: Any, op: str, edge: Edge, dtype: str, device: str) -> str | None:
-    """Return what is wrong with a backend at an edge, or None."""
+def edge_problem(
+    backend: Any, op: str, edge: Edge, dtype: str, device: str, conventions: Conventions = OURS
+) -> str | None:
+    """Return what is wrong with a backend of some conventions at an edge, or None."""
     inputs = [
         _place(nested, dtype_at(op, k, dtype), device) for k, nested in enumerate(edge.inputs)
     ]
@@ -82,8 +89,8 @@ def edge_problem(backend: Any, op: str, edge: Edge, dtype: str, device: str) -> 
     for k, item in enumerate(inputs):
         item.check(f"input {k}")
     shapes = _shapes(op, edge)
-    rows = [(row,) if edge.cotangent is None else row for row in edge.allowed]
-    if any(_fits(results, row, shapes) for row in rows):
+    rows = rows_of(op, edge, conventions)
+    if any(_fits(results, row, shapes, conventions.signed_zeros) for row in rows):
         return None
     got = [None if r is None else r.tolist() for r in results]
     shown = got[0] if edge.cotangent is None else got

@@ -140,6 +140,85 @@ def _one_hot(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
     return values
 
 
+SPECIALS = (math.nan, math.inf, -math.inf)
+
+
+def _rows(
+    change: Callable[[random.Random, int, list[float], Reach], None],
+) -> Fill:
+    """Turn a rule that changes a row of normal numbers, by its number, into a regime."""
+
+    def fill(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
+        length = shape[-1] if shape else 1
+        values: list[float] = []
+        first = rng.randrange(2) if math.prod(shape[:-1]) > 1 else 0
+        for number in range(math.prod(shape[:-1])):
+            row = [_normal(rng, reach) for _ in range(length)]
+            if length:
+                change(rng, first + number, row, reach)
+            values.extend(row)
+        return values
+
+    return fill
+
+
+def _place(rng: random.Random, length: int) -> int:
+    """Choose the first place, a middle one, the last one, or any."""
+    return rng.choice((0, length // 2, length - 1, rng.randrange(length)))
+
+
+def _one_special(rng: random.Random, number: int, row: list[float], reach: Reach) -> None:
+    """Put a number that is not finite into every other row, at some place."""
+    if number % 2 == 0:
+        row[_place(rng, len(row))] = rng.choice(SPECIALS)
+
+
+def _opposites(rng: random.Random, number: int, row: list[float], reach: Reach) -> None:
+    """Put infinities of both signs, or of one, into every other row."""
+    if number % 2 == 0:
+        row[_place(rng, len(row))] = math.inf
+        row[_place(rng, len(row))] = rng.choice((-math.inf, -math.inf, math.inf))
+
+
+def _impossible(rng: random.Random, number: int, row: list[float], reach: Reach) -> None:
+    """Begin a row with many -inf, end it with them, or fill it with them."""
+    length = len(row)
+    begin, end = ((0, length), (0, length * 3 // 4), (length // 4, length), (0, 0))[number % 4]
+    row[begin:end] = [-math.inf] * (end - begin)
+
+
+def _large(rng: random.Random, number: int, row: list[float], reach: Reach) -> None:
+    """Fill a row with numbers whose sum overflows or cancels, or with some whose sum is in range,
+    or put the largest number among others."""
+    if number % 3 == 2:
+        row[_place(rng, len(row))] = rng.choice((-1.0, 1.0)) * reach.largest
+        return
+    share = 1 if number % 3 == 0 else 4 * len(row)
+    row[:] = [rng.choice((-1.0, 1.0)) * (0.5 + 0.5 * rng.random()) / share for _ in row]
+    row[:] = [x * reach.largest for x in row]
+
+
+def _alone(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
+    """Put one number that is not finite among all: first, in the middle, last, or anywhere."""
+    values = [_normal(rng, reach) for _ in range(math.prod(shape))]
+    if values:
+        values[_place(rng, len(values))] = rng.choice(SPECIALS)
+    return values
+
+
+def _signed_zero(rng: random.Random, reach: Reach) -> float:
+    return rng.choice((-0.0, -0.0, 0.0, rng.gauss(0.0, 1.0)))
+
+
+def _subnormal(rng: random.Random, reach: Reach) -> float:
+    size = rng.randint(1, round(reach.smallest / reach.least) - 1) * reach.least
+    return rng.choice((size, -size, size, reach.least, rng.gauss(0.0, 1.0)))
+
+
+def _smallest(rng: random.Random, reach: Reach) -> float:
+    return rng.choice((-1.0, 1.0)) * reach.smallest * rng.choice((1.0, 1.0 + rng.random()))
+
+
 REGIMES: dict[str, Fill] = {
     "integers": each(_integer),
     "normal": each(_normal),
@@ -162,8 +241,22 @@ REGIMES: dict[str, Fill] = {
     "one_hot": _one_hot,
     "small": each(_small),
     "nothing": each(_nothing),
+    "signed_zeros": each(_signed_zero),
+    "smallest": each(_smallest),
+    "subnormal": each(_subnormal),
+    "largest": _rows(_large),
+    "special_alone": _alone,
+    "special_in_rows": _rows(_one_special),
+    "opposite": _rows(_opposites),
+    "impossible": _rows(_impossible),
 }
 """Plainest first, which is the order in which cases shrink."""
+
+ENDS = ("signed_zeros", "smallest", "subnormal", "largest")
+"""The regimes of finite numbers at the ends of a format."""
+
+NONFINITE = (*ENDS, "special_alone", "special_in_rows", "opposite", "impossible")
+"""The regimes of what is not finite, or just so: NaN, the infinities, and where a format ends."""
 
 MASK_REGIMES: dict[str, float] = {
     "truths": 0.5,

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 
@@ -22,15 +23,42 @@ Shape = tuple[int, ...]
 BAND = 64
 """Elements in the band on each side of a tensor; a multiple of every vector width in use."""
 
-LAYOUTS = ("contiguous", "offset", "padded", "strided", "transposed", "expanded", "broadcast")
+LAYOUTS = (
+    "contiguous",
+    "offset",
+    "padded",
+    "strided",
+    "stepped",
+    "transposed",
+    "swapped",
+    "led",
+    "rotated",
+    "rolled",
+    "expanded",
+    "hollow",
+    "broadcast",
+)
 """Simplest first.
 
 * offset: contiguous, but three elements off every alignment.
 * padded: a slice of a wider matrix: rows are further apart than they are long.
-* strided: every second element along the last axis.
-* transposed: the axes lie in memory in reverse order.
-* expanded: stride 0 along the first axis; broadcast: stride 0 along the last.
+* strided: every second element along the last axis; stepped: every second slice along the first.
+* transposed: the axes lie in memory in reverse order; swapped: the last two have changed places;
+  led: the first two have; rotated: the first lies innermost; rolled: the last lies outermost.
+* expanded: stride 0 along the first axis; hollow: along a middle one; broadcast: along the last.
+
+No stride is negative, since no tensor of torch has one.
+A layout that a shape is too short for is a simpler one, which `is_own` tells.
 """
+
+_MEMORY: dict[str, Callable[[list[int]], list[int]]] = {
+    "transposed": lambda axes: axes[::-1],
+    "swapped": lambda axes: [*axes[:-2], *axes[-2:][::-1]],
+    "led": lambda axes: [*axes[:2][::-1], *axes[2:]],
+    "rotated": lambda axes: [*axes[1:], *axes[:1]],
+    "rolled": lambda axes: [*axes[-1:], *axes[:-1]],
+}
+"""The order of the axes in memory, the outermost first, where it is not their own."""
 
 
 class Trespass(RuntimeError):
@@ -61,13 +89,18 @@ class Placement:
     span: int
 
 
+def _zero_axis(rank: int, layout: str) -> int | None:
+    """Return the axis along which a layout has stride 0, if it has one."""
+    if layout == "hollow":
+        return rank // 2 if rank > 2 else None
+    named = {"expanded": 0, "broadcast": rank - 1} if rank else {}
+    return named.get(layout)
+
+
 def core_shape(shape: Shape, layout: str) -> Shape:
     """Return the shape of the numbers that a layout stores: an expanded axis stores one slice."""
-    if layout == "expanded" and shape:
-        return (min(shape[0], 1), *shape[1:])
-    if layout == "broadcast" and shape:
-        return (*shape[:-1], min(shape[-1], 1))
-    return shape
+    axis = _zero_axis(len(shape), layout)
+    return tuple(min(n, 1) if k == axis else n for k, n in enumerate(shape))
 
 
 def _row_major(shape: Sequence[int], step: int, padding: int) -> list[int]:
@@ -87,19 +120,38 @@ def place(shape: Shape, layout: str) -> Placement:
     if layout not in LAYOUTS:
         raise ValueError(f"unknown layout {layout!r}; known: {', '.join(LAYOUTS)}")
     stored = core_shape(shape, layout)
-    if layout == "transposed" and len(stored) > 1:
-        strides = _row_major(stored[::-1], 1, 0)[::-1]
-    else:
-        step = 2 if layout in ("strided", "transposed") else 1
-        strides = _row_major(stored, step, 5 if layout == "padded" else 0)
+    order = _MEMORY.get(layout, list)(list(range(len(shape))))
+    step, padding = 2 if layout == "strided" else 1, 5 if layout == "padded" else 0
+    lain = dict(zip(order, _row_major([stored[k] for k in order], step, padding), strict=True))
+    strides = [lain[k] for k in range(len(shape))]
+    if layout == "stepped" and shape:
+        strides[0] *= 2
     offset = BAND + (3 if layout in ("offset", "padded") else 0)
     empty = math.prod(stored) == 0
     span = 0 if empty else 1 + sum((n - 1) * s for n, s in zip(stored, strides, strict=True))
-    if layout == "expanded" and shape:
-        strides[0] = 0
-    if layout == "broadcast" and shape:
-        strides[-1] = 0
+    axis = _zero_axis(len(shape), layout)
+    if axis is not None:
+        strides[axis] = 0
     return Placement(tuple(strides), offset, span)
+
+
+@cache
+def is_own(shape: Shape, layout: str) -> bool:
+    """Say whether a layout places a shape as no simpler one does.
+
+    >>> is_own((3, 4), "transposed"), is_own((4,), "transposed"), is_own((1, 4), "transposed")
+    (True, False, False)
+    """
+    placed = _reached(shape, layout)
+    return all(_reached(shape, other) != placed for other in LAYOUTS[: LAYOUTS.index(layout)])
+
+
+@cache
+def _reached(shape: Shape, layout: str) -> tuple[tuple[int, ...], int]:
+    """Return the offset and the strides of the axes along which anything steps."""
+    placement = place(shape, layout)
+    steps = zip(shape, placement.strides, strict=True)
+    return tuple(stride if n > 1 else 0 for n, stride in steps), placement.offset
 
 
 def _pattern(dtype: torch.dtype) -> float | int:
@@ -161,7 +213,7 @@ class Guarded:
 
 
 def guard(
-    values: Sequence[float] | Sequence[int],
+    values: Sequence[float] | Sequence[int] | torch.Tensor,
     shape: Shape,
     dtype: torch.dtype,
     layout: str,
@@ -203,10 +255,13 @@ def _blank(length: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.full((length,), _pattern(dtype), dtype=dtype)
 
 
-def _write(base: torch.Tensor, at: Placement, stored: Shape, values: Sequence[float]) -> None:
+def _write(
+    base: torch.Tensor, at: Placement, stored: Shape, values: Sequence[float] | torch.Tensor
+) -> None:
     """Put numbers where a tensor lies, rounded to its dtype."""
     wide = torch.float64 if base.is_floating_point() else torch.int64
-    numbers = torch.tensor(list(values), dtype=wide).reshape(stored).to(base.dtype)
+    plain = values if isinstance(values, torch.Tensor) else list(values)
+    numbers = torch.as_tensor(plain, dtype=wide).reshape(stored).to(base.dtype)
     base.as_strided(stored, at.strides, at.offset).copy_(numbers)
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from equivalence.cases.call import WORDS, CaseSpec, Recipe, size_key
 from equivalence.cases.domains import COTANGENTS, regimes
-from equivalence.cases.updates import CHOICES, GRADIENTS, PARAMETERS, UpdateSpec, permitted_pairs
+from equivalence.cases.updates.levels import CHOICES, GRADIENTS, PARAMETERS, SCALES, permitted_pairs
+from equivalence.cases.updates.spec import HANDINGS, UpdateSpec
 from spec.op import Rejected
 from spec.ops import OPS
 
@@ -72,6 +73,9 @@ def _below_call(case: CaseSpec) -> Iterator[CaseSpec]:
     for extent in extents:
         for lower in _lower(extent, min(extent, 1)):
             yield _renamed(case, extent, lower)
+    for axis in [k for k, n in enumerate(shapes[0]) if n == 1 and len(set(case.shapes)) == 1]:
+        fewer = (*shapes[0][:axis], *shapes[0][axis + 1 :])
+        yield replace(case, shapes=(fewer,) * len(case.shapes))
     for k, among in enumerate(regimes(OPS[case.op], len(case.shapes))):
         for recipe in smaller_recipes(case.recipes[k], among):
             recipes = (*case.recipes[:k], recipe, *case.recipes[k + 1 :])
@@ -122,23 +126,50 @@ def accepted(case: CaseSpec) -> bool:
 def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
     """Yield the cases one step below some steps of an optimizer."""
     for steps in _lower(case.steps, 1):
-        kept = tuple((step, k) for step, k in case.missing if step < steps)
-        yield replace(case, steps=steps, missing=kept)
+        kept, zeroed = (
+            [p for p in places if p[0] < steps] for places in (case.missing, case.zeroed)
+        )
+        events = tuple(event for event in case.events if event.step < steps)
+        yield replace(case, steps=steps, missing=tuple(kept), zeroed=tuple(zeroed), events=events)
+    if case.events:
+        yield replace(case, events=())
+    if case.handing != HANDINGS[0]:
+        yield replace(case, handing=HANDINGS[0])
+    if case.zeroed:
+        yield replace(case, zeroed=())
     if case.missing:
         yield replace(case, missing=())
     if case.groups:
         yield replace(case, groups=())
     if case.shapes != ((1,),):
-        yield replace(case, shapes=((1,),), missing=(), groups=())
-    for shape in case.shapes if len(case.shapes) > 1 else ():
-        yield replace(case, shapes=(shape,), missing=(), groups=())
+        yield replace(case, shapes=((1,),), missing=(), zeroed=(), groups=())
+    for shape in dict.fromkeys(case.shapes) if len(case.shapes) > 1 else ():
+        yield replace(case, shapes=(shape,), missing=(), zeroed=(), groups=())
+    for k in range(len(case.shapes) if 1 < len(case.shapes) <= 5 else 0):
+        yield _without(case, k)
     for recipe in smaller_recipes(case.gradients, GRADIENTS):
         yield replace(case, gradients=recipe)
     for recipe in smaller_recipes(case.parameters, PARAMETERS):
         yield replace(case, parameters=recipe)
     for name, value in case.hyper:
-        plainest = CHOICES[case.optimizer][name][0]
+        plainest = CHOICES[case.optimizer].get(name, SCALES)[0]
         if value != plainest:
             yield replace(
                 case, hyper=permitted_pairs(case.optimizer, {**dict(case.hyper), name: plainest})
             )
+
+
+def _without(case: UpdateSpec, dropped: int) -> UpdateSpec:
+    """Leave out one parameter of several, wherever it is named."""
+    places = {k: k - (k > dropped) for k in range(len(case.shapes)) if k != dropped}
+    groups = (
+        (tuple(places[k] for k in members if k in places), pairs) for members, pairs in case.groups
+    )
+    return replace(
+        case,
+        shapes=tuple(shape for k, shape in enumerate(case.shapes) if k != dropped),
+        missing=tuple((step, places[k]) for step, k in case.missing if k in places),
+        zeroed=tuple((step, places[k]) for step, k in case.zeroed if k in places),
+        spoiled=tuple((step, places[k], what) for step, k, what in case.spoiled if k in places),
+        groups=tuple(group for group in groups if group[0]),
+    )

@@ -7,12 +7,14 @@ and attributes; the page's own `type_rule` has the last word on every draw.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from equivalence.cases.call import CaseSpec, Recipe, attribute_pairs
+from equivalence.cases.built import allows
+from equivalence.cases.call import MANNERS, CaseSpec, Recipe, attribute_pairs
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
@@ -42,6 +44,8 @@ def case_specs(draw: Any, op: str, direction: str, dtype: str) -> CaseSpec:
         cotangent=draw(recipes(COTANGENTS)) if direction == "vjp" else None,
         tangent=draw(recipes(COTANGENTS)) if direction == "jvp" else None,
     )
+    manner = draw(st.sampled_from(("alone", *MANNERS)))
+    case = replace(case, manner=manner) if allows(case, manner) else case
     page.type_rule(*case.types(), **attrs)
     return case
 

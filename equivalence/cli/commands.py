@@ -43,9 +43,8 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     work = ("jobs", "json", "resume")
     judged = ("profile", "seed")
     stored = ("record", "replay", "ring")
-    command(
-        "run", "run the suite on a backend", "backend", "ops", *judged, "findings", *stored, *work
-    )
+    own = ("findings", "declare", "fence", "call_limit")
+    command("run", "run the suite on a backend", "backend", "ops", *judged, *own, *stored, *work)
     for name, what in PAIRS.items():
         command(name, what, "provider", "only", *judged, "shrink", *work)
     command(
@@ -59,6 +58,7 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     replay = command("replay-case", "run one case, as a failure prints it")
     replay.add_argument("case", help="the case, as one line of JSON")
     replay.add_argument("--backend", required=True, help=OPTIONS["backend"].help)
+    replay.add_argument("--fence", action="store_true", help=OPTIONS["fence"].help)
     return top
 
 

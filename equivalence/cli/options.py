@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from equivalence.runs.results import Row, RowResult, read_row
+from equivalence.runs.results import SCHEMA, Row, RowResult, read_row
 
 
 class UsageError(ValueError):
@@ -65,7 +65,10 @@ OPTIONS: dict[str, Option] = {
         "only these rows, as a report names them: 'clipped aten fp32', '* triton *' (all)",
         reading=_names("ROW"),
     ),
-    "profile": Option("quick, ci or thorough: 8, 30 or 500 counted cases in every row (ci)", "ci"),
+    "profile": Option(
+        "quick, ci or thorough: 8, 30 or 500 counted cases in every row; or sizes: large ones (ci)",
+        "ci",
+    ),
     "seed": Option("draw other cases (thorough: a fresh seed, printed)", reading={"type": int}),
     "shrink": Option(
         "make what fails smaller, which may take minutes",
@@ -81,6 +84,20 @@ OPTIONS: dict[str, Option] = {
         True,
         reading={"action": argparse.BooleanOptionalAction},
     ),
+    "declare": Option(
+        "go on past failures, and write a narrow finding for each kind of them",
+        reading=_path("FILE"),
+    ),
+    "fence": Option(
+        "also put patterned bands around what the backend allocates through torch",
+        False,
+        reading={"action": "store_true"},
+    ),
+    "call_limit": Option(
+        "how long a call of the backend may take in a worker process (60)",
+        60.0,
+        reading={"type": float, "metavar": "SECONDS"},
+    ),
     "record": Option("also write inputs, exact values and budgets", reading=_path("DIR")),
     "replay": Option("judge by recorded values, without an oracle", reading=_path("DIR")),
     "ring": Option(
@@ -88,7 +105,7 @@ OPTIONS: dict[str, Option] = {
         reading={"choices": ("host", "interpreted", "device")},
     ),
     "jobs": Option(
-        "worker processes; with 1, all runs in this process (one for each CPU)",
+        "worker processes; with 0, all runs in this process (one for each CPU)",
         os.cpu_count() or 1,
         asked=False,
         reading={"type": int, "metavar": "N"},
@@ -104,13 +121,18 @@ OPTIONS: dict[str, Option] = {
 }
 
 
+def flag(name: str) -> str:
+    """Return an option as one writes it."""
+    return f"--{name.replace('_', '-')}"
+
+
 def add(parser: argparse.ArgumentParser, *names: str) -> None:
     """Add options to a command; what is not given stays unset until `filled`."""
     for name in names:
         option = OPTIONS[name]
         reading = dict(option.reading)
         parser.add_argument(
-            f"--{name}", help=option.help, default=argparse.SUPPRESS, dest=name, **reading
+            flag(name), help=option.help, default=argparse.SUPPRESS, dest=name, **reading
         )
     parser.set_defaults(options=names)
 
@@ -133,16 +155,20 @@ def filled(chosen: argparse.Namespace) -> tuple[argparse.Namespace, Earlier]:
         for name, value in asked.items():
             if name in given and given[name] != value:
                 raise UsageError(
-                    f"--resume goes on with a run whose --{name} is {shown(value)}; "
+                    f"--resume goes on with a run whose {flag(name)} is {shown(value)}; "
                     f"got {shown(given[name])}"
                 )
         known = {**known, **asked, "json": resume}
     filled_in = {**known, **given}
     jobs = filled_in.get("jobs", 1)
-    if jobs < 1:
-        raise UsageError(f"--jobs is a number of processes, at least 1; got {jobs}")
-    if filled_in.get("json") is not None:
-        check_output(filled_in["json"])
+    if jobs < 0:
+        raise UsageError(f"--jobs is a number of processes, 0 for none but this; got {jobs}")
+    limit = filled_in.get("call_limit", 1.0)
+    if not limit > 0:
+        raise UsageError(f"--call-limit is a number of seconds above 0; got {limit:g}")
+    for name in ("json", "declare"):
+        if filled_in.get(name) is not None:
+            check_output(filled_in[name], name)
     return argparse.Namespace(**{**vars(chosen), **filled_in}), earlier
 
 
@@ -165,6 +191,11 @@ def _read(path: Path, command: str) -> tuple[dict[str, Any], Earlier]:
                 f"{path} was written by {plain['command']}; go on with "
                 f"python -m equivalence {plain['command']} --resume {path}"
             )
+        if plain["schema"] != SCHEMA:
+            raise UsageError(
+                f"{path} is of schema {plain['schema']}, and this suite goes on with schema "
+                f"{SCHEMA} alone, whose statuses are others: run it again"
+            )
         results = tuple(read_row(row) for row in plain["rows"])
         asked = {
             name: OPTIONS[name].reading.get("type", lambda same: same)(value)
@@ -183,7 +214,7 @@ def line(command: str, asked: Mapping[str, Any]) -> str:
     """Return the command line that asks for the same."""
     parts = ["python", "-m", "equivalence", command]
     for name, value in asked.items():
-        parts.append(f"--{name}")
+        parts.append(flag(name))
         if isinstance(value, list):
             parts.append(",".join(value))
         elif value is not True:
@@ -204,21 +235,21 @@ def remaining(command: str, asked: Mapping[str, Any], missing: Sequence[Row]) ->
     return line(command, {**rest, "only": [str(row) for row in missing]})
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, name: str = "json") -> None:
     """Refuse a file that could not be written, before any work is done for it."""
     if path.is_dir():
-        raise UsageError(f"--json names a file; {path} is a folder")
+        raise UsageError(f"{flag(name)} names a file; {path} is a folder")
     if path.exists() and not path.is_file():
         return
     folder = path.parent
     if not folder.is_dir():
-        raise UsageError(f"--json {path}: there is no folder {folder}; make it first")
+        raise UsageError(f"{flag(name)} {path}: there is no folder {folder}; make it first")
     try:
         if path.exists():
             path.open("ab").close()
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise UsageError(f"--json {path} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{flag(name)} {path} cannot be written: {error.strerror}") from error
 
 
 def write(path: Path, plain: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from equivalence.cli.options import UsageError, filled
 from equivalence.cli.work import Book, carry_out, require, require_profile
 from equivalence.runs.results import Row
 
-COLUMNS = ("row", "provider", "precision", "cases", "worst", "", "", "ring", "status")
+COLUMNS = ("row", "provider", "precision", "cases", "worst", "", "", "", "ring", "status")
 
 
 def command_pairs(chosen: argparse.Namespace) -> int:

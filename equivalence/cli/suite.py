@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from equivalence.cli.options import Earlier, UsageError, filled
 from equivalence.cli.work import Book, carry_out, require
-from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row
+from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row, RowResult
 
 
 def load_backend(name: str) -> Any:
@@ -30,14 +31,25 @@ def command_run(chosen: argparse.Namespace) -> int:
         raise UsageError("--record and --replay exclude each other: name one folder")
     if chosen.ring is not None and chosen.record is None:
         raise UsageError("--ring says for which ring to record; it needs --record DIR")
+    if chosen.declare is not None and (chosen.record or chosen.replay) is not None:
+        raise UsageError("--declare wants a live run: leave --record and --replay out")
     require("torch", *(() if chosen.replay is not None else ("flint", "hypothesis")))
-    code = _run(chosen, earlier)
+    code, results = _run(chosen, earlier)
+    if chosen.declare is not None:
+        _propose(chosen.declare, results)
     if chosen.ring is not None:
         print(f"recorded in {chosen.record} for the ring {chosen.ring}; nothing was judged")
     return code
 
 
-def _run(chosen: argparse.Namespace, earlier: Earlier) -> int:
+def _propose(path: Path, results: Sequence[RowResult]) -> None:
+    """Write the findings that would declare what failed."""
+    tables = list(dict.fromkeys(table for result in results for table in result.proposed))
+    path.write_text("".join(f"{table}\n\n" for table in tables), encoding="utf-8")
+    print(f"{len(tables)} findings in {path}; say the reason of each, and give it as --findings")
+
+
+def _run(chosen: argparse.Namespace, earlier: Earlier) -> tuple[int, Sequence[RowResult]]:
     """Plan the run, refuse what cannot be, and carry it out."""
     from equivalence.backends import UnknownBackend
     from equivalence.runs.run import Request, Shelved, Unusable, planned
@@ -52,6 +64,9 @@ def _run(chosen: argparse.Namespace, earlier: Earlier) -> int:
         replay=chosen.replay,
         ring=chosen.ring,
         findings=_findings(chosen),
+        limit=chosen.call_limit,
+        fence=chosen.fence,
+        declare=chosen.declare is not None,
     )
     try:
         plan = planned(asked)
@@ -61,9 +76,9 @@ def _run(chosen: argparse.Namespace, earlier: Earlier) -> int:
     watch = Shelved(chosen.record, book)
 
     def run(rows: Sequence[Row]) -> object:
-        return run_rows(plan.run, rows, chosen.jobs, watch)
+        return run_rows(plan.run, rows, chosen.jobs, watch, asked.limit)
 
-    return carry_out(book, run, earlier)
+    return carry_out(book, run, earlier), book.results
 
 
 def _findings(chosen: argparse.Namespace) -> tuple[Any, ...]:
@@ -86,13 +101,16 @@ def command_list(chosen: argparse.Namespace) -> int:
     require("torch")
     from equivalence.backends import BUILT_IN
     from equivalence.runs.runner import PROFILES
+    from equivalence.runs.sized import SIZES
     from spec.ops import OPS
     from spec.optim import OPTIMIZERS
 
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
     print("operations:", ", ".join(OPS))
     print("optimizers:", ", ".join(OPTIMIZERS))
-    print("profiles:  ", ", ".join(f"{name} ({n} cases)" for name, n in PROFILES.items()))
+    print(
+        "profiles:  ", ", ".join((*(f"{name} ({n} cases)" for name, n in PROFILES.items()), SIZES))
+    )
     return CONFORMANT
 
 
@@ -103,6 +121,10 @@ def command_replay(chosen: argparse.Namespace) -> int:
     from equivalence.runs.report import show_fraction
 
     backend = load_backend(chosen.backend)
+    if chosen.fence:
+        from equivalence.backends.fence import Fenced
+
+        backend = Fenced(backend)
     try:
         row, case = read_case(chosen.case)
     except (ValueError, KeyError, TypeError) as error:

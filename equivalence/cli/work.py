@@ -77,7 +77,7 @@ class Book:
         self.found[result.row] = result
         self.write()
         if self.progress is not None:
-            self.progress.finished(str(result.row), result.status)
+            self.progress.finished(str(result.row), result.verdict)
 
     @property
     def results(self) -> list[RowResult]:

@@ -44,6 +44,7 @@ from equivalence.lives.moves import (
     Event,
     Moves,
 )
+from equivalence.measure.spent import Spent
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.runs.runner import PROFILES
 from equivalence.twins.examined import CONFIGURATIONS
@@ -221,5 +222,5 @@ def judge_lives(profile: str, number: int, shrink: bool, row: Row) -> RowResult:
         cases=run.lives,
         judged=run.judged,
         failures=failures,
-        seconds=run.seconds,
+        spent=Spent(run.seconds),
     )

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from equivalence.cases.families.family import Picks
-from equivalence.cases.updates import CHOICES, other_choices, permitted_pairs
+from equivalence.cases.updates.levels import CHOICES, other_choices, permitted_pairs
 from equivalence.lives.bad import KINDS
 from equivalence.lives.life import Life
 from equivalence.lives.model import Shape, Sparse

@@ -19,7 +19,7 @@ import fast
 from equivalence.budgets.judge import fraction_of
 from equivalence.budgets.oracle import store
 from equivalence.budgets.violation import Violation
-from equivalence.cases.updates import plainest
+from equivalence.cases.updates.levels import plainest
 from equivalence.twins.session import TwinRef, TwinSession
 from fast.errors import Stale
 from spec.op import AnyTensor, plus

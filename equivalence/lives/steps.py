@@ -15,7 +15,7 @@ from torch import Tensor
 from equivalence.budgets.violation import Violation, check_bits, check_equal
 from equivalence.lives.base import SCRIBBLE, Base, statement
 from equivalence.lives.model import Dense, Groups, Pieces, Sparse, State
-from equivalence.measure.reference import held_state, unsettled
+from equivalence.measure.reference import held_state
 from equivalence.worlds.arithmetic import Arithmetic
 from spec.optim import OPTIMIZERS
 from spec.tape import Dense as SpecDense
@@ -117,7 +117,7 @@ class Steps(Base):
         arithmetic: Arithmetic, dense: bool,
     ) -> None:  # fmt: skip
         """Let the reference make the update, from what the backend had before."""
-        page, spec = OPTIMIZERS[optimizer], self.twin.spec
+        spec = self.twin.spec
         for owner, param in zip(self.twin.params, self.model.params, strict=True):
             owner.spec.set(self.twin.lift(param.value))
             state = param.states.get(optimizer, State())
@@ -125,10 +125,7 @@ class Steps(Base):
             spec.load_state(owner.spec, held)
         used = spec.params_by_leaf
         spec.params_by_leaf = {k: self.twin.params[p].spec for k, (p, _) in enumerate(pieces)}
-        lifted = [
-            unsettled(self.twin.lift(bits), page.decays_gradient(self.hyper_of(p, groups, hyper)))
-            for p, bits in pieces
-        ]
+        lifted = [self.twin.lift(bits) for _, bits in pieces]
         grads: Any = SpecDense(lifted, range(len(lifted))) if dense else dict(enumerate(lifted))
         more = {"groups": self.fast_groups(groups, "spec")} if groups else {}
         before = [p.spec.version for p in self.twin.params]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from equivalence.measure.spent import of_oracle
 from spec.optim import OPTIMIZERS, clip
+from spec.scalar import lift
+from spec.tensor import zip_map
 
 if TYPE_CHECKING:
     from equivalence.worlds.arithmetic import Arithmetic
@@ -38,11 +42,13 @@ def reference_step(
     return page.update(parameter, gradient, start, page.hyper(**hyper))
 
 
-def scaled_gradients(gradients: Sequence[Any], max_norm: float | None) -> list[Any]:
-    """Clip the gradients of one step, tensors of the reference's worlds or None."""
-    if max_norm is None:
+def scaled_gradients(
+    gradients: Sequence[Any], max_norm: float | None, grad_scale: float = 1.0
+) -> list[Any]:
+    """Divide and clip the gradients of one step, tensors of the reference's worlds or None."""
+    if max_norm is None and grad_scale == 1.0:
         return list(gradients)
-    scaled = iter(clip.clipped([g for g in gradients if g is not None], max_norm))
+    scaled = iter(clip.scaling(max_norm, grad_scale)([g for g in gradients if g is not None]))
     return [None if g is None else next(scaled) for g in gradients]
 
 
@@ -61,30 +67,11 @@ def expected_step(
 
     arithmetic = Arithmetic(contract)
     lifted = {field: None if t is None else lift_one(t, arithmetic) for field, t in moments.items()}
-    decayed = OPTIMIZERS[optimizer].decays_gradient(hyper)
-    p, g = lift_one(parameter, arithmetic), unsettled(lift_one(gradient, arithmetic), decayed)
+    p, g = lift_one(parameter, arithmetic), lift_one(gradient, arithmetic)
     return advance(optimizer, p, g, lifted, step, hyper)
 
 
-def unsettled(value: Any, decayed: bool) -> Any:
-    """Let no operation on exact numbers count as exact, except on 0.
-
-    An update may take (c g) g where the reference takes c (g g); only one of these may be exact.
-    Both are 0 where g is, and a ball around 0 would have no root, and leave the element unjudged;
-    not so where weight decay adds a multiple of the parameter to the gradient.
-    """
-
-    import flint
-
-    from equivalence.worlds.bounded import Bounded
-
-    def lifted(x: Bounded) -> Bounded:
-        settled = x.v.is_zero() and not decayed
-        return x if settled else Bounded(x.v, flint.arb(x.v), x.arithmetic)
-
-    return value.map(lifted)
-
-
+@of_oracle
 def advance(
     optimizer: str,
     parameter: Any,
@@ -96,12 +83,55 @@ def advance(
     """Run one step of the reference on lifted tensors, and round what it leaves to storage."""
     from equivalence.worlds.bounded import stored
 
+    return left_by(
+        optimizer,
+        parameter,
+        gradient,
+        moments,
+        step,
+        hyper,
+        lambda tensor: tensor.map(stored),
+    )
+
+
+def left_by(
+    optimizer: str,
+    parameter: Any,
+    gradient: Any,
+    moments: Mapping[str, Any],
+    step: int,
+    hyper: Mapping[str, Any],
+    store: Callable[[Any], Any],
+) -> Expected:
+    """Run one step of the reference on tensors of any world, which stores what the step leaves."""
     left, state = reference_step(optimizer, parameter, gradient, moments, step, hyper)
-    tensors = {"parameter": left.map(stored)}
+    tensors = {"parameter": store(left)}
     for field in OPTIMIZERS[optimizer].moments:
         moment = getattr(state, field)
-        tensors[field] = None if moment is None else moment.map(stored)
+        tensors[field] = None if moment is None else store(moment)
     return Expected(tensors, getattr(state, "step", None))
+
+
+def decayed_apart(
+    optimizer: str,
+    parameter: Any,
+    gradient: Any,
+    moments: Mapping[str, Any],
+    step: int,
+    hyper: Mapping[str, Any],
+    store: Callable[[Any], Any],
+) -> Any:
+    """Return the parameter by another program of decoupled decay: its share is subtracted.
+
+    Where a page takes (1 - r) p, many libraries take p - r p; by how much that may err is seen
+    where r is near 1. None where nothing decays apart.
+    """
+    if not (OPTIMIZERS[optimizer].decoupled and hyper.get("weight_decay")):
+        return None
+    share = Fraction(hyper["lr"]) * Fraction(hyper["weight_decay"])
+    plain = {**hyper, "weight_decay": 0.0}
+    left, _ = reference_step(optimizer, parameter, gradient, moments, step, plain)
+    return store(zip_map(lambda x, p: x - lift(p, share) * p, left, parameter))
 
 
 def held_state(

@@ -1,36 +1,39 @@
 """The steps of a case, taken by a backend, with a reference in its shadow.
 
-Before every step the reference takes over the backend's own parameters and state, exactly, and
-judges the one step that follows.  So errors never pile up into a wide budget, and a wrong update is
-found at the step that makes it.
+Before every step that is judged the reference takes over the backend's own parameters and state,
+exactly, and judges the one step that follows.  So errors never pile up into a wide budget, and a
+wrong update is found at the step that makes it.
 A parameter that gets no gradient must keep value, state and step, bit for bit.
+Gradients are their owner's, who overwrites them as soon as a step returns.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.built import Numbers
-from equivalence.cases.guard import Trespass, controlled
-from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
+from equivalence.cases.guard import Guarded, Trespass, controlled
+from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.cases.updates.tensors import Gradients, build_parameters
 from equivalence.measure.call import Judge, compare, crash_text
+from equivalence.measure.events import (
+    OFFERS,
+    Snapshot,
+    around,
+    happen,
+    lacking,
+    overwrite,
+    same_bits,
+    snapshot,
+)
 from equivalence.measure.reference import Expected
 from spec.optim import OPTIMIZERS
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A copy of everything that an optimizer holds."""
-
-    params: tuple[Tensor, ...]
-    state: Mapping[str, tuple[Tensor | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Step:
     """One update of one parameter: what there was before, and what there is after.
 
     gradients are those of all parameters at this step; count is the number of updates the parameter
-    had before; updated says whether it had one here.
+    had before; updated says whether it had one here, or was given a state.
     """
 
     number: int
@@ -58,19 +61,10 @@ class Step:
         }
 
 
-def snapshot(handle: Any) -> Snapshot:
-    """Copy what an optimizer holds, to the host."""
-    state = {
-        field: tuple(None if t is None else torch.as_tensor(t).detach().cpu().clone() for t in row)
-        for field, row in handle.state().items()
-    }
-    return Snapshot(tuple(p.detach().cpu().clone() for p in handle.params()), state)
-
-
 def measure_steps(
     backend: Any,
     case: UpdateSpec,
-    judge: Callable[[Step], Outcome],
+    judge: Callable[[Sequence[Step], UpdateSpec], Outcome],
     numbers: Numbers | None = None,
 ) -> Outcome:
     """Step a backend through a case; the first failing step ends it."""
@@ -88,29 +82,77 @@ def measure_steps(
 
 
 def _parts(
-    backend: Any, case: UpdateSpec, judge: Callable[[Step], Outcome], numbers: Numbers | None
+    backend: Any,
+    case: UpdateSpec,
+    judge: Callable[[Sequence[Step], UpdateSpec], Outcome],
+    numbers: Numbers | None,
 ) -> Iterator[Outcome]:
     """Step the backend, and yield the verdict on each parameter after each step."""
     device = backend.capabilities().device
-    params = [item.view for _, item in build_parameters(case, device, numbers)]
+    params = build_parameters(case, device, numbers)
     with controlled():
-        handle = backend.optimizer(case.optimizer, params, case.settings())
+        handle = backend.optimizer(
+            case.optimizer, [item.view for _, item in params], case.settings()
+        )
+    case, outcome = _offered(case, lacking(handle, case))
+    yield outcome
+    if case.grad_scale != 1.0:
+        handle.set_grad_scale(case.grad_scale)
     counts = [case.start_step] * len(params)
+    judged, gradients = case.judged(), Gradients(case, device, numbers)
     for number in range(case.steps):
-        before = snapshot(handle)
-        guarded = build_gradients(case, number, device, numbers)
+        for event in case.before(number):
+            problem = happen(handle, case, event, counts, device)
+            if problem:
+                yield mismatch(f"before step {number}: {problem}")
+        before = snapshot(handle) if number in judged else None
+        guarded = gradients.at(number)
+        given = () if before is None else _copies(guarded)
         with controlled():
             handle.step([None if item is None else item.view for _, item in guarded])
-        after = snapshot(handle)
-        gradients = tuple(None if item is None else item.view.cpu() for _, item in guarded)
-        for k, (position, item) in enumerate(guarded):
-            if item is None:
-                yield _untouched(before, after, k, number)
-                continue
-            item.check(position)
-            updated = counts[k] > 0
-            yield judge(Step(number, k, before, gradients, after, counts[k], updated))
-            counts[k] += 1
+        _given_back(guarded)
+        if before is not None:
+            after = snapshot(handle)
+            for (where, item), held in zip(params, after.params, strict=True):
+                around(item, held, where)
+            yield merged(
+                *(_untouched(before, after, k, number) for k, g in enumerate(given) if g is None)
+            )
+            yield judge(
+                [
+                    Step(number, k, before, given, after, count, count > 0)
+                    for k, count in enumerate(counts)
+                    if given[k] is not None
+                ],
+                case,
+            )
+        counts = [n + (item is not None) for n, (_, item) in zip(counts, guarded, strict=True)]
+
+
+def _offered(case: UpdateSpec, lacks: Sequence[str]) -> tuple[UpdateSpec, Outcome]:
+    """Leave out of a case what its handle does not offer, and say so."""
+    if not lacks:
+        return case, Outcome()
+    events = tuple(event for event in case.events if OFFERS[event.kind] not in lacks)
+    hyper = case.hyper
+    if "set_grad_scale" in lacks:
+        hyper = tuple(pair for pair in hyper if pair[0] != "grad_scale")
+    left_out = tuple(f"what {name} does, which the handle has not" for name in lacks)
+    return replace(case, events=events, hyper=hyper), Outcome(left_out=left_out)
+
+
+def _copies(guarded: Sequence[tuple[str, Guarded | None]]) -> tuple[Tensor | None, ...]:
+    """Copy gradients to the host, as they are given."""
+    return tuple(None if item is None else item.view.cpu().clone() for _, item in guarded)
+
+
+def _given_back(guarded: Sequence[tuple[str, Guarded | None]]) -> None:
+    """Check that gradients are as they were given, and let their owner overwrite them."""
+    given = {id(item): (where, item) for where, item in guarded if item is not None}
+    for where, item in given.values():
+        item.check(where)
+    for _, item in given.values():
+        overwrite(item)
 
 
 def judge_step(step: Step, expected: Expected, judge: Judge) -> Outcome:
@@ -147,17 +189,7 @@ def _untouched(before: Snapshot, after: Snapshot, k: int, step: int) -> Outcome:
     rows = [("parameter", before.params, after.params)]
     rows += [(field, row, after.state.get(field, row)) for field, row in before.state.items()]
     for field, old, new in rows:
-        if not _same_bits(old[k], new[k]):
+        if not same_bits(old[k], new[k]):
             problem = f"after step {step}, {field} of parameter {k} changed without a gradient"
             return mismatch(problem)
     return Outcome()
-
-
-def _same_bits(old: Tensor | None, new: Tensor | None) -> bool:
-    """Compare two tensors bit for bit; a state that appears as zeros counts as none."""
-    if old is None or new is None:
-        present = new if old is None else old
-        return present is None or not bool(torch.any(present != 0))
-    return torch.equal(
-        old.contiguous().flatten().view(torch.uint8), new.contiguous().flatten().view(torch.uint8)
-    )

@@ -2,44 +2,188 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from equivalence.budgets.outcome import Outcome
-from equivalence.cases.updates import UpdateSpec
-from equivalence.measure.call import judge_live
-from equivalence.measure.reference import advance, scaled_gradients
-from equivalence.measure.shadow import Step, judge_step, measure_steps
+from equivalence.budgets.outcome import Outcome, merged, mismatch
+from equivalence.cases.updates.shorter import shorter
+from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.measure.distinct import Distinct, distinct, judge_kinds
+from equivalence.measure.reference import (
+    Expected,
+    decayed_apart,
+    left_by,
+    scaled_gradients,
+)
+from equivalence.measure.shadow import Step, measure_steps
+from equivalence.worlds.contract import FP64
+from spec.tensor import Tensor as SpecTensor
 
 if TYPE_CHECKING:
+    from equivalence.budgets.oracle import World
     from equivalence.worlds.contract import Contract
 
 
 def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
     """Run the steps of a case and judge each of them against the reference in its shadow."""
+    left_out: tuple[str, ...] = ()
+    if backend.capabilities().ring == "interpreted":
+        case, left_out = shorter(case)
+    outcome = measure_steps(backend, case, Judging(contract))
+    return replace(outcome, left_out=(*outcome.left_out, *left_out))
 
-    def judge(step: Step) -> Outcome:
-        if case.spoiled:
-            from equivalence.measure.spoiled import judge_spoiled
 
-            return judge_spoiled(step, case, contract)
-        from equivalence.budgets.oracle import lift_one
-        from equivalence.worlds.arithmetic import Arithmetic
+class Judging:
+    """The judgement of steps by a contract; what the parameters of one step share is kept."""
 
-        arithmetic = Arithmetic(contract)
+    def __init__(self, contract: Contract) -> None:
+        """Start before the first step."""
+        from equivalence.budgets.oracle import Finite
 
-        def lift(tensor: Tensor | None) -> Any:
-            return None if tensor is None else lift_one(tensor, arithmetic)
+        self.contract = contract
+        self.finite = Finite(contract)
+        self.clipped: dict[tuple[int, int], list[Any]] = {}
 
-        expected = advance(
-            case.optimizer,
-            lift(step.before.params[step.parameter]),
-            scaled_gradients(list(map(lift, step.gradients)), case.max_norm)[step.parameter],
-            {field: lift(moment) for field, moment in step.moments(case.optimizer).items()},
-            step.count,
-            case.hyper_parameters(step.parameter),
+    def __call__(self, steps: Sequence[Step], case: UpdateSpec) -> Outcome:
+        """Judge the parameters of one step."""
+        alike: dict[Any, list[tuple[Step, Distinct]]] = {}
+        self.clipped.clear()
+        for step in steps:
+            held = _held(step, case)
+            problem = _shape_problem(step, held)
+            if problem:
+                return mismatch(problem)
+            kinds = distinct([*held.values(), there(step.gradients[step.parameter])])
+            hyper = tuple(case.hyper_parameters(step.parameter, step.number).items())
+            alike.setdefault((hyper, step.count, *held), []).append((step, kinds))
+        return merged(*(self._judge(found, case) for found in alike.values()))
+
+    def _judge(self, alike: Sequence[tuple[Step, Distinct]], case: UpdateSpec) -> Outcome:
+        """Judge parameters that a step treats alike, by one step of the reference."""
+        expected = self._expected(alike, case)
+        outcomes: list[Outcome] = []
+        start = 0
+        for step, kinds in alike:
+            part = slice(start, start + len(kinds.first))
+            own = {
+                field: None if t is None else SpecTensor((len(kinds.first),), t.data[part])
+                for field, t in expected.tensors.items()
+            }
+            outcomes.append(judge_kinds(step, Expected(own, expected.step), kinds))
+            start = part.stop
+        return merged(*outcomes)
+
+    def _expected(self, alike: Sequence[tuple[Step, Distinct]], case: UpdateSpec) -> Expected:
+        """Return what a step may leave of each kind of elements, of all parameters in turn."""
+        from equivalence.budgets.oracle import evaluated
+
+        one = alike[0][0]
+        columns = {
+            field: _joined([kinds.rows(_held(step, case).get(field)) for step, kinds in alike])
+            for field in ("parameter", *one.moments(case.optimizer))
+        }
+        found: list[Expected] = []
+
+        def run(world: World) -> list[Any]:
+            held = {f: None if t is None else self._taken(world, t) for f, t in columns.items()}
+            gradients = [self._gradient(world, *pair, case) for pair in alike]
+            entries = [entry for gradient in gradients for entry in gradient.data]
+            given = (
+                case.optimizer,
+                held.pop("parameter"),
+                SpecTensor((len(entries),), entries),
+                held,
+                one.count,
+                case.hyper_parameters(one.parameter, one.number),
+                world.store,
+            )
+            expected = left_by(*given)
+            apart = decayed_apart(*given) if self.contract.freedom == "stable" else None
+            if apart is not None:
+                joined = world.either(expected.tensors["parameter"], apart)
+                expected = replace(expected, tensors={**expected.tensors, "parameter": joined})
+            found.append(expected)
+            return list(expected.tensors.values())
+
+        clipped = case.max_norm is not None
+        given = one.gradients if clipped else [step.gradients[step.parameter] for step, _ in alike]
+        evaluated(
+            self.contract,
+            [*columns.values(), *given],
+            run,
+            many=True,
+            finite=self.finite,
+            overflow=self.contract.compute != FP64,
         )
-        return judge_step(step, expected, judge_live)
+        return found[-1]
 
-    return measure_steps(backend, case, judge)
+    def _gradient(self, world: World, step: Step, kinds: Distinct, case: UpdateSpec) -> Any:
+        """Return the gradient of each kind of elements, divided and clipped."""
+        own = there(step.gradients[step.parameter])
+        if case.max_norm is None:
+            rows = self._taken(world, there(kinds.rows(own)))
+            return scaled_gradients([rows], None, case.grad_scale)[0]
+        places = _places(own)[kinds.first]
+        scaled = self._clipped(world, step, case)[step.parameter].data
+        return SpecTensor((len(places),), [scaled[place] for place in places])
+
+    def _taken(self, world: World, tensor: Tensor) -> Any:
+        """Lift a tensor; for a stable contract no step on its numbers is exact."""
+        from equivalence.worlds.special_last import unsettled
+
+        lifted = world.lift(tensor)
+        return lifted.map(unsettled) if self.contract.freedom == "stable" else lifted
+
+    def _clipped(self, world: World, step: Step, case: UpdateSpec) -> list[Any]:
+        """Clip the gradients of a step; zeros add nothing to a norm, so that one stands for all."""
+        key = step.number, id(world)
+        if key not in self.clipped:
+            lifted = [None if g is None else self._taken(world, _kept(g)) for g in step.gradients]
+            self.clipped[key] = scaled_gradients(lifted, case.max_norm, case.grad_scale)
+        return self.clipped[key]
+
+
+def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """Put the rows of several parameters one after another; None where they have none."""
+    known = [part for part in parts if part is not None]
+    return torch.cat(known) if known else None
+
+
+def there(tensor: Tensor | None) -> Tensor:
+    """Return a tensor that is known to be there."""
+    assert tensor is not None
+    return tensor
+
+
+def _held(step: Step, case: UpdateSpec) -> dict[str, Tensor]:
+    """Return what a parameter had before a step: its value, and the moments that there were."""
+    moments = step.moments(case.optimizer).items()
+    found = {field: moment for field, moment in moments if moment is not None}
+    return {"parameter": step.before.params[step.parameter], **found}
+
+
+def _shape_problem(step: Step, held: Mapping[str, Tensor]) -> str:
+    """Say which tensor of a parameter has not the shape of its gradient, if one has not."""
+    shape = there(step.gradients[step.parameter]).shape
+    for field, tensor in held.items():
+        if tensor.shape != shape:
+            came = f"expected shape {list(shape)}, got {list(tensor.shape)}"
+            return f"before step {step.number}, {field} of parameter {step.parameter}: {came}"
+    return ""
+
+
+def _kept(gradient: Tensor) -> Tensor:
+    """Return a zero and then the entries of a gradient that are not 0."""
+    flat = gradient.reshape(-1)
+    return torch.cat([flat.new_zeros(1), flat[flat != 0]])
+
+
+def _places(gradient: Tensor) -> Any:
+    """Return where each entry of a gradient stands among those that are kept."""
+    there = gradient.reshape(-1).double().numpy() != 0
+    return np.where(there, np.cumsum(there), 0)

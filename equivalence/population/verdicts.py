@@ -16,7 +16,7 @@ from equivalence.population.member import MemberBackend
 from equivalence.population.record import SESSION, Member
 from equivalence.runs.kinds import Case, Kind, kind_of
 from equivalence.runs.results import Row
-from equivalence.runs.runner import PROFILES, run_row
+from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
 from equivalence.worlds.contract import Contract
 
 ACCEPTED = "conformant"
@@ -91,6 +91,7 @@ def _judged_once(member: Member, profile: str, seed: int) -> Verdict:
             MemberBackend(member),
             row,
             counted=PROFILES[profile],
+            strength=STRENGTHS[profile],
             seed=seed,
             findings=(),
             kind=Impatient(kind_of(row)),

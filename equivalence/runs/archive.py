@@ -6,7 +6,7 @@ lists the files that are whole, and one compressed .npz per row:
 
     meta     the row, the name of the contract, and its cases: their JSON, positions and results
     inputs   the numbers of all tensors, one after another
-    high, budget, low   what is allowed of all results, as `equivalence.budgets.recorded` has it
+    high, budget, low, kinds    what is allowed, as `equivalence.budgets.recorded` has it
 
 Optimizers are recorded open loop: budgets follow the reference's own trajectory from the recorded
 parameters and gradients, where a live run takes over the backend's state before every step.
@@ -25,14 +25,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from equivalence.budgets.outcome import Outcome
-from equivalence.budgets.recorded import Recorded, judge_recorded
+from equivalence.budgets.outcome import Outcome, merged
+from equivalence.budgets.recorded import Recorded, differ, judge_recorded
 from equivalence.cases.call import counts
-from equivalence.cases.updates import UpdateSpec
+from equivalence.cases.covering import SINGLES
+from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.call import attempt, compare, result_names
 from equivalence.measure.reference import Expected
 from equivalence.measure.shadow import Step, judge_step, measure_steps
-from equivalence.runs.kinds import Case, kind_of, read_case
+from equivalence.runs.kinds import Case, kind_of, read_case, shows
 from equivalence.runs.results import Failure, Row, RowResult
 from equivalence.runs.work import Damaged
 from spec.optim import OPTIMIZERS
@@ -40,7 +41,7 @@ from spec.optim import OPTIMIZERS
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
 
-FORMAT = 1
+FORMAT = 2
 
 MANIFEST = "manifest.json"
 
@@ -72,6 +73,12 @@ class Archive:
 def constrained(entry: Entry) -> int:
     """Count the elements of a case that have a budget."""
     return sum(int(np.isfinite(recorded.budget).sum()) for recorded in entry.allowed.values())
+
+
+def counting(entry: Entry) -> bool:
+    """Say whether a case counts: enough elements have a budget, and they differ."""
+    differing = any(map(differ, entry.allowed.values()))
+    return counts(constrained(entry)) and shows(entry.case, differing)
 
 
 def path_of(folder: Path, row: Row) -> Path:
@@ -196,6 +203,7 @@ def save_archive(folder: Path, archive: Archive) -> None:
             high=_joined([r.high for r in allowed]),
             low=_joined([r.low for r in allowed]),
             budget=_joined([r.budget for r in allowed]),
+            kinds=np.concatenate([*(r.kinds for r in allowed), np.zeros(0)]).astype(np.uint8),
         )
     half.replace(path)
 
@@ -219,6 +227,7 @@ def _read(path: Path, row: Row) -> Archive:
     with np.load(path, allow_pickle=False) as file:
         meta = json.loads(file["meta"].tobytes().decode())
         inputs, high, low, budget = (file[key] for key in ("inputs", "high", "low", "budget"))
+        kinds = file["kinds"]
     entries: list[Entry] = []
     read, judged = 0, 0
     for plain in meta["cases"]:
@@ -229,11 +238,12 @@ def _read(path: Path, row: Row) -> Archive:
         allowed: dict[str, Recorded] = {}
         for name, (shape, dtype) in plain["allowed"].items():
             part = slice(judged, judged + math.prod(shape))
-            allowed[name] = Recorded(tuple(shape), dtype, high[part], low[part], budget[part])
+            parts = (numbers[part] for numbers in (high, low, budget, kinds))
+            allowed[name] = Recorded(tuple(shape), dtype, *parts)
             judged = part.stop
         case = read_case(json.dumps(plain["case"]))[1]
         entries.append(Entry(case, plain["counted"], numbers, allowed))
-    if not (read == len(inputs) and judged == len(high) == len(low) == len(budget)):
+    if not (read == len(inputs) and judged == len(high) == len(low) == len(budget) == len(kinds)):
         raise ValueError("its numbers are not those of its cases")
     return Archive(row, meta["contract"], tuple(entries))
 
@@ -248,8 +258,8 @@ class Replayed:
         self.describe, self.recipes = self.inner.describe, self.inner.recipes
         self.smaller, self.drawn = self.inner.smaller, self.inner.drawn
 
-    def fixed(self) -> Sequence[Case]:
-        """Return the counted cases."""
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
+        """Return the counted cases, as many as were recorded."""
         return [case for case, entry in self.entries.items() if entry.counted]
 
     def extras(self) -> Sequence[Case]:
@@ -280,7 +290,11 @@ def _replay_call(backend: Any, case: Case, entry: Entry) -> Outcome:
 def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
     """Run the recorded steps of an optimizer."""
 
-    def judge(step: Step) -> Outcome:
+    def judge(steps: Sequence[Step], offered: UpdateSpec) -> Outcome:
+        # What was recorded is of the whole case, and says nothing where a handle lacks some of it.
+        return merged(*(one(step, case) for step in steps)) if offered == case else Outcome()
+
+    def one(step: Step, case: UpdateSpec) -> Outcome:
         fields = ("parameter", *OPTIMIZERS[case.optimizer].moments)
         tensors = {
             f: entry.allowed.get(result_name(step.number, step.parameter, f)) for f in fields
@@ -289,6 +303,11 @@ def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
         return judge_step(step, Expected(tensors, count), judge_recorded)
 
     return measure_steps(backend, case, judge, entry.numbers)
+
+
+def _optional(case: Case) -> bool:
+    """Say whether a case asks of a handle what it need not offer."""
+    return isinstance(case, UpdateSpec) and case.grad_scale != 1.0
 
 
 def result_name(step: int, parameter: int, field: str) -> str:
@@ -312,10 +331,10 @@ def replay_row(
     if archive.contract != contract.name:
         title = f"recorded for {archive.contract!r}, but the backend declares {contract.name!r}"
         return RowResult(
-            row, "error", ring=capabilities.ring, failures=(Failure(title, crash=True),)
+            row, "error", ring=capabilities.ring, failures=(Failure(title, kind="crash"),)
         )
     kind = Replayed(archive)
-    counted = sum(entry.counted and counts(constrained(entry)) for entry in archive.entries)
+    counted = sum(e.counted and counting(e) and not _optional(e.case) for e in archive.entries)
     return RowRunner(
         backend,
         row,

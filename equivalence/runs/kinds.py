@@ -7,16 +7,21 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from equivalence.budgets.outcome import Outcome
-from equivalence.cases import call, shrink, updates
+from equivalence.cases import call, shrink
 from equivalence.cases.call import CaseSpec, Recipe
-from equivalence.cases.updates import UpdateSpec
+from equivalence.cases.covering import PAIRS, SINGLES
+from equivalence.cases.updates import design, spec
+from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.dtypes import DTYPES, FP64
 from equivalence.measure.call import measure
 from equivalence.measure.update import measure_update
 from equivalence.runs.results import Row
+from spec.ops import OPS
 
 if TYPE_CHECKING:
     from hypothesis import strategies as st
 
+    from equivalence.cases.sizes import SizedCase
     from equivalence.worlds.contract import Contract
 
 Case = Any
@@ -26,8 +31,8 @@ Case = Any
 class Kind(Protocol):
     """What a row runner needs to know of its cases."""
 
-    def fixed(self) -> Sequence[Case]:
-        """Return the fixed strata."""
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
+        """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
 
     def extras(self) -> Sequence[Case]:
         """Return the cases that run uncounted."""
@@ -55,11 +60,11 @@ class Calls:
         """Remember the row."""
         self.row = row
 
-    def fixed(self) -> Sequence[CaseSpec]:
-        """Return the fixed strata."""
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[CaseSpec]:
+        """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
         from equivalence.cases import strata
 
-        return strata.strata(self.row.op, self.row.direction, self.row.dtype)
+        return strata.strata(self.row.op, self.row.direction, self.row.dtype, strength, dtypes)
 
     def extras(self) -> Sequence[CaseSpec]:
         """Return the cases without elements."""
@@ -98,17 +103,17 @@ class Updates:
         """Remember the row."""
         self.row = row
 
-    def fixed(self) -> Sequence[UpdateSpec]:
-        """Return the fixed strata."""
-        return updates.update_strata(self.row.op, self.row.dtype)
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
+        """Return the fixed strata: what is beyond pairs is left to what is drawn."""
+        return design.update_strata(self.row.op, self.row.dtype, min(strength, PAIRS), dtypes)
 
     def extras(self) -> Sequence[UpdateSpec]:
         """Return the steps with gradients that are not finite."""
-        return updates.spoiled_cases(self.row.op, self.row.dtype)
+        return design.spoiled_cases(self.row.op, self.row.dtype)
 
     def drawn(self) -> st.SearchStrategy[UpdateSpec]:
         """Draw hyper-parameters widely."""
-        return updates.update_specs(self.row.op, self.row.dtype)
+        return design.update_specs(self.row.op, self.row.dtype)
 
     def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
         """Yield fewer steps and plainer settings."""
@@ -120,11 +125,89 @@ class Updates:
 
     def describe(self, case: UpdateSpec) -> str:
         """Return the settings."""
-        return updates.describe(case)
+        return spec.describe(case)
 
     def recipes(self, case: UpdateSpec) -> Sequence[tuple[str, Recipe]]:
         """Name the parameters and the gradients."""
         return [("parameters", case.parameters), ("gradients", case.gradients)]
+
+
+class SizedCalls(Calls):
+    """Large calls of one operation; nothing of them is drawn, and nothing made smaller."""
+
+    def __init__(self, row: Row, cases: Sequence[SizedCase]) -> None:
+        """Remember the row and its cases."""
+        super().__init__(row)
+        self.cases = cases
+
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
+        """Return all cases there are."""
+        return self.cases
+
+    def smaller(self, case: Case) -> Iterator[Case]:
+        """Yield nothing: what fails at a size may well pass below it."""
+        return iter(())
+
+    def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
+        """Call the operation and judge every element, or a sample."""
+        from equivalence.measure.sizes import measure_sized
+
+        return measure_sized(backend, case, contract)
+
+    def describe(self, case: Case) -> str:
+        """Return the call and what it is given."""
+        return f"{call.describe(case.case)}, {case.regime}"
+
+    def recipes(self, case: Case) -> Sequence[tuple[str, Recipe]]:
+        """Name the regime of all numbers, which follow from the case."""
+        return [("numbers", Recipe(case.regime))]
+
+
+class SizedUpdates(Updates):
+    """Steps of one optimizer on many elements."""
+
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
+        """Return the one case there is."""
+        from equivalence.measure.sizes import sized_update
+
+        return [sized_update(self.row.op, self.row.dtype)]
+
+    def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
+        """Yield nothing: what fails at a size may well pass below it."""
+        return iter(())
+
+    def measure(self, backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
+        """Step and judge every element of every parameter and every state after each step."""
+        from equivalence.measure.sizes import measure_sized_update
+
+        return measure_sized_update(backend, case, contract)
+
+
+def has_sizes(row: Row) -> bool:
+    """Say whether a row has large cases; updates in float64 have none, for lack of integers."""
+    return row.direction != "update" or DTYPES[row.dtype].compute != FP64
+
+
+def sized_kind(row: Row, backend: Any, *, all_of_them: bool = True) -> Kind:
+    """Return the large cases of a row, at the sizes that suit a backend; or only the nearest."""
+    if row.direction == "update":
+        return SizedUpdates(row)
+    where = (row.op, row.direction, row.dtype)
+    if backend.capabilities().ring == "interpreted":
+        from equivalence.measure.grids import by_launches
+
+        return SizedCalls(row, by_launches(backend, *where, all_of_them=all_of_them))
+    from equivalence.measure.sizes import full, near
+
+    dtypes = backend.capabilities().ops[row.op]
+    return SizedCalls(row, full(*where) if all_of_them else near(*where, dtypes))
+
+
+def shows(case: Case, differing: bool) -> bool:
+    """Say whether a case has something to see: results that differ, or zeros that are the point."""
+    return differing or (
+        isinstance(case, CaseSpec) and case.direction != "value" and OPS[case.op].stops_gradients
+    )
 
 
 def kind_of(row: Row) -> Kind:
@@ -137,8 +220,13 @@ def read_case(text: str) -> tuple[Row, Case]:
     plain = json.loads(text)
     if not isinstance(plain, dict):
         raise ValueError(f"a case is a JSON object; got {text}")
+    if "sized" in plain:
+        from equivalence.cases.sizes import sized_from_dict
+
+        found = sized_from_dict(plain)
+        return Row(found.case.op, found.case.direction, found.case.dtype), found
     if "optimizer" in plain:
-        update = updates.update_from_dict(plain)
+        update = spec.update_from_dict(plain)
         return Row(update.optimizer, "update", update.dtype), update
     case = call.case_from_dict(plain)
     return Row(case.op, case.direction, case.dtype), case

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,25 +11,31 @@ from typing import TYPE_CHECKING, Any
 from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
 from equivalence.cases.built import build
-from equivalence.cases.call import counts
-from equivalence.cases.updates import UpdateSpec, build_gradients, build_parameters
+from equivalence.cases.covering import SINGLES
+from equivalence.cases.guard import Guarded
+from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.cases.updates.tensors import build_gradients, build_parameters, long
 from equivalence.measure.call import expectation, result_names
-from equivalence.measure.reference import advance, scaled_gradients
+from equivalence.measure.reference import left_by, scaled_gradients
 from equivalence.runs.archive import (
     Archive,
     Entry,
-    constrained,
+    counting,
     replay_row,
     result_name,
     save_archive,
 )
 from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
-from equivalence.runs.runner import drawn_cases, row_seed, supported
+from equivalence.runs.runner import drawn_cases, dtypes_of, least, row_seed, supported
 from spec.optim import OPTIMIZERS
+
+MOST_STEPS = 16
+"""How many steps of an optimizer an archive holds."""
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
+    from equivalence.budgets.oracle import World
     from equivalence.worlds.contract import Contract
 
 
@@ -40,6 +47,7 @@ def record_row(
     seed: int,
     findings: Sequence[Finding],
     folder: Path,
+    strength: int = SINGLES,
     ring: str | None = None,
     address: str | None = None,
 ) -> RowResult:
@@ -50,40 +58,58 @@ def record_row(
     capabilities = backend.capabilities()
     if not supported(capabilities, row):
         return RowResult(row, "unsupported", ring=capabilities.ring)
+    dtypes = dtypes_of(capabilities, row)
     if ring in (None, capabilities.ring):
-        save_archive(
-            folder, recorded_row(row, capabilities.contract(row.op, row.dtype), counted, seed)
-        )
+        own = capabilities.contract(row.op, row.dtype)
+        save_archive(folder, recorded_row(row, own, counted, seed, strength, dtypes))
         return replay_row(backend, row, folder=folder, findings=findings, address=address)
     contract = backend.contract_on(ring)(row.op, row.dtype)
-    archive = recorded_row(row, contract, counted, seed)
+    archive = recorded_row(row, contract, counted, seed, strength, dtypes)
     save_archive(folder, archive)
     cases = sum(entry.counted for entry in archive.entries)
-    return RowResult(row, "vacuous", cases, contract=contract.name, ring=str(ring), excused=True)
+    return RowResult(row, "recorded", cases, contract=contract.name, ring=str(ring))
 
 
-def recorded_row(row: Row, contract: Contract, counted: int, seed: int) -> Archive:
-    """Choose the cases of a row as a live run does, and evaluate what is allowed for each."""
+def recorded_row(
+    row: Row,
+    contract: Contract,
+    counted: int,
+    seed: int,
+    strength: int = SINGLES,
+    dtypes: Sequence[str] = (),
+) -> Archive:
+    """Choose the cases of a row as a live run does, and evaluate what is allowed for each.
+
+    dtypes are those in which the backend has the row.
+    """
     kind = kind_of(row)
-    # A budget is defined for finite numbers, so what is not finite is judged in live runs alone.
-    extras = [case for case in kind.extras() if not getattr(case, "spoiled", ())]
+    extras = [case for case in kind.extras() if not _live(case)]
     entries = [_entry(case, contract, False) for case in extras]
-    number = 0
-    for case in _candidates(row, counted, seed):
-        if number >= counted:
+    fixed = [case for case in kind.fixed(strength, dtypes) if not _live(case)]
+    designed = [_entry(case, contract, True) for case in fixed]
+    number = sum(map(counting, designed))
+    wanted = least(counted, number, strength)
+    entries += designed
+    drawn = drawn_cases(kind, fixed, counted, row_seed(seed, row))
+    for case in (case for case in drawn if not _live(case)):
+        if number >= wanted:
             break
         entry = _entry(case, contract, True)
-        number += counts(constrained(entry))
+        number += counting(entry)
         entries.append(entry)
     return Archive(row, contract.name, tuple(entries))
 
 
-def _candidates(row: Row, counted: int, seed: int) -> Iterator[Case]:
-    """Return the fixed strata, then drawn cases."""
-    kind = kind_of(row)
-    fixed = kind.fixed()
-    yield from fixed
-    yield from drawn_cases(kind, fixed, counted, row_seed(seed, row))
+def _live(case: Case) -> bool:
+    """Say whether a case is judged in live runs alone.
+
+    What happens between steps belongs to the backend's own state, and an archive holds no long
+    tensors.
+    """
+    if not isinstance(case, UpdateSpec):
+        return False
+    many = case.steps > MOST_STEPS or any(long(math.prod(shape)) for shape in case.shapes)
+    return many or bool(case.events)
 
 
 def _entry(case: Case, contract: Contract, counted: bool) -> Entry:
@@ -107,36 +133,52 @@ def _recorded(expected: Any, contract: Contract) -> Recorded:
 
 def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
     """Evaluate the steps of an optimizer along the reference's own trajectory."""
-    from equivalence.budgets.oracle import lift_one
-    from equivalence.worlds.arithmetic import Arithmetic
+    from equivalence.budgets.oracle import evaluated
 
-    arithmetic = Arithmetic(contract)
-    numbers: dict[str, Sequence[float]] = {}
-    allowed: dict[str, Recorded] = {}
-    now: list[dict[str, Any]] = []
-    for position, item in build_parameters(case, "cpu"):
-        numbers[position] = item.numbers()
-        moments = dict.fromkeys(OPTIMIZERS[case.optimizer].moments)
-        now.append({"parameter": lift_one(item.view, arithmetic), **moments})
+    parameters = build_parameters(case, "cpu")
+    steps = [build_gradients(case, step, "cpu") for step in range(case.steps)]
+    given = [*parameters, *(pair for guarded in steps for pair in guarded)]
+    found: dict[str, Any] = {}
+
+    def run(world: World) -> list[Any]:
+        found.clear()
+        found.update(_trajectory(case, world, parameters, steps))
+        return list(found.values())
+
+    views = [None if made is None else made.view for _, made in given]
+    evaluated(contract, views, run, many=True)
+    numbers = {where: made.numbers() for where, made in given if made is not None}
+    allowed = {name: _recorded(tensor, contract) for name, tensor in found.items()}
+    return Entry(case, counted, numbers, allowed)
+
+
+def _trajectory(
+    case: UpdateSpec,
+    world: World,
+    parameters: Sequence[tuple[str, Guarded]],
+    steps: Sequence[Sequence[tuple[str, Guarded | None]]],
+) -> dict[str, Any]:
+    """Return what the steps of a case may leave, by the names of the results."""
+    fields = OPTIMIZERS[case.optimizer].moments
+    now = [{"parameter": world.lift(item.view), **dict.fromkeys(fields)} for _, item in parameters]
     counts = [case.start_step] * len(now)
-    for step in range(case.steps):
-        guarded = build_gradients(case, step, "cpu")
-        numbers.update({where: made.numbers() for where, made in guarded if made is not None})
-        lifted = [None if made is None else lift_one(made.view, arithmetic) for _, made in guarded]
-        for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm)):
+    found: dict[str, Any] = {}
+    for number, guarded in enumerate(steps):
+        lifted = [None if made is None else world.lift(made.view) for _, made in guarded]
+        for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm, case.grad_scale)):
             if gradient is None:
                 continue
-            moments = {field: now[k][field] for field in OPTIMIZERS[case.optimizer].moments}
-            left = advance(
+            left = left_by(
                 case.optimizer,
                 now[k]["parameter"],
                 gradient,
-                moments,
+                {field: now[k][field] for field in fields},
                 counts[k],
-                case.hyper_parameters(k),
+                case.hyper_parameters(k, number),
+                world.store,
             )
-            now[k], counts[k] = dict(left.tensors), counts[k] + 1
-            for field, tensor in left.tensors.items():
-                if tensor is not None:
-                    allowed[result_name(step, k, field)] = _recorded(tensor, contract)
-    return Entry(case, counted, numbers, allowed)
+            kept = {f: tensor for f, tensor in left.tensors.items() if tensor is not None}
+            found.update({result_name(number, k, f): tensor for f, tensor in kept.items()})
+            now[k] = {**left.tensors, **{f: world.again(tensor) for f, tensor in kept.items()}}
+            counts[k] += 1
+    return found

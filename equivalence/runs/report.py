@@ -12,17 +12,23 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+from equivalence.measure.spent import Spent
 from equivalence.runs.results import RowResult
 
-COLUMNS = ("op", "direction", "dtype", "cases", "worst", "declared", "inferred", "ring", "status")
+COLUMNS = (
+    *("op", "direction", "dtype", "cases", "worst", "page"),
+    *("declared", "inferred", "ring", "status"),
+)
 
 _COLOURS = {
     "conformant": "green",
+    "declared": "green",
     "nonconformant": "red",
     "error": "red",
     "ambiguous": "yellow",
     "vacuous": "yellow",
     "unsupported": "dim",
+    "recorded": "dim",
 }
 
 
@@ -35,17 +41,17 @@ def show_fraction(fraction: float | None) -> str:
 
 def _cells(result: RowResult) -> tuple[str, ...]:
     """Return the table cells of one row."""
-    status = f"{result.status} (declared)" if result.excused else result.status
     return (
         result.row.op,
         result.row.direction,
         result.row.dtype,
         str(result.cases),
         show_fraction(result.worst_fraction),
+        show_fraction(result.page_fraction),
         result.contract,
         result.inferred,
         result.ring,
-        status,
+        result.verdict,
     )
 
 
@@ -73,6 +79,9 @@ def print_report(
         few = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
         rows = "1 row" if absent == 1 else f"{absent} rows"
         print(f"unsupported by the backend: {rows} of {few}", file=out)
+    for what in dict.fromkeys(what for result in results for what in result.left_out):
+        those = [str(result.row) for result in results if what in result.left_out]
+        print(f"left out of cases of {', '.join(those)}: {what}", file=out)
     for result in results:
         for failure in result.failures:
             print(f"\n{result.row}", file=out)
@@ -111,12 +120,25 @@ def _print_rich(results: Sequence[RowResult], columns: Sequence[str], out: TextI
 
 
 def summary(results: Sequence[RowResult]) -> str:
-    """Return the last line of a run."""
+    """Return the last line of a run; the worst fraction is of what is not declared."""
     counts: dict[str, int] = {}
     for result in results:
         counts[result.status] = counts.get(result.status, 0) + 1
-    judged = [r.worst_fraction for r in results if r.worst_fraction is not None and not r.excused]
+    judged = [
+        r.worst_fraction
+        for r in results
+        if r.worst_fraction is not None and "declared" not in (r.status, r.beside)
+    ]
     worst = show_fraction(max(judged, default=None))
     parts = ", ".join(f"{number} {status}" for status, number in counts.items())
     cases = sum(result.cases for result in results)
-    return f"{parts or 'no rows'}; {cases} cases; worst fraction of budget {worst}"
+    said = f"{parts or 'no rows'}; {cases} cases; worst fraction of budget {worst}"
+    return said + shares(sum((result.spent for result in results), Spent()))
+
+
+def shares(spent: Spent) -> str:
+    """Say how much of the time was the oracle's, and how much the backend's."""
+    if not spent.oracle + spent.backend:
+        return ""
+    oracle, backend = (100 * part / spent.whole for part in (spent.oracle, spent.backend))
+    return f"; {spent.whole:.0f} s of work, oracle {oracle:.0f} %, backend {backend:.0f} %"

@@ -7,11 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from equivalence.budgets.outcome import too_open
+from equivalence.budgets.outcome import too_open, too_wide
+from equivalence.measure.spent import Spent
 
-SCHEMA = 1
+SCHEMA = 2
 
-STATUSES = ("conformant", "nonconformant", "ambiguous", "vacuous", "unsupported", "error")
+STATUSES = (
+    "conformant",
+    "declared",
+    "nonconformant",
+    "ambiguous",
+    "vacuous",
+    "unsupported",
+    "recorded",
+    "error",
+)
+"""What a row may come to: declared, where all that fails is a declared finding; recorded, where it
+was written for another ring and not judged. docs/backends.md explains the others."""
+
+KINDS = ("wrong", "crash", "died", "late")
+"""What a failure is: a wrong result, an exception, the end of the process, or a call that took
+longer than the limit. All but the first make an error of their row."""
 
 CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes of every command."""
@@ -37,7 +53,12 @@ class Failure:
     title: str
     details: tuple[str, ...] = ()
     replay: str | None = None
-    crash: bool = False
+    kind: str = "wrong"
+
+    @property
+    def crash(self) -> bool:
+        """Whether there was nothing to judge."""
+        return self.kind != "wrong"
 
     def lines(self) -> list[str]:
         """Return the failure as text."""
@@ -47,39 +68,68 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What a run found about one row."""
+    """What a run found about one row.
+
+    beside is what an error's judged cases come to; proposed holds the text of findings that would
+    declare what failed, where they were asked for.
+    """
 
     row: Row
     status: str
     cases: int = 0
     worst_fraction: float | None = None
+    page_fraction: float | None = None
     contract: str = ""
+    freedom: str = ""
     inferred: str = ""
     ring: str = ""
     judged: int = 0
     unconstrained: int = 0
+    wide: int = 0
     failures: tuple[Failure, ...] = ()
     declared: tuple[dict[str, str], ...] = ()
-    excused: bool = False
-    seconds: float = field(default=0.0, compare=False)
+    beside: str = ""
+    proposed: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    spent: Spent = field(default=Spent(), compare=False)
+
+    @property
+    def verdict(self) -> str:
+        """The status in words: of an error also what its judged cases come to."""
+        return f"{self.status}, else {self.beside}" if self.beside else self.status
+
+    @property
+    def under(self) -> str:
+        """Say under what a row without failures passed: its page alone, or the freedom too."""
+        if self.worst_fraction is None or not self.worst_fraction <= 1:
+            return ""
+        own = self.page_fraction is None or self.page_fraction <= 1
+        return "page" if own else self.freedom
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row as schema 1 has it; `read_row` makes the same row of it again."""
+        """Return the row as the schema has it; `read_row` makes the same row of it again."""
         return {
             "op": self.row.op,
             "direction": self.row.direction,
             "dtype": self.row.dtype,
             "cases": self.cases,
             "worst_fraction": plain_fraction(self.worst_fraction),
+            "page_fraction": plain_fraction(self.page_fraction),
             "contract": self.contract,
+            "freedom": self.freedom,
+            "under": self.under,
             "ring": self.ring,
             "status": self.status,
+            "beside": self.beside,
             "inferred": self.inferred,
             "judged": self.judged,
             "unconstrained": self.unconstrained,
-            "excused": self.excused,
+            "wide": self.wide,
+            "left_out": list(self.left_out),
             "failures": [asdict(failure) for failure in self.failures],
             "declared": [dict(finding) for finding in self.declared],
+            "proposed": list(self.proposed),
+            "seconds": asdict(self.spent),
         }
 
 
@@ -92,18 +142,28 @@ def read_row(plain: Mapping[str, Any]) -> RowResult:
     ]
     if plain["status"] not in STATUSES:
         raise ValueError(f"unknown status {plain['status']!r}")
-    fraction = plain["worst_fraction"]
     return RowResult(
         row=row,
         status=plain["status"],
-        worst_fraction=None if fraction is None else float(fraction),
+        worst_fraction=_fraction(plain["worst_fraction"]),
+        page_fraction=_fraction(plain["page_fraction"]),
         failures=tuple(failures),
         declared=tuple(plain["declared"]),
+        proposed=tuple(plain["proposed"]),
+        spent=Spent(**plain["seconds"]),
+        left_out=tuple(plain["left_out"]),
         **{key: plain[key] for key in KEPT},
     )
 
 
-KEPT = ("cases", "contract", "ring", "inferred", "judged", "unconstrained", "excused")
+def _fraction(plain: Any) -> float | None:
+    return None if plain is None else float(plain)
+
+
+KEPT = (
+    *("cases", "contract", "freedom", "ring", "inferred"),
+    *("judged", "unconstrained", "wide", "beside"),
+)
 """Fields of a row that JSON carries as they are."""
 
 
@@ -118,7 +178,7 @@ def document(
     results: Sequence[RowResult],
     missing: Sequence[Row] = (),
 ) -> dict[str, Any]:
-    """Return a run as schema 1 has it; it is complete unless rows are missing."""
+    """Return a run as the schema has it; it is complete unless rows are missing."""
     return {
         "schema": SCHEMA,
         "backend": backend,
@@ -130,7 +190,15 @@ def document(
 
 
 def status_of(
-    *, failed: bool, crashed: bool, counted: int, wanted: int, judged: int, unconstrained: int
+    *,
+    failed: bool,
+    crashed: bool,
+    counted: int,
+    wanted: int,
+    judged: int,
+    unconstrained: int,
+    wide: int = 0,
+    declared: bool = False,
 ) -> str:
     """Decide a row's status; what is worse comes first."""
     if crashed:
@@ -139,9 +207,9 @@ def status_of(
         return "nonconformant"
     if counted < wanted:
         return "vacuous"
-    if too_open(judged, unconstrained):
+    if too_open(judged, unconstrained) or too_wide(judged, wide):
         return "ambiguous"
-    return "conformant"
+    return "declared" if declared else "conformant"
 
 
 def exit_code(results: Sequence[RowResult]) -> int:
@@ -149,7 +217,7 @@ def exit_code(results: Sequence[RowResult]) -> int:
 
     A row whose every failure is a declared finding does not fail the run.
     """
-    statuses = [result.status for result in results if not result.excused]
+    statuses = [result.status for result in results]
     if "error" in statuses:
         return CRASH
     if "nonconformant" in statuses or "ambiguous" in statuses:

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from equivalence.backends import check, load
+from equivalence.backends.fence import Fenced
 from equivalence.budgets.findings import Finding, shipped
 from equivalence.runs.address import address_of
+from equivalence.runs.kinds import has_sizes
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import UnknownOperation, rows_of
-from equivalence.runs.runner import PROFILES, run_row
+from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
+from equivalence.runs.sized import SIZES, run_sized_row
 from equivalence.runs.work import RunRow, Unwatched, Watch, run_rows
 
 
@@ -27,17 +30,26 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run; `findings` are those to know of beside the shipped ones."""
+    """What to run; `findings` are those to know of beside the shipped ones.
+
+    jobs      how many worker processes; with none, all runs in this process, without a limit
+    limit     for how many seconds a call of the backend may run in a worker
+    fence     whether what the backend allocates through torch is fenced
+    declare   whether rows go on past failures, and propose a finding for each kind of them
+    """
 
     backend: str
     ops: Sequence[str] | None = None
     profile: str = "ci"
     seed: int | None = None
-    jobs: int = 1
+    jobs: int = 0
     record: Path | None = None
     replay: Path | None = None
     ring: str | None = None
     findings: Sequence[Finding] = ()
+    limit: float | None = None
+    fence: bool = False
+    declare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +73,9 @@ class Done:
 def perform(request: Request, backend: Any | None = None, watch: Watch | None = None) -> Done:
     """Run a request; a backend object given here is run in this process."""
     plan = planned(request, backend)
-    jobs = 1 if backend is not None else request.jobs
-    results = run_rows(plan.run, plan.rows, jobs, Shelved(request.record, watch))
+    jobs = 0 if backend is not None else request.jobs
+    watching = Shelved(request.record, watch)
+    results = run_rows(plan.run, plan.rows, jobs, watching, request.limit)
     return Done(results, {**plan.environment, **known_findings(results)})
 
 
@@ -94,24 +107,27 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
     """
     check_profile(request.profile)
     found = load(request.backend) if backend is None else check(request.backend, backend)
+    address = address_of(request.backend, found)
     try:
         rows = rows_of(found.capabilities(), request.ops, hasattr(found, "jvp"))
     except UnknownOperation as error:
         raise Unusable(str(error)) from error
+    if request.profile == SIZES:
+        rows = [row for row in rows if has_sizes(row)]
     seed = chosen_seed(request.profile, request.seed)
     run, options = _way(request, seed)
-    options["address"] = address_of(request.backend, found)
+    options["address"] = f"{address} --fence" if address and request.fence else address
     if backend is None:
-        way: RunRow = partial(_of_named, run, request.backend, options)
+        way: RunRow = partial(_of_named, run, request.backend, request.fence, options)
     else:
-        way = partial(_of_given, run, found, options)
+        way = partial(_of_given, run, Fenced(found) if request.fence else found, options)
     return Plan(rows, way, seed, environment(found, request, seed))
 
 
 def check_profile(profile: str) -> None:
     """Refuse a profile that does not exist."""
-    if profile not in PROFILES:
-        raise Unusable(f"unknown profile {profile!r}; there are {', '.join(PROFILES)}")
+    if profile not in (*PROFILES, SIZES):
+        raise Unusable(f"unknown profile {profile!r}; there are {', '.join((*PROFILES, SIZES))}")
 
 
 def chosen_seed(profile: str, seed: int | None) -> int:
@@ -129,9 +145,14 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
 
         open_archive(request.replay)
         return replay_row, {**options, "folder": request.replay}
+    if request.profile == SIZES:
+        if request.record is not None:
+            raise Unusable("--profile sizes is judged live; --record is for the other profiles")
+        return run_sized_row, {**options, "counted": 1, "seed": seed}
     options |= {"counted": PROFILES[request.profile], "seed": seed}
+    options |= {"strength": STRENGTHS[request.profile]}
     if request.record is None:
-        return run_row, options
+        return run_row, {**options, "declare": request.declare}
     from equivalence.runs.archive import start_archive
     from equivalence.runs.recorder import record_row
 
@@ -140,16 +161,17 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
 
 
 @cache
-def _loaded(backend: str) -> Any:
+def _loaded(backend: str, fence: bool) -> Any:
     """Load a backend once in a process."""
-    return load(backend)
+    found = load(backend)
+    return Fenced(found) if fence else found
 
 
 def _of_named(
-    run: Callable[..., RowResult], backend: str, options: Mapping[str, Any], row: Row
+    run: Callable[..., RowResult], backend: str, fence: bool, options: Mapping[str, Any], row: Row
 ) -> RowResult:
     """Run a row of the backend of a name."""
-    return run(_loaded(backend), row, **options)
+    return run(_loaded(backend, fence), row, **options)
 
 
 def _of_given(
@@ -169,6 +191,7 @@ def environment(backend: Any, request: Request, seed: int) -> dict[str, Any]:
         "profile": request.profile,
         "seed": seed,
         "replayed": request.replay is not None,
+        "fenced": request.fence,
     }
 
 

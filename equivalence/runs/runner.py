@@ -1,7 +1,8 @@
 """A row: edges, near-misses, fixed strata, then drawn cases until enough of them count.
 
 A row belongs to one operation, direction and dtype.  Everything in it follows from the seed, so a
-row gives the same result alone, in any order and in any process.
+row gives the same result alone, in any order and in any process; and where its process ends, a
+fresh one goes on behind the question that it ended at (`equivalence.workers.notes`).
 """
 
 from __future__ import annotations
@@ -9,91 +10,41 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
-from equivalence.cases.call import counts
-from equivalence.cases.edges import edge_problem, edges
-from equivalence.cases.nearmiss import describe, refused_by_backend, refused_by_reference
-from equivalence.runs.address import replay_line
-from equivalence.runs.kinds import Case, Kind, kind_of, read_case
+from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
+from equivalence.cases.fills import NONFINITE
+from equivalence.measure.spent import Spent, reading
+from equivalence.runs.kinds import Case, Kind, kind_of, sized_kind
 from equivalence.runs.results import Failure, Row, RowResult, status_of
-from equivalence.workers import notes
+from equivalence.runs.row.asides import Asides
+from equivalence.runs.row.asking import Asking, TooManyEnded
+from equivalence.runs.row.declarations import Declarations
+from equivalence.runs.row.proposals import Proposals
+from equivalence.runs.row.tally import MOST_FAILURES, Tally
 from equivalence.worlds.contract import Contract, rungs
-from spec.ops import OPS
 
 if TYPE_CHECKING:
     from equivalence.backends.protocol import Capabilities
 
 PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
-"""How many counted cases each profile asks of a row."""
+"""How many counted cases each profile asks of a row at least."""
 
-SAMPLE = 4
-"""How many cases decide which rung of the ladder a backend's results satisfy."""
+STRENGTHS: dict[str, int] = {"quick": SINGLES, "ci": PAIRS, "thorough": TRIPLES}
+"""How many levels of the design of a row meet in each profile: all cases of the design run."""
 
-MOST_FAILURES = 3
-"""How many failing cases a row reports; it stops drawing after as many."""
+DRAWN = 8  # beside a design of pairs or more, so many counted cases
 
-
-@dataclass
-class Tally:
-    """What a row has seen so far."""
-
-    counted: int = 0
-    judged: int = 0
-    unconstrained: int = 0
-    worst: float | None = None
-    failures: list[Failure] = field(default_factory=list)
-    excused: int = 0
-    declared: list[Finding] = field(default_factory=list)
-    sample: list[Case] = field(default_factory=list)
-
-    def add(self, case: Case, outcome: Outcome) -> None:
-        """Enter one measured case."""
-        self.judged += outcome.judged
-        self.unconstrained += outcome.unconstrained
-        if counts(outcome.judged):
-            self.counted += 1
-            if len(self.sample) < SAMPLE:
-                self.sample.append(case)
-        self.see(outcome.fraction)
-
-    def see(self, fraction: float | None) -> None:
-        """Keep the worst fraction."""
-        if fraction is not None and (self.worst is None or fraction > self.worst):
-            self.worst = fraction
-
-    def declare(self, finding: Finding) -> None:
-        """Enter a finding that was met."""
-        if finding not in self.declared:
-            self.declared.append(finding)
+LONGEST_SHRINK = 60.0
+"""For how many seconds a failure is made smaller, however slow its calls are."""
 
 
 def row_seed(seed: int, row: Row) -> int:
     """Return the seed of a row: the same whatever else runs."""
     digest = hashlib.sha256(f"{seed} {row}".encode()).digest()
     return int.from_bytes(digest[:4], "big")
-
-
-def describe_failure(
-    kind: Kind, backend: str, case: Case, outcome: Outcome, address: str | None
-) -> Failure:
-    """Put a failing case in words; the address is where the backend can be loaded from."""
-    details: list[str] = []
-    if outcome.crash is not None:
-        details.append(f"{backend} raised {outcome.crash}")
-    if outcome.problem is not None:
-        details.append(outcome.problem)
-    if outcome.detail is not None:
-        details.append(outcome.detail.line())
-    details.extend(
-        f"{name}: {recipe.regime}, {recipe.layout}, seed {recipe.seed}"
-        for name, recipe in kind.recipes(case)
-    )
-    replay = replay_line(address, case.to_json())
-    return Failure(kind.describe(case), tuple(details), replay, outcome.crash is not None)
 
 
 class RowRunner:
@@ -107,206 +58,204 @@ class RowRunner:
         counted: int,
         seed: int,
         findings: Sequence[Finding],
+        strength: int = SINGLES,
         kind: Kind | None = None,
         oracle: bool = True,
         address: str | None = None,
+        declare: bool = False,
     ) -> None:
         """Collect what the row needs.
 
         The address is where the backend can be loaded from again, None where nowhere.
         Without an oracle, cases come recorded in their kind: nothing is drawn, shrunk or inferred.
+        To declare is to go on past failures, and to propose a finding for each kind of them.
         """
         self.backend = backend
         self.row = row
         self.counted = counted
+        self.strength = strength
         self.seed = row_seed(seed, row)
         self.capabilities = backend.capabilities()
         self.contract: Contract = self.capabilities.contract(row.op, row.dtype)
-        self.findings = for_row(findings, backend.name, row.op, row.direction, row.dtype)
+        found = for_row(findings, backend.name, row.op, row.direction, row.dtype)
         self.kind = kind_of(row) if kind is None else kind
         self.oracle = oracle
-        self.address = address
-        self.shrink = oracle
+        self.declare = declare
+        self.shrunk: set[tuple[str, bool]] = set()
         self.tally = Tally()
+        self.asking = Asking(backend, self.kind, self.contract, address)
+        self.known = Declarations(row, self.kind, found)
+        self.asides = Asides(self.asking.backend, row, self.tally, found, self.asking.ask)
+        self.proposals = Proposals(self.kind)
 
     def run(self) -> RowResult:
         """Run the whole row."""
-        start = time.perf_counter()
+        start = reading()
+        try:
+            self._questions()
+        except TooManyEnded as stop:
+            self.tally.fail("processes", Failure(str(stop), kind="died"))
+        return self._result(start)
+
+    def _questions(self) -> None:
+        """Ask all that is asked of a row."""
         if self.row.direction in ("value", "vjp"):
-            self._edges()
+            self.asides.edges()
         if self.row.direction == "value":
-            self._near_misses()
+            self.asides.near_misses()
         if self.oracle:
-            self._findings()
-        self._cases(self.kind.extras(), None)
-        fixed = self.kind.fixed()
-        self._cases(fixed, self.counted)
+            for failure in self.known.failures(self.asking):
+                self.tally.fail("findings", failure)
+        self._cases("extras", self.kind.extras(), None, counting=False)
+        fixed = self.kind.fixed(self.strength, dtypes_of(self.capabilities, self.row))
+        self._cases("values", fixed, None)
         if self.oracle:
-            self._cases(drawn_cases(self.kind, fixed, self.counted, self.seed), self.counted)
-        return self._result(time.perf_counter() - start)
+            self._larger()
+            wanted = least(self.counted, self.tally.counted, self.strength)
+            drawn = drawn_cases(self.kind, fixed, self.counted, self.seed)
+            self._cases("values", drawn, wanted)
 
-    def _edges(self) -> None:
-        """Judge the page's edge rows."""
-        for edge in edges(self.row.op, self.row.direction):
-            notes.at(f"edge {edge.why!r}")
-            try:
-                problem = edge_problem(
-                    self.backend, self.row.op, edge, self.row.dtype, self.capabilities.device
-                )
-            except Exception as error:
-                problem = f"edge {edge.why!r}: raised {type(error).__name__}: {error}"
-            self._settle(problem, self._about("edge", edge.why), f"edge {edge.why!r}")
-
-    def _near_misses(self) -> None:
-        """Ask the reference and the backend to refuse what breaks one constraint."""
-        accepted: set[str] = set()
-        op = self.row.op
-        for miss in OPS[op].refused:
-            notes.at(describe(op, miss))
-            problem = refused_by_reference(op, miss)
-            if problem is not None:
-                self.tally.failures.append(Failure(problem))
-            problem = refused_by_backend(
-                op, miss, self.backend, self.row.dtype, self.capabilities.labelled
-            )
-            if problem is not None:
-                accepted.add(miss.label)
-                self._settle(problem, self._about("near-miss", miss.label), describe(op, miss))
-        for finding in self.findings:
-            if finding.kind == "near-miss" and finding.label not in accepted:
-                self._unexpected(finding, f"every call that breaks {finding.label} is refused")
-
-    def _about(self, kind: str, label: str) -> list[Finding]:
-        """Return the findings about an edge row or about a constraint."""
-        return [f for f in self.findings if f.kind == kind and label in (f.edge, f.label)]
-
-    def _settle(self, problem: str | None, known: Sequence[Finding], what: str) -> None:
-        """Enter a problem as a failure or as declared; a declaration without one is a failure."""
-        if problem is not None and known:
-            self.tally.declare(known[0])
-        elif problem is not None:
-            self.tally.failures.append(Failure(problem))
-        elif known:
-            self._unexpected(known[0], what)
-
-    def _unexpected(self, finding: Finding, what: str) -> None:
-        """Report a declared finding that no longer fails."""
-        self.tally.failures.append(
-            Failure(f"declared finding passes: {what}", (f"declared as: {finding.reason}",))
-        )
-
-    def _findings(self) -> None:
-        """Replay the minimal case of every declared finding: it must still fail."""
-        for finding in self.findings:
-            if finding.kind != "case" or finding.case is None:
-                continue
-            row, case = read_case(finding.case)
-            if row == self.row and not self._measure(case).failed:
-                self._unexpected(finding, self.kind.describe(case))
-
-    def _cases(self, cases: Iterable[Case], wanted: int | None) -> None:
-        """Measure cases until enough of them count (None: all of them, and none counts)."""
-        for case in cases:
-            enough = wanted is not None and self.tally.counted >= wanted
-            if enough or len(self.tally.failures) >= MOST_FAILURES:
-                return
-            outcome = self._measure(case)
-            if outcome.failed:
-                self._failed(case, outcome)
-            if wanted is not None:
-                self.tally.add(case, outcome)
-            else:
-                self.tally.see(outcome.fraction)
-
-    def _failed(self, case: Case, outcome: Outcome) -> None:
-        """Enter a failing case: declared, or shrunk to the smallest that fails undeclared."""
-        finding = self._declares(case, outcome)
-        if finding is not None:
-            self.tally.declare(finding)
-            self.tally.excused += 1
+    def _larger(self) -> None:
+        """Judge a case that lies beyond the fixed strata, uncounted, by arrays."""
+        if self.strength < PAIRS or self.row.direction == "update":
             return
-        if self.shrink:
-            self.shrink = False
-            case, outcome = self._shrunk(case, outcome)
-        self.tally.failures.append(self._describe(case, outcome))
+        kind = self.asking.kind
+        sized = sized_kind(self.row, self.backend, all_of_them=False)
+        self.asking.kind = self.known.kind = sized
+        self._cases("sizes", sized.fixed(), None, counting=False)
+        self.asking.kind = self.known.kind = kind
 
-    def _describe(self, case: Case, outcome: Outcome) -> Failure:
-        return describe_failure(self.kind, self.backend.name, case, outcome, self.address)
+    def _cases(
+        self, slot: str, cases: Iterable[Case], wanted: int | None, counting: bool = True
+    ) -> None:
+        """Measure cases until enough of them count (None: all of them), or without counting."""
+        for case in cases:
+            if self._enough(slot) or (wanted is not None and self.tally.counted >= wanted):
+                return
+            outcome = self.asking.measure(case)
+            self.tally.left_out.update(dict.fromkeys(outcome.left_out))
+            if outcome.failed:
+                self._failed(slot, case, outcome)
+            if counting:
+                self.tally.add(case, outcome, self._lies_at_an_end(case))
+            else:
+                self.tally.see(outcome)
 
-    def _measure(self, case: Case, contract: Contract | None = None) -> Outcome:
-        """Run a case and judge it, by another contract where one is given."""
-        notes.at(f"{self.kind.describe(case)}; {replay_line(self.address, case.to_json())}")
-        return self.kind.measure(self.backend, case, contract or self.contract)
+    def _lies_at_an_end(self, case: Case) -> bool:
+        """Say whether some tensor of a case holds what is not finite, or just so."""
+        return any(recipe.regime in NONFINITE for _, recipe in self.asking.kind.recipes(case))
 
-    def _declares(self, case: Case, outcome: Outcome) -> Finding | None:
-        """Return the finding that covers a failing case, if one does; it never covers a crash."""
-        if outcome.detail is None:
-            return None
-        regimes = [recipe.regime for _, recipe in self.kind.recipes(case)]
-        got = outcome.detail.got
-        return next((f for f in self.findings if f.kind == "case" and f.covers(regimes, got)), None)
+    def _enough(self, slot: str) -> bool:
+        """Say whether a slot has as many failures as anybody wants to read."""
+        if self.declare:
+            return False
+        most = max(self.counted, MOST_FAILURES)
+        return self.tally.wrong(slot) >= MOST_FAILURES or self.tally.crashes(slot) >= most
 
-    def _shrunk(self, case: Case, outcome: Outcome) -> tuple[Case, Outcome]:
-        """Return the smallest case below a failing one that fails and is not declared."""
-        from equivalence.cases.shrink import smallest
+    def _failed(self, slot: str, case: Case, outcome: Outcome) -> None:
+        """Enter a failing case: declared, or shrunk to the smallest that fails undeclared."""
+        left = self.known.undeclared(case, outcome)
+        if left == []:
+            for finding in self.known.met(case, outcome):
+                self.tally.declare(finding)
+            return
+        if self.declare and left is not None and slot != "sizes":
+            self.proposals.add(case, left)
+        crash = outcome.crash is not None
+        first = (slot, crash) not in self.shrunk
+        if self.oracle and first and not outcome.end and not self.declare:
+            self.shrunk.add((slot, crash))
+            case, outcome = self._shrunk(slot, case, outcome)
+        self.tally.fail(slot, self.asking.describe(case, outcome))
 
+    def _shrunk(self, slot: str, case: Case, outcome: Outcome) -> tuple[Case, Outcome]:
+        """Return the smallest case below a failing one that fails likewise and undeclared.
+
+        A process that ends meanwhile is a failure of its own.
+        """
         seen = {case: outcome}
+        crash, start = outcome.crash is not None, time.monotonic()
 
         def fails(candidate: Case) -> bool:
             if candidate not in seen:
-                seen[candidate] = self._measure(candidate)
-            outcome = seen[candidate]
-            return outcome.failed and self._declares(candidate, outcome) is None
+                if self.asking.done or time.monotonic() - start > LONGEST_SHRINK:
+                    return False
+                seen[candidate] = self.asking.measure(candidate)
+                if seen[candidate].end:
+                    self.tally.fail(slot, self.asking.describe(candidate, seen[candidate]))
+            found = seen[candidate]
+            likewise = found.failed and not found.end and (found.crash is not None) == crash
+            return likewise and self.known.undeclared(candidate, found) != []
+
+        from equivalence.cases.shrink import smallest
 
         found = smallest(case, fails, self.kind.smaller)
         return found, seen[found]
 
-    def _result(self, seconds: float) -> RowResult:
+    def _result(self, start: Spent) -> RowResult:
         """Sum the row up."""
         tally = self.tally
-        crashed = any(failure.crash for failure in tally.failures)
-        excused = bool(tally.excused) and not tally.failures
-        status = status_of(
-            failed=bool(tally.failures or tally.excused),
-            crashed=crashed,
-            counted=tally.counted,
-            wanted=self.counted,
-            judged=tally.judged,
-            unconstrained=tally.unconstrained,
-        )
+        decided: dict[str, Any] = {
+            "failed": tally.failed,
+            "counted": tally.counted,
+            "wanted": self.counted,
+            "judged": tally.judged,
+            "unconstrained": tally.unconstrained - tally.at_ends,
+            "wide": tally.wide,
+            "declared": bool(tally.declared),
+        }
+        beside = status_of(crashed=False, **decided)
         return RowResult(
             row=self.row,
-            status=status,
+            status="error" if tally.crashed else beside,
+            beside=beside if tally.crashed and tally.judged else "",
             cases=tally.counted,
             worst_fraction=tally.worst,
+            page_fraction=tally.page,
+            freedom=self.contract.allows,
             contract=self.contract.name,
-            inferred=self._inferred(status),
+            inferred=self._inferred(),
             ring=self.capabilities.ring,
             judged=tally.judged,
             unconstrained=tally.unconstrained,
-            failures=tuple(tally.failures[:MOST_FAILURES]),
+            wide=tally.wide,
+            failures=tally.shown(),
             declared=tuple(finding.to_dict() for finding in tally.declared),
-            excused=excused and status == "nonconformant",
-            seconds=seconds,
+            left_out=tuple(tally.left_out),
+            proposed=self._proposed(),
+            spent=reading() - start,
         )
 
-    def _inferred(self, status: str) -> str:
+    def _inferred(self) -> str:
         """Return the tightest rung of the ladder that a sample of the row's cases satisfies.
 
-        The declared rung of a conformant row has been checked on all its cases already.
+        The declared rung has been checked on all cases already, where none is over budget.
         """
-        if not (self.oracle and self.tally.sample):
+        if not (self.oracle and self.tally.sample) or self.asking.done:
             return "-"
         for rung in rungs(self.contract):
-            if status == "conformant" and rung.name == self.contract.rung:
+            if not self.tally.over and rung.name == self.contract.rung:
                 return rung.name
-            if not any(self._fails(case, rung.contract) for case in self.tally.sample):
+            sample = self.tally.sample
+            if not any(
+                self.asking.measure(case, rung.contract, rung.name).failed for case in sample
+            ):
                 return rung.name
         return "none"
 
-    def _fails(self, case: Case, contract: Contract) -> bool:
-        """Say whether a case fails under the contract of some rung."""
-        return self._measure(case, contract).failed
+    def _proposed(self) -> tuple[str, ...]:
+        """Return findings that would declare what failed, where they are asked for."""
+        if not self.declare:
+            return ()
+        from equivalence.cases.shrink import smallest
+
+        cases = self.proposals.tables(self.asides.author, self.asking.measure, smallest)
+        return (*self.asides.proposed, *(() if self.asking.done else cases))
+
+
+def least(counted: int, fixed: int, strength: int) -> int:
+    """Return how many cases must count when enough are drawn, where so many fixed ones do."""
+    return max(counted, fixed + (DRAWN if strength > SINGLES else 0))
 
 
 def drawn_cases(kind: Kind, fixed: Sequence[Case], counted: int, seed: int) -> Iterator[Case]:
@@ -322,10 +271,15 @@ def drawn_cases(kind: Kind, fixed: Sequence[Case], counted: int, seed: int) -> I
                 yield case
 
 
+def dtypes_of(capabilities: Capabilities, row: Row) -> tuple[str, ...]:
+    """Return the dtypes in which a backend offers the op or the optimizer of a row."""
+    offered = capabilities.optimizers if row.direction == "update" else capabilities.ops
+    return tuple(offered.get(row.op, ()))
+
+
 def supported(capabilities: Capabilities, row: Row) -> bool:
     """Say whether a backend offers a row at all."""
-    offered = capabilities.optimizers if row.direction == "update" else capabilities.ops
-    return row.dtype in offered.get(row.op, ())
+    return row.dtype in dtypes_of(capabilities, row)
 
 
 def run_row(backend: Any, row: Row, **options: Any) -> RowResult:

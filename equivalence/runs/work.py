@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any, Protocol
 
 from equivalence.runs.results import Failure, Row, RowResult
@@ -47,27 +48,41 @@ def attempted(run: RunRow, row: Row) -> RowResult:
     try:
         return run(row)
     except Damaged as error:
-        failure = Failure(str(error), crash=True)
+        failure = Failure(str(error), kind="crash")
     except Exception as error:
         place = traceback.format_exc().strip().splitlines()[-6:]
-        failure = Failure(f"{type(error).__name__}: {error}", tuple(place), crash=True)
+        failure = Failure(f"{type(error).__name__}: {error}", tuple(place), kind="crash")
     return RowResult(row, "error", failures=(failure,))
 
 
 def run_rows(
-    run: RunRow, rows: Sequence[Row], jobs: int = 1, watch: Watch | None = None
+    run: RunRow,
+    rows: Sequence[Row],
+    jobs: int = 0,
+    watch: Watch | None = None,
+    limit: float | None = None,
 ) -> list[RowResult]:
-    """Run rows; results come back in the rows' order, and the watch hears of each as it ends."""
+    """Run rows; results come back in the rows' order, and the watch hears of each as it ends.
+
+    With no jobs all run in this process. In a worker, a call of a backend that takes longer than
+    the limit, in seconds, ends its process, and the row goes on behind it.
+    """
     told: Watch = Unwatched() if watch is None else watch
     order = sorted(rows, key=_priority) if jobs > 1 else list(rows)
     found: dict[Row, RowResult] = {}
     calls = [(run, row) for row in order]
-    with closing(spread(attempted, calls, jobs, lambda k: told.started(order[k]))) as ended:
+    begun = partial(_begun, told, order)
+    with closing(spread(attempted, calls, jobs, begun, limit)) as ended:
         for number, result in ended:
             row = order[number]
             found[row] = _died(row, result) if isinstance(result, Died) else result
             told.finished(found[row])
     return [found[row] for row in rows]
+
+
+def _begun(watch: Watch, order: Sequence[Row], number: int) -> None:
+    """Tell a watch which row begins."""
+    watch.started(order[number])
 
 
 def _priority(row: Row) -> tuple[Any, ...]:
@@ -77,7 +92,7 @@ def _priority(row: Row) -> tuple[Any, ...]:
 
 
 def _died(row: Row, died: Died) -> RowResult:
-    """Make an error of a row whose process ended twice."""
+    """Make an error of a row whose process ended twice where nothing was asked of a backend."""
     at = (f"it was at: {died.at}",) if died.at else ()
     title = f"{row}: the process {died.how} while running this row"
-    return RowResult(row, "error", failures=(Failure(title, at, crash=True),))
+    return RowResult(row, "error", failures=(Failure(title, at, kind="died"),))

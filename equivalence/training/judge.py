@@ -206,7 +206,7 @@ def _task(run: Path, step: int, provider: str) -> JudgedStep:
     return JudgedStep(step, family, judge_step(manifest, tensors, taken, family))
 
 
-def judge_run(run: Path, jobs: int = 1) -> Judged:
+def judge_run(run: Path, jobs: int = 0) -> Judged:
     """Judge all recorded steps of a run: as recorded, and taken again by the Triton kernels."""
     start = time.perf_counter()
     found = dict(judge_tasks(tasks_of(run), jobs))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from equivalence.budgets.ledger import Ledger
 from equivalence.cases.strategies import quiet
 from equivalence.dtypes import ASKED, DTYPES
+from equivalence.measure.spent import Spent
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.runs.runner import PROFILES, row_seed
 from equivalence.workers import notes
@@ -76,7 +77,7 @@ class Seen:
             judged=self.judged,
             unconstrained=self.unconstrained,
             failures=failures,
-            seconds=time.perf_counter() - self.start,
+            spent=Spent(time.perf_counter() - self.start),
         )
 
 

@@ -200,7 +200,7 @@ class TwinSession(Ops[TwinRef], SessionSteps[TwinGrads]):
         """Let the reference's parameters, which are exact, be read by the present contract."""
 
         def entered(x: Bounded) -> Bounded:
-            return Bounded(x.v, x.w, self._arithmetic)
+            return x.under(self._arithmetic)
 
         for param in self.params:
             param.spec.set(param.spec.value.map(entered))

@@ -19,7 +19,7 @@ from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import Arb
-from equivalence.worlds.bounded import Bounded, constant
+from equivalence.worlds.bounded import Bounded, constant, within
 from spec.op import AnyTensor
 from spec.protocol import Ops
 from spec.session import Sessions
@@ -95,15 +95,15 @@ class Sides:
             if direction is None:
                 continue
             for x, v in self._pairs(due, direction):
-                ball, value = ball + x.w * v, value + x.v * v
+                ball, value = ball + x.ball * v, value + x.v * v
             for z, v in zip(_numbers(gradient), _numbers(direction), strict=True):
                 right += flint.arb(z) * v
         if not (left.is_finite() and value.is_finite()):
             # Numbers that are equal, but not exactly known, may tie or not: there is no derivative.
             self.ledger.unconstrained += 1
             return
-        self.ledger.judge_number(f"{label}: transposed", value, Bounded(left, left, arithmetic))
-        self.ledger.judge_number(label, right, Bounded(left, ball, arithmetic))
+        self.ledger.judge_number(f"{label}: transposed", value, within(left, left, arithmetic))
+        self.ledger.judge_number(label, right, within(left, ball, arithmetic))
 
     def _pairs(self, exact: AnyTensor, value: Tensor) -> list[tuple[Bounded, Arb]]:
         lifted = [x if isinstance(x, Bounded) else constant(self.arithmetic, x) for x in exact.data]

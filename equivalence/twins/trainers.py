@@ -24,7 +24,7 @@ from equivalence.budgets.declared import family_of, of_program, of_update
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_bits, check_equal
-from equivalence.measure.reference import held_state, unsettled
+from equivalence.measure.reference import held_state
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
 from spec.batches import Batch as SpecBatch
@@ -251,10 +251,7 @@ class TwinTrainer:
             check_equal(f"{label}: step", int(found["step"] or 0), known.step)
 
     def _gradient(self, value: Tensor, optimizer: str) -> AnyTensor:
-        # Groups may decay their parameters, so any may be.
-        lifted: AnyTensor = lift_one(value, self.updates[optimizer])
-        found: AnyTensor = unsettled(lifted, not OPTIMIZERS[optimizer].decoupled)
-        return found
+        return lift_one(value, self.updates[optimizer])
 
     def _lift(self, value: Tensor) -> AnyTensor:
         return lift_one(value, self.passes)

@@ -1,9 +1,10 @@
 """Tasks in parallel: worker processes that each take the next task, and never outlive the pool.
 
 The result of a task depends on nothing but its arguments, so the number of workers changes only the
-time. A worker that dies (a kernel's store outside its memory can do that) costs the task that it
-was at, no other: the task is tried again by a fresh process, and the second death is its result,
-with the note that the worker had left (`equivalence.workers.notes`).
+time. A worker that dies (a kernel's store outside its memory can do that), or whose call of a
+backend takes longer than the limit, costs the question that it was at: a fresh process goes on
+behind it, by the notes that the worker had left (`equivalence.workers.notes`).
+What was at no question is tried again from the start, and the second death is its result.
 Workers hear no Ctrl-C: it ends the caller's loop, and leaving that loop, however, ends them.
 """
 
@@ -14,11 +15,12 @@ import multiprocessing
 import signal
 import tempfile
 import threading
+import time
 import traceback
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -26,15 +28,26 @@ from typing import Any
 from equivalence.workers import notes
 
 TRIES = 2
-"""How often a task may take its process down; after the last time that is its result."""
+"""How often a task may lose its process without a question of its own to blame."""
+
+FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
+"""How a process ends that another one ended, such as the kernel's where memory is short: the
+question that it was at gets a second try."""
+
+GLANCE = 0.25
+"""How often a pool with a limit looks at its workers, in seconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A task's process ended before the task did: how, and at which noted case."""
+    """A task's process ended before the task did: how, and at which noted case.
+
+    outside says that another process ended it.
+    """
 
     how: str
     at: str = ""
+    outside: bool = False
 
 
 class TaskFailed(RuntimeError):
@@ -48,19 +61,18 @@ def expect_interpreter() -> None:
     warnings.filterwarnings("ignore", category=Interpreted)
 
 
-def _serve(pipe: Connection, note: Path) -> None:
+def _serve(pipe: Connection, since: notes.Mark) -> None:
     """Take tasks and hand back their results until the pipe is closed; runs in a worker."""
     import torch
 
     torch.set_num_threads(1)
     expect_interpreter()
-    notes.keep_in(note)
     while True:
         try:
-            function, arguments = pipe.recv()
+            function, arguments, note = pipe.recv()
         except EOFError:
             return
-        notes.at("")
+        notes.keep_in(note, since)
         try:
             pipe.send((True, function(*arguments)))
         except Exception:
@@ -70,13 +82,13 @@ def _serve(pipe: Connection, note: Path) -> None:
 class Worker:
     """A process, the pipe to it, and the number of the task that it is at."""
 
-    def __init__(self, note: Path) -> None:
+    def __init__(self) -> None:
         """Start the process, deaf to Ctrl-C from its first moment."""
         context = multiprocessing.get_context("spawn")
-        self.note = note
         self.task: int | None = None
+        self.since = context.RawValue("d", 0.0)
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, note), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, self.since), daemon=True)
         with _uninterrupted():
             # A child inherits what is blocked.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -92,10 +104,16 @@ class Worker:
             fine, found = self.pipe.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
-            return Died(_ending(self.process.exitcode), notes.last_of(self.note))
+            code = self.process.exitcode
+            return Died(_ending(code), outside=code in FROM_OUTSIDE)
         if not fine:
             raise TaskFailed(found)
         return found
+
+    def late(self, limit: float) -> bool:
+        """Say whether a call of a backend has run for longer than a limit, in seconds."""
+        since: float = self.since.value
+        return bool(since) and time.monotonic() - since > limit
 
     def end(self) -> None:
         """End the process at once."""
@@ -139,18 +157,20 @@ def spread(
     calls: Sequence[tuple[Any, ...]],
     jobs: int,
     started: Callable[[int], None] = lambda number: None,
+    limit: float | None = None,
 ) -> Generator[tuple[int, Any], None, None]:
     """Yield the number and the result of each call, in the order in which they end.
 
-    With one job, all run in this process. `started` is told the number of a call that begins.
+    With no jobs, all run in this process. `started` is told the number of a call that begins.
+    limit is how long a call of a backend may take, in seconds.
     """
-    if jobs <= 1 or len(calls) <= 1:
+    if jobs < 1:
         for number, arguments in enumerate(calls):
             started(number)
             yield number, function(*arguments)
         return
     with tempfile.TemporaryDirectory() as folder:
-        pool = _Pool(function, calls, min(jobs, len(calls)), started, Path(folder))
+        pool = _Pool(function, calls, min(jobs, len(calls)), started, Path(folder), limit)
         try:
             yield from pool.results()
         finally:
@@ -167,29 +187,36 @@ class _Pool:
         jobs: int,
         started: Callable[[int], None],
         folder: Path,
+        limit: float | None,
     ) -> None:
         self.function, self.calls, self.jobs = function, calls, jobs
-        self.started, self.folder = started, folder
+        self.started, self.folder, self.limit = started, folder, limit
         self.waiting = deque(range(len(calls)))
         self.deaths: Counter[int] = Counter()
+        self.retried: set[tuple[int, str]] = set()
         self.workers: list[Worker] = []
-        self.born = 0
 
     def results(self) -> Iterator[tuple[int, Any]]:
         """Hand out tasks and yield results until there are none."""
+        glance = None if self.limit is None else min(GLANCE, self.limit / 4)
         while self.waiting or any(worker.task is not None for worker in self.workers):
             self._hand_out()
             busy = {worker.pipe: worker for worker in self.workers if worker.task is not None}
-            for pipe in wait(list(busy)):
-                worker = busy[pipe]  # type: ignore[index]
-                number, worker.task = worker.task, None
+            ready = [busy[pipe] for pipe in wait(list(busy), glance)]  # type: ignore[index]
+            for worker in ready:
+                number, found = worker.task, worker.result()
+                worker.task = None
                 assert number is not None
-                found = worker.result()
-                if isinstance(found, Died):
-                    self._bury(worker, number)
-                    if self.deaths[number] < TRIES:
-                        continue
+                if isinstance(found, Died) and not (found := self._bury(worker, number, found)):
+                    continue
                 yield number, found
+            for worker in [w for w in busy.values() if w not in ready]:
+                if self.limit is not None and worker.late(self.limit):
+                    number = worker.task
+                    assert number is not None
+                    how = f"took longer than {self.limit:g} s"
+                    if found := self._bury(worker, number, Died(how), late=True):
+                        yield number, found
 
     def _hand_out(self) -> None:
         """Give every idle worker a task, and start workers while there are tasks for them."""
@@ -198,23 +225,34 @@ class _Pool:
             if idle is None:
                 if len(self.workers) == self.jobs:
                     return
-                idle = Worker(self.folder / str(self.born))
-                self.born += 1
+                idle = Worker()
                 self.workers.append(idle)
             number = self.waiting.popleft()
             idle.task = number
             self.started(number)
             # Where the worker has died meanwhile, its closed pipe says so in `results`.
             with contextlib.suppress(BrokenPipeError):
-                idle.pipe.send((self.function, self.calls[number]))
+                idle.pipe.send((self.function, self.calls[number], self._note(number)))
 
-    def _bury(self, worker: Worker, number: int) -> None:
-        """Take note of a death; the task waits for a fresh process, last in the queue."""
+    def _note(self, number: int) -> Path:
+        """Return the file of a task's notes."""
+        return self.folder / str(number)
+
+    def _bury(self, worker: Worker, number: int, died: Died, late: bool = False) -> Died | None:
+        """Take note of a death; unless it is the task's result, it waits for a fresh process."""
         worker.end()
         self.workers.remove(worker)
-        self.deaths[number] += 1
-        if self.deaths[number] < TRIES:
-            self.waiting.append(number)
+        left = notes.read(self._note(number))
+        if left.open is None:
+            self.deaths[number] += 1
+            if self.deaths[number] == TRIES:
+                return replace(died, at=left.last)
+        elif died.outside and (number, left.open) not in self.retried:
+            self.retried.add((number, left.open))
+        else:
+            notes.end(self._note(number), notes.Ended(died.how, late))
+        self.waiting.append(number)
+        return None
 
     def end(self) -> None:
         """End all workers."""

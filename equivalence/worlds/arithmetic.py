@@ -115,6 +115,7 @@ class Arithmetic:
         "_dot",
         "_eta",
         "_finish",
+        "_floors",
         "_functions",
         "_grid",
         "_growth",
@@ -128,6 +129,7 @@ class Arithmetic:
         "constants",
         "contract",
         "reads",
+        "stable",
     )
 
     def __init__(self, contract: Contract) -> None:
@@ -136,6 +138,8 @@ class Arithmetic:
         self.contract = contract
         self.constants: dict[Any, Any] = {}
         self.reads = contract.flush == "inputs_outputs"
+        self.stable = contract.freedom == "stable"
+        self._floors: dict[int, tuple[Arb, Arb]] = {}
         storing = contract.steps == "storage" and contract.store != contract.compute
         step = Rounder(contract.compute, "nearest", flushed)
         store = Rounder(contract.store, contract.store_rounding, flushed)
@@ -200,10 +204,13 @@ class Arithmetic:
         return w.union(spread(self._grid.smallest))
 
     def scaled(self, factor: Arb, w: Arb) -> Arb:
-        """Return what exact factor * w may give; a power of two is exact up to underflow."""
-        if factor.bits() == 1:
-            return self.ranged(factor * w + self._eta)
-        return self.rounded(factor * w)
+        """Return what a power of two times w may give: it is exact up to underflow."""
+        return self.ranged(factor * w + self._eta)
+
+    def divides_exactly(self, y: Arb) -> bool:
+        """Whether division by an exact number is a move: by 1, or rounded by a power of two."""
+        kind = self.contract.division
+        return bool(y.bits() == 1 and (kind == "rn" or (kind == "reciprocal" and y == ONE)))
 
     def divided(self, x: Arb, y: Arb, quotient: Arb | None) -> Arb:
         """Return what x / y may give; quotient is the exact one if both operands are exact."""
@@ -219,29 +226,26 @@ class Arithmetic:
             return self.rounded(w)
         if quotient is not None:
             return self.settled(quotient)
-        if y.bits() == 1 and y.is_exact():
-            return self.ranged(x / y + self._eta)
         return self.rounded(x / y)
 
-    def applied(self, name: str, y: Arb, x: Arb, exact: bool) -> Arb:
+    def applied_exactly(self, name: str, y: Arb) -> bool:
+        """Whether a function returns its true value y, of an exact argument, as it is."""
+        return bool(self._functions[name][3] and self._grid.holds(y))
+
+    def applied(self, name: str, y: Arb, x: Arb) -> Arb:
         """Return what the function may give whose true values on the ball x are the ball y."""
-        gain, slope, offset, exact_values = self._functions[name]
-        if exact and exact_values and self._grid.holds(y):
-            return y
+        gain, slope, offset, _ = self._functions[name]
         if slope is not None:
             gain = gain + slope * x
         w = y * gain + offset
         return w if self._range.contains(w) else NAN
 
-    def summed(self, terms: Sequence[Arb], count: int, exact: bool, products: bool) -> Arb:
+    def summed(self, size: Arb, total: Arb, count: int, products: bool) -> Arb:
         """Return what a sum of terms, count of them not 0, may give along any tree.
 
-        With products, each term is a product that may be rounded before it is added.
+        size is the sum of their magnitudes; with products, each term is a product that may be
+        rounded before it is added.
         """
-        size = sum(map(abs, terms), ZERO)
-        total = sum(terms, ZERO)
-        if exact and self._sums_exactly(terms, size, total, count, products):
-            return self.settled(total)
         if not self._sum_range.contains(size):
             return NAN
         w = total + self._grown(count, products) * size + self._sum_eta * count
@@ -249,13 +253,40 @@ class Arithmetic:
             w = w * self._finish + self._eta
         return w if self._range.contains(w) else NAN
 
-    def _sums_exactly(
+    def sums_exactly(
         self, terms: Sequence[Arb], size: Arb, total: Arb, count: int, products: bool
     ) -> bool:
         """Whether no step can round: one addition of exact terms, or partial sums on a grid."""
         if count == 2 and not products and self._sum_grid.holds(total):
             return True
         return self._sum_grid.sums_exactly(terms, size)
+
+    def may_underflow(self, v: Arb) -> bool:
+        """Whether a number lies so near 0, and is not 0, that factors of it may be subnormal."""
+        return not v.is_zero() and bool(abs(v) * self.contract.compute.unit < self._grid.smallest)
+
+    def is_small(self, v: Arb) -> bool:
+        """Whether a number lies so near 0 that a subnormal factor of it, made larger, may count."""
+        unit = self.contract.compute.unit
+        return bool(abs(v) * unit * unit < self._grid.smallest)
+
+    def steps(self, name: str) -> int:
+        """Return how many roundings a function counts as: as many as its error has units."""
+        return max(1, math.ceil(self.contract.function(name).units))
+
+    def floor(self, depth: int, magnitude: Arb, gain: Arb = ONE) -> Arb:
+        """Return what a program as stable as one of so many roundings may lose, around 0.
+
+        It is d u (1 + u)^d times the largest term of the last sum, with u of computation, and d
+        times what underflow loses, scaled by the factors that may come after it.
+        """
+        found = self._floors.get(depth)
+        if found is None:
+            unit = self.contract.compute.unit
+            found = (spread(depth * unit * (ONE + unit) ** depth), self._eta * depth)
+            self._floors[depth] = found
+        slope, offset = found
+        return slope * magnitude + offset * gain
 
     def _grown(self, count: int, products: bool) -> Arb:
         growth = self._growth.get((count, products))

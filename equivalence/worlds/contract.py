@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from equivalence.dtypes import BF16, FORMATS, FP16, FP32, FP64, TF32, Format
 
@@ -34,6 +34,7 @@ __all__ = [
     "LADDER",
     "TF32",
     "Contract",
+    "Form",
     "Format",
     "FunctionError",
     "Rung",
@@ -45,6 +46,14 @@ Rounding = Literal["nearest", "toward_zero", "faithful"]
 """Faithful rounding returns one of the two neighbours, whichever: it may mix the other two."""
 Division = Literal["rn", "full", "reciprocal"]
 Flush = Literal["none", "outputs", "inputs_outputs"]
+Freedom = Literal["page", "stable"]
+
+
+MOST_UNITS = 8.0
+"""How many units of its value an elementary function of a library errs by at most.
+
+A contract may declare more, of an argument that was stored; no other function would err so.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,11 @@ class FunctionError:
     exact_values: bool = True
     source: str = "correctly rounded"
 
+    @property
+    def units(self) -> float:
+        """How many units another function may err by in its place: as many, up to MOST_UNITS."""
+        return min(self.relative, MOST_UNITS)
+
 
 CORRECTLY_ROUNDED = FunctionError()
 
@@ -69,6 +83,20 @@ CORRECTLY_ROUNDED = FunctionError()
 def ulps(count: float, source: str) -> FunctionError:
     """Return the error of a function that is within count units in the last place."""
     return FunctionError(relative=2.0 * count, source=source)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Another program of the same page, which a backend may follow instead of the page's own.
+
+    value(*inputs, **attributes) returns the result and vjp(inputs, cotangent, **attributes) the
+    gradients, as on a page: tensors of `spec`, in every world of numbers. A direction of None has
+    no other program. The exact values must be those of the page, or the oracle refuses the form.
+    """
+
+    name: str
+    value: Callable[..., Any] | None = None
+    vjp: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +116,9 @@ class Contract:
     dot_inputs        the format to which the factors of a dot product are rounded, if to any
     steps             "storage": every intermediate result may pass through the storage format
     accumulate        the format of partial sums (None: that of computation)
+    freedom           "page": what the page's own steps may give; "stable": also what a program that
+                      is as stable as the page may lose, d u of the largest term of its last sum
+    forms             other programs of the page that count as well: the budget is the hull
     sources           where the other numbers come from
     """
 
@@ -106,12 +137,19 @@ class Contract:
     accumulate: Format | None = None
     accumulate_rounding: Rounding = "nearest"
     results: Format | None = None
+    freedom: Freedom = "stable"
+    forms: tuple[Form, ...] = ()
     sources: tuple[str, ...] = ()
 
     @property
     def dtype(self) -> Format:
         """The format of the dtype in which results arrive."""
         return self.results or self.store
+
+    @property
+    def allows(self) -> str:
+        """Name the freedom that the contract takes, and the forms that it allows."""
+        return ", ".join((self.freedom, *(form.name for form in self.forms)))
 
     def function(self, name: str) -> FunctionError:
         """Return the declared error of an elementary function."""

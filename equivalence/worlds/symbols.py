@@ -57,7 +57,7 @@ def entries(name: str, shape: Shape, **assumptions: bool) -> AnyTensor:
 
 def labels(name: str, shape: Shape, classes: Expr) -> AnyTensor:
     """Return a tensor of unknown indices k with 0 <= k < classes."""
-    label = sympy.Function(name, integer=True)
+    label = sympy.Function(name, integer=True, nonnegative=True)
     return tabulate(shape, lambda *i: label(*i, classes))
 
 

@@ -82,7 +82,8 @@ def _vjp_kernel(
         column = at + tl.arange(0, BLOCK)
         here_label = column[None, :] == label[:, None]
         target = to_every[:, None] + tl.where(here_label, to_label[:, None], 0.0)
-        result = tl.exp(here - maximum) * over - target
+        # What is ignored receives exactly 0, also where its row holds NaN or infinities.
+        result = tl.where(good[:, None], tl.exp(here - maximum) * over - target, 0.0)
         rowwise.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
 
 
@@ -175,6 +176,8 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     else:
         dz = label_losses.aten_cotangents(g, log_probabilities, labels, ignored, reduction, count)
     dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
+    # What is ignored receives exactly 0, also where its row holds NaN or infinities.
+    dx.masked_fill_((labels == ignored)[:, None], 0)
     return dx if g is cotangent else dx.to(cotangent.dtype), None
 
 

@@ -65,18 +65,27 @@ class Functional:
         for (dtype, slot), param in zip(self._places, params, strict=True):
             self._flat[dtype].masters.views[slot].copy_(param.detach())
 
-    def set_hyper(self, hyper: Mapping[str, Any]) -> None:
-        """Use other hyper-parameters from the next step on, after checking them."""
+    def set_hyper(self, hyper: Mapping[str, Any], groups: Groups = None) -> None:
+        """Use other hyper-parameters from the next step on, after checking them.
+
+        `groups` replaces the groups; None leaves them as they are.
+        """
         rule, places = self._rule, self._places
-        self._hypers, groups = grouped(rule, hyper, self._groups, len(places), self._position)
+        given = self._groups if groups is None else groups
+        self._hypers, group_of = grouped(rule, hyper, given, len(places), self._position)
+        self._groups = given
         self._group_of = {
-            dtype: tuple(groups[k] for k, (own, _) in enumerate(places) if own is dtype)
+            dtype: tuple(group_of[k] for k, (own, _) in enumerate(places) if own is dtype)
             for dtype in dict.fromkeys(own for own, _ in places)
         }
 
-    def step(self, grads: Sequence[Tensor | None]) -> None:
-        """Update every parameter that has a gradient; None leaves one and its state untouched."""
+    def step(self, grads: Sequence[Tensor | None], grad_scale: float = 1.0) -> None:
+        """Update every parameter that has a gradient; None leaves one and its state untouched.
+
+        Gradients come `grad_scale` times too large, and are divided before anything else.
+        """
         self.check(grads)
+        grad_scale = clip.check_scale(grad_scale)
         active = {dtype: bytearray(len(a.views)) for dtype, a in self._gradients.items()}
         for (dtype, slot), grad in zip(self._places, grads, strict=True):
             if grad is not None:
@@ -88,12 +97,23 @@ class Functional:
                 self._flat.items(), self._group_of.values(), strict=True
             )
         ]
-        scale = None
-        if self._max_norm is not None and updates:
-            sums = torch.cat([flat.squares(*update) for flat, update in updates])
-            scale = clip.scale(self._provider, sums, self._max_norm)
-        for flat, update in updates:
+        scales = [self._scale(flat, updates, grad_scale) for flat, _ in updates]
+        for (flat, update), scale in zip(updates, scales, strict=True):
             flat.step(*update, scale)
+
+    def _scale(
+        self, flat: FlatOptimizer, updates: Sequence[tuple[FlatOptimizer, Any]], grad_scale: float
+    ) -> Tensor | None:
+        """Return what the gradients of one arena are multiplied by; the norm is that of all."""
+        if self._max_norm is None and grad_scale == 1.0:
+            return None
+
+        def squares(inverse: float) -> Tensor:
+            return torch.cat([other.squares(*update, inverse) for other, update in updates])
+
+        return clip.of_update(
+            self._provider, flat.masters.flat, squares, self._max_norm, grad_scale
+        )
 
     def params(self) -> list[Tensor]:
         """Return the parameters, as views that later steps write."""

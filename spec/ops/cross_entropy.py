@@ -9,7 +9,7 @@ C4  the reduction is "mean", "sum" or "none".
 C5  label_smoothing lies in [0, 1].
 
 With label_smoothing s the loss is (1 - s) times the above plus s times its mean over all labels.
-Ignored rows and the reductions are those of `nll_loss`.
+Reductions are those of `nll_loss`, and so are ignored rows, which may hold NaN or infinities.
 
 Reference: PyTorch's cross_entropy without class weights; Szegedy et al., 2016, for the smoothing.
 
@@ -25,13 +25,14 @@ from fractions import Fraction
 from typing import Any
 
 from spec.composite import composite
-from spec.labels import BAD_LABELS, check_loss, refuse_labels
+from spec.labels import BAD_LABELS, check_loss, entries_ignored, in_one_class, refuse_labels
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.log_softmax import op as log_softmax
 from spec.ops.mul import op as mul
 from spec.ops.nll_loss import op as nll_loss
 from spec.ops.sum import op as sum_
+from spec.ops.where import op as where
 from spec.refusals import Miss
 
 
@@ -64,40 +65,37 @@ def program(
     label_smoothing: float = 0.0,
     reduction: str = "mean",
 ) -> Any:
-    """Take log-probabilities and read off the labels; smoothing reads off every label."""
-    log_probabilities = ops.log_softmax(logits, axis=1)
+    """Take log-probabilities of what is not ignored and read off the labels, or all of them."""
+    ignored = entries_ignored(labels, logits.shape, ignore_index)
+    nothing = ops.constant(0, logits.shape, like=logits)
+    log_probabilities = ops.log_softmax(ops.where(ignored, nothing, logits), axis=1)
     exact = ops.nll_loss(log_probabilities, labels, ignore_index=ignore_index, reduction=reduction)
     classes = logits.shape[1]
     if label_smoothing == 0 or classes == 0:
         return exact
     # The only class of a column of row sums is 0, so ignored rows need a mark that is no class.
     every = ops.sum(log_probabilities, axes=(1,), keepdims=True)
-    rows = labels.map(lambda label: -1 if label == ignore_index else 0)
+    rows = in_one_class(labels, ignore_index)
     smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction=reduction)
     part = Fraction(label_smoothing)
     kept = ops.mul(exact, ops.constant(1 - part, exact.shape, like=logits))
     return ops.add(kept, ops.mul(smooth, ops.constant(part / classes, exact.shape, like=logits)))
 
 
+_FIRST = [[-0.5, 0.5], [0.0, 0.0]], None
+
 EDGES = (
-    Edge(([[1.0, 2.0]], [-100]), (0.0,), "CHOICE", "all ignored: the mean loss is 0"),
-    Edge(
-        ([[1.0, 2.0]], [-100]),
-        (([[0.0, 0.0]], None),),
-        "CHOICE",
-        "all ignored: nothing to learn",
-        cotangent=1.0,
-    ),
+    Edge(([[1.0, math.nan]], [-100]), (0.0,), "CHOICE", "all ignored: the mean loss is 0"),
+    Edge(([[1.0, math.nan]], [-100]), (([[0.0, 0.0]], None),), "CHOICE", "nothing to learn", 1.0),
+    Edge(([[2.0, 2.0], [math.inf] * 2], [0, -100]), (_FIRST,), "CHOICE", "the others get 0", 1.0),
     Edge(([[5.0]], [0]), (0.0, -0.0), "IEEE", "one class is certain"),
+    Edge(([[5.0]], [0]), (([[0.0]], None), ([[-0.0]], None)), "IEEE", "no gradient", 1.0),
     Edge(
-        ([[5.0]], [0]), (([[0.0]], None), ([[-0.0]], None)), "IEEE", "one class, no gradient", 1.0
-    ),
-    Edge(
-        ([[0.0, -1024.0]], [1]),
-        (768.0,),
+        ([[0.0, -1024.0], [math.nan, math.inf]], [1, 0]),
+        ([768.0, 0.0],),
         "CHOICE",
-        "smoothing reads every class, also one whose number marks ignored rows",
-        attributes={"ignore_index": 0, "label_smoothing": 0.5},
+        "smoothing reads every class of the rows that are not ignored",
+        attributes={"ignore_index": 0, "label_smoothing": 0.5, "reduction": "none"},
     ),
     Edge(([[0.0, -math.inf]], [0]), (0.0, -0.0), "IEEE", "an impossible class costs nothing"),
 )
@@ -111,7 +109,7 @@ op = composite(
     "cross_entropy",
     type_rule,
     program,
-    (log_softmax, nll_loss, sum_, add, mul),
+    (where, log_softmax, nll_loss, sum_, add, mul),
     index_inputs=(1,),
     refuse_indices=refuse_indices,
     edges=EDGES,

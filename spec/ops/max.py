@@ -9,6 +9,7 @@ C3  no reduced axis is empty: nothing has no largest entry.
 Convention (CHOICE): entries that tie for the largest share tangent and cotangent equally, so that
 the derivative does not depend on the order of the entries; off the ties it is the true one.
 NaN propagates, and then every NaN entry counts as a tie.
+An entry that is not the largest contributes exactly 0, whatever tangent or cotangent there is.
 
 Reference: PyTorch's amax, for values and ties.
 
@@ -26,7 +27,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from spec.axes import BAD_AXES, check_axes, kept_index, reduction, split_axes
-from spec.kinds import irregular
+from spec.kinds import chosen, irregular
 from spec.op import AnyTensor, Edge, Type, refuse, zeros_like
 from spec.refusals import Miss
 from spec.scalar import divide, equal, is_nan, max_over, select, sum_over
@@ -78,7 +79,7 @@ def jvp(
     if tangent is None:
         return zeros_like(value(x, axes=axes, keepdims=keepdims))
     share = _share(x, axes)
-    moved: AnyTensor = tabulate(x.shape, lambda *i: share[i] * tangent[i])
+    moved: AnyTensor = tabulate(x.shape, lambda *i: chosen(tangent[i], share[i]))
     result: AnyTensor = reduction(sum_over, moved, axes, keepdims)
     return result
 
@@ -91,7 +92,7 @@ def vjp(
     kept, _ = split_axes(x.rank, axes)
     share = _share(x, axes)
     back: AnyTensor = tabulate(
-        x.shape, lambda *i: share[i] * cotangent[kept_index(i, kept, keepdims)]
+        x.shape, lambda *i: chosen(cotangent[kept_index(i, kept, keepdims)], share[i])
     )
     return (back,)
 
@@ -101,6 +102,7 @@ EDGES = (
     Edge(([-math.inf, -math.inf],), (-math.inf,), "IEEE", "the largest of equal infinities"),
     Edge(([3.0],), (([5.0],),), "IEEE", "one entry is the largest", cotangent=5.0),
     Edge(([2.0, 2.0],), (([2.0, 2.0],),), "CHOICE", "ties share equally", cotangent=4.0),
+    Edge(([1.0, 2.0],), (([0.0, math.inf],),), "CHOICE", "the others get exactly 0", math.inf),
     Edge(([],), ([],), "IEEE", "no axis reduced, nothing asked", attributes={"axes": ()}),
 )
 

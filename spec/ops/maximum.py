@@ -72,8 +72,15 @@ EDGES = (
         "NaN lets the cotangent pass to both sides",
         cotangent=[1.0, 2.0, 4.0],
     ),
+    Edge(
+        ([1.0, 3.0], [2.0, 2.0]),
+        (([0.0, math.inf], [math.inf, 0.0]),),
+        "CHOICE",
+        "what was not chosen contributes exactly 0, also to an infinite cotangent",
+        cotangent=[math.inf, math.inf],
+    ),
 )
 
 REFUSED = UNEQUAL
 
-op = pointwise("maximum", type_rule, value, partials, edges=EDGES, refused=REFUSED)
+op = pointwise("maximum", type_rule, value, partials, choosing=True, edges=EDGES, refused=REFUSED)

@@ -7,7 +7,7 @@ C2  the labels are integers of shape (N,).
 C3  every label lies in [0, C) or equals ignore_index.
 C4  the reduction is "mean", "sum" or "none".
 
-A row whose label is ignore_index counts as 0 and receives nothing.
+A row whose label is ignore_index counts as 0, and what no label reads receives exactly 0.
 "mean" divides by the number of rows that are not ignored; with no such row, loss and gradient are 0
 (CHOICE; PyTorch gives NaN).
 The cotangent of reduction "none" is per row.
@@ -21,12 +21,13 @@ Tensor(5.0)
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
+import math
+from typing import Any, TypeVar
 
 from spec.kinds import linear
 from spec.labels import BAD_LABELS, check_loss, count_labels, refuse_labels
 from spec.op import AnyTensor, Edge, Type
-from spec.scalar import divide, kronecker, sum_over, zero_like
+from spec.scalar import divide, equal, is_zero, kronecker, select, sum_over, zero_like
 from spec.shape import Shape
 from spec.tensor import Tensor, tabulate
 
@@ -56,9 +57,11 @@ def value(
     """Read off the negative log-probability of each label, then reduce."""
 
     def row(i: Any) -> Any:
-        if labels[i] == ignore_index:
-            return 0 if log_probabilities.shape[1] == 0 else zero_like(log_probabilities[i, 0])
-        return -cast("Any", log_probabilities[i, labels[i]])
+        if log_probabilities.shape[1] == 0:
+            return 0
+        ignored = equal(labels[i], ignore_index)
+        read: Any = log_probabilities[i, select(ignored, 0, labels[i])]
+        return select(ignored, zero_like(read), -read)
 
     if reduction == "none":
         return tabulate(labels.shape, row)
@@ -79,32 +82,30 @@ def transpose(
 
     def entry(i: Any, k: Any) -> Any:
         share = cotangent[i] if reduction == "none" else cotangent[()]
-        if labels[i] == ignore_index:
-            return zero_like(share)
-        share = divide(share, count) if reduction == "mean" else share
-        return -kronecker(labels[i], k) * share
+        part = divide(share, count) if reduction == "mean" and count != 0 else share
+        read, ignored = kronecker(labels[i], k), equal(labels[i], ignore_index)
+        received = select(is_zero(read), zero_like(share), -read * part)
+        return select(ignored, zero_like(share), received)
 
     return tabulate(shape, entry)
 
 
+_NONE = {"reduction": "none"}
+_ROWS = [[math.nan, 0.0], [-4.0, -math.inf]]
+
 EDGES = (
     Edge(([[-1.0, -2.0]], [-100]), (0.0,), "CHOICE", "all ignored: the mean loss is 0"),
+    Edge(([[-1.0, -2.0]], [-100]), (([[0.0, 0.0]], None),), "CHOICE", "nothing to learn", 1.0),
+    Edge((_ROWS, [-100, 0]), ([0.0, 4.0],), "CHOICE", "what is not read counts as 0", None, _NONE),
     Edge(
-        ([[-1.0, -2.0]], [-100]),
-        (([[0.0, 0.0]], None),),
+        (_ROWS, [-100, 0]),
+        (([[0.0, 0.0], [-math.inf, 0.0]], None),),
         "CHOICE",
-        "all ignored: nothing to learn",
-        cotangent=1.0,
-    ),
-    Edge(
-        ([[-1.0, -2.0], [-4.0, -8.0]], [1, -100]),
-        ([2.0, 0.0],),
-        "CHOICE",
-        "an ignored row counts as 0",
-        attributes={"reduction": "none"},
+        "what is not read receives exactly 0",
+        [math.nan, math.inf],
+        _NONE,
     ),
 )
-
 REFUSED = BAD_LABELS
 
 op = linear(

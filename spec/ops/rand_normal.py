@@ -25,7 +25,7 @@ from typing import Any
 from spec.kinds import source
 from spec.op import AnyTensor, Edge, Type
 from spec.rng import bad_sources, check_call, check_shape, uniform
-from spec.scalar import cos, lift, log, pi_like, sin, sqrt
+from spec.scalar import cos, equal, lift, log, pi_like, select, sin, sqrt
 from spec.shape import Shape, offset
 from spec.tensor import tabulate
 
@@ -45,7 +45,7 @@ def value(*, shape: Shape, seed: int, counter: int, like: Any = 0.0) -> AnyTenso
         pair, second = divmod(offset(target, i), 2)
         u, v = (lift(like, uniform(seed, counter, 2 * pair + n)) for n in (0, 1))
         radius, angle = sqrt(-2 * log(1 - u)), 2 * pi_like(like) * v
-        return radius * (sin if second else cos)(angle)
+        return radius * select(equal(second, 1), sin(angle), cos(angle))
 
     return tabulate(target, entry)
 

@@ -54,6 +54,13 @@ EDGES = (
         cotangent=[1.0, 1.0],
     ),
     Edge(([math.nan],), (([1.0],),), "CHOICE", "NaN lets the cotangent pass", cotangent=[1.0]),
+    Edge(
+        ([-1.0, 0.0, -math.inf],),
+        (([0.0, 0.0, 0.0],),),
+        "CHOICE",
+        "what was not chosen contributes exactly 0, also to an infinite cotangent",
+        cotangent=[math.inf, -math.inf, math.nan],
+    ),
 )
 
-op = pointwise("relu", type_rule, value, partials, edges=EDGES)
+op = pointwise("relu", type_rule, value, partials, choosing=True, edges=EDGES)

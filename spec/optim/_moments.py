@@ -48,7 +48,7 @@ class Hyper:
 TRIED: dict[str, tuple[float, ...]] = {
     "lr": (1e-3, 0.5, 1e-5, 0.0),
     "beta1": (0.9, 0.0, 0.6, 0.99),
-    "beta2": (0.999, 0.0, 0.6, 0.95),
+    "beta2": (0.999, 0.0, 0.6, 0.95, 0.99999),
     "eps": (1e-8, 1e-12, 1e-3, 1.0),
     "weight_decay": (0.0, 1e-2, 0.1, 1.0),
 }
@@ -96,7 +96,7 @@ def descent(hyper: Hyper, step: int) -> Callable[[Any, Any], Any]:
 
     def fall(m: Any, v: Any) -> Any:
         root = divide(sqrt(v), sqrt(lift(v, correction))) + lift(v, Fraction(hyper.eps))
-        return lift(m, rate) * divide(m, root)
+        return divide(lift(m, rate) * m, root)
 
     return fall
 

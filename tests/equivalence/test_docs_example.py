@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
+import torch
+
+from equivalence.budgets.judge import judge_tensor
+from equivalence.budgets.oracle import expected_value
 from equivalence.runs.run import Request, perform
+from equivalence.worlds.contract import Contract
 from tools.tree import ROOT
 
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def test_the_example_is_ten_lines_and_conformant() -> None:
-    found = BLOCK.search((ROOT / "docs" / "backends.md").read_text(encoding="utf-8"))
-    assert found is not None
-    code = found.group(1)
+    code, _ = BLOCK.findall((ROOT / "docs" / "backends.md").read_text(encoding="utf-8"))
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
     namespace: dict[str, type] = {}
     exec(compile(code, "docs/backends.md", "exec"), namespace)
@@ -28,3 +33,18 @@ def test_the_example_is_ten_lines_and_conformant() -> None:
         "square value fp16": "unsupported",
         "square vjp fp16": "unsupported",
     }
+
+
+def test_the_form_allows_what_the_page_alone_does_not() -> None:
+    _, code = BLOCK.findall((ROOT / "docs" / "backends.md").read_text(encoding="utf-8"))
+    namespace: dict[str, Any] = {}
+    exec(compile(code, "docs/backends.md", "exec"), namespace)
+    formed: Contract = namespace["contract"]("log_softmax", "fp32")
+    x = torch.randn(4, 9, generator=torch.Generator().manual_seed(0)) + 1e3
+    got = x - torch.logsumexp(x, -1, keepdim=True)
+    for contract, status in ((formed, "conformant"), (replace(formed, forms=()), "nonconformant")):
+        outcome = judge_tensor(got, expected_value("log_softmax", [x], {}, contract))
+        assert outcome.status == status
+        assert outcome.page is not None and outcome.page > 1
+    wrong = got + 1e-2
+    assert judge_tensor(wrong, expected_value("log_softmax", [x], {}, formed)).failed

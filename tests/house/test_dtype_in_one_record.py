@@ -62,4 +62,4 @@ def test_a_dtype_joins_by_its_records(tmp_path: Path) -> None:
         (tree / name).write_text(text, encoding="utf-8")
     assert "fp16" in precisions(tree)
     for backend in ("fast-aten", "torch"):
-        assert judged(tree, backend)["fp16"] == "conformant"
+        assert judged(tree, backend)["fp16"] in ("conformant", "declared")

@@ -6,6 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from tools import rotation
 from tools.rotation import JUDGED, TURNS, chosen, digests, tree
 
 NAMES = [f"op{k}" for k in range(2 * TURNS)]
@@ -25,11 +28,24 @@ def record(root: Path, plant: Callable[[str, str], None]) -> None:
 
 def test_every_page_has_its_turn(tmp_path: Path, plant: Callable[[str, str], None]) -> None:
     small_tree(plant)
-    assert chosen(tmp_path, 0) == NAMES, "a page that no full run has judged is always chosen"
+    assert len(chosen(tmp_path, 0)) == len(NAMES) // TURNS, "so many pages are left to a full run"
     record(tmp_path, plant)
     turns = [chosen(tmp_path, turn) for turn in range(TURNS)]
     assert sorted(name for turn in turns for name in turn) == sorted(NAMES)
     assert chosen(tmp_path, TURNS) == turns[0]
+
+
+def test_what_is_recorded_is_every_page_as_it_is(
+    tmp_path: Path, plant: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tree(plant)
+    plant(JUDGED, json.dumps({"op1": "stale", "gone": "page"}))
+    monkeypatch.setattr(rotation, "ROOT", tmp_path)
+    assert rotation.main(["--record"]) == 0
+    written = json.loads((tmp_path / JUDGED).read_text(encoding="utf-8"))
+    assert written == digests(tmp_path) and list(written) == NAMES
+    assert len({name for turn in range(TURNS) for name in chosen(tmp_path, turn)}) == len(NAMES)
+    assert len(chosen(tmp_path, 0)) == len(NAMES) // TURNS
 
 
 def test_a_changed_page_is_chosen_in_every_turn(
@@ -39,6 +55,8 @@ def test_a_changed_page_is_chosen_in_every_turn(
     record(tmp_path, plant)
     plant("fast/ops/op1.py", "y = 2\n")
     assert all("op1" in chosen(tmp_path, turn) for turn in range(TURNS))
+    plant("fast/ops/op2.py", "y = 2\n")
+    assert all({"op1", "op2"} <= set(chosen(tmp_path, turn)) for turn in range(TURNS))
 
 
 def test_the_record_is_no_part_of_the_tree_that_a_full_run_judged(

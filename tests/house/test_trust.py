@@ -38,7 +38,7 @@ def test_laws_findings_and_runs_are_collected(
 ) -> None:
     plant("tests/spec/test_laws.py", '"""The laws of\nthe reference.\n\nMore."""\n')
     plant(
-        "equivalence/findings.toml",
+        "equivalence/budgets/findings.toml",
         '[[finding]]\nkind = "edge"\nbackend = "torch"\nop = "log"\nreason = "it says NaN"\n',
     )
     plant(
@@ -48,6 +48,7 @@ def test_laws_findings_and_runs_are_collected(
     )
     assert list(laws(tmp_path)) == ["`tests/spec/test_laws.py`: The laws of the reference."]
     assert list(findings(tmp_path)) == ["torch log: it says NaN"]
+    assert list(findings(ROOT)), "the findings that ship lie elsewhere"
     assert list(device_runs(tmp_path)) == [
         "X, 2026-01-02, commit 0123456789ab ([results](benchmarks/results/gpu-x.json)): "
         "2 rows conformant; memory check not run"

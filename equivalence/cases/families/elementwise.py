@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 from equivalence.cases.call import ENOUGH
+from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.domains import domain
 from equivalence.cases.families.family import (
     FACTOR,
+    PLACES,
+    RANKS,
     TERM,
     Draw,
-    Factors,
     Family,
-    Levels,
     Offer,
     Operands,
     Picks,
     Shape,
     Signature,
+    around,
     everything,
     has_elements,
+    place_is_its_own,
     shape,
 )
 from spec.op import Op
 from spec.tensor import tensor
 
-SHAPES: tuple[Shape, ...] = (
-    (33,),
-    (4, 65),
-    (3, 5, 7),
-    (1025,),
-    (2, 17),
-    (5, 31),
-    (257, 2),
-    (1, 1, 9),
-    (1024,),
-    (2, 2, 2, 2),
-    (1023,),
-    (2, 1024),
-)
-"""One past a tile, a tile less one, whole tiles, a prime here and there, axes of one."""
+SIZES: Factors = {
+    "rank": (*RANKS, 0),
+    "place": PLACES,
+    "extent": (33, 1, 7, 8, 9, 31, 64, 65, 127, 257, 1024, 1025),
+}
+"""Ranks with a long axis somewhere: one entry, and the neighbours of likely tiles."""
+
+
+def one_entry_has_no_axis(rank: int, extent: int) -> bool:
+    """A tensor of no axis has one entry."""
+    return rank > 0 or extent == 1
+
+
+SIZED = (place_is_its_own, one_entry_has_no_axis)
 
 NOTHING: tuple[Shape, ...] = ((3, 0), ())
 
@@ -48,11 +50,11 @@ def alike(op: Op, shape: Shape) -> Signature:
 
 
 def _factors(op: Op) -> Factors:
-    return {"shape": SHAPES}
+    return SIZES
 
 
-def _call(op: Op, levels: Levels) -> Signature:
-    return alike(op, levels["shape"])
+def _call(op: Op, direction: str, levels: Levels) -> Signature:
+    return alike(op, around(levels)[0])
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:
@@ -95,4 +97,6 @@ def _most(op: Op) -> float:
     return TERM if abs(op.value(*large).data[0]) <= 2 * TERM else FACTOR
 
 
-ELEMENTWISE = Family("elementwise", _factors, _call, _empty, _draw, _operands, keeps_shape=True)
+ELEMENTWISE = Family(
+    "elementwise", _factors, SIZED, _call, _empty, _draw, _operands, keeps_shape=True
+)

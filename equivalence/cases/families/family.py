@@ -8,12 +8,14 @@ like another one needs no entry here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hypothesis import strategies as st
 
+from equivalence.cases.call import ENOUGH
+from equivalence.cases.covering import Factors, Levels, Rule, by_rules, covering
 from equivalence.cases.domains import Domain
 from spec.op import Op, Rejected
 
@@ -23,12 +25,6 @@ Signature = tuple[tuple[Shape, ...], dict[str, Any]]
 """The shapes of the inputs, and the attributes."""
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
-
-Factors = Mapping[str, Sequence[Any]]
-"""What is varied: by its name, the levels of each factor, the first of which has the most."""
-
-Levels = Mapping[str, Any]
-"""One level of each factor."""
 
 Picks = tuple[int, int, int]
 """Numbers by which an op of a life finds its operands, read modulo what there is."""
@@ -69,10 +65,36 @@ class Offer(Protocol):
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call that a design has chosen so far: its structure, and some levels of its recipes."""
+
+    op: Op
+    direction: str
+    shapes: tuple[Shape, ...]
+    attributes: Mapping[str, Any]
+    result: Shape
+    levels: Levels
+
+    def judged(self) -> int:
+        """Count the elements that a case of this call asks for."""
+        if self.direction != "vjp":
+            return math.prod(self.result)
+        real = (s for k, s in enumerate(self.shapes) if k not in self.op.index_inputs)
+        return sum(map(math.prod, real))
+
+
+Sight = Callable[[Call], bool]
+"""Says whether the results of a call may show anything: whether they differ from each other."""
+
+
+@dataclass(frozen=True)
 class Family:
     """A way of being called, and what the judge asks of the ops that are called so.
 
-    factors(op) are what fixed strata vary, and call(op, levels) is the stratum of some levels.
+    factors(op) are what makes a call: size classes, ranks, places, attributes.
+    rules say which of their levels may meet, in which direction, and call(op, direction, levels) is
+    the call that they make.
+    shows say whether a call, as far as it is chosen, has something to show.
     empty(op) are calls with no element or one, of which those count that the op accepts.
     draw(draw, op, direction) draws a call, larger than what counts.
     operands(op, offer, picks) finds operands in a life, None where nothing fits.
@@ -81,36 +103,95 @@ class Family:
 
     name: str
     factors: Callable[[Op], Factors]
-    call: Callable[[Op, Levels], Signature]
+    rules: tuple[Rule, ...]
+    call: Callable[[Op, str, Levels], Signature]
     empty: Callable[[Op], tuple[Signature, ...]]
     draw: Callable[[Draw, Op, str], Signature]
     operands: Callable[[Op, Offer, Picks], Operands | None]
+    shows: tuple[Sight, ...] = ()
     keeps_shape: bool = False
 
     def takes(self, op: Op) -> bool:
-        """Say whether an op is called like this: its type rule accepts every stratum.
+        """Say whether an op is called like this: its type rule accepts every level.
 
         What acts on every entry alike is told from what acts on rows by an input of rank 0.
         """
-        told = (*self.strata(op), *(self.empty(op) if self.keeps_shape else ()))
+        told = (*self.singles(op), *(self.empty(op) if self.keeps_shape else ()))
         return all(self._suits(op, signature) for signature in told)
 
     def _suits(self, op: Op, signature: Signature) -> bool:
         shape = result(op, signature)
         return shape is not None and (not self.keeps_shape or shape == signature[0][0])
 
-    def strata(self, op: Op) -> tuple[Signature, ...]:
-        """Return the fixed calls: as many as the first factor has levels, the others in turn."""
-        factors = self.factors(op)
-        (first, *_) = factors.values()
-        return tuple(
-            self.call(op, {name: levels[k % len(levels)] for name, levels in factors.items()})
-            for k in range(len(first))
-        )
+    def singles(self, op: Op) -> tuple[Signature, ...]:
+        """Return calls in which every level of every factor is met."""
+        factors = {"direction": ("value",), **self.factors(op)}
+        rows = covering(factors, by_rules(*self.rules), 1)
+        return tuple(self.call(op, "value", levels) for levels in rows)
 
     def extras(self, op: Op) -> tuple[Signature, ...]:
         """Return the calls without elements, or with one, that the op accepts."""
         return tuple(s for s in self.empty(op) if result(op, s) is not None)
+
+
+RANKS = (2, 1, 3, 4, 5, 6)
+
+PLACES = ("last", "first", "middle")
+"""Where among the axes the one lies that a family is about."""
+
+BESIDE = ("few", "many", "square")
+"""How many slices lie beside that axis: a few, more than 256, or as many as it has entries."""
+
+NAMES = ("positive", "negative")
+"""How an axis is named: from the front, or from the back."""
+
+MANY = 259
+SHORT = 2
+"""The longest axis beside which there are many slices."""
+
+SQUARE = (8, 9, 31, 33)
+"""The extents of axes beside which there are as many slices."""
+
+
+def place_is_its_own(rank: int, place: str) -> bool:
+    """Of one axis the only place is the last, and of two none is a middle one."""
+    return place == "last" or rank > 2 or (rank == 2 and place == "first")
+
+
+def many_lie_beside_short_ones(rows: str, rank: int, extent: int) -> bool:
+    """Many slices need an axis beside the other, and cost too much where that is long."""
+    fits = {"few": True, "many": extent <= SHORT, "square": extent in SQUARE}[rows]
+    return rows == "few" or (rank > 1 and fits)
+
+
+def around(levels: Levels, most: int = 600, beside: int = 1) -> tuple[Shape, int]:
+    """Return a shape with an axis of some extent at some place, and where that is.
+
+    The other axes hold more than ENOUGH entries with it, and at least so many without it, as long
+    as the whole has at most so many.
+    """
+    rank, extent = levels["rank"], levels["extent"]
+    axis = {"first": 0, "middle": rank // 2, "last": max(rank - 1, 0)}[levels.get("place", "last")]
+    if not rank:
+        return (), axis
+    others = [(3, 2, 1, 2, 3)[k] for k in range(rank - 1)]
+    for k in range(rank - 1):
+        if math.prod(others[: k + 1]) * extent > most:
+            others[k] = 1
+    if others and levels.get("rows") == "many":
+        others = [MANY, *(1 for _ in others[1:])]
+    elif others and levels.get("rows") == "square":
+        others = [extent, *(1 for _ in others[1:])]
+    elif others:
+        rest = math.prod(others[1:])
+        wanted = max(-(-(ENOUGH + 1) // (rest * extent)), -(-beside // rest))
+        others[0] = max(others[0], min(wanted, max(most // (rest * extent), 1)))
+    return (*others[:axis], extent, *others[axis:]), axis
+
+
+def named(axis: int, rank: int, name: str) -> int:
+    """Return an axis by its name from the front, or from the back."""
+    return axis - rank if name == "negative" else axis
 
 
 def result(op: Op, signature: Signature) -> Shape | None:
@@ -121,17 +202,6 @@ def result(op: Op, signature: Signature) -> Shape | None:
         return op.check_types(*types, **attributes).shape
     except Rejected:
         return None
-
-
-def signature_of(op: Op, levels: Levels) -> Signature:
-    """Return a call whose shapes and attributes are one level."""
-    found: Signature = levels["call"]
-    return found
-
-
-def calls(*signatures: Signature) -> Callable[[Op], Factors]:
-    """Vary whole calls, in which shapes and attributes depend on each other."""
-    return lambda op: {"call": signatures}
 
 
 def always(*signatures: Signature) -> Callable[[Op], tuple[Signature, ...]]:

@@ -7,7 +7,11 @@ import math
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
+from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.families.family import (
+    NAMES,
+    PLACES,
+    RANKS,
     Draw,
     Family,
     Offer,
@@ -16,41 +20,53 @@ from equivalence.cases.families.family import (
     Shape,
     Signature,
     always,
-    calls,
+    around,
+    named,
     named_axis,
+    place_is_its_own,
     shape,
-    signature_of,
 )
 from spec.op import Op
 
-TAKEN: tuple[Signature, ...] = (
-    (((9, 5), (7,)), {"axis": 0}),
-    (((4, 33), (9,)), {"axis": 1}),
-    (((3, 5, 7), (2,)), {"axis": 1}),
-    (((65, 3), (33,)), {"axis": 0}),
-    (((10,), (9,)), {"axis": 0}),
-    (((2, 9), (3, 4)), {"axis": -1}),
-    (((1, 9), (17,)), {"axis": 0}),
-    (((257,), (31,)), {"axis": -1}),
-    (((5, 4), (2, 2, 2)), {"axis": 0}),
-    (((8, 9), ()), {"axis": 0}),
-    (((3, 2, 9), (1,)), {"axis": 2}),
-    (((33, 8), (65,)), {"axis": 0}),
-)
+TAKEN: Factors = {
+    "rank": RANKS,
+    "place": PLACES,
+    "extent": (33, 1, 2, 8, 9, 31, 64, 65, 257),
+    "indices": ((7,), (), (1,), (33,), (3, 4), (2, 2, 2), (300,)),
+    "name": NAMES,
+}
+"""The axis that is read along, and the shape of the indices, one of many that meet often."""
+
+MOST = 2400
+"""So many entries, at most, are read."""
+
+
+def _factors(op: Op) -> Factors:
+    return TAKEN
+
+
+def _beside(levels: Levels) -> int:
+    """Return how many entries may lie in the input, so that not too many are read."""
+    extent: int = levels["extent"]
+    return min(600, max(MOST // math.prod(levels["indices"]), 1) * extent)
+
+
+def _taken(op: Op, direction: str, levels: Levels) -> Signature:
+    """Read along an axis; a value is counted by what is read."""
+    own, axis = around(levels, _beside(levels), -(-ENOUGH // math.prod(levels["indices"])))
+    return (own, levels["indices"]), {"axis": named(axis, len(own), levels["name"])}
+
+
+def _scattered(op: Op, direction: str, levels: Levels) -> Signature:
+    """Add what takes would read."""
+    (own, indices), attrs = _taken(op, direction, levels)
+    return (own, indices, _in_place(own, attrs["axis"], indices)), attrs
 
 
 def _in_place(own: Shape, axis: int, indices: Shape) -> Shape:
     """Return a shape with that of the indices in place of an axis."""
     at = axis % len(own)
     return (*own[:at], *indices, *own[at + 1 :])
-
-
-def _with_sources(takes: tuple[Signature, ...]) -> tuple[Signature, ...]:
-    """Give what takes take a source of the shape of the result, and one entry many terms."""
-    pairs = (*((x, indices, attrs["axis"]) for (x, indices), attrs in takes), ((3, 3), (300,), 0))
-    return tuple(
-        ((x, indices, _in_place(x, axis, indices)), {"axis": axis}) for x, indices, axis in pairs
-    )
 
 
 def _draw_take(draw: Draw, op: Op, direction: str) -> Signature:
@@ -89,16 +105,18 @@ def _scatter(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 TAKES = Family(
     "gathers",
-    calls(*TAKEN),
-    signature_of,
+    _factors,
+    (place_is_its_own,),
+    _taken,
     always((((4, 3), (0,)), {"axis": 0}), (((4, 0), (2,)), {"axis": 0})),
     _draw_take,
     _take,
 )
 SCATTERS = Family(
     "scatters",
-    calls(*_with_sources(TAKEN)),
-    signature_of,
+    _factors,
+    (place_is_its_own,),
+    _scattered,
     always((((4, 3), (0,), (0, 3)), {"axis": 0}), (((4, 0), (2,), (2, 0)), {"axis": 0})),
     _draw_scatter,
     _scatter,

@@ -7,59 +7,74 @@ from typing import Any
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
-from equivalence.cases.families.elementwise import SHAPES
+from equivalence.cases.covering import Factors, Levels
+from equivalence.cases.families.elementwise import SIZED, SIZES
 from equivalence.cases.families.family import (
     FACTOR,
+    Call,
     Draw,
-    Factors,
     Family,
-    Levels,
     Offer,
     Operands,
     Picks,
     Signature,
     always,
+    around,
     extent,
     has_elements,
     shape,
 )
+from equivalence.cases.guard import place
 from spec.op import Op
 
-LABELLED: tuple[Signature, ...] = (
-    (((9, 33), (9,)), {"reduction": "none"}),
-    (((8, 10), (8,)), {"reduction": "none"}),
-    (((33, 3), (33,)), {"ignore_index": 0}),
-    (((9, 65), (9,)), {"reduction": "none"}),
-    (((17, 5), (17,)), {"reduction": "none", "ignore_index": -1}),
-    (((8, 1), (8,)), {"reduction": "none"}),
-    (((8, 129), (8,)), {"ignore_index": -1}),
-    (((31, 4), (31,)), {"reduction": "none"}),
-    (((9, 10), (9,)), {}),
-    (((16, 32), (16,)), {"reduction": "none"}),
-    (((8, 7), (8,)), {"reduction": "sum"}),
-    (((65, 9), (65,)), {"reduction": "none"}),
-    (((8, 257), (8,)), {"reduction": "none"}),
-    (((33, 9), (33,)), {}),
-)
+LABELLED: Factors = {
+    "rows": (8, 1, 2, 9, 33, 65, 257),
+    "classes": (10, 1, 2, 33, 65, 129, 257, 513),
+    "reduction": ("none", "mean", "sum", None),
+    "ignore_index": (None, 0, -1),
+    "label_smoothing": (None, 0.1, 1.0, 0.25),
+}
+"""None is the default of the op."""
 
-MOST_SMOOTHED = 10
-"""Smoothing scores every class as a label, so the reference's cost grows with the square."""
+MOST_LOGITS = {"value": 2100, "vjp": 600, "jvp": 600}
+"""So many logits, at most, make a loss or its derivative, which costs the reference more."""
 
 
 def _labelled(op: Op) -> Factors:
-    return {"call": LABELLED, "label_smoothing": (0.1, 1.0, 0.25)}
+    takes = {"rows", "classes", *op.attributes}
+    return {name: levels for name, levels in LABELLED.items() if name in takes}
 
 
-def _score(op: Op, levels: Levels) -> Signature:
-    """Give the losses over few classes some label smoothing, now a little and now all of it."""
-    shapes, attrs = levels["call"]
-    if not _smooths(op, shapes[0][1]):
-        return shapes, attrs
-    return shapes, {**attrs, "label_smoothing": levels["label_smoothing"]}
+def many_rows_of_many_classes_cost_too_much(direction: str, rows: int, classes: int) -> bool:
+    """What has many rows and many classes is a matter of real sizes."""
+    return rows * classes <= MOST_LOGITS[direction]
 
 
-def _smooths(op: Op, classes: int) -> bool:
-    return "label_smoothing" in op.attributes and classes <= MOST_SMOOTHED
+def _score(op: Op, direction: str, levels: Levels) -> Signature:
+    """Score rows."""
+    attrs = {
+        name: level for name, level in levels.items() if name in op.attributes and level is not None
+    }
+    return ((levels["rows"], levels["classes"]), (levels["rows"],)), attrs
+
+
+def two_classes_are_there(call: Call) -> bool:
+    """One class is certain."""
+    return call.shapes[0][1] > 1
+
+
+def scores_differ(call: Call) -> bool:
+    """Where every class scores the same, every label costs the same."""
+    layout = call.levels.get("layout_0", "contiguous")
+    flat = (
+        call.levels.get("regime_0") == "constant" or place(call.shapes[0], layout).strides[1] == 0
+    )
+    return call.direction != "value" or call.op.kind == "linear" or not flat
+
+
+def a_label_counts(call: Call) -> bool:
+    """Rows that are all ignored show nothing."""
+    return call.levels.get("regime_1") != "all_ignored"
 
 
 def _draw_score(draw: Draw, op: Op, direction: str) -> Signature:
@@ -73,8 +88,7 @@ def _draw_score(draw: Draw, op: Op, direction: str) -> Signature:
         "reduction": draw(st.sampled_from(reductions)),
     }
     if "label_smoothing" in op.attributes:
-        amounts = (0.0, 0.1, 1.0) if _smooths(op, classes) else (0.0,)
-        attrs["label_smoothing"] = draw(st.sampled_from(amounts))
+        attrs["label_smoothing"] = draw(st.sampled_from((0.0, 0.1, 1.0)))
     return ((rows, classes), (rows,)), attrs
 
 
@@ -90,20 +104,13 @@ def _scored(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return (x, labels), {"reduction": _reduction(picks[2])}
 
 
-REDUCED_ALSO = (
-    *("none", "none", "none", "mean", "none", "none", "none", "sum", "none", "none", "mean"),
-    *("none", None, "sum"),
-)
-"""How distances are reduced, some of them and two long ones; None is the default."""
-
-
 def _distances(op: Op) -> Factors:
-    return {"shape": (*SHAPES, (2, 2051), (3, 1367)), "reduction": REDUCED_ALSO}
+    return {**SIZES, "reduction": ("none", "mean", "sum", None)}
 
 
-def _distance(op: Op, levels: Levels) -> Signature:
+def _distance(op: Op, direction: str, levels: Levels) -> Signature:
     reduction = levels["reduction"]
-    return (levels["shape"],) * 2, {} if reduction is None else {"reduction": reduction}
+    return (around(levels)[0],) * 2, {} if reduction is None else {"reduction": reduction}
 
 
 def _draw_distance(draw: Draw, op: Op, direction: str) -> Signature:
@@ -124,14 +131,17 @@ def _apart(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 SCORES = Family(
     "losses of labels",
     _labelled,
+    (many_rows_of_many_classes_cost_too_much,),
     _score,
     always((((0, 3), (0,)), {"reduction": "none"}), (((0, 3), (0,)), {})),
     _draw_score,
     _scored,
+    (two_classes_are_there, scores_differ, a_label_counts),
 )
 DISTANCES = Family(
     "losses of distances",
     _distances,
+    SIZED,
     _distance,
     always(
         (((0,), (0,)), {"reduction": "sum"}),

@@ -3,106 +3,145 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
+from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.families.family import (
+    NAMES,
+    PLACES,
+    RANKS,
+    Call,
     Draw,
     Family,
     Offer,
     Operands,
     Picks,
-    Shape,
     Signature,
     always,
-    calls,
+    around,
     everything,
     extent,
     is_matrix,
     named_axis,
+    place_is_its_own,
     shape,
-    signature_of,
 )
+from equivalence.cases.guard import core_shape
 from spec.op import Op
 
-BROADCAST: tuple[Signature, ...] = (
-    (((9,),), {"shape": (257, 9)}),
-    (((3, 1, 5),), {"shape": (3, 4, 5)}),
-    (((8, 1),), {"shape": (8, 33)}),
-    (((1, 16),), {"shape": (2, 31, 16)}),
-    (((2, 5),), {"shape": (2, 5)}),
-    (((1, 1, 9),), {"shape": (3, 4, 9)}),
-    (((8, 1, 1),), {"shape": (8, 5, 7)}),
-    (((33, 1),), {"shape": (33, 9)}),
-    (((4, 1, 3),), {"shape": (2, 4, 65, 3)}),
-    (((3, 3),), {"shape": (1, 3, 3)}),
-    (((1, 31),), {"shape": (33, 31)}),
-    (((2, 1, 2, 2),), {"shape": (2, 4, 2, 2)}),
-    (((),), {"shape": (3, 43)}),
-    (((1,),), {"shape": (1025,)}),
-)
+PLACED: Factors = {
+    "rank": RANKS,
+    "place": PLACES,
+    "extent": (33, 1, 2, 8, 9, 31, 64, 65, 128, 257, 1025),
+}
 
-RESHAPED: tuple[Signature, ...] = (
-    (((33,),), {"shape": (3, 11)}),
-    (((4, 65),), {"shape": (260,)}),
-    (((3, 5, 7),), {"shape": (7, 15)}),
-    (((1025,),), {"shape": (5, 1, 205)}),
-    (((2, 17),), {"shape": (17, 2)}),
-    (((6, 4),), {"shape": (2, 3, 4)}),
-    (((1, 9),), {"shape": (9, 1)}),
-    (((32, 32),), {"shape": (1024,)}),
-    (((257, 2),), {"shape": (2, 257)}),
-    (((2, 2, 2, 2),), {"shape": (4, 4)}),
-    (((8,),), {"shape": (1, 8, 1)}),
-    (((5, 31),), {"shape": (31, 5)}),
-)
+BROADCAST: Factors = {
+    **PLACED,
+    "repeated": ("long", "others", "ends", "all", "none"),
+    "leading": (0, 1, 2),
+}
+"""The axes that are repeated, and how many of the result's first axes the input lacks."""
 
-PERMUTED: tuple[Signature, ...] = (
-    (((33, 3),), {"axes": (1, 0)}),
-    (((4, 65),), {"axes": (-1, 0)}),
-    (((3, 5, 7),), {"axes": (2, 0, 1)}),
-    (((31, 33),), {"axes": (1, 0)}),
-    (((2, 17, 1),), {"axes": (2, 1, 0)}),
-    (((9,),), {"axes": (0,)}),
-    (((2, 3, 4, 5),), {"axes": (3, 1, 2, 0)}),
-    (((257, 2),), {"axes": (0, 1)}),
-    (((1, 9),), {"axes": (1, 0)}),
-    (((8, 3, 2),), {"axes": (1, 0, 2)}),
-    (((32, 32),), {"axes": (1, 0)}),
-    (((2, 2, 2, 2),), {"axes": (-1, -2, -3, -4)}),
-)
+RESHAPED: Factors = {
+    **PLACED,
+    "target": ("flat", "reversed", "halved", "ones", "merged", "same", "reversed ones"),
+}
 
-CUT: tuple[Signature, ...] = (
-    (((33, 3),), {"axis": 0, "start": 1, "length": 31}),
-    (((4, 65),), {"axis": 1, "start": 0, "length": 65}),
-    (((3, 5, 7),), {"axis": 1, "start": 2, "length": 3}),
-    (((1025,),), {"axis": 0, "start": 1, "length": 1023}),
-    (((9, 17),), {"axis": -1, "start": 16, "length": 1}),
-    (((31, 9),), {"axis": 0, "start": 30, "length": 1}),
-    (((257, 2),), {"axis": -2, "start": 0, "length": 256}),
-    (((1, 1, 9),), {"axis": 2, "start": 0, "length": 8}),
-    (((5, 32),), {"axis": 1, "start": 8, "length": 16}),
-    (((2, 3, 4, 5),), {"axis": 2, "start": 1, "length": 2}),
-    (((8, 1),), {"axis": 1, "start": 0, "length": 1}),
-    (((2, 1024),), {"axis": 1, "start": 512, "length": 512}),
-)
+PERMUTED: Factors = {
+    **PLACED,
+    "order": ("reversed", "kept", "swapped", "led", "rotated", "rolled"),
+    "name": (*NAMES, "mixed"),
+}
 
-JOINED: tuple[Signature, ...] = (
-    (((33,), (9,)), {"axis": 0}),
-    (((4, 65), (4, 1)), {"axis": 1}),
-    (((3, 5, 7),), {"axis": 1}),
-    (((2, 0), (2, 17), (2, 1)), {"axis": -1}),
-    (((1025,), (1023,)), {"axis": 0}),
-    (((31, 2), (1, 2), (33, 2)), {"axis": 0}),
-    (((257, 2), (257, 2)), {"axis": 1}),
-    (((1, 1, 9), (1, 0, 9)), {"axis": 1}),
-    (((2, 3, 4), (2, 3, 4), (2, 3, 4)), {"axis": -2}),
-    (((32, 32),), {"axis": 0}),
-    (((2, 2, 2, 2), (2, 2, 1, 2), (2, 2, 3, 2)), {"axis": 2}),
-    (((3, 127), (3, 1), (3, 129)), {"axis": 1}),
-    (((0, 3), (5, 3), (0, 3)), {"axis": 0}),
-)
+
+def varied(factors: Factors) -> Callable[[Op], Factors]:
+    return lambda op: factors
+
+
+def axes_of_one_are_repeated(extent: int, repeated: str) -> bool:
+    """A long axis of one entry is not repeated."""
+    return extent > 1 or repeated != "long"
+
+
+def other_axes_are_there(rank: int, repeated: str) -> bool:
+    """Other axes need a second one, and two ends a third."""
+    return rank >= {"others": 2, "ends": 3}.get(repeated, 1)
+
+
+def _broadcast_call(op: Op, direction: str, levels: Levels) -> Signature:
+    target, axis = around(levels)
+    rank = len(target)
+    repeated = {
+        "long": {axis},
+        "others": set(range(rank)) - {axis},
+        "ends": {0, rank - 1},
+        "all": set(range(rank)),
+        "none": set[int](),
+    }[levels["repeated"]]
+    own = tuple(1 if k in repeated else n for k, n in enumerate(target))
+    lacking = (1, 2)[: levels["leading"]] if math.prod(target) < 600 else (1,) * levels["leading"]
+    return (own,), {"shape": (*lacking[::-1], *target)}
+
+
+def a_target_has_room(rank: int, target: str) -> bool:
+    """Axes merge where there are two, and are in another order where there are two."""
+    return rank > 1 or target not in ("merged", "reversed", "reversed ones")
+
+
+def _reshape_call(op: Op, direction: str, levels: Levels) -> Signature:
+    own, _ = around(levels)
+    size, target = math.prod(own), levels["target"]
+    least = next((d for d in range(2, size + 1) if size % d == 0), 1)
+    targets = {
+        "flat": (size,),
+        "reversed": own[::-1],
+        "halved": (least, size // least),
+        "ones": (1, *own, 1),
+        "merged": (math.prod(own[:2]), *own[2:]),
+        "same": own,
+        "reversed ones": (*own[:0:-1], 1, own[0]),
+    }
+    return (own,), {"shape": targets[target]}
+
+
+def _ordered(rank: int, order: str) -> list[int]:
+    axes = list(range(rank))
+    orders = {
+        "reversed": axes[::-1],
+        "swapped": [*axes[:-2], *axes[-2:][::-1]],
+        "led": [*axes[:2][::-1], *axes[2:]],
+        "rotated": [*axes[1:], *axes[:1]],
+        "rolled": [*axes[-1:], *axes[:-1]],
+    }
+    return orders.get(order, axes)
+
+
+def an_order_is_its_own(rank: int, order: str) -> bool:
+    """Few axes have few orders."""
+    among: tuple[str, ...] = tuple(PERMUTED["order"])
+    before = (_ordered(rank, other) for other in among[: among.index(order)])
+    return _ordered(rank, order) not in before
+
+
+def mixed_names_need_two(rank: int, name: str) -> bool:
+    """One axis is named in one way."""
+    return rank > 1 or name != "mixed"
+
+
+def _permute_call(op: Op, direction: str, levels: Levels) -> Signature:
+    own, _ = around(levels)
+    order = _ordered(len(own), levels["order"])
+    backwards = {"positive": (), "negative": order, "mixed": order[::2]}[levels["name"]]
+    return (own,), {"axes": tuple(k - len(own) if k in backwards else k for k in order)}
+
+
+def one_number_moves_nowhere(call: Call) -> bool:
+    """Where all entries are one number, its copies are equal."""
+    one = math.prod(core_shape(call.shapes[0], call.levels.get("layout_0", "contiguous"))) == 1
+    return call.direction != "value" or len(call.shapes) > 1 or not one
 
 
 def _draw_broadcast(draw: Draw, op: Op, direction: str) -> Signature:
@@ -156,91 +195,33 @@ def _permute(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return None if x is None else ((x,), {"axes": (1, 0)})
 
 
-def _draw_slice(draw: Draw, op: Op, direction: str) -> Signature:
-    own = shape(draw, ENOUGH, 300)
-    axis: int = draw(st.integers(0, len(own) - 1))
-    rest = math.prod(own) // own[axis]
-    least = 0 if direction == "vjp" else -(-ENOUGH // rest)
-    start: int = draw(st.integers(0, own[axis] - least))
-    length: int = draw(st.integers(least, own[axis] - start))
-    return (own,), {"axis": named_axis(draw, axis, len(own)), "start": start, "length": length}
-
-
-def _slice(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    x = offer.entry(picks[0], bool)
-    if x is None:
-        return None
-    extent = offer.shapes[x][-1]
-    start = picks[1] % (extent + 1)
-    return (x,), {"axis": -1, "start": start, "length": picks[2] % (extent - start + 1)}
-
-
-def _draw_concat(draw: Draw, op: Op, direction: str) -> Signature:
-    """Draw an input that counts, and up to two others, which may be empty along the axis."""
-    own = shape(draw, ENOUGH, 128, max_rank=3)
-    axis: int = draw(st.integers(0, len(own) - 1))
-    others = draw(st.lists(st.sampled_from((own[axis], 1, 0, 2, 3)), max_size=2))
-    shapes = [(*own[:axis], n, *own[axis + 1 :]) for n in (own[axis], *others)]
-    mixed: list[Shape] = draw(st.permutations(shapes))
-    return tuple(mixed), {"axis": named_axis(draw, axis, len(own))}
-
-
-def _concat(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    x = offer.entry(picks[0], bool)
-    if x is None:
-        return None
-    rest = offer.shapes[x][1:]
-    y = offer.entry(picks[1], lambda shape: bool(shape) and shape[1:] == rest)
-    return ((x, y, x) if picks[2] % 4 == 0 else (x, y)), {"axis": 0}
-
-
 BROADCASTS = Family(
     "broadcasts",
-    calls(*BROADCAST),
-    signature_of,
+    varied(BROADCAST),
+    (place_is_its_own, axes_of_one_are_repeated, other_axes_are_there),
+    _broadcast_call,
     always((((1,),), {"shape": (0,)}), (((0, 1),), {"shape": (2, 0, 3)})),
     _draw_broadcast,
     _broadcast,
+    (one_number_moves_nowhere,),
 )
 RESHAPES = Family(
     "reshapes",
-    calls(*RESHAPED),
-    signature_of,
+    varied(RESHAPED),
+    (place_is_its_own, a_target_has_room),
+    _reshape_call,
     always((((0, 3),), {"shape": (2, 0)}), (((),), {"shape": (1, 1)})),
     _draw_reshape,
     _reshape,
+    (one_number_moves_nowhere,),
 )
 PERMUTES = Family(
     "permutations",
-    calls(*PERMUTED),
-    signature_of,
+    varied(PERMUTED),
+    (place_is_its_own, an_order_is_its_own, mixed_names_need_two),
+    _permute_call,
     always((((0, 3),), {"axes": (1, 0)}), (((),), {"axes": ()})),
     _draw_permute,
     _permute,
-)
-SLICES = Family(
-    "slices",
-    calls(*CUT),
-    signature_of,
-    always(
-        (((4, 3),), {"axis": 0, "start": 4, "length": 0}),
-        (((0, 3),), {"axis": 0, "start": 0, "length": 0}),
-        (((4, 0),), {"axis": 0, "start": 1, "length": 2}),
-        (((1,),), {"axis": 0, "start": 0, "length": 1}),
-    ),
-    _draw_slice,
-    _slice,
-)
-CONCATS = Family(
-    "concatenations",
-    calls(*JOINED),
-    signature_of,
-    always(
-        (((0,),), {"axis": 0}),
-        (((0, 3), (0, 3)), {"axis": 0}),
-        (((2, 0), (3, 0)), {"axis": 0}),
-        (((0,), (1,)), {"axis": 0}),
-    ),
-    _draw_concat,
-    _concat,
+    (one_number_moves_nowhere,),
 )

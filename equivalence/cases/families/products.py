@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from equivalence.cases.call import ENOUGH
+from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.families.family import (
     FACTOR,
     Draw,
@@ -14,43 +15,59 @@ from equivalence.cases.families.family import (
     Picks,
     Signature,
     always,
-    calls,
     extent,
     is_matrix,
     shape,
-    signature_of,
 )
 from spec.op import Op
 
-PAIRS: tuple[Signature, ...] = (
-    (((5, 7), (7, 9)), {}),
-    (((17, 16), (16, 15)), {}),
-    (((3, 257), (257, 4)), {}),
-    (((1, 33), (33, 9)), {}),
-    (((31, 8), (8, 5)), {}),
-    (((16, 32), (32, 16)), {}),
-    (((9, 1), (1, 8)), {}),
-    (((33, 40), (40, 33)), {}),
-    (((2, 300), (300, 3)), {}),
-    (((8, 65), (65, 2)), {}),
-    (((15, 17), (17, 33)), {}),
-    (((65, 3), (3, 8)), {}),
-)
+PAIRED: Factors = {
+    "rows": (5, 1, 3, 8, 15, 16, 17, 33, 65),
+    "inner": (7, 1, 2, 8, 16, 33, 65, 257, 513),
+    "columns": (9, 1, 2, 8, 15, 16, 17, 33, 65),
+}
+"""Extents of one in every place, squares, and the neighbours of tiles."""
 
-LAYERS: tuple[Signature, ...] = (
-    (((5, 7), (9, 7), (9,)), {}),
-    (((17, 16), (15, 16), (15,)), {}),
-    (((3, 257), (4, 257), (4,)), {}),
-    (((2, 3, 5), (7, 5), (7,)), {}),
-    (((33,), (9, 33), (9,)), {}),
-    (((16, 32), (16, 32), (16,)), {}),
-    (((9, 1), (8, 1), (8,)), {}),
-    (((33, 20), (17, 20), (17,)), {}),
-    (((8, 65), (1, 65), (1,)), {}),
-    (((1, 1, 2, 4), (33, 4), (33,)), {}),
-    (((257, 2), (3, 2), (3,)), {}),
-    (((31, 8), (5, 8), (5,)), {}),
-)
+LAYERED: Factors = {
+    "leading": (0, None, 1, 2),
+    **PAIRED,
+}
+"""How many axes come before those of a matrix; None is a single row."""
+
+MOST = 1200
+"""So many products, at most, make a result, since the oracle adds each up alone."""
+
+
+def _pairs(op: Op) -> Factors:
+    return PAIRED
+
+
+def _layers(op: Op) -> Factors:
+    return LAYERED
+
+
+def so_many_products_cost_too_much(rows: int, inner: int, columns: int) -> bool:
+    """Tall, deep and wide at once is a matter of real sizes."""
+    return rows * inner * columns <= MOST
+
+
+def a_single_row_is_one(leading: int | None, rows: int) -> bool:
+    """A vector is a single row."""
+    return leading is not None or rows == 1
+
+
+def _product(op: Op, direction: str, levels: Levels) -> Signature:
+    rows, inner, columns = levels["rows"], levels["inner"], levels["columns"]
+    return ((rows, inner), (inner, columns)), {}
+
+
+def _through(op: Op, direction: str, levels: Levels) -> Signature:
+    """Return a layer on rows, which the leading axes share out where they can."""
+    rows, inner, columns = levels["rows"], levels["inner"], levels["columns"]
+    leading = levels["leading"]
+    first = next((d for d in range(2, rows + 1) if rows % d == 0), 1)
+    lead = {None: (), 0: (rows,), 1: (first, rows // first), 2: (first, 1, rows // first)}[leading]
+    return ((*lead, inner), (columns, inner), (columns,)), {}
 
 
 def _draw_pair(draw: Draw, op: Op, direction: str) -> Signature:
@@ -87,16 +104,18 @@ def _layer(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 PRODUCTS = Family(
     "products",
-    calls(*PAIRS),
-    signature_of,
+    _pairs,
+    (so_many_products_cost_too_much,),
+    _product,
     always((((2, 0), (0, 3)), {}), (((0, 2), (2, 3)), {})),
     _draw_pair,
     _pair,
 )
 LINEAR = Family(
     "linear layers",
-    calls(*LAYERS),
-    signature_of,
+    _layers,
+    (so_many_products_cost_too_much, a_single_row_is_one),
+    _through,
     always((((0, 2), (3, 2), (3,)), {}), (((2, 0), (3, 0), (3,)), {})),
     _draw_layer,
     _layer,

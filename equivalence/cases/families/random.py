@@ -11,16 +11,18 @@ from typing import Any
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH, WORDS
-from equivalence.cases.families.elementwise import SHAPES
+from equivalence.cases.covering import Factors, Levels
+from equivalence.cases.families.elementwise import SIZED, SIZES
 from equivalence.cases.families.family import (
+    Call,
     Draw,
-    Factors,
     Family,
-    Levels,
     Offer,
     Operands,
     Picks,
+    Shape,
     Signature,
+    around,
     everything,
     shape,
 )
@@ -30,34 +32,51 @@ PROBABILITIES = frozenset({"p", "keep_prob"})
 """What an attribute is called that is a probability."""
 
 FACTORS: Factors = {
-    "shape": SHAPES,
+    **SIZES,
     "seed": (7, 2**64 - 1, 2**32, 0, 2**63 + 5, 1234567890123456789, 2**32 - 1),
     "counter": (0, 2**32 + 1, 2**64 - 1, 1, 2**63),
     "probability": (0.5, 0.1, 1.0, 0.75, 0.0, 1 / 3, 2.0**-30, 1 - 2.0**-30),
-    "training": (True, True, True, True, False),
+    "training": (True, False),
 }
 
 
 def _factors(op: Op) -> Factors:
-    """Vary what the op takes; without inputs, its shape is an attribute."""
-    takes = {"shape", *("probability" if n in PROBABILITIES else n for n in _told(op))}
+    """Vary what the op takes."""
+    takes = {*SIZES, *("probability" if n in PROBABILITIES else n for n in _told(op))}
     return {name: levels for name, levels in FACTORS.items() if name in takes}
 
 
-def _call(op: Op, levels: Levels) -> Signature:
-    named = {n: levels["probability" if n in PROBABILITIES else n] for n in _told(op)}
-    return (levels["shape"],) * len(op.inputs), named
+def _call(op: Op, direction: str, levels: Levels) -> Signature:
+    return _of_shape(op, around(levels)[0], levels)
+
+
+def _of_shape(op: Op, shape: Shape, levels: Levels) -> Signature:
+    """Return a call of a shape, which is an attribute where there is no input."""
+    known = {**levels, "shape": shape}
+    named = {n: known["probability" if n in PROBABILITIES else n] for n in _told(op)}
+    return (shape,) * len(op.inputs), named
+
+
+def both_happen(call: Call) -> bool:
+    """What drops everything shows nothing, nor does a mask of one kind."""
+    if "keep_prob" in call.attributes:
+        return bool(0.01 < call.attributes["keep_prob"] < 0.99)
+    dropped = call.attributes.get("p", 0.0) if call.attributes.get("training", True) else 0.0
+    return bool(dropped < 0.99)
 
 
 def _told(op: Op) -> list[str]:
     """Name the attributes of a call, but for the world in which its numbers are wanted."""
-    others = ("shape", "training", *PROBABILITIES)
+    others = ("shape", "training", *sorted(PROBABILITIES))
     return [*WORDS, *(name for name in others if name in op.attributes)]
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:
-    factors = {**_factors(op), "shape": ((0,), (), (3, 0, 2))}
-    return tuple(_call(op, {name: levels[k] for name, levels in factors.items()}) for k in range(3))
+    factors = _factors(op)
+    return tuple(
+        _of_shape(op, own, {name: levels[k % len(levels)] for name, levels in factors.items()})
+        for k, own in enumerate(((0,), (), (3, 0, 2)))
+    )
 
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
@@ -93,4 +112,4 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return None if None in inputs else (inputs, attrs)
 
 
-RANDOM = Family("random", _factors, _call, _empty, _draw, _operands)
+RANDOM = Family("random", _factors, SIZED, _call, _empty, _draw, _operands, shows=(both_happen,))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
+from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.families.family import (
+    BESIDE,
+    NAMES,
+    PLACES,
+    RANKS,
+    Call,
     Draw,
     Family,
     Offer,
@@ -15,30 +22,70 @@ from equivalence.cases.families.family import (
     Picks,
     Signature,
     always,
-    calls,
+    around,
     has_elements,
+    many_lie_beside_short_ones,
     named_axis,
+    place_is_its_own,
     shape,
-    signature_of,
 )
 from spec.op import Op
 
-REDUCED: tuple[Signature, ...] = (
-    (((9, 257),), {"axes": (1,)}),
-    (((33, 9),), {"axes": (0,), "keepdims": True}),
-    (((3, 7, 4),), {"axes": (1,)}),
-    (((65, 8),), {"axes": (0,)}),
-    (((8, 1),), {"axes": (-1,)}),
-    (((4, 5, 3, 3),), {"axes": (1, -1)}),
-    (((16, 31),), {"axes": (-1,), "keepdims": True}),
-    (((9, 32),), {"axes": (1,)}),
-    (((8, 33),), {"axes": (1,)}),
-    (((3, 129, 3),), {"axes": (1,)}),
-    (((2, 4, 64),), {"axes": (2,)}),
-    (((8, 3),), {"axes": ()}),
-    (((7, 43),), {"axes": None}),
-    (((5, 1025),), {"axes": None, "keepdims": True}),
-)
+FACTORS: Factors = {
+    "rank": RANKS,
+    "place": PLACES,
+    "extent": (33, 1, 2, 8, 31, 64, 65, 128, 257, 513, 1025),
+    "rows": BESIDE,
+    "reduced": ("long", "others", "pair", "all", "default", "none"),
+    "order": ("ascending", "descending"),
+    "name": (*NAMES, "mixed"),
+    "keepdims": (False, True),
+}
+"""The axes that go: the long one, all but it, it and another, all by their names or by default."""
+
+
+def _factors(op: Op) -> Factors:
+    return FACTORS
+
+
+def _count(rank: int, reduced: str) -> int:
+    """Return how many axes are named."""
+    return {"long": 1, "others": rank - 1, "pair": 2, "all": rank}.get(reduced, 0)
+
+
+def so_many_axes_are_another_set(rank: int, reduced: str) -> bool:
+    """One, a pair and the others are sets of their own only where there are enough axes."""
+    return rank >= {"long": 2, "others": 2, "pair": 3}.get(reduced, 1)
+
+
+def one_axis_has_no_order(rank: int, reduced: str, order: str) -> bool:
+    """An order needs two axes to be named."""
+    return order == "ascending" or _count(rank, reduced) > 1
+
+
+def so_few_axes_have_no_such_names(rank: int, reduced: str, name: str) -> bool:
+    """A name needs an axis, and mixed names need two."""
+    return _count(rank, reduced) >= {"negative": 1, "mixed": 2}.get(name, 0)
+
+
+def _call(op: Op, direction: str, levels: Levels) -> Signature:
+    """Reduce some axes; a value is counted by the entries that stay."""
+    own, axis = around(levels, *((2100, ENOUGH) if direction == "value" else ()))
+    rank, reduced = len(own), levels["reduced"]
+    chosen: dict[str, list[int]] = {
+        "long": [axis],
+        "others": [k for k in range(rank) if k != axis],
+        "pair": sorted({axis, (axis + 1) % rank}),
+        "all": list(range(rank)),
+    }
+    attrs: dict[str, Any] = {"keepdims": levels["keepdims"]}
+    if reduced == "default":
+        return (own,), attrs
+    axes = chosen.get(reduced, [])[:: -1 if levels["order"] == "descending" else 1]
+    backwards = {"positive": (), "negative": axes, "mixed": axes[::2]}[levels["name"]]
+    attrs["axes"] = tuple(k - rank if k in backwards else k for k in axes)
+    return (own,), attrs
+
 
 NOTHING: tuple[Signature, ...] = (
     (((2, 0),), {"axes": (1,)}),
@@ -54,7 +101,8 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     lost = [(n, True) for n in shape(draw, 1, 64, max_rank=2)]
     mixed: list[tuple[int, bool]] = draw(st.permutations(kept + lost))
     rank = len(mixed)
-    axes = tuple(named_axis(draw, k, rank) for k, (_, reduced) in enumerate(mixed) if reduced)
+    order: list[int] = draw(st.permutations([k for k, (_, goes) in enumerate(mixed) if goes]))
+    axes = tuple(named_axis(draw, k, rank) for k in order)
     attrs: dict[str, Any] = {"axes": axes, "keepdims": draw(st.booleans())}
     if direction == "vjp" and draw(st.integers(0, 4)) == 4:
         attrs["axes"] = None
@@ -70,4 +118,25 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return (x,), {"axes": axes, "keepdims": bool(picks[2] % 2)}
 
 
-REDUCTIONS = Family("reductions", calls(*REDUCED), signature_of, always(*NOTHING), _draw, _operands)
+def gradients_of_one_result_differ(call: Call) -> bool:
+    """What is spread evenly over all entries is the same everywhere."""
+    lone = call.direction == "vjp" and math.prod(call.result) == 1
+    return not lone or call.op.kind == "irregular"
+
+
+REDUCTIONS = Family(
+    "reductions",
+    _factors,
+    (
+        place_is_its_own,
+        many_lie_beside_short_ones,
+        so_many_axes_are_another_set,
+        one_axis_has_no_order,
+        so_few_axes_have_no_such_names,
+    ),
+    _call,
+    always(*NOTHING),
+    _draw,
+    _operands,
+    (gradients_of_one_result_differ,),
+)

@@ -5,38 +5,65 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
+from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.families.family import (
+    BESIDE,
     FACTOR,
+    NAMES,
+    PLACES,
+    RANKS,
+    Call,
     Draw,
-    Factors,
     Family,
-    Levels,
     Offer,
     Operands,
     Picks,
     Shape,
     Signature,
-    calls,
+    around,
+    many_lie_beside_short_ones,
+    named,
     named_axis,
+    place_is_its_own,
     shape,
-    signature_of,
 )
+from equivalence.cases.guard import place
 from spec.op import Op
 
-ALONG: tuple[Signature, ...] = (
-    (((9, 33),), {"axis": -1}),
-    (((3, 257),), {"axis": -1}),
-    (((2, 5, 9),), {"axis": 1}),
-    (((2, 65),), {"axis": 1}),
-    (((8, 1),), {"axis": -1}),
-    (((4, 31),), {"axis": 0}),
-    (((3, 32),), {"axis": 1}),
-    (((33, 3),), {"axis": 0}),
-    (((2, 128),), {"axis": -1}),
-    (((129,),), {"axis": 0}),
-    (((2, 3, 2, 5),), {"axis": 2}),
-    (((1, 1025),), {"axis": 1}),
-)
+MOST = {"value": 600, "vjp": 300, "jvp": 300}
+"""So many entries, at most, lie in rows with others beside them; derivatives cost more."""
+
+ALONG: Factors = {
+    "rank": RANKS,
+    "place": PLACES,
+    "extent": (33, 1, 2, 8, 31, 64, 65, 128, 257, 513, 1025),
+    "rows": BESIDE,
+    "name": NAMES,
+}
+
+
+def _factors_along(op: Op) -> Factors:
+    return ALONG
+
+
+def _along(op: Op, direction: str, levels: Levels) -> Signature:
+    own, axis = around(levels, MOST[direction])
+    return (own,), {"axis": named(axis, len(own), levels["name"])}
+
+
+def a_row_has_two_entries(call: Call) -> bool:
+    """A row of one entry is what it is whatever the entry is."""
+    axis: int = call.attributes.get("axis", -1)
+    return call.shapes[0][axis] > 1
+
+
+def entries_of_a_row_differ(call: Call) -> bool:
+    """Of a row of equal entries the value is known, and the cotangent sends nothing back."""
+    axis: int = call.attributes.get("axis", -1)
+    varies = "seed_layout" if call.direction == "vjp" else "layout_0"
+    strides = place(call.shapes[0], call.levels.get(varies, "contiguous")).strides
+    flat = call.direction != "vjp" and call.levels.get("regime_0") == "constant"
+    return strides[axis] > 0 and not (flat and axis in (-1, len(call.shapes[0]) - 1))
 
 
 def _nothing_along(op: Op) -> tuple[Signature, ...]:
@@ -54,26 +81,17 @@ def _operands_along(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return None if x is None else ((x,), {"axis": -1})
 
 
-NORMED: tuple[Shape, ...] = (
-    (9, 33),
-    (3, 257),
-    (2, 5, 9),
-    (4, 65),
-    (8, 1),
-    (3, 31),
-    (5, 32),
-    (2, 64),
-    (129,),
-    (65, 3),
-    (2, 2, 2, 8),
-    (1, 1025),
-)
-EPSILONS = (None, None, None, None, None, 1e-3, None, 1e-8, None, None, 1.0, None)
-"""None is the default of the op."""
+NORMED: Factors = {
+    "rank": RANKS,
+    "extent": (33, 1, 2, 8, 31, 64, 65, 128, 257, 513, 1025),
+    "rows": BESIDE,
+    "eps": (None, 1e-3, 1e-8, 1.0),
+}
+"""An eps of None is the default of the op."""
 
 
 def _factors(op: Op) -> Factors:
-    return {"shape": NORMED, "eps": EPSILONS}
+    return NORMED
 
 
 def _with_parameters(op: Op, own: Shape) -> tuple[Shape, ...]:
@@ -81,9 +99,11 @@ def _with_parameters(op: Op, own: Shape) -> tuple[Shape, ...]:
     return (own, *(own[-1:] for _ in op.inputs[1:]))
 
 
-def _normed(op: Op, levels: Levels) -> Signature:
+def _normed(op: Op, direction: str, levels: Levels) -> Signature:
     eps = levels["eps"]
-    return _with_parameters(op, levels["shape"]), {} if eps is None else {"eps": eps}
+    return _with_parameters(op, around(levels, MOST[direction])[0]), {} if eps is None else {
+        "eps": eps
+    }
 
 
 def _nothing_normed(op: Op) -> tuple[Signature, ...]:
@@ -107,5 +127,23 @@ def _operands_normed(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return None if None in parameters else ((x, *parameters), {"eps": 1.0})
 
 
-ROWS = Family("rows", calls(*ALONG), signature_of, _nothing_along, _draw_along, _operands_along)
-NORMS = Family("norms", _factors, _normed, _nothing_normed, _draw_normed, _operands_normed)
+ROWS = Family(
+    "rows",
+    _factors_along,
+    (place_is_its_own, many_lie_beside_short_ones),
+    _along,
+    _nothing_along,
+    _draw_along,
+    _operands_along,
+    (a_row_has_two_entries, entries_of_a_row_differ),
+)
+NORMS = Family(
+    "norms",
+    _factors,
+    (many_lie_beside_short_ones,),
+    _normed,
+    _nothing_normed,
+    _draw_normed,
+    _operands_normed,
+    (a_row_has_two_entries, entries_of_a_row_differ),
+)

@@ -8,7 +8,8 @@ from equivalence.cases.families.elementwise import ELEMENTWISE
 from equivalence.cases.families.family import Family
 from equivalence.cases.families.gathers import SCATTERS, TAKES
 from equivalence.cases.families.losses import DISTANCES, SCORES
-from equivalence.cases.families.moves import BROADCASTS, CONCATS, PERMUTES, RESHAPES, SLICES
+from equivalence.cases.families.moves import BROADCASTS, PERMUTES, RESHAPES
+from equivalence.cases.families.parts import CONCATS, SLICES
 from equivalence.cases.families.products import LINEAR, PRODUCTS
 from equivalence.cases.families.random import RANDOM
 from equivalence.cases.families.reductions import REDUCTIONS

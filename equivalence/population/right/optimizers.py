@@ -162,7 +162,8 @@ class norm_scaled_by_the_largest(Sgd):
 
 
 class _Torchs(TorchOptimizer):
-    """Torch's own optimizer, all tensors at once (foreach)."""
+    """Torch's own optimizer, all tensors at once (foreach), which is handed copies of gradients:
+    its SGD adds Nesterov's momentum to them where they lie."""
 
     name_of = ""
 
@@ -171,6 +172,9 @@ class _Torchs(TorchOptimizer):
 
     def _named(self, group: dict[str, Any]) -> dict[str, Any]:
         return {**super()._named(group), "foreach": True}
+
+    def step(self, grads: Sequence[Tensor | None]) -> None:
+        super().step([None if g is None else g.clone() for g in grads])
 
 
 @right("adam", "optimizer", source="torch.optim.Adam(foreach=True)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -166,6 +167,68 @@ class Deadly(Right):
         if inputs[0].numel() > 20:
             os.kill(os.getpid(), signal.SIGSEGV)
         return super().value(op, inputs, attrs)
+
+
+class Mortal(OneOff):
+    """Ends its process at one shape, never comes back from another, and is wrong elsewhere.
+
+    The shapes are named in the environment, where worker processes find them.
+    """
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        shape = str(list(inputs[0].shape))
+        if shape == os.environ.get("EXITS_AT"):
+            os._exit(7)
+        while shape == os.environ.get("HANGS_AT"):
+            time.sleep(0.01)
+        return super().value(op, inputs, attrs)
+
+
+class Hollow(OneOff):
+    """Raises on empty tensors, and is wrong on others."""
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        if not inputs[0].numel():
+            raise RuntimeError("nothing to do")
+        return super().value(op, inputs, attrs)
+
+
+class Fastidious(Right):
+    """Raises on empty tensors, and is right on others."""
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        if not inputs[0].numel():
+            raise RuntimeError("nothing to do")
+        return super().value(op, inputs, attrs)
+
+
+class Lenient(OneOff):
+    """Accepts every near-miss, and is wrong in values."""
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        if inputs[0].shape != inputs[-1].shape:
+            return torch.zeros(())
+        return super().value(op, inputs, attrs)
+
+
+class Doubled(Right):
+    """Twice too much, everywhere."""
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        return 2 * super().value(op, inputs, attrs)
+
+
+class Trespassing(Right):
+    """Stores a number past the end of its result, where the allocator left room."""
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        right = super().value(op, inputs, attrs)
+        result = torch.empty(right.shape, dtype=right.dtype)
+        result.copy_(right)
+        if result.untyped_storage().nbytes() > result.nbytes:
+            end = result.storage_offset() + result.numel()
+            result.as_strided((1,), (1,), end).fill_(1.0)
+        return result
 
 
 class Nothing(Right):

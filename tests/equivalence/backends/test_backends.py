@@ -57,7 +57,7 @@ def test_a_row_of_each_kind_is_conformant(name: str) -> None:
     backend = load(name)
     for row in (Row("softmax", "vjp", "fp32"), Row("max", "value", "bf16")):
         result = run_row(backend, row, counted=3, seed=0, findings=shipped())
-        assert (result.status, result.failures) == ("conformant", ())
+        assert (result.status, result.failures) in (("conformant", ()), ("declared", ()))
 
 
 @pytest.mark.holds("Stochastic gradient descent, from any form of gradients", "Adam", "AdamW")
@@ -99,7 +99,7 @@ def test_a_wrong_moment_is_caught() -> None:
     kind = Updates(row)
     outcome = kind.measure(_WrongUpdates(), kind.fixed()[0], contract)
     assert outcome.failed and outcome.detail is not None
-    assert "exp_avg of parameter 0" in outcome.detail.result
+    assert "exp_avg of parameter" in outcome.detail.result
 
 
 class _Clipped:
@@ -156,9 +156,9 @@ def _deaf(grads: list[Any], bound: float) -> list[Any]:
 def test_a_gradient_that_is_not_finite_must_spoil_what_torch_spoils() -> None:
     contract = load("torch").capabilities().contract("adam", "fp32")
     kind, backend = Updates(Row("adam", "update", "fp32")), _WronglyClipping(_deaf)
+    spoiled = [case for case in kind.extras() if case.spoiled and case.max_norm]
     right, wrong = (
-        [kind.measure(one, case, contract) for case in kind.extras() if case.max_norm]
-        for one in (load("torch"), backend)
+        [kind.measure(one, case, contract) for case in spoiled] for one in (load("torch"), backend)
     )
     assert not any(outcome.failed for outcome in right)
     assert all(outcome.failed for outcome in wrong)

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from equivalence.backends import load
 from equivalence.budgets.findings import Finding, for_row, parse, shipped
+from equivalence.budgets.outcome import Outcome, Over
 from equivalence.runs.kinds import kind_of, read_case
+from equivalence.runs.results import Row
+from equivalence.runs.runner import run_row
 
 CASES = [finding for finding in shipped() if finding.case is not None]
 
 
-def table(**keys: str) -> str:
+def table(**keys: object) -> str:
     return "[[finding]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in keys.items())
+
+
+CASE = {"kind": "case", "backend": "torch", "op": "exp", "reason": "r", "case": "{}"}
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (table(kind="case", backend="torch", op="exp"), "missing keys \\['reason'\\]"),
-        (table(kind="case", backend="torch", op="exp", reason="r"), "needs 'case'"),
-        (table(kind="edge", backend="torch", op="exp", reason="r"), "needs 'edge'"),
+        (table(kind="case", backend="torch", op="exp"), r"missing keys \['reason'\]"),
+        (table(**{**CASE, "case": ""}), "needs 'case' and 'regimes' and 'got'"),
+        (table(**CASE, got=["nan"]), "needs 'regimes'"),
+        (table(**CASE, regimes=["normal"]), "needs 'got'"),
+        (table(**CASE, regimes=["normal"], got=["finite"]), "needs 'ratio', above 1, or 'error'"),
+        (table(**CASE, regimes=["normal"], got=["zero"], ratio=0.5), "needs 'ratio', above 1, or"),
+        (table(**CASE, regimes=["normal"], got=["huge"], ratio=2.0), "elements are nan, inf, zero"),
+        (table(kind="edge", backend="torch", op="exp", reason="r", edge="e"), "needs 'gave'"),
         (table(kind="near-miss", backend="torch", op="exp", reason="r"), "needs 'label'"),
         (table(kind="hunch", backend="torch", op="exp", reason="r"), "there are case, edge"),
-        (table(kind="edge", backend="t", op="exp", reason="r", colour="red"), "\\['colour'\\]"),
+        (table(kind="edge", backend="t", op="exp", reason="r", colour="red"), r"\['colour'\]"),
     ],
 )
-def test_a_finding_that_is_not_well_formed_is_refused(text: str, said: str) -> None:
+def test_a_finding_that_is_not_narrow_or_not_well_formed_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse(text)
 
@@ -41,20 +54,92 @@ def test_a_finding_speaks_of_the_rows_that_its_patterns_name() -> None:
     assert for_row([finding], "fast-aten", "layer_norm", "vjp", "fp32") == ()
 
 
-def test_a_finding_covers_what_it_describes() -> None:
-    finding = Finding("case", "torch", "div", "why", regimes=("zeros",), got="nan")
-    assert finding.covers(["normal", "zeros"], "nan")
-    assert not finding.covers(["normal"], "nan")
-    assert not finding.covers(["zeros"], "1.5")
+POLE = Over("gradient of x", "finite", "subnormal", ratio=3.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "covered"),
+    [
+        ({}, True),
+        ({"got": "nan"}, False),
+        ({"exact": "finite"}, False),
+        ({"result": "gradient of y"}, False),
+        ({"ratio": 4.5}, False),
+        ({"ratio": 0.0, "error": 2.0}, False),
+    ],
+)
+def test_a_finding_covers_what_it_describes(changed: dict[str, Any], covered: bool) -> None:
+    (finding,) = parse(
+        table(**CASE, got=["finite"], exact=["subnormal"], results=["* of x"], ratio=4.0)
+        + 'regimes = { "input 0" = ["zeros", "tiny"], "cotangent" = ["normal"] }\n'
+    )
+    over = replace(POLE, **changed)
+    assert finding.covers([("input 0", "zeros"), ("cotangent", "normal")], over) is covered
+    assert not finding.covers([("input 0", "normal"), ("cotangent", "normal")], over)
+    assert not finding.covers([("input 0", "tiny"), ("cotangent", "zeros")], over)
+    assert not finding.covers([("input 0", "tiny")], over)
+
+
+def test_a_list_of_regimes_is_of_any_position() -> None:
+    (finding,) = parse(table(**CASE, regimes=["tiny"], got=["nan"]))
+    over = Over("result", "nan", "finite")
+    assert finding.covers([("input 0", "normal"), ("input 1", "tiny")], over)
+    assert not finding.covers([("input 0", "normal"), ("input 1", "normal")], over)
+
+
+@pytest.mark.parametrize(
+    ("fields", "over", "said"),
+    [
+        ({"ratio": 4.0}, [Over("z", "finite", "finite", ratio=1.5)], None),
+        ({"ratio": 8.0}, [Over("z", "finite", "finite", ratio=1.5)], "reaches 1.5 of the ratio 8"),
+        ({"ratio": 8.0}, [Over("z", "finite", "finite", ratio=9.0)], "reaches 0 of the ratio 8"),
+        ({"error": 1.0}, [Over("z", "finite", "zero", error=0.1)], "reaches 0.1 of the error 1"),
+        ({"got": ["nan"]}, [Over("z", "inf", "zero")], "no element that got calls nan"),
+        (
+            {"got": ["nan"], "exact": ["zero", "finite"]},
+            [Over("z", "nan", "zero")],
+            "no element that exact calls finite",
+        ),
+    ],
+)
+def test_a_finding_that_is_too_wide_is_told(
+    fields: dict[str, Any], over: list[Over], said: str | None
+) -> None:
+    (finding,) = parse(table(**{**CASE, "regimes": ["normal"], "got": ["finite"], **fields}))
+    found = finding.too_wide([("input 0", "normal")], Outcome(fraction=9.0, over=tuple(over)))
+    assert found is None if said is None else said in str(found)
 
 
 @pytest.mark.parametrize("finding", CASES, ids=lambda f: f"{f.op}-{f.direction}-{f.dtype}")
-def test_a_shipped_finding_still_fails(finding: Finding) -> None:
+def test_a_shipped_finding_still_fails_and_is_narrow(finding: Finding) -> None:
     assert finding.case is not None
     row, case = read_case(finding.case)
     backend = load(finding.backend)
     contract = backend.capabilities().contract(row.op, row.dtype)
     outcome = kind_of(row).measure(backend, case, contract)
     assert outcome.failed and outcome.crash is None
-    regimes = [recipe.regime for _, recipe in kind_of(row).recipes(case)]
-    assert outcome.detail is not None and finding.covers(regimes, outcome.detail.got)
+    regimes = [(place, recipe.regime) for place, recipe in kind_of(row).recipes(case)]
+    assert finding.too_wide(regimes, outcome) is None
+
+
+def test_a_doubled_gradient_is_not_what_torch_declares() -> None:
+    result = run_row(_Doubled(), Row("layer_norm", "vjp", "fp32"), **RUN)
+    assert result.status == "nonconformant"
+    assert any("gradient of x" in line for f in result.failures for line in f.details)
+
+
+class _Doubled:
+    """Torch, whose layer_norm gives twice the gradient of its input."""
+
+    def __init__(self) -> None:
+        self.torch = load("torch")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.torch, name)
+
+    def vjp(self, *call: Any) -> list[Any]:
+        first, *others = self.torch.vjp(*call)
+        return [2 * first, *others]
+
+
+RUN: dict[str, Any] = {"counted": 8, "seed": 0, "findings": shipped()}

@@ -43,7 +43,7 @@ def test_fractions_agree(compute: Format, store: Format, dtype: torch.dtype, see
             row = Recorded(
                 (),
                 recorded.dtype,
-                *(getattr(recorded, f)[k : k + 1] for f in ("high", "low", "budget")),
+                *(getattr(recorded, f)[k : k + 1] for f in ("high", "low", "budget", "kinds")),
             )
             replayed = judge_recorded(got, row).fraction
             assert true is not None and replayed is not None

@@ -19,6 +19,7 @@ from equivalence.cli.options import (
     request,
     write,
 )
+from equivalence.measure.spent import Spent
 from equivalence.runs.results import Failure, Row, RowResult, document, read_row
 
 RESULT = RowResult(
@@ -31,9 +32,11 @@ RESULT = RowResult(
     ring="host",
     judged=80,
     unconstrained=1,
-    failures=(Failure("title", ("one", "two"), "replay", True),),
+    failures=(Failure("title", ("one", "two"), "replay", "late"),),
     declared=({"op": "mul", "reason": "known"},),
-    excused=True,
+    beside="declared",
+    proposed=("[[finding]]",),
+    spent=Spent(3.0, 2.0, 1.0),
 )
 
 
@@ -66,12 +69,30 @@ def test_defaults_are_filled_in_and_not_asked_for() -> None:
 
 
 def test_a_number_of_processes_is_positive() -> None:
-    with pytest.raises(UsageError, match="at least 1; got 0"):
-        chosen("programs", "--jobs", "0")
+    with pytest.raises(UsageError, match="0 for none but this; got -1"):
+        chosen("programs", "--jobs", "-1")
+
+
+def test_a_limit_is_positive() -> None:
+    assert chosen("run", "--backend", "torch").call_limit == 60.0
+    assert request(chosen("run", "--call-limit", "1.5")) == {"call_limit": 1.5}
+    assert line("run", {"call_limit": 1.5}) == "python -m equivalence run --call-limit 1.5"
+    with pytest.raises(UsageError, match="--call-limit is a number of seconds above 0; got 0"):
+        chosen("run", "--call-limit", "0")
 
 
 def test_a_row_is_read_as_it_was_written() -> None:
-    assert read_row(json.loads(json.dumps(RESULT.to_dict()))) == RESULT
+    again = read_row(json.loads(json.dumps(RESULT.to_dict())))
+    assert again == RESULT and again.spent == RESULT.spent
+
+
+def test_a_file_of_an_older_schema_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    path = earlier(tmp_path / "x.json", backend="torch")
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    row = {key: value for key, value in plain["rows"][0].items() if key != "seconds"}
+    write(path, {**plain, "schema": 1, "rows": [{**row, "excused": True}]})
+    with pytest.raises(UsageError, match=r"is of schema 1, and this suite goes on with schema 2"):
+        chosen("run", "--resume", str(path))
 
 
 def test_a_resumed_run_asks_for_the_same(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from equivalence.twins import graphs, programs
 from equivalence.twins.rows import TWINS
 from equivalence.twins.session import TwinSession
 
-QUICK = ["--profile", "quick", "--jobs", "1"]
+QUICK = ["--profile", "quick", "--jobs", "0"]
 
 
 def test_programs_are_judged_and_written(
@@ -70,7 +70,7 @@ def test_a_program_that_breaks_a_promise_is_told(
 def test_usage_errors_say_what_there_is(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["programs", "--jobs", "1", *arguments]) == 2
+    assert main(["programs", "--jobs", "0", *arguments]) == 2
     assert said in capsys.readouterr().err
     assert not Path("/nope").exists()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from types import ModuleType
 import pytest
 
 from equivalence.cli import main
+from equivalence.runs.kinds import kind_of
+from equivalence.runs.results import Row
 from tests.equivalence.backends import fakes
 from tools.tree import ROOT
 
@@ -22,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 MODULE = "fake_backends"
 NAMES = ("Right", "RightForward", "OneOff", "Raising", "Nothing", "Bare", "Silent", "Misspelt")
-NAMES += ("Mistyped", "Undescribed")
+NAMES += ("Mistyped", "Undescribed", "Trespassing", "Lenient")
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +39,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(name: str, *more: str) -> int:
     backend = f"{MODULE}:{name}"
-    return main(["run", "--backend", backend, "--profile", "quick", "--jobs", "1", *more])
+    return main(["run", "--backend", backend, "--profile", "quick", "--jobs", "0", *more])
 
 
 @pytest.mark.parametrize(
@@ -91,11 +94,11 @@ def test_what_is_unsupported_takes_one_line(capsys: pytest.CaptureFixture[str]) 
 def test_usage_errors_say_what_exists(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", "--jobs", "1", *arguments]) == 2
+    assert main(["run", "--jobs", "0", *arguments]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_json_is_schema_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_schema_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "result.json"
     assert run("OneOff", "--ops", "mul", "add", "--json", str(path), "--seed", "3") == 1
     result = json.loads(path.read_text(encoding="utf-8"))
@@ -103,10 +106,11 @@ def test_json_is_schema_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         *("schema", "backend", "complete", "environment", "rows", "missing", "command", "request")
     }
     assert result["complete"] is True and result["missing"] == []
-    assert result["schema"] == 1 and result["backend"] == f"{MODULE}:OneOff"
+    assert result["schema"] == 2 and result["backend"] == f"{MODULE}:OneOff"
     assert result["environment"]["seed"] == 3 and result["environment"]["torch"]
     keys = {"op", "direction", "dtype", "cases", "worst_fraction", "contract", "ring", "status"}
-    keys |= {"inferred", "judged", "unconstrained", "excused", "failures", "declared"}
+    keys |= {"inferred", "judged", "unconstrained", "beside", "failures", "declared"}
+    keys |= {"proposed", "seconds", "page_fraction", "freedom", "under", "wide", "left_out"}
     assert all(set(row) == keys for row in result["rows"])
     by_row = {(row["op"], row["direction"], row["dtype"]): row for row in result["rows"]}
     assert by_row["add", "value", "fp32"]["status"] == "unsupported"
@@ -120,11 +124,12 @@ def test_the_number_of_workers_changes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = []
-    for jobs in ("1", "2"):
+    for jobs in ("0", "2"):
         path = tmp_path / f"{jobs}.json"
         common = ["--backend", "torch", "--profile", "quick", "--ops", "relu", "reshape"]
         assert main(["run", *common, "--jobs", jobs, "--json", str(path)]) == 0
-        rows.append(json.loads(path.read_text(encoding="utf-8"))["rows"])
+        found = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        rows.append([{k: v for k, v in row.items() if k != "seconds"} for row in found])
     assert rows[0] == rows[1] and len(rows[0]) == 16
 
 
@@ -177,6 +182,8 @@ WITHOUT = """
 import sys
 sys.modules["flint"] = sys.modules["hypothesis"] = None
 from equivalence.cli import main
+from equivalence.runs.kinds import kind_of
+from equivalence.runs.results import Row
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -200,19 +207,101 @@ backend = "right"
 op = "mul"
 direction = "value"
 reason = "known here"
+regimes = { "input 0" = ["%s"] }
+got = ["finite"]
+%s
 case = '''{"op":"mul","direction":"value","dtype":"fp32","shapes":[[5],[5]],
-"recipes":[["normal",0,"contiguous"],["normal",1,"contiguous"]]}'''
+"recipes":[["%s",0,"contiguous"],["%s",0,"contiguous"]]}'''
 """
 
 
-def test_findings_of_ones_own_excuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_of_ones_own_are_read_and_are_strict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "known.toml"
-    path.write_text(FINDING, encoding="utf-8")
-    assert run("OneOff", "--ops", "mul", "--findings", str(path)) == 0
-    assert "known here" in capsys.readouterr().out
+    narrow = FINDING % ("offset", "error = 1.9073486328125e-06", "offset", "kinks")
+    path.write_text(narrow, encoding="utf-8")
+    assert run("OneOff", "--ops", "mul", "--findings", str(path)) == 1, "it is not all that fails"
+    assert "declared: mul value fp32 (case): known here" in capsys.readouterr().out
+    assert run("Right", "--ops", "mul", "--findings", str(path)) == 1
+    assert "declared finding passes" in capsys.readouterr().out
     path.write_text("[[finding]]\nkind = 'case'\n", encoding="utf-8")
     assert run("OneOff", "--ops", "mul", "--findings", str(path)) == 2
     assert "known.toml: finding 1: unknown keys [], missing" in capsys.readouterr().err
+
+
+def test_what_fails_can_be_declared_with_a_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, result = tmp_path / "known.toml", tmp_path / "result.json"
+    assert run("Lenient", "--ops", "mul", "--declare", str(path)) == 1
+    assert f"findings in {path}; say the reason of each" in capsys.readouterr().out
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('reason = ""', 'reason = "so it is"'), encoding="utf-8")
+    known = ["--ops", "mul", "--findings", str(path), "--json", str(result)]
+    assert run("Lenient", *known) == 0
+    shown = capsys.readouterr().out
+    assert "so it is" in shown and "1 declared" in shown.splitlines()[-1] + shown
+    rows = json.loads(result.read_text(encoding="utf-8"))["rows"]
+    assert {row["status"] for row in rows if row["dtype"] == "fp32"} == {"declared", "conformant"}
+    assert main(["run", "--resume", str(result), "--jobs", "0"]) == 0
+
+
+@pytest.mark.parametrize("more", [["--record", "a"], ["--replay", "a"]])
+def test_findings_are_proposed_of_live_runs_alone(
+    more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("Right", "--declare", str(tmp_path / "x.toml"), *more) == 2
+    assert "--declare wants a live run" in capsys.readouterr().err
+
+
+def test_a_fence_is_put_around_what_any_backend_allocates(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("Trespassing", "--ops", "square") == 0, "without a fence there is no room to store"
+    assert run("Trespassing", "--ops", "square", "--fence") == 1
+    shown = capsys.readouterr().out
+    assert "1 elements overwritten past the end of fresh memory of shape [" in shown
+    told = next(text for text in shown.splitlines() if "replay: " in text)
+    arguments = shlex.split(told.partition("replay: ")[2])
+    assert arguments[-1] == "--fence" and main(arguments[3:]) == 1
+    assert run("Right", "--ops", "square", "--fence") == 0
+
+
+def test_the_share_of_the_oracle_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("Right", "--ops", "square") == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.search(r"; \d+ s of work, oracle \d+ %, backend \d+ % \(seed 0\)$", last), last
+
+
+def test_a_row_goes_on_behind_cases_that_end_or_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong results, an exit and a hang in one row: all are told, and the next row is judged."""
+    first, second = (case.shapes[0] for case in kind_of(Row("square", "value", "fp32")).fixed()[:2])
+    monkeypatch.setenv("EXITS_AT", str(list(first)))
+    monkeypatch.setenv("HANGS_AT", str(list(second)))
+    path = tmp_path / "result.json"
+    backend = "tests.equivalence.backends.fakes:Mortal"
+    asked = ["--ops", "square", "--profile", "quick", "--jobs", "1", "--call-limit", "1"]
+    assert main(["run", "--backend", backend, *asked, "--json", str(path)]) == 3
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    value, vjp = (row for row in rows if row["dtype"] == "fp32")
+    assert vjp["status"] == "conformant"
+    assert (value["status"], value["beside"]) == ("error", "nonconformant")
+    assert value["judged"] > 0 and value["cases"] > 0
+    told = {failure["kind"]: failure for failure in value["failures"]}
+    assert told["died"]["details"][0] == "the process exited with code 7"
+    assert told["late"]["details"][0] == "the call took longer than 1 s"
+    assert f"fp32{list(first)}".replace(" ", "") in told["died"]["title"]
+    assert f"fp32{list(second)}".replace(" ", "") in told["late"]["title"]
+    assert told["late"]["replay"].endswith(backend) and "wrong" in told
+    shown = capfd.readouterr()
+    assert "error, else nonconformant" in shown.out
+    # A pipe is told of the row once it has ended, whatever ended before it.
+    lines = [line for line in shown.err.splitlines() if line.startswith("[")]
+    ended = {line.partition("] ")[2].partition(", ")[0] for line in lines if "still" not in line}
+    assert ended >= {"square value fp32: error", "square vjp fp32: conformant"}
 
 
 def test_a_folder_that_is_no_recording_is_not_recorded_in(

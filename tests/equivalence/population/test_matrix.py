@@ -62,7 +62,7 @@ def test_exit_codes(
 ) -> None:
     monkeypatch.setattr(registry, "everyone", lambda: tuple(members))
     path = tmp_path / "matrix.json"
-    asked = ["matrix", "--profile", "quick", "--jobs", "1", "--no-rivals", "--json", str(path)]
+    asked = ["matrix", "--profile", "quick", "--jobs", "0", "--no-rivals", "--json", str(path)]
     assert main(asked) == code
     runs, verdicts = matrix.read(path)
     assert list(runs) == ["quick"] and list(verdicts) == [m.name for m in members]

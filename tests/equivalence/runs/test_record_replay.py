@@ -29,7 +29,7 @@ import sys
 for name in ("flint", "hypothesis", "rich"):
     sys.modules[name] = None
 from equivalence.cli import main
-sys.exit(main(["run", "--backend", "torch", "--replay", sys.argv[1], "--jobs", "1", "--ops",
+sys.exit(main(["run", "--backend", "torch", "--replay", sys.argv[1], "--jobs", "0", "--ops",
                "mul", "take", "adamw", "sgd"]))
 """
 
@@ -47,9 +47,9 @@ def fp32(results: list[RowResult]) -> dict[str, RowResult]:
 
 def test_recording_judges_too(recorded: tuple[Path, list[RowResult]]) -> None:
     rows = fp32(recorded[1])
-    assert rows["mul value fp32"].status == "conformant"
+    assert rows["mul value fp32"].status == "declared", "torch broadcasts"
     assert rows["adamw update fp32"].status == "conformant"
-    assert rows["take vjp fp32"].cases == 8
+    assert rows["take vjp fp32"].cases >= 8
 
 
 def test_a_replay_gives_the_same_verdict(recorded: tuple[Path, list[RowResult]]) -> None:
@@ -105,7 +105,7 @@ def test_what_was_not_recorded_is_vacuous(recorded: tuple[Path, list[RowResult]]
 def test_another_ring_is_recorded_without_being_judged(tmp_path: Path) -> None:
     request = Request("fast-aten", ops=["relu"], profile="quick", record=tmp_path, ring="device")
     results = perform(request).results
-    assert {result.status for result in results} == {"vacuous"}
+    assert {result.status for result in results} == {"recorded"}
     archive = load_archive(tmp_path, Row("relu", "value", "fp32"))
     assert archive.contract.startswith("aten-device") and len(archive.entries) >= 8
 
@@ -113,12 +113,13 @@ def test_another_ring_is_recorded_without_being_judged(tmp_path: Path) -> None:
 def test_compacting_widens_budgets_only() -> None:
     high, low = np.array([1.0, 2.0, 3.0]), np.array([2.0**-60, 0.0, 0.0])
     budget = np.array([2.0**-30 / 3, 0.0, np.inf])
-    small = compact(Recorded((3,), "fp32", high, low, budget))
+    kinds = np.array([0, 0, 7], dtype=np.uint8)
+    small = compact(Recorded((3,), "fp32", high, low, budget, kinds))
     assert small.low.tolist() == [0.0, 0.0, 0.0] and small.high.tolist() == [1.0, 2.0, 3.0]
     assert small.budget[0] >= budget[0] + 2.0**-60
     assert small.budget[0] <= budget[0] * (1 + 2**-14)
     assert small.budget[1:].tolist() == [0.0, np.inf]
-    kept = compact(Recorded((3,), "fp64", high, low, budget))
+    kept = compact(Recorded((3,), "fp64", high, low, budget, kinds))
     assert kept.low.tolist() == low.tolist()
 
 
@@ -143,7 +144,7 @@ def a_list(folder: Path) -> None:
 
 
 def files_of_numbers(folder: Path) -> None:
-    (folder / "manifest.json").write_text('{"format": 1, "files": [7]}', encoding="utf-8")
+    (folder / "manifest.json").write_text('{"format": 2, "files": [7]}', encoding="utf-8")
 
 
 def missing_file(folder: Path) -> None:
@@ -154,7 +155,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (garbage, f"holds rows that are damaged: {ROW}; record them again"),
     (truncated, f"holds rows that are damaged: {ROW}; record them again"),
     (half_a_manifest, "manifest.json is damaged: it is no JSON"),
-    (a_list, "manifest.json is of format None; this suite reads format 1"),
+    (a_list, "manifest.json is of format None; this suite reads format 2"),
     (files_of_numbers, "manifest.json is damaged: its files are no list of names"),
     (missing_file, f"lacks what its manifest.json lists: {ROW}"),
 ]

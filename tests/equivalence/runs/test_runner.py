@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,12 +16,17 @@ from equivalence.runs.results import (
     CRASH,
     NONCONFORMANT,
     VACUOUS,
+    Failure,
     Row,
     RowResult,
     exit_code,
     status_of,
 )
+from equivalence.runs.row.asking import MOST_ENDED
+from equivalence.runs.row.proposals import _toml
+from equivalence.runs.row.tally import MOST_FAILURES, Tally
 from equivalence.runs.runner import run_row
+from equivalence.workers import notes
 from tests.equivalence.backends import fakes
 
 QUICK = {"counted": 8, "seed": 0, "findings": ()}
@@ -34,7 +42,7 @@ def test_a_right_backend_is_conformant(op: str, direction: str) -> None:
     result = run(fakes.RightForward(), op, direction)
     assert result.failures == ()
     assert result.status == "conformant"
-    assert result.cases == 8
+    assert result.cases >= 8
     assert result.worst_fraction is not None and 0 < result.worst_fraction <= 1
     assert result.inferred == "ieee-f32"
     assert result.ring == "host"
@@ -89,25 +97,156 @@ def test_rows_do_not_depend_on_what_ran_before() -> None:
     assert run(fakes.Right()) == alone
 
 
-def test_a_finding_excuses_its_failures_and_nothing_else() -> None:
-    case = (
-        '{"op":"mul","direction":"value","dtype":"fp32","shapes":[[5],[5]],'
-        '"recipes":[["normal",0,"contiguous"],["normal",1,"contiguous"]]}'
-    )
-    text = (
-        "[[finding]]\nkind = 'case'\nbackend = 'right'\nop = 'mul'\n"
-        f"direction = 'value'\nreason = 'known'\ncase = '{case}'\n"
-    )
+def test_near_misses_and_crashes_take_no_room_of_values() -> None:
+    result = run(fakes.Lenient())
+    said = [failure.title for failure in result.failures]
+    assert sum("accepts mul" in title for title in said) >= 2
+    assert any("result[" in line for failure in result.failures for line in failure.details), said
+    assert result.cases > 0 and result.worst_fraction is not None and result.worst_fraction > 1
+
+
+@pytest.mark.parametrize(
+    ("backend", "beside"), [(fakes.Hollow, "nonconformant"), (fakes.Fastidious, "conformant")]
+)
+def test_a_crash_names_its_case_and_leaves_the_others_judged(backend: type, beside: str) -> None:
+    result = run(backend(), op="square")
+    assert (result.status, result.beside) == ("error", beside)
+    assert result.verdict == f"error, else {beside}" and exit_code([result]) == CRASH
+    crashes = [failure for failure in result.failures if failure.crash]
+    assert "nothing to do" in crashes[0].details[0] and "replay-case" in (crashes[0].replay or "")
+    assert result.cases > 0 and result.judged > 0 and result.worst_fraction is not None
+    assert (result.worst_fraction > 1) == (beside == "nonconformant")
+
+
+def test_what_a_slot_has_no_room_for_is_counted() -> None:
+    tally = Tally()
+    for number in range(MOST_FAILURES + 2):
+        tally.fail("values", Failure(str(number)))
+        tally.fail("extras", Failure(str(number), kind="crash"))
+    assert [failure.title for failure in tally.shown()] == [
+        *("0", "1", "2", "2 more crashes: extras"),
+        *("0", "1", "2", "2 more failures: values"),
+    ]
+
+
+class Mortality:
+    """Answers as a worker's notes do whose processes ended at questions about some cases."""
+
+    def __init__(self, late: bool) -> None:
+        self.how = notes.Ended("was ended", late)
+        self.met: list[str] = []
+
+    def __call__(self, question: str, what: str, ask: Callable[[], Any]) -> Any:
+        if question.startswith("{"):
+            _, case = read_case(question.rpartition("}")[0] + "}")
+            if math.prod(case.shapes[0]) > 100:
+                self.met.append(question)
+                return self.how
+        return ask()
+
+
+@pytest.mark.parametrize(("late", "kind"), [(False, "died"), (True, "late")])
+def test_a_row_ends_with_what_it_has_where_too_many_processes_end(
+    monkeypatch: pytest.MonkeyPatch, late: bool, kind: str
+) -> None:
+    mortality = Mortality(late)
+    monkeypatch.setattr(notes, "asked", mortality)
+    result = run(fakes.OneOff(), op="square")
+    assert len(set(mortality.met)) == MOST_ENDED
+    assert (result.status, result.beside) == ("error", "nonconformant")
+    crashes = [failure for failure in result.failures if failure.crash]
+    assert [failure.kind for failure in crashes[:3]] == [kind] * 3
+    assert f"the {'call' if late else 'process'} was ended" in crashes[0].details[0]
+    told = [failure.title for failure in result.failures]
+    assert told[-1] == "nothing more was asked, as 3 processes have ended"
+
+
+def case_of(regime: str) -> str:
+    """Write a case of products of five."""
+    recipes = f'[["{regime}",0,"contiguous"],["{regime}",1,"contiguous"]]'
+    shapes = '"shapes":[[5],[5]]'
+    return f'{{"op":"mul","direction":"value","dtype":"fp32",{shapes},"recipes":{recipes}}}'
+
+
+def declared(regime: str, **fields: object) -> str:
+    """Write a finding about products, with a case of one regime."""
+    lines = [f"{name} = {_toml(value)}" for name, value in fields.items()]
+    named = "kind = 'case'\nbackend = 'right'\nop = 'mul'\ndirection = 'value'\n"
+    told = f"[[finding]]\n{named}reason = 'known'\ncase = '{case_of(regime)}'\n"
+    return told + "\n".join(lines) + "\n"
+
+
+def judged_with(text: str, backend: object) -> RowResult:
     options = {"counted": 8, "seed": 0, "findings": parse(text)}
-    excused = run_row(fakes.OneOff(), Row("mul", "value", "fp32"), **options)
-    assert excused.status == "nonconformant" and excused.excused
-    assert excused.failures == () and excused.declared[0]["reason"] == "known"
-    assert exit_code([excused]) == CONFORMANT
-    overwriting = run_row(fakes.Overwriting(), Row("mul", "value", "fp32"), **options)
-    assert not overwriting.excused and exit_code([overwriting]) == NONCONFORMANT
-    passing = run_row(fakes.Right(), Row("mul", "value", "fp32"), **options)
-    assert passing.failures[0].title.startswith("declared finding passes")
-    assert exit_code([passing]) == NONCONFORMANT
+    return run_row(backend, Row("mul", "value", "fp32"), **options)
+
+
+EVERYWHERE = ["integers", "normal", "mixed", "offset", "zeros", "ties", "kinks", "constant"]
+EVERYWHERE += ["logits", "tiny"]
+
+
+NARROW: dict[str, object] = {"regimes": EVERYWHERE, "got": ["finite"], "ratio": 32.0}
+EXACT = declared("integers", regimes=EVERYWHERE, got=["finite"], error=2.0**-19)
+"""What declares the elements of OneOff that should be exact; NARROW is for the others."""
+
+
+def test_a_finding_excuses_what_it_names_and_the_row_is_declared() -> None:
+    result = judged_with(declared("normal", **NARROW) + EXACT, fakes.OneOff())
+    assert (result.status, result.failures) == ("declared", ()), result.failures
+    assert result.declared[0]["reason"] == "known" and exit_code([result]) == CONFORMANT
+    assert result.worst_fraction is not None and result.worst_fraction > 1
+
+
+@pytest.mark.parametrize(
+    ("backend", "changed", "said"),
+    [
+        (fakes.Doubled, {}, "budget"),
+        (fakes.Unwritten, {}, "got nan"),
+        (fakes.OneOff, {"regimes": ["normal"]}, "budget"),
+        (fakes.OneOff, {"regimes": {"input 1": ["normal"]}}, "budget"),
+        (fakes.OneOff, {"ratio": 2.0}, "budget"),
+        (fakes.OneOff, {"ratio": 2.0**10}, "too wide: .*\n.* reaches 1[0-9.]* of the ratio 1.02e"),
+        (
+            fakes.OneOff,
+            {"got": ["finite", "nan"]},
+            "too wide: .*\n.* no element that got calls nan",
+        ),
+        (fakes.OneOff, {"got": ["zero"]}, "budget"),
+        (fakes.OneOff, {"exact": ["zero"]}, "budget"),
+        (fakes.OneOff, {"results": ["tangent"]}, "budget"),
+        (fakes.Overwriting, {}, "of its own memory"),
+        (fakes.Flattening, {}, "expected shape"),
+        (fakes.Right, {}, "declared finding passes"),
+    ],
+)
+def test_anything_worse_or_elsewhere_fails(
+    backend: type, changed: dict[str, object], said: str
+) -> None:
+    text = declared("normal", **{**NARROW, **changed}) + EXACT
+    result = judged_with(text, backend())
+    assert result.status == "nonconformant" and exit_code([result]) == NONCONFORMANT
+    text = "\n".join(line for failure in result.failures for line in failure.lines())
+    assert re.search(said, text), text
+
+
+def test_what_fails_is_proposed_as_findings_that_declare_it() -> None:
+    row, options = Row("mul", "value", "fp32"), {"counted": 8, "seed": 0}
+    found = run_row(fakes.Lenient(), row, **options, findings=(), declare=True)
+    assert found.status == "nonconformant" and len(found.proposed) >= 2
+    text = "\n\n".join(found.proposed)
+    with pytest.raises(ValueError, match=r"missing keys \['reason'\]"):
+        parse(text)
+    findings = parse(text.replace('reason = ""', 'reason = "known"'))
+    assert {finding.kind for finding in findings} == {"case", "near-miss"}
+    again = run_row(fakes.Lenient(), row, **options, findings=findings)
+    assert (again.status, again.failures) == ("declared", ())
+    assert exit_code([again]) == CONFORMANT
+
+
+def test_the_time_of_a_row_is_told_apart() -> None:
+    spent = run(fakes.Right()).spent
+    assert 0 < spent.backend < spent.oracle < spent.whole
+    assert spent.oracle + spent.backend <= spent.whole
 
 
 def test_statuses() -> None:
@@ -115,6 +254,8 @@ def test_statuses() -> None:
     assert status_of(**plain, unconstrained=5) == "conformant"
     assert status_of(**plain, unconstrained=6) == "ambiguous"
     assert status_of(**{**plain, "counted": 7}, unconstrained=0) == "vacuous"
+    assert status_of(**plain, unconstrained=5, declared=True) == "declared"
+    assert status_of(**plain, unconstrained=6, declared=True) == "ambiguous"
     assert status_of(**{**plain, "failed": True, "counted": 0}, unconstrained=9) == "nonconformant"
     assert status_of(**{**plain, "failed": True, "crashed": True}, unconstrained=9) == "error"
 
@@ -124,6 +265,7 @@ def test_exit_codes() -> None:
         return [RowResult(Row("mul", "value", "fp32"), status) for status in statuses]
 
     assert exit_code(rows("conformant", "unsupported")) == CONFORMANT
+    assert exit_code(rows("declared", "recorded")) == CONFORMANT
     assert exit_code(rows("conformant", "nonconformant", "vacuous")) == NONCONFORMANT
     assert exit_code(rows("ambiguous")) == NONCONFORMANT
     assert exit_code(rows("conformant", "vacuous")) == VACUOUS

@@ -103,7 +103,7 @@ def test_a_wrong_tensor_is_found_in_its_part(
     tensors = load_file(path)
     tensors[tensor] = tensors[tensor] + 1
     save_file(tensors, path)
-    assert main(["judge", str(run), "--jobs", "1"]) == 1
+    assert main(["judge", str(run), "--jobs", "0"]) == 1
     shown = capsys.readouterr().out
     assert f"step 2, aten, {part}:" in shown
     assert "worst fraction of budget" in shown.splitlines()[-1]
@@ -114,14 +114,14 @@ def test_the_last_line_joins_accuracy_and_verdict(
 ) -> None:
     rows = ['{"event": "step", "step": 1, "loss": 2.0}', '{"event": "result", "accuracy": 0.9725}']
     (run / "metrics.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    assert main(["judge", str(run), "--jobs", "1"]) == 0
+    assert main(["judge", str(run), "--jobs", "0"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith(f"{run.name}: accuracy 0.9725, worst fraction of budget 0.")
 
 
 def test_the_verdict_is_written_as_json(run: Path, tmp_path: Path) -> None:
     path = tmp_path / "verdict.json"
-    assert main(["judge", str(run), "--jobs", "1", "--json", str(path)]) == 0
+    assert main(["judge", str(run), "--jobs", "0", "--json", str(path)]) == 0
     verdict = json.loads(path.read_text(encoding="utf-8"))
     assert verdict["schema"] == 1 and len(verdict["steps"]) == 4
     assert 0 < verdict["worst_fraction"] <= 1

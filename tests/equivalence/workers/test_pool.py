@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,8 +71,52 @@ def test_an_exception_comes_back_with_its_traceback() -> None:
         list(spread(raising, [(1,), (2,)], 2))
 
 
-def test_one_job_runs_here() -> None:
-    assert dict(spread(own_id, [(1,), (2,)], 1)) == {0: os.getpid(), 1: os.getpid()}
+def test_without_jobs_all_runs_here() -> None:
+    assert dict(spread(own_id, [(1,), (2,)], 0)) == {0: os.getpid(), 1: os.getpid()}
+
+
+def answers(folder: str, deadly: dict[int, str]) -> list[object]:
+    """Ask five questions, some of which end the process or hang; count how often each is put."""
+
+    def put(number: int) -> int:
+        with (Path(folder) / str(number)).open("a", encoding="utf-8") as file:
+            file.write("x")
+        how = deadly.get(number, "")
+        if how == "exits":
+            os._exit(7)
+        with notes.calling():
+            while how == "hangs":
+                time.sleep(0.01)
+        return number
+
+    return [notes.asked(f"{k}", f"number {k}", partial(put, k)) for k in range(5)]
+
+
+def test_a_fresh_process_goes_on_behind_the_question_that_one_ended_at(tmp_path: Path) -> None:
+    deadly = {1: "exits", 3: "hangs"}
+    found = dict(spread(answers, [(str(tmp_path), deadly)], 1, limit=0.4))
+    exited = notes.Ended("exited with code 7")
+    late = notes.Ended("took longer than 0.4 s", late=True)
+    assert found == {0: [0, exited, 2, late, 4]}
+    put = [(tmp_path / str(number)).stat().st_size for number in range(5)]
+    assert put == [1, 1, 1, 1, 1]
+
+
+def test_notes_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    try:
+        notes.keep_in(path)
+        assert notes.asked("a", "the first", lambda: 1) == 1
+        with pytest.raises(KeyError):
+            notes.asked("b", "the second", {}.popitem)
+    finally:
+        notes.keep_none()
+    with path.open("ab") as file:
+        file.write(b"\x80\x04half")
+    left = notes.read(path)
+    assert (left.answers, left.open, left.last) == ({"a": 1}, "b", "the second")
+    notes.end(path, notes.Ended("exited"))
+    assert notes.read(path).answers == {"a": 1, "b": notes.Ended("exited")}
 
 
 def test_leaving_early_ends_the_workers() -> None:
@@ -80,10 +126,10 @@ def test_leaving_early_ends_the_workers() -> None:
 
 
 def test_workers_hear_no_interrupt(tmp_path: Path) -> None:
-    worker = Worker(tmp_path / "note")
+    worker = Worker()
     try:
         os.kill(worker.process.pid or 0, signal.SIGINT)
-        worker.pipe.send((own_id, (1,)))
+        worker.pipe.send((own_id, (1,), tmp_path / "note"))
         os.kill(worker.process.pid or 0, signal.SIGINT)
         assert worker.result() == worker.process.pid
     finally:

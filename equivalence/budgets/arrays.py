@@ -1,0 +1,228 @@
+"""The oracle and the judge of large results: the pages of `spec`, run on arrays of scalars.
+
+The rule per element is that of `equivalence.budgets.outcome`: fraction = |got - value| / bound. The
+value is float64's and the bound holds what that misses, too, so a verdict is never stricter than
+that of single scalars.
+A bound that is wider than `WIDEST` of its result's scale says nothing about the numbers that
+are usual there: such an element is unconstrained, and never counts as conformant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from equivalence.budgets.outcome import Detail, Outcome, grouped, over_budget, position
+from equivalence.worlds.contract import Contract
+from equivalence.worlds.lanes.arrays import Lanes, Many, at, constant, held, working
+from equivalence.worlds.lanes.extents import Extent, entered
+from equivalence.worlds.lanes.widths import Bound, Doubles, Widths
+from spec.op import AnyTensor
+from spec.ops import OPS
+from spec.optim import OPTIMIZERS
+
+WIDEST = 2.0**-4
+"""The widest bound that still says something, relative to the largest value of its result."""
+
+NAN = float("nan")
+
+CHUNK = 2**19
+"""How many entries are asked for at once, so that what they need fits into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What a contract allows as a result: values, and how far from them; a bound of nan: anything.
+
+    dtype is the name of the result's dtype.
+    """
+
+    v: Doubles
+    b: Doubles
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an op: inputs as arrays, attributes, a cotangent or tangents or neither."""
+
+    op: str
+    inputs: Sequence[npt.NDArray[Any]]
+    attributes: Mapping[str, Any]
+    cotangent: npt.NDArray[Any] | None = None
+    tangents: Sequence[npt.NDArray[Any] | None] | None = None
+
+    @property
+    def axes(self) -> int:
+        """The most axes that any tensor of the call has."""
+        given = [len(self.attributes.get("shape", ())), *(x.ndim for x in self.inputs)]
+        return max(given if self.cotangent is None else [*given, self.cotangent.ndim])
+
+    def results(
+        self, kind: type[Extent], lift: Callable[[npt.NDArray[Any]], AnyTensor], like: Any
+    ) -> list[AnyTensor | None]:
+        """Run the page on extents of a kind; entries are computed when somebody asks for them.
+
+        lift takes arrays into the world of the scalar `like`.
+        """
+        page = OPS[self.op]
+        attributes = entered(page, self.attributes, kind)
+        inputs = tuple(map(lift, self.inputs))
+        if self.cotangent is not None:
+            return list(page.vjp(inputs, lift(self.cotangent), **attributes))
+        if self.tangents is not None:
+            tangents = [None if t is None else lift(t) for t in self.tangents]
+            return [page.jvp(inputs, tangents, **attributes)]
+        world = {} if page.inputs else {"like": like}
+        return [page.value(*inputs, **attributes, **world)]
+
+    def lanes(self) -> list[AnyTensor | None]:
+        """Run the page on arrays of scalars, in the contract that is at work."""
+        return self.results(Lanes, held, constant(0))
+
+
+def numbers(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """Return what a tensor holds: float64, int64 or truth values, each exactly."""
+    found = tensor.detach().cpu()
+    plain: npt.NDArray[Any] = (found.double() if found.is_floating_point() else found).numpy()
+    return plain
+
+
+def allowed(
+    call: Call, contract: Contract, *, settled: bool = False, balanced: bool = False
+) -> list[Allowed | None]:
+    """Say what a contract allows as the results of a call; None where there is no result."""
+    widths = Widths(contract, settled, balanced)
+    return [
+        None if shape is None else _whole(call, k, shape, widths)
+        for k, shape in enumerate(_shapes(call, widths))
+    ]
+
+
+def _shapes(call: Call, widths: Widths) -> list[tuple[int, ...] | None]:
+    """Return the shapes of a call's results; nothing is computed for them."""
+    with working(widths, call.axes):
+        return [None if t is None else tuple(map(int, t.shape)) for t in call.lanes()]
+
+
+def _whole(call: Call, k: int, shape: tuple[int, ...], widths: Widths) -> Allowed:
+    """Ask for all entries of one result, some slices along its first axis at a time."""
+    rest = [np.arange(n) for n in shape[1:]]
+    step = max(1, CHUNK // max(math.prod(shape[1:]), 1))
+    parts: list[tuple[Doubles, Doubles]] = []
+    for start in range(0, shape[0] if shape else 1, step):
+        first = [np.arange(start, min(start + step, shape[0]))] if shape else []
+        with working(widths, call.axes):
+            tensor = call.lanes()[k]
+            assert tensor is not None
+            parts.append(last(at(tensor, [*first, *rest]), widths))
+    v, b = (
+        np.concatenate([np.atleast_1d(p) for p in column]) for column in zip(*parts, strict=True)
+    )
+    return Allowed(v.reshape(shape), b.reshape(shape), widths.contract.dtype.name)
+
+
+def untied(
+    call: Call, contract: Contract, expected: Sequence[Allowed | None]
+) -> list[Allowed | None]:
+    """Leave open what a tie shares out: those gradients that receive a part of a cotangent."""
+    if call.cotangent is None:
+        return list(expected)
+    ones = replace(call, cotangent=np.ones_like(call.cotangent))
+    return [
+        None if due is None or share is None else replace(due, b=np.where(_part(share), NAN, due.b))
+        for due, share in zip(expected, allowed(ones, contract), strict=True)
+    ]
+
+
+def _part(share: Allowed) -> npt.NDArray[np.bool_]:
+    """Say where a share is neither nothing nor the whole."""
+    return (share.v > 0.0) & (share.v < 1.0)
+
+
+def settles(call: Call, contract: Contract) -> bool:
+    """Say whether no step of a call rounds its numbers, which are integers."""
+    widths = Widths(contract, settled=True)
+    shapes = _shapes(call, widths)
+    found = (_whole(call, k, shape, widths) for k, shape in enumerate(shapes) if shape is not None)
+    return not any(np.any(result.b != 0) for result in found)
+
+
+def stepped(
+    optimizer: str,
+    advance: Callable[..., tuple[Any, Any]],
+    before: tuple[torch.Tensor, torch.Tensor, Mapping[str, torch.Tensor | None]],
+    count: int,
+    hyper: Mapping[str, Any],
+    contract: Contract,
+) -> tuple[dict[str, Allowed | None], int | None]:
+    """Say what a contract allows after one step of an optimizer, of one parameter and its state.
+
+    advance takes that step on tensors of any world; before are parameter, gradient and moments.
+    """
+    widths = Widths(contract)
+    parameter, gradient, moments = before
+    with working(widths, parameter.ndim):
+        known = {field: None if t is None else held(numbers(t)) for field, t in moments.items()}
+        lifted = (held(numbers(parameter)), held(numbers(gradient)))
+        left, state = advance(optimizer, *lifted, known, count, hyper)
+        found = {"parameter": left}
+        found |= {field: getattr(state, field) for field in OPTIMIZERS[optimizer].moments}
+        places = [np.arange(n) for n in parameter.shape]
+        tensors = {
+            field: None if t is None else Allowed(*last(at(t, places), widths), contract.dtype.name)
+            for field, t in found.items()
+        }
+    return tensors, getattr(state, "step", None)
+
+
+def last(x: Many, widths: Widths) -> tuple[Doubles, Doubles]:
+    """Round a result to storage, the last step."""
+    b: Bound = widths.kept(x.v, x.b)
+    return x.v, np.zeros_like(x.v) if b is None else b
+
+
+def fractions(got: Doubles, expected: Allowed) -> tuple[Doubles, npt.NDArray[np.bool_]]:
+    """Return the fraction of its bound that each element takes, and which elements have none."""
+    with np.errstate(all="ignore"):
+        error = np.abs(got - expected.v)
+        found = np.where(error == 0, 0.0, error / expected.b)
+        found = np.where(np.isfinite(got), found, np.inf)
+    scale = np.max(np.abs(expected.v), initial=0.0)
+    free = ~(expected.b <= WIDEST * scale) & (expected.b != 0)
+    return found, free
+
+
+def judge_arrays(got: torch.Tensor, expected: Allowed) -> Outcome:
+    """Judge every element of a result; the detail is about the worst of them."""
+    values = numbers(got)
+    found, free = fractions(values, expected)
+    judged = int(found.size - np.count_nonzero(free))
+    open_ = int(np.count_nonzero(free))
+    if not judged:
+        return Outcome(unconstrained=open_)
+    flat = np.where(free, -1.0, found).reshape(-1)
+    place = int(np.argmax(np.where(np.isnan(flat), np.inf, flat)))
+    worst = float(flat[place])
+    differing = bool(np.ptp(expected.v[~free]) > 0)
+    if worst <= 1.0:
+        return Outcome(worst, judged, open_, differing=differing)
+
+    def element(k: int) -> tuple[str, str, str]:
+        got, exact, budget = (
+            str(float(a.reshape(-1)[k])) for a in (values, expected.v, expected.b)
+        )
+        return got, exact, budget
+
+    detail = Detail("", position(place, expected.v.shape), *element(place), worst)
+    over = grouped(
+        over_budget(element(int(k)), float(flat[k]), expected.dtype)
+        for k in np.flatnonzero(~(flat <= 1.0))
+    )
+    return Outcome(worst, judged, open_, detail, over=over, differing=differing)

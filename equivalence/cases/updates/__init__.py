@@ -1,0 +1,1 @@
+"""Cases of optimizers: what is stepped, with what numbers, and what happens between the steps."""

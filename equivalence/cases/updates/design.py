@@ -1,0 +1,247 @@
+"""Which cases an optimizer's row has: fixed ones by a covering design, and drawn ones.
+
+The factors are read off the page and off what a handle can do. Every level occurs among the first
+few cases, and every pair of levels that may meet does in the whole design; then come long walks,
+one per level of the hyper-parameters at once, a group each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from equivalence.cases.call import Recipe
+from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering, dealt
+from equivalence.cases.fills import NONFINITE
+from equivalence.cases.guard import LAYOUTS
+from equivalence.cases.updates.levels import (
+    CHOICES,
+    GAPS,
+    GRADIENTS,
+    GROUPS,
+    PARAMETERS,
+    SCALES,
+    SHAPES,
+    WRITABLE,
+    gaps,
+    groups,
+    permitted_pairs,
+    plainest,
+    remembering,
+)
+from equivalence.cases.updates.spec import HANDINGS, Event, UpdateSpec
+from equivalence.dtypes import DTYPES
+from spec.optim import OPTIMIZERS
+
+if TYPE_CHECKING:
+    from hypothesis import strategies as st
+
+QUIET = "nothing"
+"""The event that is none."""
+
+DECAY = 0.1
+"""The weight decay of parameters that are not finite."""
+
+WALK = 1000
+"""How many steps a long walk has."""
+
+
+def events(optimizer: str) -> tuple[str, ...]:
+    """Name what may happen between the steps; a state may be loaded before the first one, too."""
+    rated = ("set_lr",) if "lr" in OPTIMIZERS[optimizer].arguments else ()
+    kept = ("resume", "load", "write_state") if OPTIMIZERS[optimizer].moments else ()
+    return (QUIET, *rated, *kept, "write")
+
+
+def factors(optimizer: str) -> dict[str, tuple[Any, ...]]:
+    """Return everything that an optimizer's case is made of, by name, with its levels."""
+    return {
+        "shapes": tuple(SHAPES),
+        "parameters": PARAMETERS,
+        "placed": WRITABLE,
+        "gradients": GRADIENTS,
+        "layout": LAYOUTS,
+        **CHOICES[optimizer],
+        "grad_scale": SCALES,
+        "groups": GROUPS,
+        "event": events(optimizer),
+        "handing": HANDINGS,
+        "gaps": GAPS,
+    }
+
+
+@cache
+def _settable(optimizer: str, chosen: frozenset[tuple[str, Any]], stateful: bool) -> bool:
+    """Say whether some settings that the page permits have these among them, and remember."""
+    page, known = OPTIMIZERS[optimizer], dict(chosen)
+    among = [(known[name],) if name in known else all_ for name, all_ in page.tried.items()]
+    every = (dict(zip(page.tried, values, strict=True)) for values in product(*among))
+    fit = (hyper for hyper in every if page.permitted(hyper) == hyper)
+    return any(page.stateful(hyper) if stateful else True for hyper in fit)
+
+
+def allowed(optimizer: str, levels: Levels) -> bool:
+    """Say whether levels may meet in a case, or may yet, where some are not there.
+
+    Squares of tiny numbers underflow: their norm's budget would leave everything open, and so would
+    what is left of them by a scale. One parameter is in no group. A state is loaded where there is
+    one to load.
+    """
+    tried = OPTIMIZERS[optimizer].tried
+    hyper = frozenset((name, levels[name]) for name in tried if name in levels)
+    kept = levels.get("event") in ("resume", "load", "write_state")
+    scaled = levels.get("max_norm") is not None or levels.get("grad_scale", SCALES[0]) != SCALES[0]
+    if levels.get("gradients") == "tiny" and scaled:
+        return False
+    if levels.get("shapes") == "one" and levels.get("groups", GROUPS[0]) != GROUPS[0]:
+        return False
+    return _settable(optimizer, hyper, kept)
+
+
+def assembled(optimizer: str, dtype: str, levels: Mapping[str, Any], number: int) -> UpdateSpec:
+    """Make a case of a level of each factor; number is its seed, and chooses what is no factor."""
+    shapes, page = SHAPES[levels["shapes"]], OPTIMIZERS[optimizer]
+    missing, zeroed, steps = gaps(levels["gaps"], len(shapes))
+    hyper = {name: levels[name] for name in page.tried}
+    start, resumed = levels.get("start_step", 0), levels["event"] == "resume"
+    of_case = {name: levels[name] for name in ("start_step", "max_norm") if name in levels}
+    if levels["grad_scale"] != SCALES[0]:
+        of_case["grad_scale"] = levels["grad_scale"]
+    if resumed and page.counted:
+        of_case["start_step"] = 0
+    return UpdateSpec(
+        optimizer,
+        dtype,
+        shapes,
+        Recipe(levels["parameters"], number, levels["placed"]),
+        Recipe(levels["gradients"], number, levels["layout"]),
+        permitted_pairs(optimizer, {**hyper, **of_case}),
+        steps,
+        missing,
+        groups(optimizer, levels["groups"], hyper, len(shapes), number),
+        (),
+        zeroed,
+        _happening(levels["event"], start, number),
+        levels["handing"],
+    )
+
+
+def _happening(event: str, start: int, number: int) -> tuple[Event, ...]:
+    """Return the events of a case by their name: what is written lies in every layout in turn."""
+    recipe = Recipe(PARAMETERS[number % len(PARAMETERS)], number, LAYOUTS[number % len(LAYOUTS)])
+    if event == "set_lr":
+        return (Event(1, event, 0.75),)
+    if event == "resume":
+        return (Event(0, "load", max(start, 1), recipe),)
+    if event == "load":
+        return (Event(1, event, max(start, 1), recipe),)
+    return () if event == QUIET else (Event(1, event, 0.0, recipe),)
+
+
+@cache
+def rows(optimizer: str, strength: int) -> tuple[Mapping[str, Any], ...]:
+    return tuple(covering(factors(optimizer), lambda row: allowed(optimizer, row), strength))
+
+
+def update_strata(
+    optimizer: str, dtype: str, strength: int = PAIRS, dtypes: Sequence[str] = ()
+) -> list[UpdateSpec]:
+    """Return the fixed cases of an optimizer's row, by a design of this strength.
+
+    Those of a smaller strength come first. dtypes are those in which a backend has this row, this
+    one among them: every level meets every dtype, and two levels meet in one of them.
+    """
+    levels = rows(optimizer, strength)
+    designed = [assembled(optimizer, dtype, row, number) for number, row in enumerate(levels)]
+    found = [_guarded_case(optimizer, dtype), *designed]
+    if strength == SINGLES:
+        return found
+    if dtype in dtypes:
+        among = [name for name in DTYPES if name in dtypes]
+        everywhere = 1 + len(rows(optimizer, SINGLES))
+        found = dealt(found, everywhere, among.index(dtype), len(among))
+    return [*found, walk(optimizer, dtype)]
+
+
+def walk(optimizer: str, dtype: str) -> UpdateSpec:
+    """Return the case of many steps, by parameters that differ in every hyper-parameter.
+
+    No rate is so large that what it moves walks out of a narrow format's range, and none is 0.
+    """
+    hyper = {**remembering(optimizer), "lr": 1e-3} if "lr" in plainest(optimizer) else {}
+    return UpdateSpec(
+        optimizer,
+        dtype,
+        ((3, 3),) * 4,
+        Recipe("normal", 1),
+        Recipe("normal", 2),
+        permitted_pairs(optimizer, hyper),
+        WALK,
+        groups=tuple(
+            (members, tuple((name, value) for name, value in pairs if name != "lr"))
+            for members, pairs in groups(optimizer, "each", hyper, 4, 0)
+        ),
+        handing="reused",
+    )
+
+
+def _plain_settings(
+    optimizer: str, max_norm: float | None, weight_decay: float = 0.0
+) -> tuple[tuple[str, Any], ...]:
+    """Take the plainest settings that remember something, with this weight decay if any."""
+    hyper = {name: among[0] for name, among in CHOICES[optimizer].items()}
+    hyper |= {**remembering(optimizer), "max_norm": max_norm}
+    if "weight_decay" in hyper:
+        hyper["weight_decay"] = weight_decay
+    return permitted_pairs(optimizer, hyper)
+
+
+def _guarded_case(optimizer: str, dtype: str) -> UpdateSpec:
+    """Return the case in which the norm is no larger than what guards the division by it."""
+    return UpdateSpec(
+        optimizer,
+        dtype,
+        ((3, 5), (4,)),
+        Recipe("nothing"),
+        Recipe("small", 3),
+        _plain_settings(optimizer, 1e-7),
+    )
+
+
+def spoiled_cases(optimizer: str, dtype: str) -> list[UpdateSpec]:
+    """Return the cases with numbers that are not finite, or near the ends of the range.
+
+    They are a gradient's first entry, and every regime of such numbers in parameters or gradients,
+    with and without clipping. Such parameters decay: whether a decay of 0 is left out, or 0 times
+    NaN is added, is nobody's promise.
+    """
+    regular = [("normal", "normal", ((1, 0, what),)) for what in ("inf", "nan")]
+    whole = [(of, "normal", ()) for of in NONFINITE] + [("normal", of, ()) for of in NONFINITE]
+    return [
+        UpdateSpec(
+            optimizer,
+            dtype,
+            ((3, 5), (4,)),
+            Recipe(parameters, 1),
+            Recipe(gradients, 2),
+            _plain_settings(optimizer, max_norm, DECAY if parameters in NONFINITE else 0.0),
+            spoiled=spoiled,
+        )
+        for max_norm in (None, 1.0)
+        for parameters, gradients, spoiled in (*regular, *whole)
+    ]
+
+
+def update_specs(optimizer: str, dtype: str) -> st.SearchStrategy[UpdateSpec]:
+    """Return the strategy that draws cases of an optimizer."""
+    from hypothesis import strategies as st
+
+    drawn = {name: st.sampled_from(levels) for name, levels in factors(optimizer).items()}
+    levels = st.fixed_dictionaries(drawn).filter(lambda row: allowed(optimizer, row))
+    return st.builds(
+        lambda row, number: assembled(optimizer, dtype, row, number),
+        levels,
+        st.integers(0, 2**16 - 1),
+    )

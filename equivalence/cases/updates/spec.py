@@ -1,0 +1,207 @@
+"""A case of an optimizer, in a few words: parameters, some steps, and what comes between them.
+
+An `UpdateSpec` is what a design holds, what a failure prints and what JSON carries, as a `CaseSpec`
+is for calls; `equivalence.cases.updates.tensors` makes its tensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from equivalence.cases.call import Recipe, Shape, attribute_pairs, read_recipe
+from equivalence.dtypes import DTYPES
+from spec.optim import OPTIMIZERS
+
+OF_A_CASE = ("start_step", "max_norm", "grad_scale")
+"""What is drawn with the hyper-parameters and belongs to no group."""
+
+HANDINGS = ("fresh", "reused", "shared")
+"""Whose tensors gradients are: new ones at each step, the same ones with other content, or one
+tensor for all the parameters of a shape."""
+
+EVENTS = ("set_lr", "load", "write", "write_state")
+"""What may happen between two steps."""
+
+Group = tuple[tuple[int, ...], tuple[tuple[str, Any], ...]]
+"""The positions of a group's parameters, and the hyper-parameters that differ for them."""
+
+PLAIN = Recipe()
+
+Places = tuple[tuple[int, int], ...]
+"""Pairs of a step and a parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happens before the step of a number.
+
+    set_lr        group 0 goes on with the learning rate `number`, group j with number / (j + 1)
+    load          every parameter gets a state that `number` updates have made, and its position
+                  more; the moments are drawn by the recipe
+    write         every second parameter, from the first, gets numbers drawn by the recipe
+    write_state   every moment that there is gets numbers drawn by the recipe
+    """
+
+    step: int
+    kind: str
+    number: float = 0.0
+    recipe: Recipe = PLAIN
+
+    def rate(self, group: int) -> float:
+        """Return the learning rate that a group goes on with."""
+        return self.number / (group + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSpec:
+    """Some steps of an optimizer on some parameters, described in a few words.
+
+    missing holds (step, parameter) pairs at which the parameter gets no gradient, and zeroed those
+    at which it gets one of zeros; spoiled holds (step, parameter, "inf" or "nan") where the first
+    entry of a gradient is no finite number.
+    """
+
+    optimizer: str
+    dtype: str
+    shapes: tuple[Shape, ...]
+    parameters: Recipe
+    gradients: Recipe
+    hyper: tuple[tuple[str, Any], ...]
+    steps: int = 3
+    missing: Places = ()
+    groups: tuple[Group, ...] = ()
+    spoiled: tuple[tuple[int, int, str], ...] = ()
+    zeroed: Places = ()
+    events: tuple[Event, ...] = ()
+    handing: str = "fresh"
+
+    def to_json(self) -> str:
+        """Return the case as one line of JSON."""
+        plain: dict[str, Any] = {
+            "optimizer": self.optimizer,
+            "dtype": self.dtype,
+            "shapes": self.shapes,
+            "parameters": _plain_recipe(self.parameters),
+            "gradients": _plain_recipe(self.gradients),
+            "hyper": dict(self.hyper),
+            "steps": self.steps,
+            "missing": self.missing,
+        }
+        if self.groups:
+            plain["groups"] = [[members, dict(pairs)] for members, pairs in self.groups]
+        if self.events:
+            plain["events"] = [
+                [event.step, event.kind, event.number, _plain_recipe(event.recipe)]
+                for event in self.events
+            ]
+        if self.handing != HANDINGS[0]:
+            plain["handing"] = self.handing
+        plain |= {
+            name: getattr(self, name) for name in ("zeroed", "spoiled") if getattr(self, name)
+        }
+        return json.dumps(plain, separators=(",", ":"))
+
+    def group_of(self, parameter: int) -> int:
+        """Return the number of a parameter's group; 0 is that of all whom no group names."""
+        named = (g for g, (members, _) in enumerate(self.groups, 1) if parameter in members)
+        return next(named, 0)
+
+    def hyper_parameters(self, parameter: int, step: int = 0) -> dict[str, Any]:
+        """Return the hyper-parameters by which a parameter takes a step, by name."""
+        group = self.group_of(parameter)
+        own = self.groups[group - 1][1] if group else ()
+        found = {name: v for name, v in (*self.hyper, *own) if name not in OF_A_CASE}
+        for event in self.events:
+            if event.kind == "set_lr" and event.step <= step:
+                found["lr"] = event.rate(group)
+        return found
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a backend's optimizer is made with."""
+        found = {name: v for name, v in self.hyper if name != "max_norm" or v is not None}
+        found.pop("grad_scale", None)
+        if self.groups:
+            found["groups"] = [{"params": m, **dict(pairs)} for m, pairs in self.groups]
+        return found
+
+    def before(self, step: int) -> list[Event]:
+        """List what happens before a step."""
+        return [event for event in self.events if event.step == step]
+
+    def judged(self) -> set[int]:
+        """Return the steps to judge: the first, the last, and fewer and fewer between them."""
+        last = self.steps - 1
+        return {k for k in range(self.steps) if k < 5 or k >= last - 1 or str(k).strip("0") == "1"}
+
+    @property
+    def max_norm(self) -> float | None:
+        """What the gradients' norm is clipped to."""
+        found: float | None = dict(self.hyper).get("max_norm")
+        return found
+
+    @property
+    def grad_scale(self) -> float:
+        """How many times too large the gradients come."""
+        return float(dict(self.hyper).get("grad_scale", 1.0))
+
+    @property
+    def start_step(self) -> int:
+        """How many updates the parameters are taken to have had."""
+        return int(dict(self.hyper).get("start_step", 0))
+
+
+def update_from_dict(plain: Mapping[str, Any]) -> UpdateSpec:
+    """Read a case back from plain data; ValueError says what is wrong with it."""
+    events = [Event(int(s), kind, n, read_recipe(r)) for s, kind, n, r in plain.get("events", ())]
+    handing = plain.get("handing", HANDINGS[0])
+    for kind, name, known in (
+        ("optimizer", plain.get("optimizer"), OPTIMIZERS),
+        ("dtype", plain.get("dtype"), DTYPES),
+        ("handing", handing, HANDINGS),
+        *(("event", event.kind, EVENTS) for event in events),
+    ):
+        if name not in known:
+            raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+    return UpdateSpec(
+        optimizer=plain["optimizer"],
+        dtype=plain["dtype"],
+        shapes=tuple(tuple(int(n) for n in shape) for shape in plain["shapes"]),
+        parameters=read_recipe(plain["parameters"]),
+        gradients=read_recipe(plain["gradients"]),
+        hyper=attribute_pairs(plain["hyper"]),
+        steps=int(plain.get("steps", 3)),
+        missing=_places(plain.get("missing", ())),
+        groups=tuple(
+            (tuple(map(int, members)), attribute_pairs(pairs))
+            for members, pairs in plain.get("groups", ())
+        ),
+        spoiled=tuple((int(s), int(k), str(what)) for s, k, what in plain.get("spoiled", ())),
+        zeroed=_places(plain.get("zeroed", ())),
+        events=tuple(events),
+        handing=handing,
+    )
+
+
+def _plain_recipe(recipe: Recipe) -> list[Any]:
+    return [recipe.regime, recipe.seed, recipe.layout]
+
+
+def _places(pairs: Sequence[Sequence[int]]) -> Places:
+    return tuple((int(step), int(k)) for step, k in pairs)
+
+
+def describe(case: UpdateSpec) -> str:
+    """Return the case as a reader writes it."""
+    shapes = [f"{case.dtype}[{','.join(map(str, s))}]" for s in case.shapes]
+    more = f" and {len(shapes) - 4} more" if len(shapes) > 4 else ""
+    hyper = ", ".join(f"{name}={value!r}" for name, value in case.hyper)
+    groups = "".join(f", {dict(pairs)} for {list(members)}" for members, pairs in case.groups)
+    events = "".join(f", {event.kind} before step {event.step}" for event in case.events)
+    handing = f", gradients {case.handing}" if case.handing != HANDINGS[0] else ""
+    return (
+        f"{case.optimizer}({hyper}{groups}) on {', '.join(shapes[:4])}{more}, "
+        f"{case.steps} steps{events}{handing}"
+    )

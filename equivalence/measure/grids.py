@@ -1,0 +1,115 @@
+"""How large a case is for an interpreted backend: as large as its launches say.
+
+Triton's interpreter runs one program after the other, at about a millisecond each, so that full
+sizes would take hours. What can go wrong at a size shows earlier: in the second and third block of
+a grid, in the second and third step of a loop within a program, and past the 65,535 programs of a
+grid's second axis. So a case grows until its grid has three blocks, the last of them not full, or,
+where the grid does not grow, to beyond two of the blocks that the launch names; and once per family
+of ops there are more than 65,535 rows.
+
+Launches are read without running a kernel: hosts run, and what they start is written down. An
+offset that no int32 holds is out of reach here, as it takes 2^31 elements.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from equivalence.cases.families.table import family_of
+from equivalence.cases.sizes import ROWS, SizedCase, build_sized, elements, growths
+from equivalence.measure.manners import observe
+from equivalence.measure.sizes import grown_to
+from spec.ops import OPS
+
+MOST_PROGRAMS = 512
+"""The most programs of one launch of a case, but for those with many rows."""
+
+SMALL = 8
+"""The size from which a grid is seen to grow."""
+
+BLOCKS = 3
+"""How many blocks there are at least, the last of them not full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch: how many programs, and the extents of blocks that it names."""
+
+    programs: int
+    blocks: tuple[int, ...]
+
+
+@contextmanager
+def recording(into: list[Launch]) -> Iterator[None]:
+    """Write launches of interpreted kernels down instead of running them."""
+    interpreter = sys.modules.get("triton.runtime.interpreter")
+    if interpreter is None:
+        yield  # Whoever interprets without triton is not read.
+        return
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **meta: Any) -> None:
+        shape = grid(meta) if callable(grid) else grid
+        named = (n for name, n in meta.items() if "BLOCK" in name and isinstance(n, int))
+        into.append(Launch(math.prod(shape), tuple(named)))
+
+    kernels: Any = interpreter.InterpretedFunction
+    before, kernels.run = kernels.run, run
+    try:
+        yield
+    finally:
+        kernels.run = before
+
+
+def launches(backend: Any, case: SizedCase) -> list[Launch]:
+    """Return what a backend would launch for a case; results are not looked at."""
+    found: list[Launch] = []
+    with recording(found):
+        observe(backend, build_sized(case))
+    return found
+
+
+def by_launches(
+    backend: Any, op: str, direction: str, dtype: str, *, all_of_them: bool
+) -> list[SizedCase]:
+    """Return the large cases of a row of an interpreted backend; or only the one of least work."""
+    among, where = growths(op), (op, direction, dtype)
+    turns = range(len(among))
+    cases = [grown_to(*where, k, _size(backend, where, k)) for k in turns]
+    if not all_of_them:
+        return [min(cases, key=lambda case: _work(backend, case))]
+    first = next(name for name, page in OPS.items() if family_of(page) is family_of(OPS[op]))
+    if where == (first, "value", "fp32"):
+        cases += [grown_to(*where, k, ROWS) for k in turns if among[k].what == "rows"][:1]
+    return cases
+
+
+def _work(backend: Any, case: SizedCase) -> int:
+    """Return about how long a case takes: its programs, and the steps of their loops."""
+    return sum(launch.programs for launch in launches(backend, case)) * elements(case.case)
+
+
+def _size(backend: Any, where: tuple[str, str, str], k: int) -> int:
+    """Return the least size at which one way to grow has blocks enough."""
+    growth = growths(where[0])[k]
+
+    def read(n: int) -> tuple[int, int]:
+        found = launches(backend, grown_to(*where, k, n))
+        programs = max((launch.programs for launch in found), default=0)
+        return programs, max((n for launch in found for n in launch.blocks), default=0)
+
+    small, _ = read(SMALL)
+    n = SMALL
+    while n < growth.near:
+        n *= 2
+        programs, _ = read(n)
+        if programs > MOST_PROGRAMS:
+            return n // 2 + 1
+        if programs >= small + BLOCKS - 1:
+            return n + 1
+    _, block = read(n)
+    return min(max(2 * block, SMALL), 2 * growth.near) + 1

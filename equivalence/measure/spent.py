@@ -1,0 +1,65 @@
+"""Where the time of a row goes: into the oracle, into the backend, and into the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds: all of them, those in the oracle, and those in calls of a backend."""
+
+    whole: float = 0.0
+    oracle: float = 0.0
+    backend: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        """Add two spans up."""
+        return Spent(
+            self.whole + other.whole, self.oracle + other.oracle, self.backend + other.backend
+        )
+
+    def __sub__(self, earlier: Spent) -> Spent:
+        """Return what was spent since an earlier reading."""
+        return self + Spent(-earlier.whole, -earlier.oracle, -earlier.backend)
+
+
+_seconds = {"oracle": 0.0, "backend": 0.0}
+_within: list[str] = []
+
+
+def reading() -> Spent:
+    """Return what this process has spent so far; the difference of two readings is a span."""
+    return Spent(time.perf_counter(), **_seconds)
+
+
+@contextmanager
+def spending(where: str) -> Iterator[None]:
+    """Count the block for the oracle or for the backend; what lies inside counts once."""
+    start = time.perf_counter()
+    _within.append(where)
+    try:
+        yield
+    finally:
+        _within.pop()
+        if not _within:
+            _seconds[where] += time.perf_counter() - start
+
+
+def of_oracle(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """Count a function's time for the oracle."""
+
+    @wraps(function)
+    def timed(*args: Given.args, **kwargs: Given.kwargs) -> Found:
+        with spending("oracle"):
+            return function(*args, **kwargs)
+
+    return timed

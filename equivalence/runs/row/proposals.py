@@ -1,0 +1,177 @@
+"""Narrow findings for what failed undeclared, as one would paste them.
+
+Their reasons are for their author to say, unless all findings of the same kind that the row knows
+have one reason.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from equivalence.budgets.findings import Finding
+from equivalence.budgets.outcome import Outcome, Over
+from equivalence.runs.kinds import Case, Kind
+from equivalence.runs.results import Row
+
+Group = tuple[str, str, str, bool]
+"""Results, what their wrong elements are and should be, and whether their budget is 0."""
+
+Measure = Callable[[Case], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Writes the tables of one row of a backend, whose findings are known."""
+
+    backend: str
+    row: Row
+    findings: Sequence[Finding]
+
+    def edge(self, edge: str, gave: str) -> str:
+        """Return the finding that an edge gives this wrong result."""
+        return self.table("edge", {"dtype": self.row.dtype, "edge": edge, "gave": gave})
+
+    def near_miss(self, label: str) -> str:
+        """Return the finding that calls which break a constraint are accepted."""
+        return self.table("near-miss", {"label": label})
+
+    def table(self, kind: str, fields: Mapping[str, object]) -> str:
+        """Write a finding in TOML."""
+        reasons = {finding.reason for finding in self.findings if finding.kind == kind}
+        plain = {
+            "kind": kind,
+            "backend": self.backend,
+            "op": self.row.op,
+            "direction": self.row.direction,
+            **fields,
+            "reason": reasons.pop() if len(reasons) == 1 else "",
+        }
+        lines = (f"{key} = {_toml(value)}" for key, value in plain.items())
+        return "\n".join(["[[finding]]", *lines])
+
+
+@dataclass
+class _Seen:
+    """The failures of one group: how far over budget at most, where, and in which regimes."""
+
+    worst: Over
+    case: Case
+    regimes: dict[str, set[str]] = field(default_factory=dict)
+
+
+@dataclass
+class Proposals:
+    """The undeclared failures of a row's cases, by group."""
+
+    kind: Kind
+    groups: dict[Group, _Seen] = field(default_factory=dict)
+
+    def add(self, case: Case, undeclared: Sequence[Over]) -> None:
+        """Enter a failing case by those of its elements that no finding declares."""
+        for over in undeclared:
+            group = group_of(over)
+            seen = self.groups.setdefault(group, _Seen(over, case))
+            if (over.error, over.ratio) > (seen.worst.error, seen.worst.ratio):
+                seen.case = case
+            seen.worst = seen.worst.joined(over)
+            for position, recipe in self.kind.recipes(case):
+                seen.regimes.setdefault(position, set()).add(recipe.regime)
+
+    def tables(
+        self, author: Author, measure: Measure, smallest: Callable[..., Case]
+    ) -> Iterator[str]:
+        """Yield a finding for each group, with a case that is small and reaches half of the worst.
+
+        measure judges a case, and smallest shrinks one.
+        """
+        for group, seen in self.groups.items():
+            yield self._table(author, group, seen, measure, smallest)
+
+    def _table(
+        self,
+        author: Author,
+        group: Group,
+        seen: _Seen,
+        measure: Measure,
+        smallest: Callable[..., Case],
+    ) -> str:
+        """Return the finding for one group.
+
+        Its regimes are of a position that the case could not be made plainer at, or of the one that
+        takes fewest.
+        """
+        start = _reached(group, measure(seen.case))
+
+        def reaches(case: Case) -> bool:
+            found = _reached(group, measure(case))
+            far = found.ratio <= start.ratio and found.error <= start.error
+            near = found.ratio >= start.ratio / 2 and found.error >= start.error / 2
+            return found.count > 0 and near and far
+
+        case = smallest(seen.case, reaches, self.kind.smaller)
+        regimes = self._regimes(case)
+        below = [self._regimes(candidate) for candidate in self.kind.smaller(case)]
+
+        def order(position: str) -> tuple[bool, int]:
+            plain = all(other.get(position) == regimes[position] for other in below)
+            return plain, len(seen.regimes[position])
+
+        place = min(regimes, key=order)
+        among = {*seen.regimes[place], regimes[place]}
+        results, got, exact, _ = group
+        fields: dict[str, object] = {
+            "dtype": author.row.dtype,
+            "regimes": {place: sorted(among)},
+            "got": [got],
+            "exact": [exact],
+            "results": [results],
+            "ratio": _rounded_up(start.ratio),
+            "error": _rounded_up(start.error),
+            "case": case.to_json(),
+        }
+        return author.table("case", {key: value for key, value in fields.items() if value})
+
+    def _regimes(self, case: Case) -> dict[str, str]:
+        """Return the regime of each position of a case."""
+        return {position: recipe.regime for position, recipe in self.kind.recipes(case)}
+
+
+def group_of(over: Over) -> Group:
+    """Return the group of elements; the numbers of steps and parameters do not matter."""
+    return re.sub(r"\d+", "*", over.result), over.got, over.exact, over.error > 0
+
+
+def _reached(group: Group, outcome: Outcome) -> Over:
+    """Return how far over budget the elements of a group are in a case."""
+    found = Over("", "", "", count=0)
+    if outcome.crash is None and outcome.problem is None:
+        for over in outcome.over:
+            if group_of(over) == group:
+                found = found.joined(over)
+    return found
+
+
+def _rounded_up(number: float) -> float:
+    """Return the next power of two; what has no size stays as it is."""
+    return (
+        number
+        if math.isinf(number)
+        else math.ldexp(1.0, math.ceil(math.log2(number)))
+        if number
+        else 0.0
+    )
+
+
+def _toml(value: object) -> str:
+    """Write a value in TOML; a line of JSON stands between single quotes."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, str) and value.startswith("{"):
+        return f"'{value}'"
+    if isinstance(value, float) and math.isinf(value):
+        return "inf"
+    return json.dumps(value)

@@ -1,0 +1,75 @@
+"""A backend whose calls are watched: timed, marked while they run, and done when they return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equivalence.measure.spent import spending
+from equivalence.workers.notes import calling
+
+
+class Watched:
+    """Passes every call on to a backend, and waits until its device is done with it."""
+
+    def __init__(self, backend: Any) -> None:
+        """Watch a backend."""
+        self._backend = backend
+        self._device = str(backend.capabilities().device)
+
+    def __getattr__(self, name: str) -> Any:
+        """Have whatever else the backend has."""
+        return getattr(self._backend, name)
+
+    def value(self, *call: Any) -> Tensor:
+        """Compute an operation."""
+        with self.watching():
+            found: Tensor = self._backend.value(*call)
+        return found
+
+    def vjp(self, *call: Any) -> Sequence[Tensor | None]:
+        """Pull cotangents back."""
+        with self.watching():
+            found: Sequence[Tensor | None] = self._backend.vjp(*call)
+        return found
+
+    def jvp(self, *call: Any) -> Tensor:
+        """Push tangents forward."""
+        with self.watching():
+            found: Tensor = self._backend.jvp(*call)
+        return found
+
+    def optimizer(self, *call: Any) -> _Handle:
+        """Put parameters under an optimizer."""
+        with self.watching():
+            return _Handle(self._backend.optimizer(*call), self)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch one call."""
+        with spending("backend"), calling():
+            yield
+            if self._device.startswith("cuda"):
+                torch.cuda.synchronize(self._device)
+
+
+class _Handle:
+    """Parameters under an optimizer, watched; whatever a handle offers passes through here."""
+
+    def __init__(self, handle: Any, backend: Watched) -> None:
+        self._handle, self._owner = handle, backend
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._handle, name)
+        if not callable(found):
+            return found
+
+        def watched(*given: Any, **named: Any) -> Any:
+            with self._owner.watching():
+                return found(*given, **named)
+
+        return watched

@@ -1,0 +1,519 @@
+"""Arrays of scalars: a page runs once on all entries of a large result, or on a sample of them.
+
+A `Many` is a pair of float64 arrays, a value and a bound: every result that the contract allows,
+and the exact value, lie that close to the value (proofs_notes/arrays.md). Extents are `Lanes`, so
+that a tensor stays a rule; an entry is asked for at arrays of indices, one open axis for each axis
+of the result, and a sum asks for its terms at one more axis, in front of all others. So the
+unchanged page judges millions of entries in some dozens of array operations.
+
+Integers that a page counts and compares (labels, ties, positions) are plain arrays of int64, exact.
+Truth values are three-valued: yes, no, or neither where a bound leaves the question open.
+
+>>> from equivalence.worlds.contract import FP32, Contract
+>>> from spec.ops import OPS
+>>> with working(Widths(Contract("ieee", FP32, FP32)), axes=1):
+...     x = held(np.arange(6.0).reshape(2, 3))
+...     total = OPS["sum"].value(x, axes=(1,))
+...     at(total, [np.arange(2)]).v
+array([ 3., 12.])
+"""
+
+# This file is longer than the guide because the rules of one world stand in one table.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from equivalence.worlds.lanes.extents import Extent, as_one
+from equivalence.worlds.lanes.widths import MOVED, OWN, Bound, Doubles, Widths, product_bound
+from spec import axes as spec_axes
+from spec import rng, scalar
+from spec.op import AnyTensor
+from spec.shape import Shape
+from spec.tensor import tabulate
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+Truths: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Lanes(Extent):
+    """An extent whose indices are arrays."""
+
+
+@dataclass
+class _Work:
+    """By which contract scalars are reckoned, and how many axes the indices have by now."""
+
+    widths: Widths
+    axes: int
+
+
+_works: list[_Work] = []
+
+
+@contextmanager
+def working(widths: Widths, axes: int) -> Iterator[None]:
+    """Let arrays follow a contract; results have at most so many axes."""
+    _works.append(_Work(widths, axes))
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _works.pop()
+
+
+class Many:
+    """Many scalars: values, and how far from them an allowed result may lie; None: exact."""
+
+    __slots__ = ("b", "v")
+
+    __array_ufunc__ = None
+    """numpy leaves operations with scalars of this world to them."""
+
+    def __init__(self, v: Doubles, b: Bound = None) -> None:
+        """Hold values and bounds, of shapes that broadcast."""
+        self.v = v
+        self.b = b
+
+    @property
+    def far(self) -> Doubles:
+        """The largest magnitudes that are allowed."""
+        size = np.abs(self.v)
+        return size if self.b is None else size + self.b
+
+    def __add__(self, other: Any) -> Many:
+        """Add, and round once."""
+        return _added(self, _meet(other), 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Many:
+        """Subtract, and round once."""
+        return _added(self, _meet(other), -1)
+
+    def __rsub__(self, other: Any) -> Many:
+        """Subtract from an exact constant, and round once."""
+        return _added(_meet(other), self, -1)
+
+    def __mul__(self, other: Any) -> Many:
+        """Multiply, and round once."""
+        return _multiplied(self, _meet(other))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Many:
+        """Change the sign, exactly."""
+        return Many(-self.v, self.b)
+
+
+class Truth:
+    """Answers to a question: certainly yes, certainly no, and what holds of the values."""
+
+    __slots__ = ("known", "value")
+
+    def __init__(self, value: Truths, known: Truths | None = None) -> None:
+        """Hold what holds of the values, and where that is certain; None: everywhere."""
+        self.value = value
+        self.known = None if known is None or bool(np.all(known)) else known
+
+
+def constant(number: int | float | Fraction) -> Many:
+    """Return an exact constant as a kernel holds it: rounded once if the format lacks it."""
+    exact = Fraction(number)
+    v = np.asarray(float(exact))
+    step = _works[-1].widths.step
+    if Fraction(float(v)) == exact and bool(step.holds(v)):
+        return Many(v)
+    return _inexact(v)
+
+
+def _inexact(v: Doubles) -> Many:
+    """Return numbers that are doubles near what is meant, as a kernel holds that."""
+    return Many(v, _works[-1].widths.step.widened(v, OWN * np.abs(v)))
+
+
+def _meet(x: Any) -> Many:
+    """Return an operand as scalars of this world."""
+    if type(x) is Many:
+        return x
+    if isinstance(x, (np.ndarray, np.integer)):
+        v = np.asarray(x, dtype=np.float64)
+        step = _works[-1].widths.step
+        return Many(v) if bool(np.all(step.holds(v))) else _inexact(v)
+    if isinstance(x, Extent):
+        return constant(x.number)
+    if isinstance(x, (int, float, Fraction)):
+        return constant(x)
+    raise TypeError(f"an array of scalars meets a {type(x).__name__}; accepted are numbers")
+
+
+def _read(x: Many) -> Many:
+    """Return what an operand may be read as."""
+    b = _works[-1].widths.read(x.v, x.b)
+    return x if b is x.b else Many(x.v, b)
+
+
+def _is_move(x: Many) -> bool:
+    """Say whether multiplying by an exact scalar moves the exponent alone."""
+    if x.b is not None:
+        return False
+    if x.v.ndim == 0:
+        return bool(np.frexp(np.abs(x.v))[0] == 0.5)
+    return bool(x.v.size) and bool(np.all((np.abs(x.v) == 1) | (x.v == 0)))
+
+
+def _added(x: Many, y: Many, sign: int) -> Many:
+    x, y = _read(x), _read(y)
+    for one, other in ((x, y), (y, x)):
+        if other.b is None and other.v.ndim == 0 and other.v == 0:
+            return one if one is x or sign > 0 else -one
+    v = x.v + y.v if sign > 0 else x.v - y.v
+    b = _sum_of(x.b, y.b)
+    return Many(v, _works[-1].widths.rounded(v, b))
+
+
+def _sum_of(x: Bound, y: Bound) -> Bound:
+    return x if y is None else y if x is None else x + y
+
+
+def _multiplied(x: Many, y: Many) -> Many:
+    x, y = _read(x), _read(y)
+    v = x.v * y.v
+    for factor, other in ((x, y), (y, x)):
+        if _is_move(factor):
+            if other.b is None and bool(np.all(np.abs(factor.v) == 1)):
+                return Many(v)
+            return Many(v, _moved(v, other, np.abs(factor.v)))
+    b = _works[-1].widths.rounded(v, product_bound((x.v, x.b), (y.v, y.b)))
+    for factor, other in ((x, y), (y, x)):
+        if b is not None and factor.b is None and not factor.v.all():
+            # An exact zero, unless it met what is unconstrained.
+            b = np.where((factor.v == 0) & np.isfinite(other.far), 0.0, b)
+    return Many(v, b)
+
+
+def _moved(v: Doubles, x: Many, factor: Doubles) -> Bound:
+    """Return the bound of x times a power of two, or ones and zeros: exact unless it underflows."""
+    widths = _works[-1].widths
+    if x.b is None and bool(np.all(widths.fits(v))):
+        return None
+    bound: Doubles = widths.eta * (factor != 0) + (0.0 if x.b is None else x.b) * factor
+    return bound
+
+
+def _divided(x: Any, y: Any) -> Many:
+    x, y = _read(_meet(x)), _read(_meet(y))
+    if _is_move(y) and y.v.ndim == 0 and _works[-1].widths.contract.division == "rn":
+        return Many(x.v / y.v, _moved(x.v / y.v, x, 1 / np.abs(y.v)))
+    return Many(*_works[-1].widths.divided((x.v, x.b), (y.v, y.b)))
+
+
+def _function(name: str) -> Callable[[Many], Many]:
+    evaluate, moves = getattr(np, name), MOVED[name]
+
+    def rule(x: Many) -> Many:
+        x = _read(x)
+        y = evaluate(x.v)
+        moved = 0.0 if x.b is None else moves(x.v, y, x.b)
+        return Many(y, _works[-1].widths.applied(name, x.far, y, moved))
+
+    return rule
+
+
+def _square(x: Many) -> Many:
+    x = _read(x)
+    v = x.v * x.v
+    return Many(v, _works[-1].widths.rounded(v, product_bound((x.v, x.b), (x.v, x.b))))
+
+
+def _maximum(x: Any, y: Any) -> Many:
+    x, y = _meet(x), _meet(y)
+    return _meet(_select(Truth(x.v >= y.v, _certain(x, y)), x, y))
+
+
+def _certain(x: Many, y: Many) -> Truths | None:
+    """Say where the order of two numbers is the same for all that is allowed; None: everywhere."""
+    width = _sum_of(x.b, y.b)
+    if width is None:
+        return None
+    found: Truths = np.abs(x.v - y.v) * (1 - OWN) > width * (1 + OWN)
+    return found
+
+
+def _question(ask: Callable[[Any, Any], Any], same: bool) -> Callable[[Any, Any], bool | Truth]:
+    def rule(x: Any, y: Any) -> bool | Truth:
+        if x is y:
+            return same
+        if type(x) is not Many and type(y) is not Many:
+            return Truth(np.asarray(ask(_integers(x), _integers(y))))
+        x, y = _read(_meet(x)), _read(_meet(y))
+        return Truth(np.asarray(ask(x.v, y.v)), _certain(x, y))
+
+    return rule
+
+
+def _integers(x: Any) -> Any:
+    return x.number if isinstance(x, Extent) else x
+
+
+def _is_zero(x: Many, _: object) -> Truth:
+    """Only what is exactly 0 is zero, as in the world of single scalars."""
+    return Truth(x.v == 0 if x.b is None else (x.v == 0) & (x.b == 0))
+
+
+def _select(truth: Truth, first: Any, second: Any) -> Any:
+    whole = not isinstance(first, (Many, float, Fraction)) and not isinstance(
+        second, (Many, float, Fraction)
+    )
+    if whole and truth.known is None:
+        return np.where(truth.value, _integers(first), _integers(second))
+    x, y = _meet(first), _meet(second)
+    v = np.where(truth.value, x.v, y.v)
+    if truth.known is None:
+        if x.b is None and y.b is None:
+            return Many(v)
+        of_x, of_y = (0.0 if z.b is None else z.b for z in (x, y))
+        return Many(v, np.where(truth.value, of_x, of_y))
+    of_x, of_y = (np.abs(z.v - v) + (0.0 if z.b is None else z.b) for z in (x, y))
+    either = np.maximum(of_x, of_y) * (1 + OWN)
+    return Many(v, np.where(truth.known, np.where(truth.value, of_x, of_y), either))
+
+
+def _of_terms(extents: Sequence[Extent], term: Callable[..., Any]) -> Any:
+    """Ask for the terms of a reduction: one more axis for each extent, in front of all others."""
+    work = _works[-1]
+    depth, count = work.axes, len(extents)
+    ranges = [
+        np.arange(int(n)).reshape(-1, *(1,) * (depth + count - 1 - k))
+        for k, n in enumerate(extents)
+    ]
+    work.axes += count
+    try:
+        found = term(*ranges)
+    finally:
+        work.axes -= count
+    return _spread(found, (*map(int, extents), *(1,) * depth))
+
+
+def _spread(x: Any, shape: tuple[int, ...]) -> Any:
+    """Repeat numbers along axes that they do not depend on."""
+
+    def wide(a: Any) -> Any:
+        return np.broadcast_to(a, np.broadcast_shapes(np.shape(a), shape))
+
+    if type(x) is Many:
+        return Many(wide(x.v), None if x.b is None else wide(x.b))
+    return wide(np.asarray(x, dtype=np.int64)) if _is_whole(x) else _spread(_meet(x), shape)
+
+
+def _is_whole(x: Any) -> bool:
+    return isinstance(x, (int, np.integer)) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu")
+
+
+def _leading(count: int) -> tuple[int, ...]:
+    """Name the axes in front of those that the indices have, from the back."""
+    return tuple(-(_works[-1].axes + k) for k in range(1, count + 1))
+
+
+def _sum_over(extents: Any, term: Callable[..., Any]) -> Any:
+    row = extents if isinstance(extents, tuple) else (extents,)
+    return _total(_of_terms(row, term), _leading(len(row)))
+
+
+def _total(terms: Any, along: tuple[int, ...], live: Truths | None = None) -> Any:
+    """Add along axes; what is exactly 0 is no term."""
+    if type(terms) is not Many:
+        return np.sum(terms, axis=along)
+    terms, widths = _read(terms), _works[-1].widths
+    v, size = np.sum(terms.v, axis=along), np.sum(np.abs(terms.v), axis=along)
+    if terms.b is None and widths.adds_exactly(terms.v, size):
+        return Many(v, widths.rounded(v, None))
+    there = terms.v != 0
+    b: Doubles | float = 0.0
+    if terms.b is not None:
+        there |= terms.b != 0
+        b = np.sum(np.broadcast_to(terms.b, np.shape(terms.v)), axis=along)
+    if live is not None:
+        there = there & live
+    count = np.count_nonzero(there, axis=along)
+    bound = widths.summed(v, b, size + b, count, products=False)
+    # Of a single term the sum is that term, and of none it is 0.
+    bound = np.where(count > 1, bound, b)
+    return Many(v, None if terms.b is None and not bound.any() else bound)
+
+
+def _dot_over(extent: Extent, left: Callable[..., Any], right: Callable[..., Any]) -> Many:
+    widths, depth = _works[-1].widths, _works[-1].axes
+    count = int(extent)
+    k = np.arange(count).reshape(-1, *(1,) * depth)
+    _works[-1].axes += 1
+    try:
+        x, y = (_factor(_meet(side(k))) for side in (left, right))
+    finally:
+        _works[-1].axes -= 1
+    v = _contracted(x.v, y.v, count, depth)
+    size = _contracted(np.abs(x.v), np.abs(y.v), count, depth)
+    whole = x.b is None and y.b is None
+    if whole and widths.adds_exactly(x.v, size) and widths.adds_exactly(y.v, size):
+        return Many(v, widths.rounded(v, None))
+    b: Doubles | float = 0.0
+    if not whole:
+        b = _contracted(x.far, y.far, count, depth) - size
+        b = np.maximum(b, 0.0) + OWN * (count + 2) * (size + np.abs(b))
+    return Many(v, widths.summed(v, b, size + b, count, products=True))
+
+
+def _factor(x: Many) -> Many:
+    """Return what a factor of a dot product may be read as."""
+    x, reader = _read(x), _works[-1].widths.dot
+    if reader is None:
+        return x
+    held = reader.holds(x.v) if x.b is None else np.False_
+    if np.all(held):
+        return x
+    off = reader.widened(x.v, 0.0 if x.b is None else x.b)
+    return Many(x.v, np.where(held, 0.0, off))
+
+
+def _contracted(x: Doubles, y: Doubles, count: int, depth: int) -> Doubles:
+    """Multiply and add along the axis in front; axes of one entry cost nothing."""
+    x, y = (_fronted(a, count, depth) for a in (x, y))
+    kept = [[k for k, n in enumerate(a.shape) if n > 1 or k == 0] for a in (x, y)]
+    out = sorted({*kept[0], *kept[1]} - {0})
+    thin = [a.reshape([a.shape[k] for k in ks]) for a, ks in zip((x, y), kept, strict=True)]
+    found = np.einsum(thin[0], kept[0], thin[1], kept[1], out, optimize=True)
+    whole = [max(a.shape[k] for a in (x, y)) for k in range(1, depth + 1)]
+    result: Doubles = found.reshape(whole)
+    return result
+
+
+def _fronted(a: Doubles, count: int, depth: int) -> Doubles:
+    a = a.reshape((1,) * (depth + 1 - a.ndim) + a.shape)
+    return np.broadcast_to(a, (count, *a.shape[1:]))
+
+
+def _max_over(extents: Any, term: Callable[..., Any]) -> Any:
+    row = extents if isinstance(extents, tuple) else (extents,)
+    terms = _of_terms(row, term)
+    v = np.max(terms.v, axis=_leading(len(row)))
+    b = None if terms.b is None else np.max(terms.b, axis=_leading(len(row)))
+    return Many(v, b)
+
+
+def _sum_terms(terms: Sequence[Any]) -> Any:
+    if all(map(_is_whole, terms)):
+        return sum(terms)
+    row = [_meet(term) for term in terms]
+    depth = _works[-1].axes
+    shape = np.broadcast_shapes((1,) * depth, *(np.shape(x.v) for x in row))
+    v = np.stack([np.broadcast_to(x.v, shape) for x in row])
+    exact = all(x.b is None for x in row)
+    bounds = [np.broadcast_to(0.0 if x.b is None else x.b, shape) for x in row]
+    return _total(Many(v, None if exact else np.stack(bounds)), (0,))
+
+
+def _sent_to(
+    place: Integers,
+    extents: Shape,
+    position: Callable[..., Any],
+    term: Callable[..., Any],
+    onto: Any,
+) -> Many:
+    """Sort what is sent by where it is sent to, and add, at each place, as many as the most."""
+    shape = tuple(map(int, extents))
+    every = [j.reshape(-1) for j in np.indices(shape)] if shape else [np.zeros(1, np.int64)]
+    sent = np.asarray(position(*(every if shape else ())), dtype=np.int64).reshape(-1)
+    order = np.argsort(sent, kind="stable")
+    first, last = (np.searchsorted(sent[order], place, side=s) for s in ("left", "right"))
+    most = int(np.max(last - first, initial=0))
+    work = _works[-1]
+    number = np.arange(most).reshape(-1, *(1,) * work.axes)
+    live = first + number < last
+    chosen = order[np.minimum(first + number, max(len(order) - 1, 0))] if len(order) else number
+    work.axes += 1
+    try:
+        found = _meet(term(*(j[chosen] for j in every) if shape else ()))
+    finally:
+        work.axes -= 1
+    wide = np.broadcast_shapes((most, *(1,) * work.axes), live.shape, np.shape(found.v))
+    v = np.where(live, np.broadcast_to(found.v, wide), 0.0)
+    b = None if found.b is None else np.where(live, np.broadcast_to(found.b, wide), 0.0)
+    if onto is not None:
+        v = np.concatenate([v, np.broadcast_to(onto.v, (1, *wide[1:]))])
+        if b is not None or onto.b is not None:
+            of_terms = np.zeros(wide) if b is None else b
+            own = np.broadcast_to(0.0 if onto.b is None else onto.b, (1, *wide[1:]))
+            b = np.concatenate([of_terms, own])
+    found = _total(Many(v, b), _leading(1))
+    assert type(found) is Many
+    return found
+
+
+def _word(seed: int, call: int, element: Integers) -> Integers:
+    """Run the book's Philox on arrays of counters; a word is the one that its element names."""
+    block, lane = element >> 2, element & 3
+    counter = (block & rng.MASK, block >> 32, call & rng.MASK, call >> 32)
+    wide = tuple(np.broadcast_to(np.asarray(c, np.uint64), np.shape(element)) for c in counter)
+    words = rng.philox(wide, (seed & rng.MASK, seed >> 32))  # type: ignore[arg-type]
+    return np.choose(lane, [np.asarray(w).astype(np.int64) for w in words])
+
+
+WHOLE = (np.ndarray, np.integer)
+
+for _name in ("exp", "log", "sqrt", "tanh", "cos", "sin"):
+    getattr(scalar, _name).register(Many)(_function(_name))
+scalar.pi_like.register(Many)(lambda x: _inexact(np.asarray(math.pi)))
+scalar.square.register(Many)(_square)
+scalar.absolute.register(Many)(lambda x: Many(np.abs(x.v), x.b))
+scalar.zero_like.register(Many)(lambda x: constant(0))
+scalar.lift.register(Many)(lambda like, number: _meet(number))
+scalar.divide.register(Many, *WHOLE)(_divided)
+scalar.maximum.register(Many)(_maximum)
+scalar.less.register(Many, *WHOLE)(_question(lambda x, y: x < y, same=False))
+scalar.equal.register(Many, *WHOLE)(_question(lambda x, y: x == y, same=True))
+scalar.is_zero.register(Many)(_is_zero)
+scalar.is_zero.register(*WHOLE)(lambda x, _: Truth(np.asarray(_integers(x) == 0)))
+scalar.select.register(Truth)(_select)
+scalar.kronecker.register(*WHOLE)(lambda i, j: np.asarray(i == j).astype(np.int64))
+scalar.sum_terms.register(Many, *WHOLE)(_sum_terms)
+scalar.sum_extent.register(Lanes)(_sum_over)
+scalar.dot_extent.register(Lanes)(_dot_over)
+scalar.max_extent.register(Lanes)(_max_over)
+as_one(scalar.sum_extent, Lanes, _sum_over)
+as_one(scalar.max_extent, Lanes, _max_over)
+spec_axes.sent_to.register(*WHOLE)(_sent_to)
+rng.random_word.register(*WHOLE)(_word)
+
+
+def held(numbers: npt.NDArray[Any]) -> AnyTensor:
+    """Return a tensor that reads exact numbers, indices or truth values from an array."""
+
+    def entry(*index: Any) -> Any:
+        found = np.asarray(numbers[index])
+        if found.dtype.kind == "f":
+            return Many(found)
+        return Truth(found) if found.dtype.kind == "b" else found
+
+    return tabulate(tuple(map(Lanes, numbers.shape)), entry)
+
+
+def at(tensor: AnyTensor, places: Sequence[Integers]) -> Many:
+    """Return the entries at all combinations of places along each axis, as broadcast arrays."""
+    shape = tuple(len(p) for p in places)
+    index = [p.reshape(-1, *(1,) * (len(shape) - 1 - k)) for k, p in enumerate(places)]
+    listed = all(isinstance(n, int) for n in tensor.shape)
+    found = _meet(tensor[(0,) * len(shape)] if listed else tensor[tuple(index)])
+    return Many(_shaped(found.v, shape), None if found.b is None else _shaped(found.b, shape))
+
+
+def _shaped(a: Doubles, shape: tuple[int, ...]) -> Doubles:
+    """Drop axes in front, which have one entry, or repeat along those that are missing."""
+    return np.broadcast_to(a.reshape(a.shape[max(a.ndim - len(shape), 0) :]), shape)

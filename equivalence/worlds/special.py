@@ -1,0 +1,350 @@
+"""Special scalars: every number of a format, the infinities and NaN among them, as a set.
+
+A `Special` is the set of what an allowed evaluation may give: some of NaN, +inf and -inf, and
+perhaps finite numbers, which are a `Bounded`.
+Every step follows the tables of IEEE 754 for each pair of possibilities, and a question that they
+answer differently becomes a `Doubt`, on which `select` takes both branches.
+
+* The finite part is computed in the range of binary64, whatever the contract's format: an
+  implementation may hold an intermediate result in a wider format, or never form it.
+  A step that may leave the narrower range may also give an infinity, of its sign.
+* The terms of a sum come in any order: it may overflow towards either side whose terms suffice for
+  it, and give NaN where both do.
+* The sign of a zero is not kept, so the quotient by one may be either infinity.
+* What was not chosen by `select` is no part of the result.
+* Where nothing is known of the finite numbers, the finite part is unconstrained.
+
+So a set may be too large, never too small.  Where no input is special and nothing overflows, the
+world of `equivalence.worlds.bounded` says the same and is faster.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from equivalence.worlds import bounded
+from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.balls import NAN, Arb
+from equivalence.worlds.bounded import Bounded, Fork
+from equivalence.worlds.contract import FP64, Contract, Format
+from equivalence.worlds.kinds import (
+    ANYTHING,
+    INFINITE,
+    MINUS,
+    NANS,
+    NOT_A_NUMBER,
+    PLUS,
+    UNDEFINED,
+    named,
+    opposite,
+)
+from spec import scalar
+
+
+def widened(format: Format) -> Format:
+    """Return a format of the same precision, and of the same name, that overflows as late as any.
+
+    Its smallest numbers stay what they were: what underflows in the format may underflow.
+    """
+    return replace(format, max_exponent=FP64.max_exponent)
+
+
+class Line:
+    """The extended real line of a contract: its arithmetic, and where its formats end."""
+
+    __slots__ = ("arithmetic", "constants", "contract", "nearest", "step", "store", "sums", "zero")
+
+    def __init__(self, contract: Contract) -> None:
+        """Compile the contract with a wide range, and remember the narrow ones."""
+        wide = replace(
+            contract,
+            compute=widened(contract.compute),
+            store=widened(contract.store),
+            accumulate=contract.accumulate and widened(contract.accumulate),
+            results=contract.results and widened(contract.results),
+        )
+        self.contract = contract
+        self.arithmetic = Arithmetic(wide)
+        passed = [contract.compute] + [contract.store] * (contract.steps == "storage")
+        self.step = min(format.max_finite for format in passed)
+        # What lies below half a unit beyond the largest number is rounded to it, by one rounding.
+        half = contract.compute.unit * 2.0**contract.compute.max_exponent
+        once = len(passed) == 1 and self.step < FP64.max_finite
+        self.nearest = math.nextafter(self.step + half, 0.0) if once else self.step
+        self.sums = min(self.step, (contract.accumulate or contract.compute).max_finite)
+        self.store = contract.store.max_finite
+        self.constants: dict[Any, Special] = {}
+        self.zero = Special(self, 0, bounded.constant(self.arithmetic, 0))
+
+    def special(self, x: Any) -> Special:
+        """Take an exact constant, a Bounded of this line or a Special as it is to this line."""
+        if type(x) is Special:
+            return x
+        if type(x) is Bounded:
+            return Special(self, 0, x)
+        if not isinstance(x, int | Fraction):
+            raise TypeError(
+                f"a Special meets a {type(x).__name__}; accepted are Special, ints and fractions. "
+                "A float enters through equivalence.worlds.special_steps.lifted."
+            )
+        found = self.constants.get(x)
+        if found is None:
+            found = self.within(bounded.constant(self.arithmetic, x), self.step)
+            self.constants[x] = found
+        return found
+
+    def of(self, kinds: int) -> Special:
+        """Return what is not finite for certain."""
+        return Special(self, kinds, None)
+
+    def anything(self, finite: Bounded | None = None) -> Special:
+        """Return the set of everything."""
+        return Special(self, UNDEFINED | INFINITE, finite or self.unknown())
+
+    def unknown(self) -> Bounded:
+        """Return a finite number of which nothing is known."""
+        return Bounded(NAN, NAN, self.arithmetic)
+
+    def within(self, x: Bounded, largest: float) -> Special:
+        """Add the infinities that a finite result may have become beyond the largest number."""
+        return Special(self, beyond(x.w, largest), x)
+
+    def settled(self, x: Bounded, ball: Callable[[], Arb], nearest: bool = False) -> Special:
+        """Return what a step on finite numbers gives; ball is its result before any rounding.
+
+        Nearest says that it is rounded once, to nearest.
+        """
+        if not x.unconstrained:
+            found = self.within(x, self.step)
+            if found.kinds and nearest:
+                found.kinds &= beyond(ball(), self.nearest)
+            return found
+        exact = ball()
+        if not exact.is_finite():
+            return self.anything(x)
+        slack = 1 - 4 * self.contract.compute.unit
+        inside = float(exact.abs_lower()) * slack <= FP64.max_finite
+        return Special(self, beyond(exact / slack, self.step), x if inside else None)
+
+
+def beyond(w: Arb, largest: float) -> int:
+    """Say which infinities numbers of a ball may become in a format with this largest number."""
+    return (0 if w <= largest else PLUS) | (0 if w >= -largest else MINUS)
+
+
+class Special:
+    """What an allowed evaluation may give: kinds that are not finite, and a finite part or None."""
+
+    __slots__ = ("finite", "kinds", "line")
+
+    def __init__(self, line: Line, kinds: int, finite: Bounded | None) -> None:
+        """Hold a set that is not empty."""
+        self.line = line
+        self.kinds = kinds
+        self.finite = finite
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The arithmetic of the finite part."""
+        return self.line.arithmetic
+
+    @property
+    def unconstrained(self) -> bool:
+        """Whether the contract says nothing about this scalar."""
+        free = self.finite is not None and self.finite.unconstrained
+        return free and self.kinds == ANYTHING
+
+    @property
+    def lost(self) -> bool:
+        """Whether this is NaN for certain, because of one among the inputs."""
+        return self.finite is None and self.kinds == NOT_A_NUMBER
+
+    def __add__(self, other: Any) -> Special:
+        """Add, and round once."""
+        return added(self, self.line.special(other))
+
+    def __sub__(self, other: Any) -> Special:
+        """Subtract, and round once."""
+        return added(self, -self.line.special(other))
+
+    def __rsub__(self, other: Any) -> Special:
+        """Subtract from an exact constant, and round once."""
+        return added(-self, self.line.special(other))
+
+    def __mul__(self, other: Any) -> Special:
+        """Multiply, and round once."""
+        return multiplied(self, self.line.special(other))
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Special:
+        """Change the sign, exactly."""
+        finite = None if self.finite is None else -self.finite
+        return Special(self.line, opposite(self.kinds), finite)
+
+    def __repr__(self) -> str:
+        """List the possibilities."""
+        finite = [] if self.finite is None else [repr(self.finite)]
+        return f"{{{', '.join([*named(self.kinds), *finite])}}}"
+
+
+def signs(x: Special) -> Iterator[int]:
+    """Yield 1, 0 and -1 where the finite part, as a step reads it, may be of this sign."""
+    if x.finite is None:
+        return
+    w = x.finite.w
+    if x.arithmetic.reads and w.is_finite():
+        w = x.arithmetic.read(w)
+    if not w <= 0:
+        yield 1
+    if not w.is_finite() or w.contains(0):
+        yield 0
+    if not w >= 0:
+        yield -1
+
+
+def infinite_times(kinds: int, other: Special) -> int:
+    """Return what the infinities among kinds times a set may be, its own NaN apart."""
+    kinds &= INFINITE
+    if not kinds:
+        return 0
+    found = 0
+    for sign in signs(other):
+        found |= UNDEFINED if sign == 0 else kinds if sign > 0 else opposite(kinds)
+    if other.kinds & PLUS:
+        found |= kinds
+    return found | (opposite(kinds) if other.kinds & MINUS else 0)
+
+
+def joined(x: Special, y: Special) -> Special:
+    """Return the union of two sets; the exact value is the first one's."""
+    if x.finite is None or y.finite is None:
+        return Special(x.line, x.kinds | y.kinds, x.finite or y.finite)
+    a, b = x.finite, y.finite
+    if not (a.exact and b.exact and a.v == b.v):
+        a = Bounded(a.v, a.w.union(b.w) if not b.unconstrained else NAN, a.arithmetic)
+    return Special(x.line, x.kinds | y.kinds, a)
+
+
+def added(x: Special, y: Special) -> Special:
+    """Add two sets: opposite infinities have no sum, and others absorb what is finite."""
+    line, either, both = x.line, x.kinds | y.kinds, x.kinds & y.kinds
+    if x.lost or y.lost:
+        return line.of(NOT_A_NUMBER)
+    if not either:
+        a, b = bounded_of(x), bounded_of(y)
+        return line.settled(a + b, lambda: a.w + b.w, nearest=True)
+    kinds = both & INFINITE | either & NANS
+    if (x.kinds & PLUS and y.kinds & MINUS) or (x.kinds & MINUS and y.kinds & PLUS):
+        kinds |= UNDEFINED
+    kinds |= x.kinds & INFINITE if y.finite is not None else 0
+    kinds |= y.kinds & INFINITE if x.finite is not None else 0
+    if x.finite is None or y.finite is None:
+        return line.of(kinds)
+    found = added(Special(line, 0, x.finite), Special(line, 0, y.finite))
+    return Special(line, kinds | found.kinds, found.finite)
+
+
+def bounded_of(x: Special) -> Bounded:
+    """Return the finite part of a set that has one."""
+    assert x.finite is not None, "only a set with a finite part is asked for it"
+    return x.finite
+
+
+def multiplied(x: Special, y: Special) -> Special:
+    """Multiply two sets: infinity times 0 has no value."""
+    line = x.line
+    if x.lost or y.lost:
+        return line.of(NOT_A_NUMBER)
+    kinds = (x.kinds | y.kinds) & NANS
+    if x.kinds | y.kinds:
+        kinds |= infinite_times(x.kinds, y) | infinite_times(y.kinds, x)
+    if x.finite is None or y.finite is None:
+        return line.of(kinds)
+    a, b = x.finite, y.finite
+    found = line.settled(a * b, lambda: a.w * b.w, nearest=True)
+    return Special(line, kinds | found.kinds, found.finite)
+
+
+class Doubt:
+    """A question that the possibilities answer differently."""
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: Line) -> None:
+        """Remember the line, on which a constant branch is taken."""
+        self.line = line
+
+    def __bool__(self) -> bool:
+        """Refuse to be read as True or False."""
+        raise TypeError("the contract leaves this question open; read it with spec.scalar.select")
+
+
+@scalar.select.register(Doubt)
+def _select(truth: Doubt, first: Any, second: Any) -> Special:
+    return joined(truth.line.special(first), truth.line.special(second))
+
+
+def answered(line: Line, answers: set[bool]) -> bool | Doubt:
+    """Return the only answer, or that there are two."""
+    return answers.pop() if len(answers) == 1 else Doubt(line)
+
+
+def pair(x: Any, y: Any) -> tuple[Special, Special]:
+    """Take two scalars, one of which is a Special, to its line."""
+    line = x.line if type(x) is Special else y.line
+    return line.special(x), line.special(y)
+
+
+def possibilities(x: Special) -> list[float]:
+    """List the kinds as floats, and 0 for the finite part: compared with infinities, it may."""
+    found = [float(name) for name in named(x.kinds)]
+    return found if x.finite is None else [*found, 0.0]
+
+
+def _question(ask: scalar.Question, compare: Callable[[float, float], bool]) -> Any:
+    def rule(x: Any, y: Any) -> bool | Doubt:
+        if x is y and type(x) is Special:
+            return answered(x.line, {compare(number, number) for number in possibilities(x)})
+        x, y = pair(x, y)
+        answers: set[bool] = set()
+        for a in possibilities(x):
+            for b in possibilities(y):
+                if a == b == 0.0:
+                    found = ask(bounded_of(x), bounded_of(y))
+                    answers |= {True, False} if isinstance(found, Fork) else {found}
+                else:
+                    answers.add(compare(a, b))
+        return answered(x.line, answers)
+
+    return rule
+
+
+scalar.less.register(Special)(_question(scalar.less, lambda a, b: a < b))
+scalar.equal.register(Special)(_question(scalar.equal, lambda a, b: a == b))
+
+
+@scalar.is_zero.register(Special)
+def _is_zero(x: Special, _: object) -> bool | Doubt:
+    answers = {False} if x.kinds else set[bool]()
+    if x.finite is not None:
+        w = x.finite.w
+        open_ = not w.is_finite() or w.contains(0)
+        answers |= {True} if w.is_zero() else {True, False} if open_ else {False}
+    return answered(x.line, answers)
+
+
+@scalar.is_nan.register(Special)
+def _is_nan(x: Special, _: object) -> bool | Doubt:
+    answers = {True} if x.kinds & NANS else set[bool]()
+    others = x.kinds & INFINITE or x.finite is not None
+    return answered(x.line, answers | ({False} if others else set()))
+
+
+scalar.zero_like.register(Special)(lambda x: x.line.zero)
+scalar.lift.register(Special)(lambda like, value: like.line.special(value))

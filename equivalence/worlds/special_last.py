@@ -1,0 +1,68 @@
+"""The last step of special scalars: rounding to storage, and what forms of a formula may store.
+
+>>> from equivalence.worlds.contract import FP16, Contract
+>>> from equivalence.worlds.special import Line
+>>> from equivalence.worlds.special_steps import lifted
+>>> (large,) = lifted(Line(Contract("ieee", FP16, FP16)), 2.0**15)
+>>> large + large, stored(large + large)
+({inf, Bounded(65536.0000000000, exact)}, {inf})
+"""
+
+from __future__ import annotations
+
+from equivalence.worlds import bounded, number, past
+from equivalence.worlds.bounded import Bounded
+from equivalence.worlds.kinds import ANYTHING, NOT_A_NUMBER, judged
+from equivalence.worlds.special import Special, beyond
+
+ONE_FORM, MANY_FORMS, LARGE_FORMS = 0, 1, 2
+"""How a formula may be evaluated: step by step as it stands; in other forms, equal on paper; in
+others again, whose intermediate results may overflow where its own do not."""
+
+
+def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
+    """Round to the storage format: the last step of every result, of either world.
+
+    Another form of a formula meets its infinities in another order. So of many forms only that a
+    result is not finite is told, unless a NaN among the inputs caused it. Nothing is told where
+    factors that are multiplied in another order may overflow.
+    """
+    if isinstance(x, Bounded):
+        return bounded.stored(x)
+    kinds, finite = x.kinds, x.finite
+    if finite is not None:
+        if not past.stays(finite, x.line.step):
+            return Special(x.line, ANYTHING, x.line.unknown())
+        finite = bounded.stored(finite)
+        largest = x.line.store
+        if not finite.unconstrained:
+            # Where results are not rounded again, the step before has said what they may become.
+            again = x.line.contract.store != x.line.contract.compute
+            kinds |= beyond(finite.w, largest) if again else 0
+            finite = None if finite.w > largest or finite.w < -largest else finite
+    large = forms == LARGE_FORMS and not x.lost
+    if large and finite is None:
+        # In another form, what is too large here may divide a finite number.
+        return Special(x.line, ANYTHING, x.line.unknown())
+    if large or (forms and kinds not in (0, NOT_A_NUMBER)):
+        kinds = ANYTHING
+    return finite if finite is not None and not kinds else Special(x.line, judged(kinds), finite)
+
+
+def either_of(x: Bounded | Special, y: Bounded | Special) -> Bounded | Special:
+    """Allow what two programs of one page may store; x is the page's own."""
+    if isinstance(x, Bounded) and isinstance(y, Bounded):
+        return past.either(x, y)
+    line = x.line if isinstance(x, Special) else y.line  # type: ignore[union-attr]
+    one, two = line.special(x), line.special(y)
+    finite = one.finite or two.finite
+    if one.finite is not None and two.finite is not None:
+        finite = past.either(one.finite, two.finite)
+    return Special(line, one.kinds | two.kinds, finite)
+
+
+def unsettled(x: Bounded | Special) -> Bounded | Special:
+    """Let no step on an exact number be exact, in either world."""
+    if isinstance(x, Bounded):
+        return number.unsettled(x)
+    return x if x.finite is None else Special(x.line, x.kinds, number.unsettled(x.finite))

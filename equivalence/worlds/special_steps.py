@@ -1,0 +1,324 @@
+"""How special scalars enter and leave their world; their quotients, functions, maxima and sums.
+
+>>> from equivalence.worlds.contract import FP16, Contract
+>>> line = Line(Contract("ieee", FP16, FP16))
+>>> infinite, large = lifted(line, math.inf, 2.0**15)
+>>> infinite + large, infinite - infinite, scalar.exp(-infinite)
+({inf}, {nan}, {Bounded(0, exact)})
+>>> large + large, (large + large) - large
+({inf, Bounded(65536.0000000000, exact)}, {inf, Bounded(32768.0000000000, exact)})
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flint
+
+from equivalence.worlds import bounded
+from equivalence.worlds.arithmetic import ONE, ZERO
+from equivalence.worlds.balls import PI, Arb, square_of
+from equivalence.worlds.bounded import Bounded
+from equivalence.worlds.contract import FP64, Format
+from equivalence.worlds.kinds import (
+    INFINITE,
+    MINUS,
+    NANS,
+    NOT_A_NUMBER,
+    PLUS,
+    UNDEFINED,
+    kind_of,
+    opposite,
+)
+from equivalence.worlds.special import (
+    Line,
+    Special,
+    beyond,
+    bounded_of,
+    infinite_times,
+    joined,
+    pair,
+    signs,
+)
+from spec import scalar
+
+
+def lifted(line: Line, *values: float) -> list[Special]:
+    """Take floats as the numbers that they are, NaN and the infinities among them."""
+    return [
+        Special(line, 0, bounded.exact(line.arithmetic, value)[0])
+        if math.isfinite(value)
+        else line.of(kind_of(value))
+        for value in values
+    ]
+
+
+def _read(x: Special) -> Arb:
+    """Return what the finite part may be read as."""
+    w = bounded_of(x).w
+    return x.arithmetic.read(w) if x.arithmetic.reads and w.is_finite() else w
+
+
+@scalar.divide.register(Special)
+def _divide(first: Any, second: Any) -> Special:
+    x, y = pair(first, second)
+    line = x.line
+    if x.lost or y.lost:
+        return line.of(NOT_A_NUMBER)
+    kinds = (x.kinds | y.kinds) & NANS
+    if x.kinds & INFINITE and y.kinds & INFINITE:
+        kinds |= UNDEFINED
+    parts: list[Special] = []
+    if y.finite is not None:
+        kinds |= _infinite_over(x.kinds & INFINITE, y)
+    if x.finite is not None and y.kinds & INFINITE:
+        parts.append(line.zero)
+    if x.finite is not None and y.finite is not None:
+        parts.append(_finite_quotient(line, x, y))
+    return _gathered(line, kinds, parts)
+
+
+def _gathered(line: Line, kinds: int, parts: Sequence[Special]) -> Special:
+    """Return the union of kinds and of sets; the exact value is that of the last of these."""
+    found: Special | None = None
+    for part in reversed(parts):
+        found = part if found is None else joined(found, part)
+    return line.of(kinds) if found is None else Special(line, kinds | found.kinds, found.finite)
+
+
+def _infinite_over(kinds: int, y: Special) -> int:
+    """Return what infinities over finite numbers may be."""
+    if not kinds:
+        return 0
+    found = 0
+    for sign in signs(y):
+        found |= INFINITE if sign == 0 else kinds if sign > 0 else opposite(kinds)
+    contract = y.line.contract
+    if contract.division == "reciprocal":
+        # The reciprocal of what is very large may be flushed, and infinity times 0 is no number.
+        largest: Arb = flint.arb(1) / contract.compute.min_normal
+        found |= UNDEFINED if beyond(_read(y), largest) else 0
+    return found
+
+
+def _finite_quotient(line: Line, x: Special, y: Special) -> Special:
+    """Divide finite numbers; of a zero divisor the sign is not known."""
+    a, b, kinds = bounded_of(x), _read(y), 0
+    if not b.is_finite():
+        return line.anything()
+    if b.contains(0):
+        kinds = sum({UNDEFINED if sign == 0 else INFINITE for sign in signs(x)})
+        return line.of(kinds) if b.is_zero() else Special(line, kinds, line.unknown())
+    found = line.settled(scalar.divide(a, bounded_of(y)), lambda: _read(x) / b)
+    if line.contract.division == "reciprocal":
+        inverse = Special(line, beyond(ONE / b, line.step), None)
+        kinds = infinite_times(inverse.kinds, Special(line, 0, a))
+    return Special(line, kinds | found.kinds, found.finite)
+
+
+@scalar.maximum.register(Special)
+def _maximum(first: Any, second: Any) -> Special:
+    x, y = pair(first, second)
+    line, either = x.line, x.kinds | y.kinds
+    if not either:
+        a, b = bounded_of(x), bounded_of(y)
+        largest = scalar.maximum(a, b)
+        # Itself: whoever asks which one was largest recognizes it.
+        return x if largest is a else y if largest is b else Special(line, 0, largest)
+    if x.lost or (x.finite is None and x.kinds == PLUS and not y.kinds & NANS):
+        return x
+    kinds = either & (NANS | PLUS) | (x.kinds & y.kinds & MINUS)
+    parts = [Special(line, 0, x.finite)] if x.finite is not None and y.kinds & MINUS else []
+    if y.finite is not None and x.kinds & MINUS:
+        parts.append(Special(line, 0, y.finite))
+    if x.finite is not None and y.finite is not None:
+        parts.append(Special(line, 0, scalar.maximum(x.finite, y.finite)))
+    return _gathered(line, kinds, parts)
+
+
+@scalar.max_terms.register(Special)
+def _max_terms(terms: Sequence[Any]) -> Special:
+    largest: Special = next(term for term in terms if type(term) is Special).line.special(terms[0])
+    for term in terms[1:]:
+        largest = _maximum(largest, term)
+    return largest
+
+
+def _function(
+    function: scalar.Unary, ball: Callable[[Arb], Arb], at_plus: Any, at_minus: Any
+) -> Callable[[Special], Special]:
+    """Return the rule of a function that is defined everywhere, with its limits."""
+
+    def limit(line: Line, at: Any) -> Special:
+        return line.of(at[0]) if isinstance(at, tuple) else line.special(at)
+
+    def rule(x: Special) -> Special:
+        line, parts = (
+            x.line,
+            [
+                limit(x.line, at)
+                for kind, at in ((PLUS, at_plus), (MINUS, at_minus))
+                if x.kinds & kind
+            ],
+        )
+        if x.finite is not None:
+            a = x.finite
+            parts.append(line.settled(function(a), lambda: ball(_read(x))))
+        return _gathered(line, x.kinds & NANS, parts)
+
+    return rule
+
+
+FAR: Arb = flint.arb(2.0**20)
+"""An argument whose exponential leaves every format; of larger ones arb tells nothing."""
+
+
+def _exp(x: Arb) -> Arb:
+    near: Arb = x.min(FAR).max(-FAR)
+    return near.exp()
+
+
+for _named, _ball, _plus, _minus in (
+    (scalar.exp, _exp, (PLUS,), 0),
+    (scalar.tanh, flint.arb.tanh, 1, -1),
+    (scalar.cos, flint.arb.cos, (UNDEFINED,), (UNDEFINED,)),
+    (scalar.sin, flint.arb.sin, (UNDEFINED,), (UNDEFINED,)),
+):
+    _named.register(Special)(_function(_named, _ball, _plus, _minus))
+scalar.square.register(Special)(_function(scalar.square, square_of, (PLUS,), (PLUS,)))
+scalar.absolute.register(Special)(_function(scalar.absolute, abs, (PLUS,), (PLUS,)))
+
+
+def _from_zero(function: scalar.Unary, at_zero: int) -> Callable[[Special], Special]:
+    """Return the rule of a function of positive numbers; at_zero is its kind at 0, if it has one.
+
+    Of numbers that may lie outside its domain too, the finite results stay unknown.
+    """
+
+    def rule(x: Special) -> Special:
+        line = x.line
+        kinds = x.kinds & (NANS | PLUS) | (UNDEFINED if x.kinds & MINUS else 0)
+        if x.finite is None:
+            return line.of(kinds)
+        found = set(signs(x))
+        kinds |= UNDEFINED if -1 in found else 0
+        kinds |= at_zero if 0 in found else 0
+        if found == {-1} or (found == {0} and at_zero):
+            return line.of(kinds)
+        inside = function(x.finite) if -1 not in found and not (at_zero and 0 in found) else None
+        return Special(line, kinds, line.unknown() if inside is None else inside)
+
+    return rule
+
+
+scalar.log.register(Special)(_from_zero(scalar.log, MINUS))
+scalar.sqrt.register(Special)(_from_zero(scalar.sqrt, 0))
+
+
+@scalar.pi_like.register(Special)
+def _pi_like(x: Special) -> Special:
+    return Special(x.line, 0, Bounded(PI, x.arithmetic.rounded(PI), x.arithmetic))
+
+
+Term = tuple[int, Arb | None]
+"""The kinds of a term, and the ball of its finite part before any rounding, None if it has none."""
+
+
+@scalar.sum_terms.register(Special)
+def _sum_terms(terms: Sequence[Any]) -> Special:
+    line = next(term for term in terms if type(term) is Special).line
+    row = [line.special(term) for term in terms]
+    every: list[Term] = [(x.kinds, None if x.finite is None else _read(x)) for x in row]
+    return _total(
+        line, every, max(len(row) - 2, 0), lambda: scalar.sum_terms(list(map(bounded_of, row)))
+    )
+
+
+@scalar.dot_terms.register(Special)
+def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> Special:
+    line = next(term for term in (*left, *right) if type(term) is Special).line
+    narrow = line.contract.dot_inputs
+    one, two = ([_factor(line.special(term), narrow) for term in row] for row in (left, right))
+    every = list(map(_product, one, two))
+    return _total(
+        line,
+        every,
+        len(every) + 2,
+        lambda: scalar.dot_terms(list(map(bounded_of, one)), list(map(bounded_of, two))),
+    )
+
+
+def _factor(x: Special, narrow: Format | None) -> Special:
+    """Add the infinities that a factor may become where it is read in a narrower format."""
+    if narrow is None or x.finite is None:
+        return x
+    return Special(x.line, x.kinds | beyond(x.finite.w, narrow.max_finite), x.finite)
+
+
+def _product(x: Special, y: Special) -> Term:
+    """Return a product that need not be rounded before it is added."""
+    kinds = (x.kinds | y.kinds) & NANS
+    if x.kinds | y.kinds:
+        kinds |= infinite_times(x.kinds, y) | infinite_times(y.kinds, x)
+    return kinds, None if x.finite is None or y.finite is None else _read(x) * _read(y)
+
+
+def _total(
+    line: Line, terms: Sequence[Term], roundings: int, finite: Callable[[], Bounded]
+) -> Special:
+    """Add terms in every order: an infinity needs one among the terms, or an overflow.
+
+    It stays unless a term is NaN for certain, or another infinity.
+    """
+    if any(own == NOT_A_NUMBER and ball is None for own, ball in terms):
+        return line.of(NOT_A_NUMBER)
+    balls = [ball for _, ball in terms if ball is not None]
+    union = 0
+    for own, _ in terms:
+        union |= own
+    growth = _growth(line, roundings)
+    reached = _reached(line, balls, growth)
+    found = (union | reached) & INFINITE
+    kinds = union & NANS
+    for kind in (PLUS, MINUS):
+        stays = all(own & kind or ball is not None for own, ball in terms)
+        kinds |= kind if found & kind and stays else 0
+    if found == INFINITE and (reached or _opposed([own for own, _ in terms])):
+        kinds |= UNDEFINED
+    if len(balls) < len(terms):
+        return line.of(kinds)
+    total = finite()
+    if total.unconstrained and kinds:
+        missed = sum(map(abs, balls), ZERO) * (growth - 1)
+        if sum(balls, ZERO).abs_lower() - missed > FP64.max_finite:
+            return line.of(kinds)
+    return Special(line, kinds, total)
+
+
+def _opposed(every: Sequence[int]) -> bool:
+    """Say whether two of the terms may be opposite infinities."""
+    plus = [k for k, kinds in enumerate(every) if kinds & PLUS]
+    minus = [k for k, kinds in enumerate(every) if kinds & MINUS]
+    return bool(plus and minus) and len({*plus, *minus}) > 1
+
+
+def _growth(line: Line, roundings: int) -> Arb:
+    """Return the factor by which so many roundings may enlarge a sum of numbers of one sign."""
+    contract = line.contract
+    formats = (contract.accumulate, contract.compute, contract.dot_inputs)
+    unit = 2 * max(format.unit for format in formats if format is not None)
+    growth: Arb = flint.arb(1 + unit) ** roundings
+    return growth
+
+
+def _reached(line: Line, balls: Sequence[Arb], growth: Arb) -> int:
+    """Say towards which sides partial sums may overflow."""
+    kinds = 0
+    for kind, sign in ((PLUS, 1), (MINUS, -1)):
+        size = ZERO
+        for ball in balls:
+            size = size + (ball * sign).max(ZERO)
+        kinds |= kind if beyond(size * growth, line.sums) & PLUS else 0
+    return kinds

@@ -1,0 +1,121 @@
+"""The fixed cases of a row: all levels, all pairs of levels, read off the cases themselves."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from equivalence.cases import strata as designs
+from equivalence.cases.built import allows
+from equivalence.cases.call import CaseSpec
+from equivalence.cases.covering import PAIRS, SINGLES
+from equivalence.cases.families.family import Family
+from equivalence.cases.families.table import FAMILIES, family_of
+from equivalence.cases.guard import is_own
+from equivalence.cases.strata import strata
+from spec.ops import OPS
+from tests.equivalence.cases.levels import BLURRED, Table, wanted
+
+ONE_OF_EACH = {family_of(op).name: name for name, op in reversed(OPS.items())}
+ROWS = [
+    (op, direction)
+    for op in ONE_OF_EACH.values()
+    for direction in ("value", "vjp")
+    if OPS[op].inputs or direction == "value"
+]
+
+
+def levels_of(case: CaseSpec, table: Table) -> dict[str, Any]:
+    read = {name: reader(case) for name, (_, reader) in table.items()}
+    return {name: level for name, level in read.items() if level in table[name][0]}
+
+
+def allowed_levels(op: str, direction: str, number: int) -> Iterator[dict[str, Any]]:
+    """Draw levels that the rules allow, each alone and without any design."""
+    rules, factors = designs._Rules(op, direction), designs.factors_of(op, direction)
+    rng = random.Random(f"{op} {direction}")
+    for _ in range(number):
+        levels = {name: rng.choice(among) for name, among in factors.items()}
+        if rules.allowed(levels):
+            yield levels
+
+
+def unmet_levels(op: str, direction: str) -> set[tuple[str, Any]]:
+    """Return the levels that no fixed case has, but for what no case of the op can be."""
+    cases = strata(op, direction, "fp32", SINGLES)
+    table = wanted(op, family_of(OPS[op]).name, direction)
+    met = {pair for case in cases for pair in levels_of(case, table).items()}
+    missing = {(name, level) for name, (among, _) in table.items() for level in among} - met
+    shapes: dict[str, set[tuple[int, ...]]] = {"seed_layout": {c.output_shape() for c in cases}}
+    for case in cases:
+        for k, shape in enumerate(case.shapes):
+            shapes.setdefault(f"layout_{k % 2 if OPS[op].variadic else k}", set()).add(shape)
+    return {
+        (name, level)
+        for name, level in missing
+        if (name != "manner" or any(allows(case, level) for case in cases))
+        and ("layout" not in name or any(is_own(shape, level) for shape in shapes[name]))
+    }
+
+
+@pytest.mark.parametrize(("op", "direction"), ROWS)
+def test_every_level_is_met_by_the_first_cases(op: str, direction: str) -> None:
+    table = wanted(op, family_of(OPS[op]).name, direction)
+    unmet = unmet_levels(op, direction)
+    assert {(name, level) for name, level in unmet if table[name][1] not in BLURRED} == set()
+
+
+@pytest.mark.parametrize(("op", "direction"), ROWS)
+def test_every_pair_that_may_meet_meets(op: str, direction: str) -> None:
+    table = {
+        name: told
+        for name, told in wanted(op, family_of(OPS[op]).name, direction).items()
+        if told[1] not in BLURRED
+    }
+    drawn = list(allowed_levels(op, direction, 4000))
+    assert pairs(drawn) - pairs(designs._design(op, direction).rows(PAIRS)) == set()
+    told = [
+        levels_of(designs._case(op, direction, "fp32", levels, k), table)
+        for k, levels in enumerate(drawn)
+    ]
+    met = [levels_of(case, table) for case in strata(op, direction, "fp32", PAIRS)]
+    assert len(pairs(told)) > 50
+    assert pairs(told) - pairs(met) == set()
+
+
+def pairs(rows: Iterable[dict[str, Any]]) -> set[Any]:
+    return {pair for levels in rows for pair in combinations(levels.items(), 2)}
+
+
+@pytest.mark.parametrize("op", ["softmax", "sum", "concat", "dropout"])
+def test_the_first_cases_are_a_prefix(op: str) -> None:
+    first = strata(op, "vjp", "fp32", SINGLES)
+    assert strata(op, "vjp", "fp32", PAIRS)[: len(first)] == first
+
+
+def without(family: Family, factor: str) -> Family:
+    """Return a family that keeps to the first level of a factor."""
+
+    def factors(op: Any) -> Any:
+        return {n: ls[:1] if n == factor else ls for n, ls in family.factors(op).items()}
+
+    return replace(family, factors=factors)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_a_factor_that_is_removed_is_missed(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = ONE_OF_EACH[family.name]
+    before = unmet_levels(op, "value")
+    for factor in family.factors(OPS[op]):
+        designs._design.cache_clear()
+        pinned = without(family, factor)
+        monkeypatch.setattr(designs, "family_of", lambda _, pinned=pinned: pinned)
+        assert unmet_levels(op, "value") - before, factor
+    designs._design.cache_clear()

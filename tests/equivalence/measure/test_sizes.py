@@ -1,0 +1,207 @@
+"""Large cases: what goes wrong at a size, and not below it, is caught; what is right is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from equivalence.backends import load
+from equivalence.budgets.arrays import Allowed, judge_arrays
+from equivalence.cases.call import IGNORE_INDEX
+from equivalence.cases.sizes import GROWTHS, growths, sized_from_dict
+from equivalence.dtypes import DTYPES
+from equivalence.measure.sizes import (
+    call_of,
+    exact,
+    full,
+    grown_to,
+    measure_sized,
+    measure_sized_update,
+    near,
+    sized_update,
+)
+from equivalence.runs.kinds import read_case
+from equivalence.runs.results import Row
+from equivalence.runs.run import Request, perform
+from spec.ops import OPS
+
+Value = Callable[..., Tensor]
+
+
+class Planted:
+    """torch, with one value replaced."""
+
+    def __init__(self, op: str, value: Value) -> None:
+        self.torch = load("torch")
+        self.name, self.op, self.replaced = "planted", op, value
+
+    def capabilities(self) -> Any:
+        return replace(self.torch.capabilities(), ops={self.op: ("fp32",)}, optimizers={})
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        return self.replaced(*inputs, **attrs)
+
+    def vjp(self, op: str, inputs: Any, attrs: Any, cotangents: Any) -> Any:
+        return self.torch.vjp(op, inputs, attrs, cotangents)
+
+
+def late_block(x: Tensor) -> Tensor:
+    """Start the second block of a grid wrong, at 8,192."""
+    z = torch.exp(x)
+    z.view(-1)[8192 : 2 * 8192] = torch.exp(x.reshape(-1)[8193 : 2 * 8192 + 1])
+    return z
+
+
+def last_column(x: Tensor, y: Tensor) -> Tensor:
+    """Drop the last column where K is 513."""
+    k = 512 if x.shape[1] == 513 else x.shape[1]
+    return x[:, :k] @ y[:k]
+
+
+def last_of_a_long_sum(x: Tensor, y: Tensor) -> Tensor:
+    """Drop the last column where K is beyond a thousand."""
+    k = x.shape[1] - (x.shape[1] > 1000)
+    return x[:, :k] @ y[:k]
+
+
+def tf32(x: Tensor, y: Tensor) -> Tensor:
+    """Read factors as tf32 where K is beyond a thousand: three bits of twelve are lost."""
+    if x.shape[1] <= 1000:
+        return x @ y
+    return ((x.view(torch.int32) >> 13 << 13).view(torch.float32)) @ y
+
+
+def smoothing_of_64(
+    x: Tensor, labels: Tensor, label_smoothing: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """Smooth over at most 64 classes."""
+    own = -torch.log_softmax(x, 1)
+    kept = labels != IGNORE_INDEX
+    picked = own.gather(1, labels.clamp(0)[:, None])[:, 0]
+    spread = own[:, :64].sum(1) / x.shape[1]
+    found = ((1 - label_smoothing) * picked + label_smoothing * spread) * kept
+    return found if reduction == "none" else found.sum() / kept.sum()
+
+
+def one_pass_beyond_512(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
+    """Take the variance as E x^2 - (E x)^2 in long rows."""
+    if x.shape[-1] <= 512:
+        return torch.layer_norm(x, x.shape[-1:], gamma, beta, eps)
+    mean = x.mean(-1, keepdim=True)
+    variance = (x * x).mean(-1, keepdim=True) - mean * mean
+    return (x - mean) / torch.sqrt(variance + eps) * gamma + beta
+
+
+def rows_dropped(x: Tensor, axis: int) -> Tensor:
+    """Leave rows beyond 65,535 as they are in the last one before."""
+    z = torch.softmax(x, axis)
+    z[65_535:] = z[65_534] if len(z) > 65_535 else z[65_535:]
+    return z
+
+
+PLANTED: dict[str, tuple[str, Value, str]] = {
+    "a second block that starts wrong": ("exp", late_block, "near"),
+    "the last of 513 columns": ("matmul", last_column, "full"),
+    "the last of many columns": ("matmul", last_of_a_long_sum, "full"),
+    "factors in tf32": ("matmul", tf32, "full"),
+    "65 classes": ("cross_entropy", smoothing_of_64, "full"),
+    "one pass in long rows": ("layer_norm", one_pass_beyond_512, "full"),
+    "rows beyond 65,535": ("softmax", rows_dropped, "full"),
+}
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_is_wrong_at_a_size_is_caught(what: str) -> None:
+    op, value, which = PLANTED[what]
+    planted, right = Planted(op, value), load("torch")
+    contract = right.capabilities().contract(op, "fp32")
+    cases = (near if which == "near" else full)(op, "value", "fp32")
+    outcomes = [measure_sized(planted, case, contract) for case in cases]
+    assert any(outcome.failed for outcome in outcomes), what
+    detail = next(o.detail for o in outcomes if o.failed)
+    assert detail is not None
+    assert detail.fraction > 1
+    wrong = cases[[o.failed for o in outcomes].index(True)]
+    assert not measure_sized(right, wrong, contract).failed
+
+
+def test_a_bound_wider_than_a_sixteenth_of_the_scale_says_nothing() -> None:
+    import numpy as np
+
+    scale = np.array([16.0, 1.0, 1.0])
+    allowed = Allowed(scale, np.array([0.5, 1.0, 1.0001]), "fp32")
+    found = judge_arrays(torch.tensor([16.0, 1.0, 9.0]), allowed)
+    assert (found.judged, found.unconstrained, found.failed) == (2, 1, False)
+    worst = judge_arrays(torch.tensor([17.0, 3.0, 9.0]), allowed)
+    assert worst.detail is not None
+    assert (worst.detail.index, worst.detail.got, worst.detail.fraction) == ((0,), "17.0", 2.0) or (
+        worst.detail.index == (1,)
+    )
+
+
+def test_every_op_grows_as_its_family_does() -> None:
+    sizes = [g for op in OPS for g in growths(op)]
+    assert len(sizes) > len(OPS)
+    assert max(g.full for g in sizes) == 2**22
+    assert any(g.what == "rows" and g.full > 65_535 for g in sizes)
+    assert all(2 <= len(row) <= 4 for name, row in GROWTHS.items() if name != "random")
+
+
+def test_integers_pass_where_no_step_rounds_and_only_there() -> None:
+    (first, *_) = growths("matmul")
+    assert all(exact("matmul", d, dtype, first) for d in ("value", "vjp") for dtype in DTYPES)
+    assert not exact("exp", "value", "fp32", growths("exp")[0])
+    assert not exact("softmax", "value", "fp32", growths("softmax")[0])
+
+
+@pytest.mark.parametrize("op", ["matmul", "linear", "sum", "mse_loss", "scatter_add", "take"])
+def test_integers_of_full_size_stay_exact(op: str) -> None:
+    """What is judged to the bit is exact, at its full size: every bound is 0."""
+    from equivalence.budgets.arrays import allowed
+    from equivalence.cases.sizes import build_sized
+    from equivalence.worlds.contract import FP32, Contract
+
+    for case in full(op, "value", "fp32"):
+        if case.regime == "integers" and case.case.shapes[0][0] < 2**21:
+            (found,) = allowed(call_of(build_sized(case)), Contract("x", FP32, FP32), settled=True)
+            assert found is not None
+            assert not found.b.any(), case
+
+
+def test_a_large_case_is_one_line_that_reads_back() -> None:
+    case, *_ = near("softmax", "vjp", "bf16")
+    row, found = read_case(case.to_json())
+    assert (row, found) == (Row("softmax", "vjp", "bf16"), case)
+    with pytest.raises(ValueError, match="unknown regime 'huge'"):
+        sized_from_dict({"sized": "huge"})
+
+
+def test_float64_is_judged_on_a_sample_by_balls() -> None:
+    backend = load("torch")
+    contract = backend.capabilities().contract("softmax", "fp64")
+    case = grown_to("softmax", "value", "fp64", 1, 65_601)
+    assert case.regime == "reals"
+    found = measure_sized(backend, case, contract)
+    assert not found.failed
+    assert 0 < found.judged <= 16
+
+
+def test_a_large_update_is_judged_in_every_element() -> None:
+    backend = load("torch")
+    case = replace(sized_update("adam", "fp32"), shapes=((9_001,),), steps=2)
+    contract = backend.capabilities().contract("adam", "fp32")
+    found = measure_sized_update(backend, case, contract)
+    assert not found.failed
+    assert found.judged == 2 * 3 * 9_001
+
+
+def test_the_profile_runs_and_counts() -> None:
+    done = perform(Request("torch", ("nll_loss",), profile="sizes"), load("torch"))
+    assert {result.status for result in done.results if result.row.dtype == "fp32"} == {
+        "conformant"
+    }
