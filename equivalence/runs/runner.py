@@ -112,8 +112,9 @@ class RowRunner:
         if self.oracle:
             self._larger()
             wanted = least(self.counted, self.tally.counted, self.strength)
-            drawn = drawn_cases(self.kind, fixed, self.counted, self.seed)
-            self._cases("values", drawn, wanted)
+            if self.tally.counted < wanted:  # to draw takes longer than many a row
+                drawn = drawn_cases(self.kind, fixed, self.counted, self.seed)
+                self._cases("values", drawn, wanted)
 
     def _larger(self) -> None:
         """Judge a case that lies beyond the fixed strata, uncounted, by arrays."""

@@ -29,7 +29,7 @@ from equivalence.runs.runner import run_row
 from equivalence.workers import notes
 from tests.equivalence.backends import fakes
 
-QUICK = {"counted": 8, "seed": 0, "findings": ()}
+QUICK: dict[str, Any] = {"counted": 8, "seed": 0, "findings": ()}
 
 
 def run(backend: object, op: str = "mul", direction: str = "value") -> RowResult:
@@ -46,6 +46,16 @@ def test_a_right_backend_is_conformant(op: str, direction: str) -> None:
     assert result.worst_fraction is not None and 0 < result.worst_fraction <= 1
     assert result.inferred == "ieee-f32"
     assert result.ring == "host"
+
+
+def test_nothing_is_drawn_where_the_fixed_cases_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(*_: object) -> None:
+        raise AssertionError("cases were drawn")
+
+    monkeypatch.setattr("equivalence.cases.strategies.draw_many", draw)
+    assert run(fakes.Right()).cases >= QUICK["counted"]
+    with pytest.raises(AssertionError, match="were drawn"):
+        run_row(fakes.Right(), Row("mul", "value", "fp32"), counted=100, seed=0, findings=())
 
 
 @pytest.mark.parametrize(
