@@ -35,10 +35,13 @@ class Max(One):
     """The largest entry, whose gradient goes where a function of the ties says."""
 
     def __init__(
-        self, share: Callable[[Tensor], Tensor], conventions: Conventions = UNSAID
+        self,
+        share: Callable[[Tensor], Tensor],
+        conventions: Conventions = UNSAID,
+        as_named: bool = False,
     ) -> None:
         super().__init__("max", largest, self.pulled)
-        self.share, self.conventions = share, conventions
+        self.share, self.conventions, self.as_named = share, conventions, as_named
 
     def capabilities(self) -> Capabilities:
         return Capabilities({"max": ("fp32",)}, TORCH, conventions=self.conventions)
@@ -51,7 +54,7 @@ class Max(One):
         keepdims: bool = False,
     ) -> Sequence[Tensor]:
         (x,) = inputs
-        reduced = sorted(axes_of(x, axes))
+        reduced = axes_of(x, axes) if self.as_named else sorted(axes_of(x, axes))
         if not reduced or not x.numel():
             return [g.clone().reshape(x.shape)]
         order = (*(a for a in range(x.dim()) if a not in reduced), *reduced)
@@ -92,6 +95,14 @@ def test_a_tie_goes_where_the_backend_says(
 ) -> None:
     result = run(Max(share, conventions), Row("max", "vjp", "fp32"))
     assert result.status == status, result.failures
+
+
+@pytest.mark.parametrize("share", [first, last])
+def test_the_first_of_several_axes_may_be_that_by_their_names(
+    share: Callable[[Tensor], Tensor],
+) -> None:
+    result = run(Max(share, as_named=True), Row("max", "vjp", "fp32"))
+    assert result.status == "conformant", result.failures
 
 
 class Zeros(One):

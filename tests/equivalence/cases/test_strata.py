@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
+from equivalence.backends import load
 from equivalence.cases import strata as designs
-from equivalence.cases.built import allows
+from equivalence.cases.built import allows, build
 from equivalence.cases.call import CaseSpec
 from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.families.family import Family
 from equivalence.cases.families.table import FAMILIES, family_of
 from equivalence.cases.guard import is_own
 from equivalence.cases.strata import strata
+from equivalence.measure.call import attempt
 from spec.ops import OPS
 from tests.equivalence.cases.levels import BLURRED, Table, wanted
 
@@ -86,6 +88,29 @@ def test_every_pair_that_may_meet_meets(op: str, direction: str) -> None:
     met = [levels_of(case, table) for case in strata(op, direction, "fp32", PAIRS)]
     assert len(pairs(told)) > 50
     assert pairs(told) - pairs(met) == set()
+
+
+OFTEN_ZERO: dict[str, Any] = {"log_softmax": ("extent", 1), "nll_loss": ("classes", 1)}
+"""By op: a level at which its results are 0, or mostly ignored."""
+
+
+@pytest.mark.parametrize(("op", "direction"), ROWS)
+def test_every_level_of_a_call_is_met_where_something_is_not_0(op: str, direction: str) -> None:
+    """Results are looked at, three times each: a loss whose rows are all ignored shows nothing."""
+    if OPS[op].stops_gradients and direction == "vjp":
+        pytest.skip("its gradient is 0, whatever there is")
+    backend, structure = load("fast-aten"), family_of(OPS[op]).factors(OPS[op])
+    rows, cases = designs._design(op, direction).rows(PAIRS), strata(op, direction, "fp32", PAIRS)
+    seen = {(n, level): 0 for row in rows for n, level in row.items() if n in structure}
+    seen.pop(OFTEN_ZERO.get(op), None)
+    for row, case in zip(rows, cases, strict=True):
+        levels = [level for level in row.items() if seen.get(level, 3) < 3]
+        if levels:
+            results = attempt(backend, build(case))
+            assert isinstance(results, list)
+            shown = any(r is not None and bool((r.isfinite() & (r != 0)).any()) for r in results)
+            seen |= {level: seen[level] + shown for level in levels}
+    assert {level: times for level, times in seen.items() if times < 3} == {}
 
 
 def pairs(rows: Iterable[dict[str, Any]]) -> set[Any]:

@@ -14,6 +14,7 @@ from equivalence.backends import load
 from equivalence.budgets.arrays import Allowed, judge_arrays
 from equivalence.cases.call import IGNORE_INDEX
 from equivalence.cases.sizes import GROWTHS, growths, sized_from_dict
+from equivalence.conventions import OURS, UNSAID, Conventions
 from equivalence.dtypes import DTYPES
 from equivalence.measure.sizes import (
     call_of,
@@ -179,6 +180,36 @@ def test_a_large_case_is_one_line_that_reads_back() -> None:
     assert (row, found) == (Row("softmax", "vjp", "bf16"), case)
     with pytest.raises(ValueError, match="unknown regime 'huge'"):
         sized_from_dict({"sized": "huge"})
+
+
+class FirstWins(Planted):
+    """torch's maximum, all of whose ties go to the first input, or to whom `right` says."""
+
+    def __init__(self, conventions: Conventions, right: bool = True) -> None:
+        super().__init__("maximum", torch.maximum)
+        self.conventions, self.right = conventions, right
+
+    def capabilities(self) -> Any:
+        return replace(super().capabilities(), conventions=self.conventions)
+
+    def vjp(self, op: str, inputs: Any, attrs: Any, cotangents: Any) -> Any:
+        (x, y), (g,) = inputs, cotangents
+        wins = x >= y if self.right else x > y + 2
+        return [torch.where(wins, g, 0.0), torch.where(wins, 0.0, g)]
+
+
+def test_ties_at_a_size_are_left_open_to_who_never_said_whose_they_are() -> None:
+    case = grown_to("maximum", "vjp", "fp32", 0, 65_601)
+    assert case.regime == "integers"
+    for backend, failed in (
+        (FirstWins(UNSAID), False),
+        (FirstWins(UNSAID, right=False), True),
+        (FirstWins(OURS), True),
+    ):
+        contract = backend.capabilities().contract("maximum", "fp32")
+        found = measure_sized(backend, case, contract)
+        assert found.failed is failed
+        assert 0.9 * 2 * 65_601 < found.judged <= 2 * 65_601
 
 
 def test_float64_is_judged_on_a_sample_by_balls() -> None:

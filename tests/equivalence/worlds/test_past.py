@@ -1,0 +1,84 @@
+"""What the past of a number says of other orders of its steps, near the ends of the range."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import flint
+import numpy as np
+import pytest
+
+from equivalence.budgets.judge import budget_of, fraction_of
+from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.bounded import Bounded, exact, stored
+from equivalence.worlds.contract import FP32, MOST_UNITS, Contract, FunctionError, ulps
+from equivalence.worlds.past import gain, never_negative
+from spec import scalar
+
+STABLE = Contract("stable", FP32, FP32)
+PAGE = replace(STABLE, freedom="page")
+
+
+def scalars(*values: float, contract: Contract = STABLE) -> list[Bounded]:
+    return exact(Arithmetic(contract), *values)
+
+
+def quotients(g: float, x: float, y: float, contract: Contract) -> Bounded:
+    """Return the gradient of a divisor as the page forms it."""
+    given = scalars(g, x, y, contract=contract)
+    return stored(-scalar.divide(scalar.divide(given[1], given[2]), given[2]) * given[0])
+
+
+def test_what_underflows_first_is_made_larger_by_the_factors_that_come_after() -> None:
+    g, x, y = 2.0**-149, 1000.1, 2.0
+    f32 = np.float32
+    lost = float(-(f32(g) / f32(y)) * (f32(x) / f32(y)))
+    assert lost == 0.0
+    allowed, refused = (fraction_of(lost, quotients(g, x, y, c)) for c in (STABLE, PAGE))
+    assert allowed is not None and allowed <= 1
+    assert refused is not None and refused > 100
+
+
+def test_the_gain_is_that_of_all_factors_but_the_two_smallest() -> None:
+    small, three, five, half = scalars(1e-30, 3.0, 5.0, 0.5)
+    product = small * three * five
+    assert gain(product) == 5
+    assert gain(product * half) == 15
+    assert gain(scalar.divide(product, scalars(0.25)[0])).overlaps(flint.arb(20))
+    assert gain(three) == 1 and gain(small * three) == 1
+    assert gain(three + product) == 5, "a sum has the worst of its terms"
+
+
+@pytest.mark.parametrize("x", [0.0, 3.0 * 2.0**-100])
+def test_factors_that_may_overflow_in_another_order_leave_a_result_open(x: float) -> None:
+    """-x / (y y) is 0 / 0, or infinite, where y y underflows."""
+    assert quotients(1.0, x, 2.0**-100, STABLE).unconstrained
+    assert not quotients(1.0, x, 2.0**-60, STABLE).unconstrained
+    assert not quotients(1.0, x, 2.0**-100, PAGE).unconstrained
+
+
+def test_two_factors_have_one_order() -> None:
+    large, small = scalars(2.0**100, 2.0**-140)
+    assert float(budget_of(stored(large * small))) == 0.0
+
+
+def test_a_mean_of_squares_is_never_negative_and_a_difference_may_be() -> None:
+    beta, v, g, third = scalars(0.9, 2.0**-149, 2.0**-80, 1 / 3)
+    mean = beta * v + (1 - beta) * scalar.square(g)
+    assert never_negative(mean) and not stored(scalar.sqrt(mean)).unconstrained
+    rest = scalar.divide(third * 3, 3) - third
+    assert not never_negative(rest)
+
+
+def test_a_function_counts_for_the_units_that_another_one_may_err_by() -> None:
+    functions = {"tanh": ulps(2.0, "test"), "exp": FunctionError(2.0**15, source="of storage")}
+    (x,) = scalars(0.3, contract=replace(STABLE, functions=functions))
+    assert scalar.tanh(x).depth == 4 and scalar.sqrt(x).depth == 1
+    assert scalar.exp(x).depth == MOST_UNITS
+
+
+def test_a_step_that_rounds_nothing_by_chance_counts() -> None:
+    for contract, depth in ((STABLE, 4), (PAGE, 3)):
+        x, y, two = scalars(1.1, 1.7, 2.0, contract=contract)
+        product = x * y * y * y
+        assert (product.depth, (product * two).depth) == (3, depth)
