@@ -10,7 +10,7 @@ are usual there: such an element is unconstrained, and never counts as conforman
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 
 from equivalence.budgets.outcome import Detail, Outcome, grouped, over_budget, position
+from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
 from equivalence.worlds.lanes.arrays import Lanes, Many, at, constant, held, working
 from equivalence.worlds.lanes.extents import Extent, entered
@@ -222,7 +223,33 @@ def judge_arrays(got: torch.Tensor, expected: Allowed) -> Outcome:
 
     detail = Detail("", position(place, expected.v.shape), *element(place), worst)
     over = grouped(
-        over_budget(element(int(k)), float(flat[k]), expected.dtype)
-        for k in np.flatnonzero(~(flat <= 1.0))
+        replace(over_budget(element(k), float(flat[k]), expected.dtype), count=count)
+        for k, count in _worst_of_each_kind(values, expected, flat)
     )
     return Outcome(worst, judged, open_, detail, over=over, differing=differing)
+
+
+def _worst_of_each_kind(
+    values: Doubles, expected: Allowed, fraction: Doubles
+) -> Iterator[tuple[int, int]]:
+    """Yield the worst element of each kind of those over budget, and how many are of its kind.
+
+    Millions may be, so none of them is looked at alone.
+    """
+    wrong = np.flatnonzero(~(fraction <= 1.0))
+    got, exact, part = values.reshape(-1)[wrong], expected.v.reshape(-1)[wrong], fraction[wrong]
+    scale = np.where(exact == 0, 1.0, np.abs(exact))
+    with np.errstate(all="ignore"):
+        size = np.where(np.isfinite(part), part, np.abs(got - exact) / scale)
+    kinds = [_classes(got, expected.dtype), _classes(exact, expected.dtype), np.isfinite(part)]
+    for kind in np.unique(np.stack(kinds), axis=1).T:
+        alike = np.flatnonzero(np.all([a == b for a, b in zip(kinds, kind, strict=True)], axis=0))
+        yield int(wrong[alike[np.argmax(np.nan_to_num(size[alike], nan=np.inf))]]), len(alike)
+
+
+def _classes(numbers: Doubles, dtype: str) -> npt.NDArray[np.int_]:
+    """Return the class of each number, by its place among those of `class_of`."""
+    near = np.abs(numbers)
+    normal = DTYPES[dtype].store.min_normal if dtype in DTYPES else 0.0
+    which = [np.isnan(numbers), np.isinf(numbers), near == 0.0, near < normal]
+    return np.select(which, range(len(which)), len(which))

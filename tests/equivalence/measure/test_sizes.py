@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from equivalence.backends import load
-from equivalence.budgets.arrays import Allowed, judge_arrays
+from equivalence.budgets.arrays import Allowed, fractions, judge_arrays
+from equivalence.budgets.outcome import grouped, over_budget
 from equivalence.cases.call import IGNORE_INDEX
 from equivalence.cases.sizes import GROWTHS, growths, sized_from_dict
 from equivalence.conventions import OURS, UNSAID, Conventions
@@ -143,6 +145,23 @@ def test_a_bound_wider_than_a_sixteenth_of_the_scale_says_nothing() -> None:
     assert (worst.detail.index, worst.detail.got, worst.detail.fraction) == ((0,), "17.0", 2.0) or (
         worst.detail.index == (1,)
     )
+
+
+def test_many_wrong_elements_are_told_as_one_by_one() -> None:
+    source = np.random.default_rng(0)
+    exact = np.concatenate([source.standard_normal(400), np.zeros(50), np.full(50, 1e-40)])
+    factors = source.choice([1.0, 1.5, 0.0, np.nan, np.inf], 500)
+    with np.errstate(invalid="ignore"):
+        got = torch.from_numpy(exact * factors).float()
+    due = Allowed(exact, np.where(source.random(500) < 0.5, 0.0, 1e-3), "fp32")
+    found = judge_arrays(got, due)
+    fraction = fractions(got.double().numpy(), due)[0]
+    one_by_one = grouped(
+        over_budget((str(float(got[k])), str(exact[k]), ""), float(fraction[k]), "fp32")
+        for k in range(500)
+        if not fraction[k] <= 1.0
+    )
+    assert set(found.over) == set(one_by_one) and len(one_by_one) > 8
 
 
 def test_every_op_grows_as_its_family_does() -> None:
