@@ -219,6 +219,11 @@ def _smallest(rng: random.Random, reach: Reach) -> float:
     return rng.choice((-1.0, 1.0)) * reach.smallest * rng.choice((1.0, 1.0 + rng.random()))
 
 
+def _root(rng: random.Random, reach: Reach) -> float:
+    """Draw a number whose square is subnormal, or nearly so."""
+    return rng.choice((-1.0, 1.0)) * math.sqrt(reach.smallest) * 2.0 ** rng.uniform(-6.0, 1.0)
+
+
 REGIMES: dict[str, Fill] = {
     "integers": each(_integer),
     "normal": each(_normal),
@@ -244,6 +249,7 @@ REGIMES: dict[str, Fill] = {
     "signed_zeros": each(_signed_zero),
     "smallest": each(_smallest),
     "subnormal": each(_subnormal),
+    "roots": each(_root),
     "largest": _rows(_large),
     "special_alone": _alone,
     "special_in_rows": _rows(_one_special),
@@ -252,7 +258,7 @@ REGIMES: dict[str, Fill] = {
 }
 """Plainest first, which is the order in which cases shrink."""
 
-ENDS = ("signed_zeros", "smallest", "subnormal", "largest")
+ENDS = ("signed_zeros", "smallest", "subnormal", "roots", "largest")
 """The regimes of finite numbers at the ends of a format."""
 
 NONFINITE = (*ENDS, "special_alone", "special_in_rows", "opposite", "impossible")

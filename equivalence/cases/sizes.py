@@ -147,6 +147,7 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("columns", _fixed(lambda n: ((8, n),), axes=(1,)), 2**17, 2**13, WHOLE),
         Growth("rows", _fixed(lambda n: ((n, 16),), axes=(1,)), ROWS, 2_731),
         Growth("outer", _fixed(lambda n: ((n, 8),), axes=(0,)), 2**17, 2**12, WHOLE),
+        Growth("inner", _fixed(lambda n: ((8, n),), axes=(0,)), 2**17, 2**12 + 5, WHOLE),
         Growth("elements", _fixed(lambda n: ((n,),), axes=None), 2**22, 2**15, WHOLE),
     ),
     "broadcasts": (
@@ -199,13 +200,13 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
     "products": (
         Growth("inner", _fixed(lambda n: ((64, n), (n, 65))), 2**13, 1_025, WHOLE),
         Growth("inner", _fixed(lambda n: ((33, n), (n, 35))), 513, 513, SPREAD),
-        Growth("rows", _fixed(lambda n: ((n, 17), (17, 3))), ROWS, 2_731, WHOLE),
+        Growth("rows", _fixed(lambda n: ((n, 15), (15, 3))), ROWS, 2_731, WHOLE),
         Growth("outer", _fixed(lambda n: ((17, 33), (33, n))), ROWS, 1_025, SPREAD),
     ),
     "linear layers": (
         Growth("inner", _fixed(lambda n: ((64, n), (65, n), (65,))), 2**13, 1_025, WHOLE),
         Growth("inner", _fixed(lambda n: ((33, n), (35, n), (35,))), 513, 513, SPREAD),
-        Growth("rows", _fixed(lambda n: ((n, 17), (3, 17), (3,))), ROWS, 2_731, WHOLE),
+        Growth("rows", _fixed(lambda n: ((n, 15), (3, 15), (3,))), ROWS, 2_731, WHOLE),
     ),
     "rows": (
         Growth("columns", _fixed(lambda n: ((8, n),), axis=1), 2**17, 8_201),
@@ -295,6 +296,8 @@ class Numbers:
             return self._indices(source, shape)
         if self.regime == "integers" or (self.regime == "offset" and k > 0):
             found = self._whole(source, shape, self._most(k))
+            if self.op.kind == "irregular":
+                return -np.abs(found)  # below what a block that is not full may be filled with
             return self._thinned(source, found) if k > 0 else found
         if self.regime == "offset":
             half = source.integers(-7, 8, (*shape[:-1], shape[-1] // 2))

@@ -139,8 +139,9 @@ RANKS = (2, 1, 3, 4, 5, 6)
 PLACES = ("last", "first", "middle")
 """Where among the axes the one lies that a family is about."""
 
-BESIDE = ("few", "many", "square")
-"""How many slices lie beside that axis: a few, more than 256, or as many as it has entries."""
+BESIDE = ("few", "many", "square", "behind one")
+"""How many slices lie beside that axis: a few, more than 256, as many as it has entries, or a few
+behind a leading axis of one entry."""
 
 NAMES = ("positive", "negative")
 """How an axis is named: from the front, or from the back."""
@@ -160,8 +161,13 @@ def place_is_its_own(rank: int, place: str) -> bool:
 
 def many_lie_beside_short_ones(rows: str, rank: int, extent: int) -> bool:
     """Many slices need an axis beside the other, and cost too much where that is long."""
-    fits = {"few": True, "many": extent <= SHORT, "square": extent in SQUARE}[rows]
-    return rows == "few" or (rank > 1 and fits)
+    fits = {"many": extent <= SHORT, "square": extent in SQUARE, "behind one": rank > 2}
+    return rows == "few" or (rank > 1 and fits[rows])
+
+
+def one_entry_leads_where_the_other_axis_does_not(rows: str, place: str) -> bool:
+    """An axis of one entry leads alone."""
+    return rows != "behind one" or place != "first"
 
 
 def around(levels: Levels, most: int = 600, beside: int = 1) -> tuple[Shape, int]:
@@ -182,6 +188,9 @@ def around(levels: Levels, most: int = 600, beside: int = 1) -> tuple[Shape, int
         others = [MANY, *(1 for _ in others[1:])]
     elif others and levels.get("rows") == "square":
         others = [extent, *(1 for _ in others[1:])]
+    elif len(others) > 1 and levels.get("rows") == "behind one":
+        wanted = max(-(-(ENOUGH + 1) // extent), beside)
+        others = [1, max(2, min(wanted, max(most // extent, 2))), *(1 for _ in others[2:])]
     elif others:
         rest = math.prod(others[1:])
         wanted = max(-(-(ENOUGH + 1) // (rest * extent)), -(-beside // rest))

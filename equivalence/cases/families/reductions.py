@@ -26,6 +26,7 @@ from equivalence.cases.families.family import (
     has_elements,
     many_lie_beside_short_ones,
     named_axis,
+    one_entry_leads_where_the_other_axis_does_not,
     place_is_its_own,
     shape,
 )
@@ -130,6 +131,7 @@ REDUCTIONS = Family(
     (
         place_is_its_own,
         many_lie_beside_short_ones,
+        one_entry_leads_where_the_other_axis_does_not,
         so_many_axes_are_another_set,
         one_axis_has_no_order,
         so_few_axes_have_no_such_names,

@@ -24,6 +24,7 @@ from equivalence.cases.families.family import (
     many_lie_beside_short_ones,
     named,
     named_axis,
+    one_entry_leads_where_the_other_axis_does_not,
     place_is_its_own,
     shape,
 )
@@ -130,7 +131,11 @@ def _operands_normed(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 ROWS = Family(
     "rows",
     _factors_along,
-    (place_is_its_own, many_lie_beside_short_ones),
+    (
+        place_is_its_own,
+        many_lie_beside_short_ones,
+        one_entry_leads_where_the_other_axis_does_not,
+    ),
     _along,
     _nothing_along,
     _draw_along,

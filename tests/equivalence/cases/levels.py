@@ -12,6 +12,8 @@ from typing import Any
 
 from equivalence.cases.call import MANNERS, CaseSpec
 from equivalence.cases.domains import COTANGENTS, regimes
+from equivalence.cases.families.family import BESIDE, MANY
+from equivalence.cases.fills import ENDS
 from equivalence.cases.guard import LAYOUTS
 from spec.ops import OPS
 
@@ -72,7 +74,9 @@ def inputs(case: CaseSpec) -> int:
 def beside(case: CaseSpec) -> str:
     shape = [n for n in own(case) if n > 1]
     square = len(shape) == 2 and shape[0] == shape[1] > 2
-    return "many" if 259 in own(case) else "square" if square else "few"
+    if own(case)[:1] == (1,) and len(own(case)) > 2 and max(own(case)) != MANY:
+        return "behind one"
+    return "many" if MANY in own(case) else "square" if square else "few"
 
 
 def _place(axis: int, axes: int) -> str:
@@ -169,7 +173,7 @@ WANTED: dict[str, Table] = {
         "rank": (RANKS, rank),
         "extent": ((31, 33, 64, 65, 128, 257, 513, 1025), longest),
         "place": (PLACES, long_place),
-        "beside": (("few", "many", "square"), beside),
+        "beside": (BESIDE, beside),
         "axes": (((), "one", "several", "all", DEFAULT), axes_named),
         "order": (("ascending", "another"), order),
         "name": ((*NAMES, "mixed"), signs),
@@ -179,13 +183,13 @@ WANTED: dict[str, Table] = {
         "rank": (RANKS, rank),
         "extent": (LONG, along),
         "place": (PLACES, axis_place),
-        "beside": (("few", "many", "square"), beside),
+        "beside": (BESIDE, beside),
         "name": (NAMES, sign),
     },
     "norms": {
         "rank": (RANKS, rank),
         "extent": (LONG, lambda case: own(case)[-1]),
-        "beside": (("few", "many", "square"), beside),
+        "beside": (BESIDE, beside),
         "eps": ((DEFAULT, 1e-3, 1e-8, 1.0), attribute("eps")),
     },
     "broadcasts": {
@@ -268,7 +272,7 @@ BLURRED = (long_place, source_place, permuted, length, others, target, repeated)
 
 
 GROUPS = {
-    **dict.fromkeys(("signed_zeros", "smallest", "subnormal", "largest"), "at_an_end"),
+    **dict.fromkeys(ENDS, "at_an_end"),
     **dict.fromkeys(("special_alone", "special_in_rows", "opposite", "impossible"), "not_finite"),
 }
 """Regimes that are one level of a design."""

