@@ -96,6 +96,7 @@ def _parts(
         )
     case, outcome = _offered(case, lacking(handle, case))
     yield outcome
+    yield merged(*_taken_over(params, handle))
     if case.grad_scale != 1.0:
         handle.set_grad_scale(case.grad_scale)
     counts = [case.start_step] * len(params)
@@ -127,6 +128,13 @@ def _parts(
                 case,
             )
         counts = [n + (item is not None) for n, (_, item) in zip(counts, guarded, strict=True)]
+
+
+def _taken_over(params: Sequence[tuple[str, Guarded]], handle: Any) -> Iterator[Outcome]:
+    """Check that a handle starts from the numbers that it was given: steps go on from its own."""
+    for (where, item), held in zip(params, snapshot(handle).params, strict=True):
+        if not same_bits(item.view.detach().cpu(), held):
+            yield mismatch(f"{where}: before the first step the handle holds other numbers")
 
 
 def _offered(case: UpdateSpec, lacks: Sequence[str]) -> tuple[UpdateSpec, Outcome]:

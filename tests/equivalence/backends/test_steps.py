@@ -38,6 +38,7 @@ def test_a_right_one_of_another_form_is_accepted(optimizer: str, steps: str) -> 
 @pytest.mark.parametrize(
     ("steps", "optimizer"),
     [
+        ("Restrided", "adamw"),
         ("MemoryOrder", "adam"),
         ("PastTheView", "adamw"),
         ("OneBeta", "adam"),

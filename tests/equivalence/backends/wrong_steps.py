@@ -149,6 +149,14 @@ class Expanded(Steps):
         }
 
 
+class Restrided(Steps):
+    """Wrong: a parameter is taken over as if it were contiguous, and then updated rightly."""
+
+    def adopted(self, param: Tensor) -> Tensor:
+        strides = torch.empty(param.shape).stride()
+        return param.detach().as_strided(param.shape, strides).clone()
+
+
 class MemoryOrder(InPlace):
     """Wrong: a transposed parameter is updated in the order of its memory."""
 
