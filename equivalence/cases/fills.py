@@ -221,7 +221,8 @@ def _smallest(rng: random.Random, reach: Reach) -> float:
 
 def _root(rng: random.Random, reach: Reach) -> float:
     """Draw a number whose square is subnormal, or nearly so."""
-    return rng.choice((-1.0, 1.0)) * math.sqrt(reach.smallest) * 2.0 ** rng.uniform(-6.0, 1.0)
+    size = math.ldexp(1.0 + rng.random(), rng.randint(-7, 0))
+    return rng.choice((-1.0, 1.0)) * size * math.sqrt(reach.smallest)
 
 
 REGIMES: dict[str, Fill] = {

@@ -248,3 +248,11 @@ def test_binding_a_call() -> None:
         OPS["add"].bind((x, x, x), {})
     with pytest.raises(Rejected, match=r"unknown provider 'cuda'"):
         OPS["add"].hosts("cuda")
+
+
+def test_the_gradient_of_the_largest_square_is_computed_in_fp32() -> None:
+    x = torch.tensor([65504.0, -65504.0], dtype=torch.float16)
+    for _, back in both_ways("square", x):
+        (dx,) = back(torch.tensor([0.0, 0.25], dtype=torch.float16))
+        assert dx.dtype is torch.float16
+        assert dx.tolist() == [0.0, -32752.0]
