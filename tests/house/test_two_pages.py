@@ -131,8 +131,9 @@ def type_rule(x: Type, *, axes: tuple[int, ...] | None = None, keepdims: bool = 
 def program(
     ops: Any, x: Any, *, axes: tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Any:
-    """Double, then add."""
-    return ops.sum(ops.add(x, x), axes=axes, keepdims=keepdims)
+    """Add, then double."""
+    total = ops.sum(x, axes=axes, keepdims=keepdims)
+    return ops.add(total, total)
 
 
 EDGES = (Edge(([],), (0.0,), "IEEE", "an empty sum is 0"),)
