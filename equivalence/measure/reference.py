@@ -27,19 +27,46 @@ class Expected:
     step: int | None
 
 
-def reference_step(
-    optimizer: str,
-    parameter: Any,
-    gradient: Any,
-    moments: Mapping[str, Any],
-    step: int,
-    hyper: Mapping[str, Any],
-) -> tuple[Any, Any]:
-    """Run one step of the reference on tensors of its worlds; a moment of None is "not yet"."""
-    page = OPTIMIZERS[optimizer]
-    known = {field: moment for field, moment in moments.items() if moment is not None}
-    start = replace(page.init(parameter), **known, **({"step": step} if page.counted else {}))
-    return page.update(parameter, gradient, start, page.hyper(**hyper))
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One step of the reference on tensors of any world; a moment of None is "not yet"."""
+
+    optimizer: str
+    parameter: Any
+    gradient: Any
+    moments: Mapping[str, Any]
+    step: int
+    hyper: Mapping[str, Any]
+
+    def result(self) -> tuple[Any, Any]:
+        """Return the parameter and the state after the step."""
+        page = OPTIMIZERS[self.optimizer]
+        known = {field: moment for field, moment in self.moments.items() if moment is not None}
+        counted = {"step": self.step} if page.counted else {}
+        start = replace(page.init(self.parameter), **known, **counted)
+        return page.update(self.parameter, self.gradient, start, page.hyper(**self.hyper))
+
+    def left(self, store: Callable[[Any], Any]) -> Expected:
+        """Return what the step leaves, each tensor stored."""
+        left, state = self.result()
+        tensors = {"parameter": store(left)}
+        for field in OPTIMIZERS[self.optimizer].moments:
+            moment = getattr(state, field)
+            tensors[field] = None if moment is None else store(moment)
+        return Expected(tensors, getattr(state, "step", None))
+
+    def decayed_apart(self, store: Callable[[Any], Any]) -> Any:
+        """Return the parameter by another program of decoupled decay: its share is subtracted.
+
+        Where a page takes (1 - r) p, many libraries take p - r p; by how much that may err is seen
+        where r is near 1. None where nothing decays apart.
+        """
+        hyper = self.hyper
+        if not (OPTIMIZERS[self.optimizer].decoupled and hyper.get("weight_decay")):
+            return None
+        share = Fraction(hyper["lr"]) * Fraction(hyper["weight_decay"])
+        left, _ = replace(self, hyper={**hyper, "weight_decay": 0.0}).result()
+        return store(zip_map(lambda x, p: x - lift(p, share) * p, left, self.parameter))
 
 
 def scaled_gradients(
@@ -52,6 +79,7 @@ def scaled_gradients(
     return [None if g is None else next(scaled) for g in gradients]
 
 
+@of_oracle
 def expected_step(
     optimizer: str,
     parameter: Tensor,
@@ -62,76 +90,12 @@ def expected_step(
     contract: Contract,
 ) -> Expected:
     """Return what the contract allows after one step from the given numbers."""
-    from equivalence.budgets.oracle import lift_one
-    from equivalence.worlds.arithmetic import Arithmetic
+    from equivalence.budgets.oracle import Finite
 
-    arithmetic = Arithmetic(contract)
-    lifted = {field: None if t is None else lift_one(t, arithmetic) for field, t in moments.items()}
-    p, g = lift_one(parameter, arithmetic), lift_one(gradient, arithmetic)
-    return advance(optimizer, p, g, lifted, step, hyper)
-
-
-@of_oracle
-def advance(
-    optimizer: str,
-    parameter: Any,
-    gradient: Any,
-    moments: Mapping[str, Any],
-    step: int,
-    hyper: Mapping[str, Any],
-) -> Expected:
-    """Run one step of the reference on lifted tensors, and round what it leaves to storage."""
-    from equivalence.worlds.bounded import stored
-
-    return left_by(
-        optimizer,
-        parameter,
-        gradient,
-        moments,
-        step,
-        hyper,
-        lambda tensor: tensor.map(stored),
-    )
-
-
-def left_by(
-    optimizer: str,
-    parameter: Any,
-    gradient: Any,
-    moments: Mapping[str, Any],
-    step: int,
-    hyper: Mapping[str, Any],
-    store: Callable[[Any], Any],
-) -> Expected:
-    """Run one step of the reference on tensors of any world, which stores what the step leaves."""
-    left, state = reference_step(optimizer, parameter, gradient, moments, step, hyper)
-    tensors = {"parameter": store(left)}
-    for field in OPTIMIZERS[optimizer].moments:
-        moment = getattr(state, field)
-        tensors[field] = None if moment is None else store(moment)
-    return Expected(tensors, getattr(state, "step", None))
-
-
-def decayed_apart(
-    optimizer: str,
-    parameter: Any,
-    gradient: Any,
-    moments: Mapping[str, Any],
-    step: int,
-    hyper: Mapping[str, Any],
-    store: Callable[[Any], Any],
-) -> Any:
-    """Return the parameter by another program of decoupled decay: its share is subtracted.
-
-    Where a page takes (1 - r) p, many libraries take p - r p; by how much that may err is seen
-    where r is near 1. None where nothing decays apart.
-    """
-    if not (OPTIMIZERS[optimizer].decoupled and hyper.get("weight_decay")):
-        return None
-    share = Fraction(hyper["lr"]) * Fraction(hyper["weight_decay"])
-    plain = {**hyper, "weight_decay": 0.0}
-    left, _ = reference_step(optimizer, parameter, gradient, moments, step, plain)
-    return store(zip_map(lambda x, p: x - lift(p, share) * p, left, parameter))
+    world = Finite(contract)
+    lifted = {field: None if t is None else world.lift(t) for field, t in moments.items()}
+    p, g = world.lift(parameter), world.lift(gradient)
+    return Taken(optimizer, p, g, lifted, step, hyper).left(world.store)
 
 
 def held_state(

@@ -204,7 +204,7 @@ def numbers_of_update(case: UpdateSpec) -> dict[str, list[float]]:
 def measure_sized_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
     """Take the steps of a large update and judge every element of every state after each."""
     from equivalence.budgets.arrays import judge_arrays, stepped
-    from equivalence.measure.reference import Expected, reference_step
+    from equivalence.measure.reference import Expected, Taken
     from equivalence.measure.shadow import Step, judge_step, measure_steps
 
     def judge(steps: Sequence[Step], stepping: UpdateSpec) -> Outcome:
@@ -216,7 +216,7 @@ def measure_sized_update(backend: Any, case: UpdateSpec, contract: Contract) -> 
         assert gradient is not None
         tensors, count = stepped(
             case.optimizer,
-            reference_step,
+            lambda *given: Taken(*given).result(),
             (step.before.params[k], gradient, step.moments(case.optimizer)),
             step.count,
             case.hyper_parameters(k, step.number),

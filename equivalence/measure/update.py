@@ -14,12 +14,7 @@ from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.updates.shorter import shorter
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.distinct import Distinct, distinct, judge_kinds
-from equivalence.measure.reference import (
-    Expected,
-    decayed_apart,
-    left_by,
-    scaled_gradients,
-)
+from equivalence.measure.reference import Expected, Taken, scaled_gradients
 from equivalence.measure.shadow import Step, measure_steps
 from equivalence.worlds.contract import FP64
 from spec.tensor import Tensor as SpecTensor
@@ -93,17 +88,17 @@ class Judging:
             held = {f: None if t is None else self._taken(world, t) for f, t in columns.items()}
             gradients = [self._gradient(world, *pair, case) for pair in alike]
             entries = [entry for gradient in gradients for entry in gradient.data]
-            given = (
+            taken = Taken(
                 case.optimizer,
                 held.pop("parameter"),
                 SpecTensor((len(entries),), entries),
                 held,
                 one.count,
                 case.hyper_parameters(one.parameter, one.number),
-                world.store,
             )
-            expected = left_by(*given)
-            apart = decayed_apart(*given) if self.contract.freedom == "stable" else None
+            expected = taken.left(world.store)
+            stable = self.contract.freedom == "stable"
+            apart = taken.decayed_apart(world.store) if stable else None
             if apart is not None:
                 joined = world.either(expected.tensors["parameter"], apart)
                 expected = replace(expected, tensors={**expected.tensors, "parameter": joined})

@@ -16,7 +16,7 @@ from equivalence.cases.guard import Guarded
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import build_gradients, build_parameters, long
 from equivalence.measure.call import expectation, result_names
-from equivalence.measure.reference import left_by, scaled_gradients
+from equivalence.measure.reference import Taken, scaled_gradients
 from equivalence.runs.archive import (
     Archive,
     Entry,
@@ -90,10 +90,9 @@ def recorded_row(
     number = sum(map(counting, designed))
     wanted = least(counted, number, strength)
     entries += designed
-    drawn = drawn_cases(kind, fixed, counted, row_seed(seed, row))
+    seeded = row_seed(seed, row)
+    drawn = drawn_cases(kind, fixed, counted, seeded, lambda: number >= wanted)
     for case in (case for case in drawn if not _live(case)):
-        if number >= wanted:
-            break
         entry = _entry(case, contract, True)
         number += counting(entry)
         entries.append(entry)
@@ -168,15 +167,14 @@ def _trajectory(
         for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm, case.grad_scale)):
             if gradient is None:
                 continue
-            left = left_by(
+            left = Taken(
                 case.optimizer,
                 now[k]["parameter"],
                 gradient,
                 {field: now[k][field] for field in fields},
                 counts[k],
                 case.hyper_parameters(k, number),
-                world.store,
-            )
+            ).left(world.store)
             kept = {f: tensor for f, tensor in left.tensors.items() if tensor is not None}
             found.update({result_name(number, k, f): tensor for f, tensor in kept.items()})
             now[k] = {**left.tensors, **{f: world.again(tensor) for f, tensor in kept.items()}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.findings import Finding, for_row
@@ -106,15 +106,18 @@ class RowRunner:
         if self.oracle:
             for failure in self.known.failures(self.asking):
                 self.tally.fail("findings", failure)
-        self._cases("extras", self.kind.extras(), None, counting=False)
+        self._cases("extras", self.kind.extras(), counting=False)
         fixed = self.kind.fixed(self.strength, dtypes_of(self.capabilities, self.row))
-        self._cases("values", fixed, None)
+        self._cases("values", fixed)
         if self.oracle:
             self._larger()
             wanted = least(self.counted, self.tally.counted, self.strength)
-            if self.tally.counted < wanted:  # to draw takes longer than many a row
-                drawn = drawn_cases(self.kind, fixed, self.counted, self.seed)
-                self._cases("values", drawn, wanted)
+
+            def enough() -> bool:
+                return self._enough("values") or self.tally.counted >= wanted
+
+            drawn = drawn_cases(self.kind, fixed, self.counted, self.seed, enough)
+            self._cases("values", drawn)
 
     def _larger(self) -> None:
         """Judge a case that lies beyond the fixed strata, uncounted, by arrays."""
@@ -123,15 +126,13 @@ class RowRunner:
         kind = self.asking.kind
         sized = sized_kind(self.row, self.backend, all_of_them=False)
         self.asking.kind = self.known.kind = sized
-        self._cases("sizes", sized.fixed(), None, counting=False)
+        self._cases("sizes", sized.fixed(), counting=False)
         self.asking.kind = self.known.kind = kind
 
-    def _cases(
-        self, slot: str, cases: Iterable[Case], wanted: int | None, counting: bool = True
-    ) -> None:
-        """Measure cases until enough of them count (None: all of them), or without counting."""
+    def _cases(self, slot: str, cases: Iterable[Case], counting: bool = True) -> None:
+        """Measure cases until there are failures enough, counted or not."""
         for case in cases:
-            if self._enough(slot) or (wanted is not None and self.tally.counted >= wanted):
+            if self._enough(slot):
                 return
             outcome = self.asking.measure(case)
             self.tally.left_out.update(dict.fromkeys(outcome.left_out))
@@ -259,17 +260,27 @@ def least(counted: int, fixed: int, strength: int) -> int:
     return max(counted, fixed + (DRAWN if strength > SINGLES else 0))
 
 
-def drawn_cases(kind: Kind, fixed: Sequence[Case], counted: int, seed: int) -> Iterator[Case]:
-    """Draw distinct cases with Hypothesis, in batches, for as long as they are wanted."""
+def drawn_cases(
+    kind: Kind, fixed: Sequence[Case], counted: int, seed: int, enough: Callable[[], bool]
+) -> Iterator[Case]:
+    """Draw distinct cases with Hypothesis, in batches, until there are enough.
+
+    That is asked before a batch, too: to draw takes longer than many a row.
+    """
     from equivalence.cases.strategies import draw_many
 
     strategy = kind.drawn()
     seen = set(fixed)
     for batch in range(8):
+        if enough():
+            return
         for case in draw_many(strategy, 2 * counted, seed + batch):
-            if case not in seen:
-                seen.add(case)
-                yield case
+            if case in seen:
+                continue
+            if enough():
+                return
+            seen.add(case)
+            yield case
 
 
 def dtypes_of(capabilities: Capabilities, row: Row) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ class SizedRunner(RowRunner):
 
     def _questions(self) -> None:
         """Ask the fixed cases of the row's kind, all of them."""
-        self._cases("values", self.kind.fixed(), None)
+        self._cases("values", self.kind.fixed())
 
 
 def run_sized_row(backend: Any, row: Row, **options: Any) -> RowResult:
