@@ -18,8 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from equivalence.budgets.outcome import Detail, Outcome, grouped, over_budget, position
-from equivalence.dtypes import DTYPES
+from equivalence.budgets.outcome import (
+    Detail,
+    Outcome,
+    classes_of,
+    grouped,
+    over_budget,
+    position,
+)
 from equivalence.worlds.contract import Contract
 from equivalence.worlds.lanes.arrays import Lanes, Many, at, constant, held, working
 from equivalence.worlds.lanes.extents import Extent, entered
@@ -30,8 +36,6 @@ from spec.optim import OPTIMIZERS
 
 WIDEST = 2.0**-4
 """The widest bound that still says something, relative to the largest value of its result."""
-
-NAN = float("nan")
 
 CHUNK = 2**19
 """How many entries are asked for at once, so that what they need fits into memory."""
@@ -137,7 +141,9 @@ def untied(
         return list(expected)
     ones = replace(call, cotangent=np.ones_like(call.cotangent))
     return [
-        None if due is None or share is None else replace(due, b=np.where(_part(share), NAN, due.b))
+        None
+        if due is None or share is None
+        else replace(due, b=np.where(_part(share), np.nan, due.b))
         for due, share in zip(expected, allowed(ones, contract), strict=True)
     ]
 
@@ -241,15 +247,7 @@ def _worst_of_each_kind(
     scale = np.where(exact == 0, 1.0, np.abs(exact))
     with np.errstate(all="ignore"):
         size = np.where(np.isfinite(part), part, np.abs(got - exact) / scale)
-    kinds = [_classes(got, expected.dtype), _classes(exact, expected.dtype), np.isfinite(part)]
+    kinds = [*(classes_of(x, expected.dtype) for x in (got, exact)), np.isfinite(part)]
     for kind in np.unique(np.stack(kinds), axis=1).T:
         alike = np.flatnonzero(np.all([a == b for a, b in zip(kinds, kind, strict=True)], axis=0))
         yield int(wrong[alike[np.argmax(np.nan_to_num(size[alike], nan=np.inf))]]), len(alike)
-
-
-def _classes(numbers: Doubles, dtype: str) -> npt.NDArray[np.int_]:
-    """Return the class of each number, by its place among those of `class_of`."""
-    near = np.abs(numbers)
-    normal = DTYPES[dtype].store.min_normal if dtype in DTYPES else 0.0
-    which = [np.isnan(numbers), np.isinf(numbers), near == 0.0, near < normal]
-    return np.select(which, range(len(which)), len(which))

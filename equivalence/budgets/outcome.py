@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from equivalence.dtypes import DTYPES
 
 Status = Literal["conformant", "nonconformant", "ambiguous", "vacuous"]
@@ -73,14 +76,15 @@ def class_of(number: float, dtype: str) -> str:
     >>> [class_of(x, "fp32") for x in (0.0, 1e-40, 1.0)]
     ['zero', 'subnormal', 'finite']
     """
-    if math.isnan(number):
-        return "nan"
-    if math.isinf(number):
-        return "inf"
-    if number == 0.0:
-        return "zero"
-    normal = dtype not in DTYPES or abs(number) >= DTYPES[dtype].store.min_normal
-    return "finite" if normal else "subnormal"
+    return CLASSES[int(classes_of(np.float64(number), dtype))]
+
+
+def classes_of(numbers: npt.ArrayLike, dtype: str) -> npt.NDArray[np.int_]:
+    """Return the class of each number that is stored in a dtype, as its place in CLASSES."""
+    size = np.abs(numbers)
+    normal = DTYPES[dtype].store.min_normal if dtype in DTYPES else 0.0
+    which = [np.isnan(size), np.isinf(size), size == 0.0, size < normal]
+    return np.select(which, range(len(which)), len(which))
 
 
 @dataclass(frozen=True, slots=True)

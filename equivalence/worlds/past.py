@@ -83,7 +83,7 @@ def gain(of: Bounded) -> Arb:
     """
     if type(of.made) is list:
         return max((gain(term) for term in of.made[:2]), key=float)
-    sizes = sorted((size for size in map(abs, _factors(of))), key=float)
+    sizes = sorted(map(abs, _factors(of)), key=float)
     found = ONE
     for size in sizes[2:]:
         found = found * size.max(ONE)
@@ -108,7 +108,7 @@ def _factors(of: Bounded) -> list[Arb]:
     if type(of.made) is not tuple:
         return [of.v]
     x, y, *inverted = of.made
-    below = [ONE / y.v for _ in inverted] or _factors(y)
-    if inverted and type(y.made) is tuple and len(y.made) == 2:
-        below = [ONE / factor for factor in _factors(y)]
-    return [*_factors(x), *below]
+    if not inverted:
+        return [*_factors(x), *_factors(y)]
+    product = type(y.made) is tuple and len(y.made) == 2
+    return [*_factors(x), *(ONE / factor for factor in (_factors(y) if product else [y.v]))]
