@@ -1,4 +1,4 @@
-"""What tests of every room share: when two results are the same."""
+"""What tests of every room share: when two results are the same, and two runs."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ def same_where_it_fits(found: Tensor, truth: Tensor) -> bool:
     fits = truth.to(found.dtype).to(truth.dtype) == truth
     assert truth.numel() == 0 or fits.any()
     return found.shape == truth.shape and same(found[fits].to(truth.dtype), truth[fits])
+
+
+def untimed(plain: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a run, as its file has them, without the time that they took."""
+    return [{key: v for key, v in row.items() if key != "seconds"} for row in plain["rows"]]

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities
+from equivalence.cases.call import CaseSpec, Recipe, attribute_pairs
 from equivalence.conventions import OURS, UNSAID, Conventions
+from equivalence.measure.call import measure
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import run_row
 from tests.equivalence.budgets.others import TORCH, One, axes_of
@@ -97,12 +99,17 @@ def test_a_tie_goes_where_the_backend_says(
     assert result.status == status, result.failures
 
 
+@pytest.mark.parametrize("as_named", [False, True])
 @pytest.mark.parametrize("share", [first, last])
 def test_the_first_of_several_axes_may_be_that_by_their_names(
-    share: Callable[[Tensor], Tensor],
+    share: Callable[[Tensor], Tensor], as_named: bool
 ) -> None:
-    result = run(Max(share, as_named=True), Row("max", "vjp", "fp32"))
-    assert result.status == "conformant", result.failures
+    axes = attribute_pairs({"axes": (-1, -3)})
+    numbers = (Recipe("ties", 1),)
+    case = CaseSpec("max", "vjp", "fp32", ((3, 4, 5),), numbers, axes, Recipe("normal", 2))
+    backend = Max(share, as_named=as_named)
+    outcome = measure(backend, case, backend.capabilities().contract("max", "fp32"))
+    assert outcome.judged == 60 and not outcome.failed, outcome.detail
 
 
 class Zeros(One):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from equivalence.budgets.declared import declared
 from equivalence.budgets.outcome import Outcome
+from equivalence.cases.call import Recipe
 from equivalence.cases.updates.design import update_strata
+from equivalence.cases.updates.levels import permitted_pairs, plainest
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.events import same_bits
 from equivalence.measure.update import measure_update
@@ -33,6 +37,17 @@ def test_a_right_one_of_another_form_is_accepted(optimizer: str, steps: str) -> 
         if (outcome := measured(kind, case)).failed
     ]
     assert failed == []
+
+
+def test_a_decoupled_decay_may_be_subtracted() -> None:
+    """Where little is kept of a parameter, p - r p errs more than (1 - r) p may."""
+    hyper = {**plainest("adamw"), "lr": 0.97, "weight_decay": 1.0, "eps": 1.0}
+    numbers = Recipe("normal", 1), Recipe("small", 2)
+    settings = permitted_pairs("adamw", hyper)
+    case = UpdateSpec("adamw", "fp32", ((250, 400),), *numbers, settings, steps=2)
+    assert not measured(wrong_steps.DecaySubtracted, case).failed
+    page = replace(declared("torch")("adamw", "fp32"), freedom="page")
+    assert measure_update(Stepping(wrong_steps.DecaySubtracted), case, page).failed
 
 
 @pytest.mark.parametrize(

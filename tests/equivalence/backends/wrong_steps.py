@@ -68,7 +68,7 @@ class Steps:
     def adam(self, k: int, p: Tensor, g: Tensor, hyper: Any) -> None:
         wide = p.to(self.wide)
         if self.page.decoupled:
-            wide = wide * (1 - hyper.lr * hyper.weight_decay)
+            wide = self.decayed(wide, hyper)
         elif hyper.weight_decay:
             g = g + hyper.weight_decay * wide
         m = self.moments[k]["exp_avg"].to(self.wide)
@@ -79,6 +79,9 @@ class Steps:
         root = v.sqrt() / two**0.5 + hyper.eps
         self.moments[k] = {"exp_avg": m.to(p.dtype), "exp_avg_sq": v.to(p.dtype)}
         p.copy_(wide - (hyper.lr / one) * (m / root))
+
+    def decayed(self, wide: Tensor, hyper: Any) -> Tensor:
+        return wide * (1 - hyper.lr * hyper.weight_decay)
 
     def power(self, beta: float, count: int) -> float:
         return beta**count
@@ -127,6 +130,13 @@ class InDouble(Steps):
     """Right: everything is computed in double and rounded once."""
 
     wide = torch.float64
+
+
+class DecaySubtracted(Steps):
+    """Right: of a parameter its share is taken away, where the page keeps the rest of it."""
+
+    def decayed(self, wide: Tensor, hyper: Any) -> Tensor:
+        return wide - (hyper.lr * hyper.weight_decay) * wide
 
 
 class InPlace(Steps):

@@ -7,14 +7,14 @@ Levels are listed here a second time on purpose: a level that a family loses is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from equivalence.cases.call import MANNERS, CaseSpec
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.family import BESIDE, MANY
-from equivalence.cases.fills import ENDS
 from equivalence.cases.guard import LAYOUTS
+from equivalence.cases.strata import GROUPS, grouped
 from spec.ops import OPS
 
 Read = Callable[[CaseSpec], Any]
@@ -271,19 +271,12 @@ BLURRED = (long_place, source_place, permuted, length, others, target, repeated)
 """Readers that tell a level only in some shapes: what meets it there need not meet everywhere."""
 
 
-GROUPS = {
-    **dict.fromkeys(ENDS, "at_an_end"),
-    **dict.fromkeys(("special_alone", "special_in_rows", "opposite", "impossible"), "not_finite"),
-}
-"""Regimes that are one level of a design."""
+GROUP_OF = {regime: name for name, group in GROUPS.items() for regime in group}
+"""Of each regime that is one of several in a level: that level."""
 
 
 def group_of(regime: str) -> str:
-    return GROUPS.get(regime, regime)
-
-
-def grouped(among: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(group_of, among)))
+    return GROUP_OF.get(regime, regime)
 
 
 def of_recipes(op: str, direction: str) -> Table:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,7 @@ from equivalence.lives import drive
 from equivalence.runs import run
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import run_row
+from tests.support import untimed
 from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow
@@ -58,11 +58,6 @@ def test_an_interrupted_run_reports_and_its_line_goes_on(
     assert "torch: 2 of 16 done" in told.err and "12 conformant, 4 declared" in told.out
     again, once = (json.loads(p.read_text(encoding="utf-8")) for p in (path, whole))
     assert untimed(again) == untimed(once) and again["complete"] is True
-
-
-def untimed(plain: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of a run without the time they took."""
-    return [{key: v for key, v in row.items() if key != "seconds"} for row in plain["rows"]]
 
 
 def test_without_a_file_the_line_names_what_remains(

@@ -19,6 +19,7 @@ from equivalence.cli import main
 from equivalence.runs.kinds import kind_of
 from equivalence.runs.results import Row
 from tests.equivalence.backends import fakes
+from tests.support import untimed
 from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow
@@ -128,8 +129,7 @@ def test_the_number_of_workers_changes_nothing(
         path = tmp_path / f"{jobs}.json"
         common = ["--backend", "torch", "--profile", "quick", "--ops", "relu", "reshape"]
         assert main(["run", *common, "--jobs", jobs, "--json", str(path)]) == 0
-        found = json.loads(path.read_text(encoding="utf-8"))["rows"]
-        rows.append([{k: v for k, v in row.items() if k != "seconds"} for row in found])
+        rows.append(untimed(json.loads(path.read_text(encoding="utf-8"))))
     assert rows[0] == rows[1] and len(rows[0]) == 16
 
 
