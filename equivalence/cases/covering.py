@@ -8,20 +8,21 @@ chance: the same factors always give the same rows.
 >>> factors = {"size": (1, 33), "layout": ("plain", "strided"), "eps": (0, 1)}
 >>> for row in covering(factors, anything, 2):
 ...     print(*row.values())
-1 plain 0
-33 strided 1
 1 strided 0
 33 plain 1
-1 plain 1
-33 strided 0
+1 plain 0
+33 strided 1
+1 strided 1
+33 plain 0
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from math import prod
+from statistics import fmean
 from typing import Any, TypeVar
 
 Factors = Mapping[str, Sequence[Any]]
@@ -46,6 +47,9 @@ STEP = 3
 TURN = 24
 """How many blocks are compared with each other, so that a search stays short."""
 
+OFTEN = 8
+"""How many rows have a level for which others of its class may stand in pairs."""
+
 Dealt = TypeVar("Dealt")
 
 _Combination = tuple[tuple[int, int], ...]
@@ -69,11 +73,14 @@ def by_rules(*rules: Rule) -> Allowed:
     asked = [(rule, tuple(inspect.signature(rule).parameters)) for rule in rules]
 
     def allowed(levels: Levels) -> bool:
-        return all(
-            rule(*(levels[name] for name in names))
-            for rule, names in asked
-            if all(name in levels for name in names)
-        )
+        for rule, names in asked:
+            try:
+                given = [levels[name] for name in names]
+            except KeyError:
+                continue  # it is asked when they are all there
+            if not rule(*given):
+                return False
+        return True
 
     return allowed
 
@@ -99,7 +106,10 @@ class Design:
     From triples on, only those factors are combined whose levels have few combinations, if it is
     said how many are few.
     Blocks are levels of the first factors that are chosen at once, since rules bind them closely;
-    a row has the levels of one of them, and all of them are of the same factors.
+    a row has the levels of one of them, and all of them are of the same factors. Of blocks those
+    are taken by which most meets for what a row with them costs.
+    Levels of a block's factor may be alike: each of them is met, and from pairs on one stands for
+    all of its class, whichever was met least.
     """
 
     def __init__(
@@ -108,6 +118,8 @@ class Design:
         *allowed: Allowed,
         few: int | None = None,
         blocks: Sequence[Levels] = ({},),
+        cost: Callable[[Levels], float] = lambda block: 1.0,
+        alike: Callable[[str, Any], Any] = lambda name, level: level,
     ) -> None:
         """Start without a row."""
         self._names = list(factors)
@@ -118,11 +130,22 @@ class Design:
             {k: self._levels[k].index(block[n]) for k, n in enumerate(self._names) if n in block}
             for block in blocks
         ]
+        costs = [cost(block) for block in blocks]
+        classes = (
+            [alike(name, level) for level in levels]
+            for name, levels in zip(self._names, self._levels, strict=True)
+        )
+        self._first = [[own.index(one) for one in own] for own in classes]
+        self._classed = {k for k, own in enumerate(self._first) if len(set(own)) < len(own)}
         self._holding: dict[tuple[int, int], list[dict[int, int]]] = {}
         for block in self._blocks:
-            for pair in block.items():
-                self._holding.setdefault(pair, []).append(block)
+            for k, level in block.items():
+                self._holding.setdefault((k, self._first[k][level]), []).append(block)
         self._bound = {k for k, _ in self._holding}
+        spent: dict[_Combination, list[float]] = {}
+        for block, price in zip(self._blocks, costs, strict=True):
+            spent.setdefault(self._class(block), []).append(price)
+        self._costs = {own: fmean(prices) for own, prices in spent.items()}
         self._rows: list[list[int]] = []
         self._ends: list[int] = []
         self._impossible: list[set[_Combination]] = [set() for _ in allowed]
@@ -146,16 +169,55 @@ class Design:
             left: dict[_Combination, None] = {}
             while missing:
                 wanted = next(iter(missing))
-                part = any(met in impossible for met in combinations(wanted, together - 1))
+                part = any(met in impossible for met in self._parts(wanted))
                 row = None if part else self._row(wanted, missing, together, allowed)
                 if row is None:
                     impossible.add(wanted)
                     left[wanted] = missing.pop(wanted)
                     continue
                 self._take(row)
-                for met in _combinations(row, together):
+                for met in self._meeting(enumerate(row), together):
                     missing.pop(met, None)
             missing = left
+        if together == PAIRS:
+            self._meet_often()
+
+    def _meet_often(self) -> None:
+        """Add rows until each level that has others like it is met a few times, if it may be."""
+        for k in sorted(self._classed):
+            for level in range(len(self._levels[k])):
+                rows = (self._row(((k, level),), {}, SINGLES, allowed) for allowed in self._allowed)
+                while self._uses[k][level] < OFTEN and (row := next(filter(None, rows), None)):
+                    self._take(row)
+                    rows = (self._row(((k, level),), {}, SINGLES, a) for a in self._allowed)
+
+    def _class(self, block: Mapping[int, int]) -> _Combination:
+        """Return what is common to the blocks that are alike; they cost the same, on average."""
+        return tuple(self._met(pair, PAIRS) for pair in block.items())
+
+    def _met(self, pair: tuple[int, int], together: int) -> tuple[int, int]:
+        """Return a factor's level as it counts where so many meet: alone, or by its class."""
+        k, level = pair
+        return pair if together == SINGLES else (k, self._first[k][level])
+
+    def _meeting(self, pairs: Iterable[tuple[int, int]], together: int) -> Iterator[_Combination]:
+        """Yield what meets among levels of different factors, which are in order."""
+        return combinations([self._met(pair, together) for pair in pairs], together)
+
+    def _parts(self, wanted: _Combination) -> Iterator[_Combination]:
+        """Yield what is smaller by one; a level that is impossible says nothing of its class."""
+        for part in combinations(wanted, len(wanted) - 1):
+            if len(part) > 1 or all(self._first[k].count(level) == 1 for k, level in part):
+                yield part
+
+    def _meant(self, wanted: _Combination) -> Iterator[dict[int, int]]:
+        """Yield the levels for which those of a combination stand."""
+        if len(wanted) == SINGLES:
+            yield dict(wanted)
+            return
+        own = [[n for n, c in enumerate(self._first[k]) if c == level] for k, level in wanted]
+        for levels in product(*own):
+            yield dict(zip((k for k, _ in wanted), levels, strict=True))
 
     def _missing(self, together: int) -> dict[_Combination, None]:
         """List the combinations that have not met, those of the factors with most levels first."""
@@ -167,12 +229,13 @@ class Design:
         ]
         among.sort(key=lambda chosen: tuple(sorted(-counts[k] for k in chosen)))
         missing = {
-            tuple(zip(chosen, levels, strict=True)): None
+            met: None
             for chosen in among
             for levels in product(*(range(counts[k]) for k in chosen))
+            for met in self._meeting(zip(chosen, levels, strict=True), together)
         }
         for row in self._rows:
-            for met in _combinations(row, together):
+            for met in self._meeting(enumerate(row), together):
                 missing.pop(met, None)
         return missing
 
@@ -184,7 +247,7 @@ class Design:
         allowed: Allowed,
     ) -> list[int] | None:
         """Return a row that holds a combination and as many others as is easy, None if none may."""
-        if not allowed(self._named(dict(wanted))):
+        if not any(allowed(self._named(meant)) for meant in self._meant(wanted)):
             return None
         for block in self._fitting(wanted, missing, together):
             chosen = {**dict(wanted), **block}
@@ -201,17 +264,22 @@ class Design:
     ) -> list[dict[int, int]]:
         """Return the blocks that hold what is wanted, of those in turn the one that adds most."""
         bound = [pair for pair in wanted if pair[0] in self._bound]
-        fitting = self._holding.get(bound[0], []) if bound else self._blocks
-        for k, level in bound[1:]:
-            fitting = [block for block in fitting if block[k] == level]
+        fitting = self._blocks
+        if bound:
+            fitting = self._holding.get(self._met(bound[0], PAIRS), [])
+        for k, level in bound:
+            fitting = [b for b in fitting if self._met((k, b[k]), together) == (k, level)]
         # Neighbours are alike, so those are compared that lie far from each other.
         turn, apart = len(self._rows), max(len(fitting) // TURN, 1)
         fitting = [b for k in range(apart) for b in fitting[(turn + k) % apart :: apart]]
 
-        def rank(block: dict[int, int]) -> tuple[int, int]:
+        def rank(block: dict[int, int]) -> tuple[float, int, int]:
             levels = sorted({**dict(wanted), **block}.items())
-            meeting = sum(met in missing for met in combinations(levels, together))
-            return -meeting, sum(self._uses[k][level] for k, level in block.items())
+            meeting = 1 + sum(met in missing for met in self._meeting(levels, together))
+            worth = meeting / self._costs[self._class(block)]
+            uses = {k: self._uses[k][level] for k, level in block.items()}
+            # Levels that are alike have no other claim to be met than that they were met least.
+            return -worth, sum(uses[k] for k in uses if k in self._classed), sum(uses.values())
 
         return sorted(fitting[:TURN], key=rank) + fitting[TURN:]
 
@@ -228,7 +296,7 @@ class Design:
             return [chosen[k] for k in range(len(self._levels))]
         factor, rest = open_[0], open_[1:]
         count = len(self._levels[factor])
-        known = sorted(chosen.items())
+        known = [self._met(pair, together) for pair in sorted(chosen.items())]
         # A combination is in the order of its factors: some come before this one, some after.
         before = [k for k in known if k[0] < factor]
         split = [
@@ -261,8 +329,3 @@ class Design:
         self._rows.append(row)
         for factor, level in enumerate(row):
             self._uses[factor][level] += 1
-
-
-def _combinations(row: Sequence[int], together: int) -> Iterator[_Combination]:
-    """Yield what meets in a row."""
-    return combinations(enumerate(row), together)

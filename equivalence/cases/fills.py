@@ -151,7 +151,8 @@ def _rows(
     def fill(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
         length = shape[-1] if shape else 1
         values: list[float] = []
-        first = rng.randrange(2) if math.prod(shape[:-1]) > 1 else 0
+        # Every second row may be left as it is, so that a lone one has an even number.
+        first = rng.randrange(6) if math.prod(shape[:-1]) > 1 else rng.choice((0, 2, 4))
         for number in range(math.prod(shape[:-1])):
             row = [_normal(rng, reach) for _ in range(length)]
             if length:
@@ -183,7 +184,8 @@ def _opposites(rng: random.Random, number: int, row: list[float], reach: Reach) 
 def _impossible(rng: random.Random, number: int, row: list[float], reach: Reach) -> None:
     """Begin a row with many -inf, end it with them, or fill it with them."""
     length = len(row)
-    begin, end = ((0, length), (0, length * 3 // 4), (length // 4, length), (0, 0))[number % 4]
+    whole, first, last = (0, length), (0, length * 3 // 4), (length // 4, length)
+    begin, end = (whole, first, first, (0, 0), last, last)[number % 6]
     row[begin:end] = [-math.inf] * (end - begin)
 
 

@@ -2,21 +2,23 @@
 
 The factors are those by which the op's family makes a call (sizes, ranks, places, attributes), the
 value regime and the layout of every input, those of the cotangent or the tangent, and the manner.
-Every pair of levels meets that no rule below excludes, and it meets in a case that has something to
-show if it can: what shows nothing (RULES of sight) is no place to see two other levels meet.
+Every pair of levels meets that no rule excludes (`equivalence.cases.families.meeting`), extents by
+their size class, and it meets in a case that has something to show if it can: what shows nothing is
+no place to see two other levels meet.
 Shapes are small enough that the pure-Python oracle needs a few milliseconds for most.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
 
-from equivalence.cases.call import MANNERS, CaseSpec, Recipe, attribute_pairs, counts
+from equivalence.cases.call import MANNERS, CaseSpec, Recipe, attribute_pairs
 from equivalence.cases.covering import (
     PAIRS,
     SINGLES,
@@ -29,11 +31,11 @@ from equivalence.cases.covering import (
 )
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.family import Call, Family, Signature, result
+from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT, column
 from equivalence.cases.families.table import family_of
 from equivalence.cases.fills import ENDS, NONFINITE, source
-from equivalence.cases.guard import LAYOUTS, core_shape, is_own
+from equivalence.cases.guard import LAYOUTS
 from equivalence.dtypes import DTYPES
-from spec.op import Op
 from spec.ops import OPS
 
 FEW = 250
@@ -45,8 +47,14 @@ among which the triples of FEW_STRUCTURES meet."""
 
 FEW_STRUCTURES = 400
 
-VANISHING = ("integers", "mixed_zeros")
-"""Regimes of cotangents in which a lone number may be 0."""
+CLASSES = (16, 129, 513)
+"""The largest extents of size classes: of a vector, of a tile and its neighbours, of some tiles."""
+
+EXTENTS = ("extent", "rows", "inner", "columns", "classes")
+"""The factors that are extents, where their levels are numbers."""
+
+ANY = 100
+"""What any case costs, in entries: as much time goes into a case as into so many of them."""
 
 GROUPS = {
     "at_an_end": ENDS,
@@ -54,112 +62,16 @@ GROUPS = {
 }
 """Regimes that are one level of a design."""
 
-_SEEDS = {"vjp": "cotangent", "jvp": "tangent"}
 
+def size_class(name: str, level: Any) -> Any:
+    """Return the class of an extent, whose extents stand for each other beside other factors.
 
-def layouts_are_their_own(call: Call) -> bool:
-    """A layout that a shape is too short for is another one, which has its own turn."""
-    return all(
-        is_own(shape, layout)
-        for k, shape in enumerate(call.shapes)
-        if (layout := _level(call, "layout", k)) is not None
-    )
-
-
-def the_seeds_layout_is_its_own(call: Call) -> bool:
-    """So it is with the layout of the cotangent or the tangent."""
-    return "seed_layout" not in call.levels or is_own(call.result, call.levels["seed_layout"])
-
-
-def a_lone_cotangent_is_not_zero(call: Call) -> bool:
-    """Every gradient would be 0."""
-    return math.prod(call.result) != 1 or call.levels.get("seed_regime") not in VANISHING
-
-
-def a_lone_input_has_no_second(call: Call) -> bool:
-    """Where one of many tensors is passed, what would be the second's is the first's."""
-    if not _is_variadic(call.op) or len(call.shapes) > 1:
-        return True
-    pairs = ((f"{name}_0", f"{name}_1") for name in ("regime", "layout"))
-    return all(
-        call.levels[first] == call.levels[second]
-        for first, second in pairs
-        if first in call.levels and second in call.levels
-    )
-
-
-def tensors_can_be_one(call: Call) -> bool:
-    """One memory for several tensors of real numbers needs several, and of one shape if shared."""
-    real = [shape for k, shape in enumerate(call.shapes) if k not in call.op.index_inputs]
-    seeds = {"vjp": [call.result], "jvp": real}.get(call.direction, [])
-    return {
-        "shared": len({*real, *seeds}) < len(real) + len(seeds),
-        "overlapping": len(real) + len(seeds) > 1,
-    }.get(call.levels.get("manner", ""), True)
-
-
-RULES: tuple[Callable[[Call], bool], ...] = (
-    layouts_are_their_own,
-    the_seeds_layout_is_its_own,
-    a_lone_cotangent_is_not_zero,
-    a_lone_input_has_no_second,
-    tensors_can_be_one,
-)
-"""Which levels may meet, beside those that a page refuses and those that a family names."""
-
-
-def enough_is_judged(call: Call) -> bool:
-    """Few elements do not count."""
-    return counts(call.judged())
-
-
-def numbers_differ(call: Call) -> bool:
-    """Where every tensor is one number throughout, the results are, too.
-
-    The gradients of a linear op depend on the cotangent alone, and on where it is sent.
+    They are no more than a vector holds, about a tile, beyond one, and beyond a block. One entry,
+    and a level of any other factor, is a class of its own.
     """
-    linear = call.op.kind == "linear" and call.direction in _SEEDS and not call.op.index_inputs
-    if linear and math.prod(call.result) == 1:
-        return False
-    seed = call.levels.get("seed_layout")
-    if seed is not None and math.prod(core_shape(call.result, seed)) > 1:
-        return True
-    spread = [
-        layout is None or math.prod(core_shape(shape, layout)) > 1
-        for k, shape in enumerate(call.shapes)
-        for layout in [_level(call, "layout", k)]
-    ]
-    undecided = seed is None and call.direction in _SEEDS
-    return undecided or (not linear and (not spread or any(spread)))
-
-
-def tensors_have_numbers_of_their_own(call: Call) -> bool:
-    """Tensors that are one, or nearly, have the numbers of one of them, whatever was chosen."""
-    return call.levels.get("manner") not in ("shared", "overlapping")
-
-
-SIGHT: tuple[Callable[[Call], bool], ...] = (
-    enough_is_judged,
-    numbers_differ,
-    tensors_have_numbers_of_their_own,
-)
-"""What a call needs to show anything, beside what its family names."""
-
-
-def _level(call: Call, name: str, k: int) -> Any:
-    """Return the level of an input's factor, None while it is not chosen."""
-    return call.levels.get(f"{name}_{_column(call.op, k)}")
-
-
-def _column(op: Op, k: int) -> int:
-    """Return whose factors an input has: of many tensors, every second one has the same."""
-    return k % 2 if _is_variadic(op) else k
-
-
-@cache
-def _is_variadic(op: Op) -> bool:
-    """Say whether an op takes any number of tensors, which a record reads off a signature."""
-    return op.variadic
+    if name not in EXTENTS or not isinstance(level, int) or level == 1:
+        return level
+    return next((f"at most {most}" for most in CLASSES if level <= most), f"above {CLASSES[-1]}")
 
 
 def factors_of(op: str, direction: str) -> Factors:
@@ -167,7 +79,7 @@ def factors_of(op: str, direction: str) -> Factors:
     page = OPS[op]
     structure = family_of(page).factors(page)
     inputs = 2 if page.variadic else len(page.inputs)
-    seeds = direction in _SEEDS
+    seeds = direction in SEEDS
     recipes: dict[str, Any] = {f"layout_{k}": LAYOUTS for k in range(inputs)}
     recipes |= {"seed_layout": LAYOUTS} if seeds else {}
     recipes |= {f"regime_{k}": grouped(among) for k, among in enumerate(regimes(page, inputs))}
@@ -179,17 +91,11 @@ def factors_of(op: str, direction: str) -> Factors:
 def grouped(among: Sequence[str]) -> tuple[str, ...]:
     """Let the regimes of what is not finite be one level, and those at a format's ends another.
 
-    Which regime of a group a case has follows from its number, so that each of them meets a few
-    levels of every other factor, and all of them together meet each.
+    Each regime of a group meets a few levels of every other factor, and all of them together meet
+    each (`ungrouped`).
     """
     plain = tuple(regime for regime in among if regime not in NONFINITE)
     return (*plain, *(name for name, group in GROUPS.items() if group[0] in among))
-
-
-def _regime(level: str, place: str, number: int) -> str:
-    """Return the regime of a level in a case."""
-    group = GROUPS.get(level)
-    return level if group is None else source(number, place).choice(group)
 
 
 class _Rules:
@@ -217,6 +123,11 @@ class _Rules:
             return False
         call = self._call(levels) if self._finished(levels) else None
         return call is None or all(rule(call) for rule in (*SIGHT, *self.family.shows))
+
+    def cost(self, levels: Levels) -> float:
+        """Return what a case of a structure costs: that of any case, and that of its entries."""
+        call = self._call(levels)
+        return ANY + (0 if call is None else sum(map(math.prod, call.shapes)))
 
     def _finished(self, levels: Levels) -> bool:
         return all(name in levels for name in self.structure)
@@ -247,7 +158,15 @@ def _design(op: str, direction: str) -> Design:
     rules = _Rules(op, direction)
     structure = family_of(OPS[op]).factors(OPS[op])
     blocks = _structures(family_of(OPS[op]), direction, tuple(structure.items()))
-    return Design(factors_of(op, direction), rules.shown, rules.allowed, few=FEW, blocks=blocks)
+    return Design(
+        factors_of(op, direction),
+        rules.shown,
+        rules.allowed,
+        few=FEW,
+        blocks=blocks,
+        cost=rules.cost,
+        alike=size_class,
+    )
 
 
 @cache
@@ -286,21 +205,38 @@ def strata(
     others: in a design of pairs every level meets every dtype, and two levels meet in one of them.
     """
     design = _design(op, direction)
-    cases = [
+    rows = list(enumerate(design.rows(strength)))
+    if strength == PAIRS and dtype in dtypes:
+        among = [name for name in DTYPES if name in dtypes]
+        rows = dealt(rows, len(design.rows(SINGLES)), among.index(dtype), len(among))
+    return [
         _case(op, direction, dtype, levels, number)
-        for number, levels in enumerate(design.rows(strength))
+        for (number, _), levels in zip(rows, ungrouped([row for _, row in rows]), strict=True)
     ]
-    if strength != PAIRS or dtype not in dtypes:
-        return cases
-    among = [name for name in DTYPES if name in dtypes]
-    return dealt(cases, len(design.rows(SINGLES)), among.index(dtype), len(among))
+
+
+def ungrouped(rows: Iterable[Levels]) -> Iterator[dict[str, Any]]:
+    """Put a regime in the place of each group, so that all of a group come before one comes again.
+
+    Their order changes from turn to turn, lest it keeps step with another factor.
+    """
+    met: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        own = dict(row)
+        for name, level in row.items():
+            group = GROUPS.get(level, ()) if "regime" in name else ()
+            if group:
+                turn, place = divmod(met[name, level], len(group))
+                own[name] = source(turn, f"{name} {level}").sample(group, len(group))[place]
+                met[name, level] += 1
+        yield own
 
 
 def extras(op: str, direction: str, dtype: str) -> list[CaseSpec]:
     """Return the cases of a row that run without being counted: size 0 and rank 0."""
     page = OPS[op]
     plain = {name: levels[0] for name, levels in factors_of(op, direction).items()}
-    plain |= {"seed_regime": "normal"} if direction in _SEEDS else {}
+    plain |= {"seed_regime": "normal"} if direction in SEEDS else {}
     return [
         _with_recipes(op, direction, dtype, signature, plain, number)
         for number, signature in enumerate(family_of(page).extras(page))
@@ -324,18 +260,12 @@ def _with_recipes(
 ) -> CaseSpec:
     """Give every tensor of a call the regime and the layout that are chosen for it."""
     shapes, attributes = signature
-    columns = [_column(OPS[op], k) for k in range(len(shapes))]
-    recipes = tuple(
-        Recipe(_regime(levels[f"regime_{k}"], f"regime {k}", number), number, levels[f"layout_{k}"])
-        for k in columns
-    )
+    columns = [column(OPS[op], k) for k in range(len(shapes))]
+    recipes = tuple(Recipe(levels[f"regime_{k}"], number, levels[f"layout_{k}"]) for k in columns)
     attrs = attribute_pairs(attributes)
     case = CaseSpec(op, direction, dtype, shapes, recipes, attrs, manner=levels["manner"])
-    if direction not in _SEEDS:
+    if direction not in SEEDS:
         return case
-    seed: dict[str, Any] = {
-        _SEEDS[direction]: Recipe(
-            _regime(levels["seed_regime"], "seed", number), number, levels["seed_layout"]
-        )
-    }
+    recipe = Recipe(levels["seed_regime"], number, levels["seed_layout"])
+    seed: dict[str, Any] = {SEEDS[direction]: recipe}
     return replace(case, **seed)

@@ -22,6 +22,17 @@ Table = dict[str, tuple[tuple[Any, ...], Read]]
 
 DEFAULT = "default"
 
+EXTENTS = {"extent", "rows", "inner", "columns", "classes"}
+
+SIZES = ((1, "one"), (16, "a vector"), (129, "a tile"), (513, "some tiles"))
+
+
+def classed(name: str, level: Any) -> Any:
+    """Return the class of an extent: in pairs, one of a class stands for the others."""
+    if name not in EXTENTS or not isinstance(level, int):
+        return level
+    return next((size for most, size in SIZES if level <= most), "blocks")
+
 
 def attribute(name: str) -> Read:
     return lambda case: case.attributes().get(name, DEFAULT)

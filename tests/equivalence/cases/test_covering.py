@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations, product
 from typing import Any
 
 import pytest
 
-from equivalence.cases.covering import Levels, anything, by_rules, covering
+from equivalence.cases.covering import OFTEN, Design, Levels, anything, by_rules, covering
 
 FACTORS: dict[str, tuple[Any, ...]] = {
     "regime": tuple(range(7)),
@@ -75,6 +76,40 @@ def test_a_rule_that_sees_no_way_out_is_backed_out_of() -> None:
     rows = covering(FACTORS, by_rules(one), 2)
     assert {(row["regime"], row["size"], row["kept"]) for row in rows} == {(6, 257, True)}
     assert met(rows, 2) == met(everything(by_rules(one)), 2)
+
+
+BLOCKS = [{"regime": regime, "layout": layout} for regime in range(7) for layout in "abcdef"]
+
+
+def in_classes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: halved(name, level) for name, level in row.items()} for row in rows]
+
+
+def halved(name: str, level: Any) -> Any:
+    return level // 2 if name == "regime" else level
+
+
+def test_of_a_class_each_level_is_met_and_any_of_them_in_pairs() -> None:
+    allowed = by_rules(*RULES)
+    design = Design(FACTORS, allowed, blocks=BLOCKS, alike=halved)
+    assert met(design.rows(1), 1) == met(everything(allowed), 1)
+    assert met(in_classes(design.rows(2)), 2) == met(in_classes(everything(allowed)), 2)
+    assert met(in_classes(design.rows(3)), 3) == met(in_classes(everything(allowed)), 3)
+    met_by = Counter(row["regime"] for row in design.rows(2))
+    assert min(met_by[regime] for regime in FACTORS["regime"]) >= OFTEN
+
+
+def test_dear_blocks_are_taken_no_more_than_they_must_be() -> None:
+    def cost(block: Levels) -> float:
+        return 100.0 if block["regime"] == 3 else 1.0
+
+    def dear(rows: list[dict[str, Any]]) -> int:
+        return sum(row["regime"] == 3 for row in rows)
+
+    weighed = Design(FACTORS, anything, blocks=BLOCKS, cost=cost).rows(2)
+    assert met(weighed, 2) == met(everything(anything), 2)
+    assert dear(weighed) == len("abcdef")
+    assert dear(weighed) <= dear(Design(FACTORS, anything, blocks=BLOCKS).rows(2))
 
 
 def test_nothing_allowed_is_no_row() -> None:

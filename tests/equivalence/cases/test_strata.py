@@ -18,10 +18,11 @@ from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.families.family import Family
 from equivalence.cases.families.table import FAMILIES, family_of
 from equivalence.cases.guard import is_own
-from equivalence.cases.strata import strata
+from equivalence.cases.strata import GROUPS, strata
+from equivalence.dtypes import DTYPES
 from equivalence.measure.call import attempt
 from spec.ops import OPS
-from tests.equivalence.cases.levels import BLURRED, Table, wanted
+from tests.equivalence.cases.levels import BLURRED, Table, classed, wanted
 
 ONE_OF_EACH = {family_of(op).name: name for name, op in reversed(OPS.items())}
 ROWS = [
@@ -47,9 +48,9 @@ def allowed_levels(op: str, direction: str, number: int) -> Iterator[dict[str, A
             yield levels
 
 
-def unmet_levels(op: str, direction: str) -> set[tuple[str, Any]]:
+def unmet_levels(op: str, direction: str, strength: int = SINGLES) -> set[tuple[str, Any]]:
     """Return the levels that no fixed case has, but for what no case of the op can be."""
-    cases = strata(op, direction, "fp32", SINGLES)
+    cases = strata(op, direction, "fp32", strength)
     table = wanted(op, family_of(OPS[op]).name, direction)
     met = {pair for case in cases for pair in levels_of(case, table).items()}
     missing = {(name, level) for name, (among, _) in table.items() for level in among} - met
@@ -83,7 +84,7 @@ def test_every_pair_that_may_meet_meets(op: str, direction: str) -> None:
     assert pairs(drawn) - pairs(designs._design(op, direction).rows(PAIRS)) == set()
     told = [
         levels_of(designs._case(op, direction, "fp32", levels, k), table)
-        for k, levels in enumerate(drawn)
+        for k, levels in enumerate(designs.ungrouped(drawn))
     ]
     met = [levels_of(case, table) for case in strata(op, direction, "fp32", PAIRS)]
     assert len(pairs(told)) > 50
@@ -116,7 +117,21 @@ def test_every_level_of_a_call_is_met_where_something_is_not_0(op: str, directio
 
 
 def pairs(rows: Iterable[dict[str, Any]]) -> set[Any]:
-    return {pair for levels in rows for pair in combinations(levels.items(), 2)}
+    classes = ([(name, classed(name, level)) for name, level in row.items()] for row in rows)
+    return {pair for levels in classes for pair in combinations(levels, 2)}
+
+
+@pytest.mark.parametrize("dtypes", [(), ("fp32",), tuple(DTYPES)])
+def test_of_a_group_all_regimes_come_before_one_comes_again(dtypes: tuple[str, ...]) -> None:
+    for dtype in dtypes or ("fp32",):
+        cases = strata("square", "vjp", dtype, PAIRS, dtypes)
+        for group in GROUPS.values():
+            for of in (lambda case: case.recipes[0], lambda case: case.cotangent):
+                met = [of(case).regime for case in cases if of(case).regime in group]
+                turns = [met[k : k + len(group)] for k in range(0, len(met), len(group))]
+                assert all(len(set(turn)) == len(turn) for turn in turns)
+                assert set(met) == set(group) or len(met) < len(group)
+                assert len(met) >= len(group) - 1
 
 
 @pytest.mark.parametrize("op", ["softmax", "sum", "concat", "dropout"])
@@ -139,10 +154,14 @@ def test_a_factor_that_is_removed_is_missed(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     op = ONE_OF_EACH[family.name]
-    before = unmet_levels(op, "value")
+    blurred = {name for name, _ in unmet_levels(op, "value")}
     for factor in family.factors(OPS[op]):
+        strength = PAIRS if factor in blurred else SINGLES
+        monkeypatch.setattr(designs, "family_of", lambda _: family)
         designs._design.cache_clear()
+        before = unmet_levels(op, "value", strength)
         pinned = without(family, factor)
         monkeypatch.setattr(designs, "family_of", lambda _, pinned=pinned: pinned)
-        assert unmet_levels(op, "value") - before, factor
+        designs._design.cache_clear()
+        assert unmet_levels(op, "value", strength) - before, factor
     designs._design.cache_clear()
