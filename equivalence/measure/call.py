@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +19,7 @@ from equivalence.cases.built import Built, build
 from equivalence.cases.call import TORCH, CaseSpec, Shape
 from equivalence.cases.guard import Malformed, Trespass
 from equivalence.conventions import pages
+from equivalence.measure.kept import answered
 from equivalence.measure.manners import observe
 from equivalence.measure.spent import of_oracle
 from spec.op import Op
@@ -121,7 +123,8 @@ def measure(backend: Any, case: CaseSpec, contract: Contract) -> Outcome:
         return results
     outcomes: list[Outcome] = []
     for page in pages(case.op, capabilities.conventions):
-        outcome = compare(result_names(case), results, expectation(built, contract, page))
+        expected = answered(case, page, contract, partial(expectation, built, contract, page))
+        outcome = compare(result_names(case), results, expected)
         if not outcome.failed:
             return outcome
         outcomes.append(outcome)

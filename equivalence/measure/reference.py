@@ -70,7 +70,9 @@ class Taken:
 
 
 def scaled_gradients(
-    gradients: Sequence[Any], max_norm: float | None, grad_scale: float = 1.0
+    gradients: Sequence[Any],
+    max_norm: float | Fraction | None,
+    grad_scale: float | Fraction = 1.0,
 ) -> list[Any]:
     """Divide and clip the gradients of one step, tensors of the reference's worlds or None."""
     if max_norm is None and grad_scale == 1.0:

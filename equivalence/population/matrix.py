@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from equivalence.measure.kept import Kept, keeping
 from equivalence.population.policies import POLICIES, accepts
 from equivalence.population.record import Member
 from equivalence.population.registry import named
@@ -28,11 +29,15 @@ JUDGES = (*PROFILES, *POLICIES)
 Verdicts = dict[str, Verdict]
 """By judge: what it said about one member."""
 
+KEPT = Kept()
+"""What the oracle said of the op whose members this process was at last."""
+
 
 def examined(name: str, profile: str, seeds: int, rivals: bool) -> Verdicts:
     """Ask the suite about one member, and the rivals where they are wanted."""
     member = named(name)
-    found = {profile: judged(member, profile, seeds)}
+    with keeping(KEPT):
+        found = {profile: judged(member, profile, seeds)}
     if rivals:
         for policy in POLICIES:
             start = time.perf_counter()
@@ -53,10 +58,11 @@ def matrix(
     """Examine members, each in a process of the pool, and return the verdicts by name.
 
     A member that takes its process down has been caught, and is no member that may be called right.
+    Members of one op meet the same cases, of which the oracle is asked once by each process.
     """
     calls = [(member.name, profile, seeds, rivals) for member in members]
     found: dict[str, Verdicts] = {}
-    for number, result in spread(examined, calls, jobs):
+    for number, result in spread(examined, calls, jobs, alike=lambda n: members[n].of):
         member = members[number]
         if isinstance(result, Died):
             result = {profile: Verdict(False, f"the process {result.how} at {result.at}")}

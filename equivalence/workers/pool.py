@@ -80,12 +80,13 @@ def _serve(pipe: Connection, since: notes.Mark) -> None:
 
 
 class Worker:
-    """A process, the pipe to it, and the number of the task that it is at."""
+    """A process, the pipe to it, the number of the task that it is at, and the last one's kind."""
 
     def __init__(self) -> None:
         """Start the process, deaf to Ctrl-C from its first moment."""
         context = multiprocessing.get_context("spawn")
         self.task: int | None = None
+        self.last: object = None
         self.since = context.RawValue("d", 0.0)
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, self.since), daemon=True)
@@ -158,11 +159,13 @@ def spread(
     jobs: int,
     started: Callable[[int], None] = lambda number: None,
     limit: float | None = None,
+    alike: Callable[[int], object] = lambda number: None,
 ) -> Generator[tuple[int, Any], None, None]:
     """Yield the number and the result of each call, in the order in which they end.
 
     With no jobs, all run in this process. `started` is told the number of a call that begins.
-    limit is how long a call of a backend may take, in seconds.
+    limit is how long a call of a backend may take, in seconds. alike names what a call has in
+    common with others, which one worker then does in turn: it may remember what they share.
     """
     if jobs < 1:
         for number, arguments in enumerate(calls):
@@ -170,7 +173,7 @@ def spread(
             yield number, function(*arguments)
         return
     with tempfile.TemporaryDirectory() as folder:
-        pool = _Pool(function, calls, min(jobs, len(calls)), started, Path(folder), limit)
+        pool = _Pool(function, calls, min(jobs, len(calls)), started, Path(folder), limit, alike)
         try:
             yield from pool.results()
         finally:
@@ -188,9 +191,10 @@ class _Pool:
         started: Callable[[int], None],
         folder: Path,
         limit: float | None,
+        alike: Callable[[int], object],
     ) -> None:
         self.function, self.calls, self.jobs = function, calls, jobs
-        self.started, self.folder, self.limit = started, folder, limit
+        self.started, self.folder, self.limit, self.alike = started, folder, limit, alike
         self.waiting = deque(range(len(calls)))
         self.deaths: Counter[int] = Counter()
         self.retried: set[tuple[int, str]] = set()
@@ -227,12 +231,23 @@ class _Pool:
                     return
                 idle = Worker()
                 self.workers.append(idle)
-            number = self.waiting.popleft()
-            idle.task = number
+            number = self._next(idle)
+            self.waiting.remove(number)
+            idle.task, idle.last = number, self.alike(number)
             self.started(number)
             # Where the worker has died meanwhile, its closed pipe says so in `results`.
             with contextlib.suppress(BrokenPipeError):
                 idle.pipe.send((self.function, self.calls[number], self._note(number)))
+
+    def _next(self, worker: Worker) -> int:
+        """Choose a task: one like the worker's last, else one like which nobody has any."""
+        others = [other.last for other in self.workers if other is not worker]
+
+        def strangeness(number: int) -> int:
+            kind = self.alike(number)
+            return 0 if kind == worker.last else 2 if kind in others else 1
+
+        return min(self.waiting, key=strangeness)
 
     def _note(self, number: int) -> Path:
         """Return the file of a task's notes."""

@@ -119,6 +119,30 @@ def test_notes_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
     assert notes.read(path).answers == {"a": 1, "b": notes.Ended("exited")}
 
 
+def meets(folder: str, name: str, other: str) -> int:
+    """Return the id of the process, once another task has begun; without it after a while."""
+    (Path(folder) / name).touch()
+    end = time.monotonic() + 20
+    while not (Path(folder) / other).exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return os.getpid()
+
+
+def test_tasks_that_are_alike_go_to_one_worker(tmp_path: Path) -> None:
+    # Each waits for the one of the other kind, so that no worker can be ahead by more than one.
+    names = ["a0", "a1", "a2", "b0", "b1", "b2"]
+    calls = [(str(tmp_path), name, ("b" if name[0] == "a" else "a") + name[1]) for name in names]
+    found = dict(spread(meets, calls, 2, alike=lambda number: names[number][0]))
+    owners = {kind: {found[k] for k, n in enumerate(names) if n[0] == kind} for kind in "ab"}
+    assert len(owners["a"]) == len(owners["b"]) == 1 and owners["a"] != owners["b"]
+
+
+def test_an_idle_worker_takes_what_another_one_began(tmp_path: Path) -> None:
+    calls = [(str(tmp_path), "first", "second"), (str(tmp_path), "second", "first")]
+    found = dict(spread(meets, calls, 2, alike=lambda _: "a"))
+    assert len(set(found.values())) == 2
+
+
 def test_leaving_early_ends_the_workers() -> None:
     with closing(spread(own_id, [(number,) for number in range(9)], 2)) as results:
         _, worker = next(results)
