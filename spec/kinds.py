@@ -17,7 +17,7 @@ A tangent or cotangent of None stands for zero and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import mul
+from operator import itemgetter, mul
 from typing import Any
 
 from spec.op import AnyTensor, Edge, Jvp, Op, Type, Vjp, plus, refuse, zeros_like
@@ -71,24 +71,21 @@ def pointwise(
     refused: tuple[Miss, ...] = (),
 ) -> Op:
     """Make an op that acts entry by entry; partials(*scalars) are derivatives, or chosen shares."""
-
     multiply: Callable[[Any, Any], Any] = chosen if choosing else absorb if absorbing else mul
 
-    def apply(k: int) -> Callable[..., Any]:
-        def product(direction: Any, *scalars: Any) -> Any:
-            return multiply(direction, partials(*scalars)[k])
-
-        return product
+    def every(direction: Any, *scalars: Any) -> list[Any]:
+        return [multiply(direction, factor) for factor in partials(*scalars)]
 
     def jvp(inputs: Sequence[AnyTensor], tangents: Directions) -> AnyTensor:
         total: AnyTensor | None = None
         for k, tangent in enumerate(tangents):
             if tangent is not None:
-                total = plus(total, zip_map(apply(k), tangent, *inputs))
+                total = plus(total, zip_map(every, tangent, *inputs).map(itemgetter(k)))
         return zeros_like(inputs[0]) if total is None else total
 
     def vjp(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> tuple[AnyTensor | None, ...]:
-        return tuple(zip_map(apply(k), cotangent, *inputs) for k in range(len(inputs)))
+        shares = zip_map(every, cotangent, *inputs)
+        return tuple(shares.map(itemgetter(k)) for k in range(len(inputs)))
 
     return Op(name, "pointwise", type_rule, value, jvp, vjp, edges=edges, refused=refused)
 

@@ -83,15 +83,15 @@ class Tensor(Generic[A, *Dims]):
 
     def __getitem__(self, index: Any) -> A:
         """Return one entry; the index has as many components as there are axes."""
-        position = index if _is_index(index) else (index,)
+        position: Any = index if _is_index(index) else (index,)
+        shape: Any = self.shape
         if self._data is None:
             return cast("Callable[..., A]", self._rule)(*position)
-        shape = cast("tuple[int, ...]", self.shape)
         flat = 0
         if len(position) != len(shape):
             raise IndexError(f"index {position} does not fit shape {shape}")
         try:
-            for extent, i in zip(shape, position, strict=True):
+            for extent, i in zip(shape, position):  # noqa: B905 - of one length; this is in all loops
                 if not 0 <= i < extent:
                     raise IndexError(f"index {position} is outside shape {shape}")
                 flat = flat * extent + i
