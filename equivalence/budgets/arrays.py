@@ -52,6 +52,11 @@ class Allowed:
     b: Doubles
     dtype: str
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return self.v.shape
+
 
 @dataclass(frozen=True)
 class Call:

@@ -36,12 +36,12 @@ MOST_WIDE = 0.5
 """The largest share of entries with wider budgets in a verdict."""
 
 
-def too_wide(judged: int, wide: int) -> bool:
+def too_wide(judged: float, wide: float) -> bool:
     """Say whether budgets are so wide, for so many elements, that a verdict would say nothing."""
     return wide > MOST_WIDE * judged
 
 
-def too_open(judged: int, unconstrained: int) -> bool:
+def too_open(judged: float, unconstrained: float) -> bool:
     """Say whether a contract leaves too large a share of the elements unconstrained."""
     return unconstrained > MOST_UNCONSTRAINED * (judged + unconstrained)
 

@@ -14,7 +14,8 @@ A result is held to equality where that is promised, and nowhere by luck:
 * Beyond it, w counts, where every step rounds (*generic position*): another program of the same
   page has other intermediate results, and need not be exact where this one happens to be.
 * Moves round nothing and keep both: negation, maximum, select, multiplication by a power of two,
-  adding 0. x - x of one number is 0, as are 0 x and functions whose exact result is 0 or 1.
+  adding 0. x - x of one number is 0, as are 0 x and functions whose exact result is 0 or 1; but of
+  a stable contract (x - x) r may be x r - x r, each rounded, where r is not exact.
 * A sum remembers its terms: an exact number that is added to it may have been one of them.
 
 A contract of freedom "stable" also allows what a program as stable as the page may lose: to a
@@ -58,6 +59,7 @@ from equivalence.worlds.number import (
     Terms,
     always_zero,
     constant,
+    distributed,
     exact,
     meet,
     moved,
@@ -162,6 +164,7 @@ def _divide(x: Any, y: Any) -> Bounded:
     if arithmetic.reads:
         x, y = read(x), read(y)
     v = x.v / y.v
+    x = distributed(x, y)
     if always_zero(x):
         inside = (x.v / y.ball).is_finite()
         return zero_of(y, (x, y, True)) if inside else opened(v, arithmetic)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import flint
 
-from equivalence.worlds.arithmetic import ONE, ZERO, Arithmetic
+from equivalence.worlds.arithmetic import ONE, ZERO, Arithmetic, spread
 from equivalence.worlds.balls import NAN, Arb, arb
 from spec.dual import Dual
 
@@ -208,7 +208,7 @@ def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Any) -> Bound
         return NotImplemented  # type: ignore[no-any-return]
     arithmetic = x.arithmetic
     if x is y and operation is operator.sub:
-        return zero_of(x)
+        return difference_of_itself(x)
     if arithmetic.reads:
         x, y = read(x), read(y)
     if not y.depth and y.v.is_zero():
@@ -256,6 +256,7 @@ def _multiplied(x: Bounded, y: Any) -> Bounded:
     arithmetic = x.arithmetic
     if arithmetic.reads:
         x, y = read(x), read(y)
+    x, y = distributed(x, y), distributed(y, x)
     if always_zero(x):
         return zero_of(y, (x, y))
     if always_zero(y):
@@ -295,6 +296,26 @@ def zero_of(other: Bounded, made: Any = None) -> Bounded:
     if other.unconstrained:
         return opened(ZERO, arithmetic)
     return Bounded(ZERO, ZERO, arithmetic, ZERO, 0, None, None, made)
+
+
+def difference_of_itself(x: Bounded) -> Bounded:
+    """Return x - x, which is 0; a stable contract remembers of what it is the difference."""
+    zero = zero_of(x)
+    if x.arithmetic.stable and not x.unconstrained:
+        zero.depth, zero.last = 1, [x.v, x.v]
+    return zero
+
+
+def distributed(zero: Bounded, factor: Bounded) -> Bounded:
+    """Return x - x as it may be where a stable contract allows x r - x r for (x - x) r.
+
+    Each of the two products may be rounded, by u of it, unless r is exact: then they are equal.
+    """
+    arithmetic = zero.arithmetic
+    if not (arithmetic.stable and zero.depth and factor.depth and always_zero(zero)):
+        return zero
+    around = spread(2 * arithmetic.contract.compute.unit) * zero.last[0]
+    return Bounded(ZERO, around, arithmetic, None, GENERIC, zero.last)
 
 
 def opened(v: Arb, arithmetic: Arithmetic) -> Bounded:

@@ -20,10 +20,15 @@ def stored(x: Bounded) -> Bounded:
     if arithmetic.stable and depth >= GENERIC:
         floor = arithmetic.floor(depth, magnitude(x), _near(x))
         w = arithmetic.stored(x.ball.union(x.v + floor), False)
-    elif arithmetic.stable and depth and arithmetic.may_underflow(x.v):
+    elif arithmetic.stable and _reordered(x) and arithmetic.may_underflow(x.v):
         # Scaled in another order, what is scaled exactly here may be subnormal in between.
         w = arithmetic.stored(x.ball + arithmetic.floor(GENERIC, ZERO, _near(x)), False)
     return Bounded(x.v, w, arithmetic, page, GENERIC, x.last)
+
+
+def _reordered(x: Bounded) -> bool:
+    """Whether a number that is promised exactly has another order of steps, which may round."""
+    return bool(x.depth) or (type(x.made) is tuple and len(_factors(x)) > 2)
 
 
 def either(x: Bounded, y: Bounded) -> Bounded:

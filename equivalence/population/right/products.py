@@ -61,7 +61,8 @@ def three_parts_of_bf16(x: Tensor, y: Tensor) -> Tensor:
         middle = kept_in(t - high, torch.bfloat16)
         return [t - high - middle, middle, high]
 
-    if not bool((x @ y).isfinite().all()):
+    largest = torch.finfo(torch.bfloat16).max
+    if not all(bool((t.abs() <= largest).all()) for t in (x, y, x @ y)):
         return x @ y
     total = torch.zeros((x.shape[0], y.shape[1]), dtype=x.dtype)
     for a in parts(x):

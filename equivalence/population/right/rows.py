@@ -171,7 +171,7 @@ def sums_in_place_of_means(
     along = (scaled * normal).sum(-1, keepdim=True)
     dx = (scaled - (total + normal * along) / n) / root
     rows = (g * normal).reshape(-1, n)
-    return (dx if n > 1 else torch.zeros_like(x)), rows.sum(0), g.reshape(-1, n).sum(0)
+    return dx, rows.sum(0), g.reshape(-1, n).sum(0)
 
 
 @right("layer_norm vjp", "gradient")

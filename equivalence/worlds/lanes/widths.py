@@ -85,8 +85,8 @@ class Widths:
         """Compile a contract.
 
         settled: steps on exact operands add nothing if their result is a number of the format.
-        balanced: sums err as along balanced trees, which suits terms whose sums are exact in any
-        order, so that only what is no plain sum errs at all.
+        balanced: sums err by as much as roundings come to that are independent, which suits terms
+        whose sums are exact in any order, so that only what is no plain sum errs at all.
         """
         flushed = contract.flush != "none"
         self.contract, self.settled, self.balanced = contract, settled, balanced
@@ -175,7 +175,7 @@ class Widths:
         """
         height = np.maximum(count - 1, 0)
         if self.balanced:
-            height = np.ceil(np.log2(height + 1))
+            height = np.ceil(np.sqrt(height))
         growth = np.expm1(height * math.log1p(self.sums.unit))
         if products:
             unit = max(self.contract.compute.unit, self.sums.unit)

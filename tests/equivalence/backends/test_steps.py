@@ -10,6 +10,7 @@ import torch
 from equivalence.budgets.declared import declared
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.call import Recipe
+from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.updates.design import update_strata
 from equivalence.cases.updates.levels import permitted_pairs, plainest
 from equivalence.cases.updates.spec import UpdateSpec
@@ -28,12 +29,15 @@ def measured(steps: type[Steps], case: UpdateSpec) -> Outcome:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("steps", ["Steps", "InDouble", "InPlace", "Expanded"])
-def test_a_right_one_of_another_form_is_accepted(optimizer: str, steps: str) -> None:
+@pytest.mark.parametrize(
+    ("steps", "strength"),
+    [("Steps", PAIRS), ("InDouble", SINGLES), ("InPlace", SINGLES), ("Expanded", SINGLES)],
+)
+def test_a_right_one_of_another_form_is_accepted(optimizer: str, steps: str, strength: int) -> None:
     kind: type[Steps] = getattr(wrong_steps, steps)
     failed = [
         (outcome, case.to_json())
-        for case in update_strata(optimizer, "fp32")
+        for case in update_strata(optimizer, "fp32", strength)
         if (outcome := measured(kind, case)).failed
     ]
     assert failed == []

@@ -293,7 +293,7 @@ def sech_squared(inputs: Sequence[Tensor], g: Tensor) -> Sequence[Tensor]:
 def two_factors(inputs: Sequence[Tensor], g: Tensor) -> Sequence[Tensor]:
     """Take tanh's gradient as (1 - z) (1 + z)."""
     z = torch.tanh(inputs[0])
-    return [g * (1 - z) * (1 + z)]
+    return [g * ((1 - z) * (1 + z))]
 
 
 def _unsmoothed(

@@ -103,6 +103,25 @@ def test_stable_allows_what_another_order_of_the_same_steps_loses() -> None:
     assert due.exact, "a single step is no sum of others"
 
 
+@pytest.mark.parametrize("inverse", [False, True])
+def test_stable_allows_both_products_of_a_difference_of_one_number_to_be_rounded(
+    inverse: bool,
+) -> None:
+    """Normalizing a row of one entry by a multiply-add takes x r - x r for (x - x) r."""
+    for contract, inside in ((PAGE, False), (STABLE, True)):
+        x, y = scalars(0.3, 1.7, contract=contract)
+        r = scalar.sqrt(y)
+        due = stored(scalar.divide(x - x, r) if inverse else (x - x) * r)
+        lost = U * 0.3 * (1 / 1.7**0.5 if inverse else 1.7**0.5)
+        rows = stored(scalar.sum_terms([(x - x) * r, (x - x) * r]))
+        for number in (due, due if inverse else rows):
+            allowed, wrong = fraction_of(lost, number), fraction_of(100 * lost, number)
+            assert allowed is not None and (allowed <= 1) is inside
+            assert wrong is not None and wrong > 1
+        assert stored((x - x) * y).exact, "an exact factor is the same in both products"
+        assert stored(scalar.exp(x - x)).exact
+
+
 def test_a_stored_number_keeps_the_ball_of_the_page() -> None:
     c, x, y = scalars(0.3, 1.5, 1.25, contract=STABLE)
     due = stored(c * (x - y))
