@@ -195,12 +195,15 @@ def status_of(
     crashed: bool,
     counted: int,
     wanted: int,
-    judged: int,
-    unconstrained: int,
-    wide: int = 0,
+    judged: float,
+    unconstrained: float,
+    wide: float = 0,
     declared: bool = False,
 ) -> str:
-    """Decide a row's status; what is worse comes first."""
+    """Decide a row's status; what is worse comes first.
+
+    judged, unconstrained and wide count elements, or cases of which parts are so.
+    """
     if crashed:
         return "error"
     if failed:

@@ -191,7 +191,7 @@ class RowRunner:
 
         from equivalence.cases.shrink import smallest
 
-        found = smallest(case, fails, self.kind.smaller)
+        found = smallest(case, fails, self.asking.kind.smaller)
         return found, seen[found]
 
     def _result(self, start: Spent) -> RowResult:
@@ -201,12 +201,23 @@ class RowRunner:
             "failed": tally.failed,
             "counted": tally.counted,
             "wanted": self.counted,
-            "judged": tally.judged,
-            "unconstrained": tally.unconstrained - tally.at_ends,
-            "wide": tally.wide,
             "declared": bool(tally.declared),
         }
-        beside = status_of(crashed=False, **decided)
+        # One long case may be open, or one of few: a row says too little where both shares are.
+        shares: tuple[dict[str, Any], ...] = (
+            {
+                "judged": tally.judged,
+                "unconstrained": tally.unconstrained - tally.at_ends,
+                "wide": tally.wide,
+            },
+            {
+                "judged": tally.shares - tally.open,
+                "unconstrained": tally.open,
+                "wide": tally.broad,
+            },
+        )
+        found = [status_of(crashed=False, **decided, **share) for share in shares]
+        beside = found[1] if found[0] == "ambiguous" else found[0]
         return RowResult(
             row=self.row,
             status="error" if tally.crashed else beside,

@@ -72,7 +72,7 @@ def run_rows(
     found: dict[Row, RowResult] = {}
     calls = [(run, row) for row in order]
     begun = partial(_begun, told, order)
-    with closing(spread(attempted, calls, jobs, begun, limit)) as ended:
+    with closing(spread(attempted, calls, jobs, begun, limit, lambda n: order[n].op)) as ended:
         for number, result in ended:
             row = order[number]
             found[row] = _died(row, result) if isinstance(result, Died) else result

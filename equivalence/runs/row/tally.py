@@ -22,7 +22,12 @@ SAMPLE = 4
 
 @dataclass
 class Tally:
-    """What a row has seen so far; over says that a case was over budget, declared or not."""
+    """What a row has seen so far; over says that a case was over budget, declared or not.
+
+    at_ends counts unconstrained elements where much is open by nature. shares, open and broad weigh
+    every case alike, however many elements it has: how many cases were seen, which share of them
+    was unconstrained, and which had budgets too wide to say anything.
+    """
 
     counted: int = 0
     judged: int = 0
@@ -31,6 +36,9 @@ class Tally:
     page: float | None = None
     wide: int = 0
     at_ends: int = 0
+    shares: int = 0
+    open: float = 0.0
+    broad: float = 0.0
     over: bool = False
     declared: list[Finding] = field(default_factory=list)
     sample: list[Case] = field(default_factory=list)
@@ -39,6 +47,11 @@ class Tally:
 
     def add(self, case: Case, outcome: Outcome, ends: bool = False) -> None:
         """Enter one measured case; at the ends of a format much is open by nature."""
+        elements = outcome.judged + outcome.unconstrained
+        if elements:
+            self.shares += 1
+            self.open += 0.0 if ends else outcome.unconstrained / elements
+            self.broad += outcome.wide / elements
         self.at_ends += outcome.unconstrained if ends else 0
         self.judged += outcome.judged
         self.unconstrained += outcome.unconstrained
