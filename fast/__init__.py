@@ -52,6 +52,7 @@ ROOMS = (
     "train",
     "checkpoint",
     "torch",
+    "binaries",
     "commands",
     "__main__",
 )

@@ -6,7 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from fast.commands import compilation, train_digits
+from fast.binaries import compilation
+from fast.commands import train_digits
 from fast.errors import Rejected, Unavailable
 
 

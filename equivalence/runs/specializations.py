@@ -5,7 +5,7 @@
 A kernel that triton compiles anew for each size costs a training run its first minutes. So the
 hosts are driven over the cases of a profile in compile-only mode, where nothing runs, and the
 distinct kernels are counted. Exit code 1 where an op needs more for one dtype than
-`fast.commands.compilation` allows: four, or what its page declares in `MOST_KERNELS`.
+`fast.binaries.compilation` allows: four, or what its page declares in `MOST_KERNELS`.
 """
 
 from __future__ import annotations
@@ -61,21 +61,31 @@ class Start:
 
 def launches(op: str, dtype: str, cases: int) -> Iterator[Start]:
     """Yield every case of an op's rows of one dtype, as a profile would run them."""
-    from equivalence.cases.strata import extras, strata
     from equivalence.cases.strategies import case_specs, draw_many
 
     for direction in DIRECTIONS:
         drawn = draw_many(case_specs(op, direction, dtype), cases, 0)
-        for case in (*strata(op, direction, dtype), *extras(op, direction, dtype), *drawn):
+        for case in drawn:
             yield Start(case)
+    for _, start in fixed(op, dtype):
+        yield start
+
+
+def fixed(op: str, dtype: str) -> Iterator[tuple[CaseSpec, Start]]:
+    """Yield the cases of an op's rows of one dtype that are the same in every run."""
+    from equivalence.cases.strata import extras, strata
+
+    for direction in DIRECTIONS:
+        for case in (*strata(op, direction, dtype), *extras(op, direction, dtype)):
+            yield case, Start(case)
 
 
 def counted(target: str, ops: Sequence[str], cases: int) -> int:
     """Print a line per op, in a process that is in compile-only mode; return the exit code."""
-    from fast.commands import compilation
+    from fast.binaries import compilation, driving
     from fast.ops import OPS
 
-    compilation.stand_in(target)
+    driving.stand_in(target)
     worst, over = 0, False
     for op in ops or OPS:
         numbers = {dtype: count(op, dtype, cases) for dtype in ASKED}

@@ -1,1 +1,1 @@
-"""The command line: training, and kernels ahead of time; only `__main__` enters."""
+"""The command line of training; only `__main__` enters."""

@@ -1,12 +1,13 @@
 """The one door through which every kernel starts.
 
-It has three behaviours: run on the device, run interpreted, or compile only. FP contraction is
-always stated, and off unless a page turns it on, because triton's default differs by version.
+It has three behaviours: run on the device, run interpreted, or compile only, where whoever examines
+kernels may put something else in the compiler's place. FP contraction is always stated, and off
+unless a page turns it on, because triton's default differs by version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,14 @@ from fast.device.mode import ring
 
 compiled: list[tuple[Any, Any, dict[str, Any]]] = []
 """What compile-only launches left: (kernel, compiled kernel, the launch's keyword arguments)."""
+
+
+def _compile(kernel: Any, grid: tuple[int, ...], args: Sequence[Any], meta: dict[str, Any]) -> None:
+    compiled.append((kernel, kernel.warmup(*args, grid=grid, **meta), meta))
+
+
+instead: Callable[[Any, tuple[int, ...], Sequence[Any], dict[str, Any]], None] = _compile
+"""What a compile-only launch does: (kernel, grid, arguments, keyword arguments)."""
 
 
 def launch(kernel: Any, grid: Sequence[int], *args: Any, **meta: Any) -> None:
@@ -26,7 +35,7 @@ def launch(kernel: Any, grid: Sequence[int], *args: Any, **meta: Any) -> None:
     if where == "device":
         kernel[tuple(grid)](*args, **meta)
     elif where == "compiled":
-        compiled.append((kernel, kernel.warmup(*args, grid=tuple(grid), **meta), meta))
+        instead(kernel, tuple(grid), args, meta)
     else:
         # The interpreter's numpy warns where IEEE arithmetic, by design, goes on.
         with np.errstate(all="ignore"):

@@ -25,9 +25,9 @@ def unary(dtype: torch.dtype) -> Iterator[Example]:
 
 def binary(dtype: torch.dtype) -> Iterator[Example]:
     """Yield two contiguous inputs, then two of which one is strided."""
-    x = torch.ones(16, 16, dtype=dtype)
-    yield (x, x), {}
-    yield (x, x.T), {}
+    x, y = torch.ones(16, 16, dtype=dtype), torch.ones(16, 16, dtype=dtype)
+    yield (x, y), {}
+    yield (x, y.T), {}
 
 
 def reduction(dtype: torch.dtype) -> Iterator[Example]:

@@ -5,8 +5,8 @@ share operands in cache. Sums are fp32, in tile order along the inner extent, wh
 a bias is added once, last, before the one rounding to storage. A transposed operand is only a pair
 of strides, so a VJP needs no copy.
 
-Two tiles: the large one, whose loads are 128 bits wide, for operands that are aligned and fill it;
-the small one for everything else.
+Two tiles: the large one for operands that are aligned and fill it, the small one for all others.
+Loads are 128 bits wide where the operands are aligned, in either tile.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ WIDEST = 2**23
 # (rows, columns, inner extent, warps) of a tile, by the arithmetic of a product.
 _LARGE = {"ieee": (128, 64, 16, 8), "tf32": (128, 128, 32, 8), "half": (128, 128, 64, 8)}
 _SMALL = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 4), "half": (64, 64, 32, 4)}
+# Pointers to single elements, of 64 bits each, would fill the registers of four warps.
+_UNALIGNED = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 8), "half": (64, 64, 32, 8)}
 _SIZES = ["m", "n", "k", "biased"]
 _STRIDES = ["xm", "xk", "yk", "yn", "bn"]
 
@@ -101,9 +103,10 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
     checks.for_kernels(x)
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
-    unit = 16 // x.element_size() if _fills(x, y) else 1
+    unit = 16 // x.element_size() if _aligned(x, y) else 1
     kind = "half" if is_narrow(x) else "tf32" if tf32 else "ieee"
-    block_m, block_n, block_k, warps = (_LARGE if unit > 1 else _SMALL)[kind]
+    tiles = _UNALIGNED if unit == 1 else _LARGE if _fills(m, n, k) else _SMALL
+    block_m, block_n, block_k, warps = tiles[kind]
     meta: dict[str, Any] = {
         "X_LAST": unit == 1 or x.stride(1) == 1, "Y_LAST": unit == 1 or y.stride(1) == 1,
         "UNIT": unit, "PRECISION": "tf32" if kind == "tf32" else "ieee",
@@ -120,17 +123,21 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
     return z
 
 
-def _fills(x: Tensor, y: Tensor) -> bool:
-    """Say whether the large tile fits: both operands long enough, and aligned along one axis."""
+def _fills(m: int, n: int, k: int) -> bool:
+    """Say whether both operands are long enough for the large tile."""
+    return m >= 128 and n >= 128 and k >= 64
+
+
+def _aligned(x: Tensor, y: Tensor) -> bool:
+    """Say whether both operands lie in steps of 16 bytes along an axis, in reach of 32 bits."""
     (m, k), n = x.shape, y.shape[1]
-    if m < 128 or n < 128 or k < 64 or max(m, n, k) > WIDEST:
-        return False
     unit = 16 // x.element_size()
     for operand in (x, y):
         strides = sorted(operand.stride())
         if strides[0] != 1 or strides[1] % unit or strides[1] > WIDEST:
             return False
-    return not (m % unit or n % unit or k % unit or x.data_ptr() % 16 or y.data_ptr() % 16)
+    multiples = not (m % unit or n % unit or k % unit)
+    return multiples and max(m, n, k) <= WIDEST and not (x.data_ptr() % 16 or y.data_ptr() % 16)
 
 
 def aten_product(

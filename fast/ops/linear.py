@@ -95,13 +95,13 @@ def _matrix(x: Tensor) -> Tensor:
     return x if x.dim() == 2 else x.reshape(x.shape[:-1].numel(), x.shape[-1])
 
 
-MOST_KERNELS = 10
+MOST_KERNELS = 20
 """Those of matmul, and two for sums of rows."""
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
-    """Yield matrices for the small tile, and matrices for the large one."""
-    for size in (48, 128):
+    """Yield matrices that are not aligned, and aligned ones for the small and the large tile."""
+    for size in (45, 48, 128):
         square = torch.ones(size, size, dtype=dtype)
         yield (square, square, torch.ones(size, dtype=dtype)), {}
 

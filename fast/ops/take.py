@@ -65,7 +65,7 @@ def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
     """Yield wide rows and narrow ones."""
     x, indices = torch.ones(8, 512, dtype=dtype), torch.zeros(2, 3, dtype=torch.int64)
     yield (x, indices), {"axis": 0}
-    yield (x, indices), {"axis": 1}
+    yield (x[:, :40], indices), {"axis": 1}
 
 
 op = Op(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fast.device.arena import ALIGNMENT
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.optim._chunks import CHUNK
@@ -19,6 +20,24 @@ def power(base, exponent):
         base = base * base
         exponent = exponent // 2
     return result
+
+
+@triton.jit
+def lanes(lengths, program, BLOCK: tl.constexpr, PADDED: tl.constexpr):
+    """Return which lanes of a chunk hold elements, and which hold elements or padding.
+
+    A segment is padded to a multiple of PADDED elements. The compiler knows it of the second mask,
+    so that loads and stores by it are 128 bits wide; what is no element is stored as 0.
+    """
+    lane = tl.arange(0, BLOCK)
+    length = tl.load(lengths + program)
+    return lane < length, lane < (length + (PADDED - 1)) // PADDED * PADDED
+
+
+@triton.jit
+def keep(x, place, value, inside, covered):
+    """Store elements in the type of x, and zeros in the padding behind them."""
+    tl.store(x + place, tl.where(inside, value, 0.0).to(x.dtype.element_ty), mask=covered)
 
 
 @triton.jit
@@ -39,5 +58,5 @@ def start(kernel: Any, columns: int, flat: Flat, data: Launch, **meta: Any) -> N
         kernel, (table.chunks + 1,),
         flat.params, flat.grads, *flat.states, *table, data.bump, data.steps, data.next_steps,
         data.hyper, data.flag, data.scale, table.chunks, data.steps.numel(),
-        COLUMNS=columns, BLOCK=CHUNK, num_warps=4, **meta,
+        COLUMNS=columns, BLOCK=CHUNK, PADDED=ALIGNMENT, num_warps=4, **meta,
     )  # fmt: skip

@@ -29,7 +29,7 @@ from typing import Any
 from torch import Tensor
 
 from fast.device.mode import tl, triton
-from fast.optim._kernels import power, renew_steps, start
+from fast.optim._kernels import keep, lanes, power, renew_steps, start
 from fast.optim._rule import Batch, Flat, Launch, Rule, finite_and_not_negative, need
 
 
@@ -48,7 +48,8 @@ def check(rule: str, hyper: Any) -> None:
 @triton.jit(do_not_specialize=["chunks", "parameters"])
 def _moments_kernel(
     p, g, m, v, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag, scale,
-    chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, DECOUPLED: tl.constexpr,
+    chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, PADDED: tl.constexpr,
+    DECOUPLED: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     clear = tl.load(flag) == 0
@@ -69,13 +70,12 @@ def _moments_kernel(
         b2 = beta2.to(tl.float32)
 
         start = tl.multiple_of(tl.load(offsets + program), 64)
-        lane = tl.arange(0, BLOCK)
-        inside = lane < tl.load(lengths + program)
-        place = start + lane
-        x = tl.load(p + place, mask=inside, other=0.0).to(tl.float32)
-        grad = tl.load(g + place, mask=inside, other=0.0).to(tl.float32)
-        first = tl.load(m + place, mask=inside, other=0.0).to(tl.float32)
-        second = tl.load(v + place, mask=inside, other=0.0).to(tl.float32)
+        inside, covered = lanes(lengths, program, BLOCK, PADDED)
+        place = start + tl.arange(0, BLOCK)
+        x = tl.load(p + place, mask=covered, other=0.0).to(tl.float32)
+        grad = tl.load(g + place, mask=covered, other=0.0).to(tl.float32)
+        first = tl.load(m + place, mask=covered, other=0.0).to(tl.float32)
+        second = tl.load(v + place, mask=covered, other=0.0).to(tl.float32)
 
         if scale is not None:
             grad *= tl.load(scale)
@@ -91,9 +91,9 @@ def _moments_kernel(
         second = second * b2 + (c2 * grad) * grad
         bottom = tl.div_rn(tl.sqrt_rn(second), root) + eps
         x = x * decay + tl.div_rn(-rate * first, bottom)
-        tl.store(p + place, x.to(p.dtype.element_ty), mask=inside)
-        tl.store(m + place, first.to(m.dtype.element_ty), mask=inside)
-        tl.store(v + place, second.to(v.dtype.element_ty), mask=inside)
+        keep(p, place, x, inside, covered)
+        keep(m, place, first, inside, covered)
+        keep(v, place, second, inside, covered)
 
 
 def moments_rule(

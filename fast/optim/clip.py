@@ -24,11 +24,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.device.arena import ALIGNMENT
 from fast.device.bridge import round_number
 from fast.device.dtypes import computed_in, wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.optim._chunks import CHUNK, ChunkTable, Run
+from fast.optim._kernels import lanes
 from fast.optim._rule import as_double, finite_and_not_negative, need
 
 GUARD = 1e-6
@@ -53,12 +55,14 @@ def _positive(label: str, name: str, given: Any) -> float:
 
 
 @triton.jit(do_not_specialize=["inverse"])
-def _squares_kernel(g, offsets, lengths, sums, inverse: tl.float32, BLOCK: tl.constexpr):
+def _squares_kernel(
+    g, offsets, lengths, sums, inverse: tl.float32, BLOCK: tl.constexpr, PADDED: tl.constexpr
+):
     program = tl.program_id(0)
-    lane = tl.arange(0, BLOCK)
-    place = tl.multiple_of(tl.load(offsets + program), 64) + lane
-    inside = lane < tl.load(lengths + program)
-    grad = tl.load(g + place, mask=inside, other=0.0).to(tl.float32) * inverse
+    place = tl.multiple_of(tl.load(offsets + program), 64) + tl.arange(0, BLOCK)
+    inside, covered = lanes(lengths, program, BLOCK, PADDED)
+    grad = tl.load(g + place, mask=covered, other=0.0).to(tl.float32) * inverse
+    grad = tl.where(inside, grad, 0.0)
     tl.store(sums + program, tl.sum(grad * grad, 0))
 
 
@@ -81,7 +85,7 @@ def squares(grads: Tensor, table: ChunkTable, inverse: float = 1.0) -> Tensor:
     sums = torch.empty(table.chunks, dtype=torch.float32, device=grads.device)
     launch(
         _squares_kernel, (table.chunks,), grads, table.offsets, table.lengths, sums, inverse,
-        BLOCK=CHUNK, num_warps=4,
+        BLOCK=CHUNK, PADDED=ALIGNMENT, num_warps=4,
     )  # fmt: skip
     return sums
 

@@ -30,7 +30,7 @@ from fast.device.dtypes import is_narrow
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.optim._functional import Functional
-from fast.optim._kernels import renew_steps, start
+from fast.optim._kernels import keep, lanes, renew_steps, start
 from fast.optim._rule import (
     Batch,
     Flat,
@@ -69,7 +69,7 @@ def check(hyper: Hyper) -> None:
 @triton.jit(do_not_specialize=["chunks", "parameters"])
 def _sgd_kernel(
     p, g, b, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag, scale,
-    chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
+    chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     clear = tl.load(flag) == 0
@@ -85,22 +85,21 @@ def _sgd_kernel(
         fresh = tl.load(steps + tl.load(slots + program)) == 0.0
 
         start = tl.multiple_of(tl.load(offsets + program), 64)
-        lane = tl.arange(0, BLOCK)
-        inside = lane < tl.load(lengths + program)
-        place = start + lane
-        x = tl.load(p + place, mask=inside, other=0.0).to(tl.float32)
-        direction = tl.load(g + place, mask=inside, other=0.0).to(tl.float32)
+        inside, covered = lanes(lengths, program, BLOCK, PADDED)
+        place = start + tl.arange(0, BLOCK)
+        x = tl.load(p + place, mask=covered, other=0.0).to(tl.float32)
+        direction = tl.load(g + place, mask=covered, other=0.0).to(tl.float32)
         if scale is not None:
             direction *= tl.load(scale)
         if decay != 0.0:
             direction += decay * x
         if momentum != 0.0:
-            buffer = tl.load(b + place, mask=inside, other=0.0).to(tl.float32)
+            buffer = tl.load(b + place, mask=covered, other=0.0).to(tl.float32)
             buffer = tl.where(fresh, direction, momentum * buffer + kept * direction)
             direction = tl.where(nesterov, direction + momentum * buffer, buffer)
-            tl.store(b + place, buffer.to(b.dtype.element_ty), mask=inside)
+            keep(b, place, buffer, inside, covered)
         x = x - lr * direction
-        tl.store(p + place, x.to(p.dtype.element_ty), mask=inside)
+        keep(p, place, x, inside, covered)
 
 
 def update(flat: Flat, data: Launch) -> None:

@@ -44,10 +44,11 @@ RULES = {
     "equivalence": Rule(
         frozenset({"equivalence", "spec", "fast", "hypothesis", "numpy", "torch"})
         | frozenset({"flint", "sympy", "rich", "safetensors"}),
+        inside_functions=frozenset({"triton"}),
         why="the judge knows both sides and the libraries of the extra [check]",
     ),
     "proofs_notes": Rule(
-        frozenset({"spec", "sympy", "equivalence.worlds", "proofs_notes"}),
+        frozenset({"spec", "sympy", "equivalence.worlds", "equivalence.exact", "proofs_notes"}),
         in_tests=frozenset({"pytest", "hypothesis"}),
         why="a note proves what the reference says, with symbols and with nothing of the kernels",
     ),

@@ -40,8 +40,8 @@ REORDERED = (
     Reordered(
         name="matmul: other tiles",
         file="fast/kernels/product.py",
-        before='_SMALL = {"ieee": (64, 64, 16, 4)',
-        after='_SMALL = {"ieee": (16, 32, 64, 4)',
+        before='_UNALIGNED = {"ieee": (64, 64, 16, 4)',
+        after='_UNALIGNED = {"ieee": (16, 32, 64, 4)',
         catchers=("matmul value fp32",),
         why="The inner extent is cut elsewhere, so partial sums meet in another order.",
     ),

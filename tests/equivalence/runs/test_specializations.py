@@ -7,7 +7,7 @@ import re
 import pytest
 
 from equivalence.runs.specializations import main
-from fast.commands.compilation import MOST_PER_OP
+from fast.binaries.compilation import MOST_PER_OP
 
 
 def test_no_shape_of_a_profile_makes_a_new_kernel(capfd: pytest.CaptureFixture[str]) -> None:

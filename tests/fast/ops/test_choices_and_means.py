@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fast import Rejected, Session, SessionError
-from fast.commands import ptx_rules
+from fast.binaries import ptx_rules
 from fast.device import bridge
 from fast.ops import OPS, mse_loss
 from spec.session import Session as SpecSession

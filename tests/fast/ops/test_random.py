@@ -49,7 +49,7 @@ def _block_kernel(z, c0, c1, c2, c3, k0, k1):
         tl.store(z + k, words[k].to(tl.int64))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["start", "call_low", "call_high", "seed_low", "seed_high"])
 def _words_kernel(z, start, cell, call_low, call_high, seed_low, seed_high, BLOCK: tl.constexpr):
     w0, w1, w2, w3 = random.tile_words(
         start.to(tl.int64), cell, call_low, call_high, seed_low, seed_high, BLOCK

@@ -374,3 +374,26 @@ def test_runs_and_chunks_cover_what_is_active() -> None:
     assert table.lengths.tolist() == [10, CHUNK, 6]
     assert (table.groups.tolist(), table.slots.tolist()) == ([0, 2, 2], [0, 3, 3])
     assert chunk_table(layout, b"\0" * 5, [0] * 5, torch.device("cpu")).chunks == 0
+
+
+@pytest.mark.parametrize("rule", [SGD, ADAM, ADAMW], ids=lambda rule: rule.name)
+def test_padding_stays_zero_whatever_is_computed(rule: Any) -> None:
+    layout = Layout([(70,), (3,)])
+    masters, gradients = (Arena(layout, torch.float32, torch.device("cpu")) for _ in range(2))
+    flag = torch.zeros(1, dtype=torch.int64)
+    optimizer = FlatOptimizer(rule, masters, "triton", flag)
+    for view in masters.views:
+        view.fill_(1.0)
+    gradients.flat.fill_(float("nan"))
+    given = {"lr": 0.5, "momentum": 0.5} if rule is SGD else {"lr": 0.5}
+    scale = torch.tensor([float("nan")])
+    optimizer.step(gradients, b"\1\1", optimizer.read({**_defaults(rule), **given}), scale=scale)
+    assert all(view.isnan().all() for view in masters.views)
+    states = optimizer._states
+    assert states is not None
+    for arena in (masters, *states):
+        assert arena.flat[70:128].eq(0.0).all() and arena.flat[131:].eq(0.0).all()
+
+
+def _defaults(rule: Any) -> dict[str, Any]:
+    return dict(rule.hyper._field_defaults)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from fast.device.mode import tl, triton
-from fast.optim._kernels import renew_steps, start
+from fast.optim._kernels import keep, lanes, renew_steps, start
 from fast.optim._rule import (
     Batch,
     Flat,
@@ -41,7 +41,7 @@ def check(hyper: Hyper) -> None:
 @triton.jit(do_not_specialize=["chunks", "parameters"])
 def _drift_kernel(
     p, g, m, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag, scale,
-    chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
+    chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     clear = tl.load(flag) == 0
@@ -52,18 +52,17 @@ def _drift_kernel(
         lr = tl.load(row).to(tl.float32)
         added = (1.0 - tl.load(row + 1)).to(tl.float32)
         decay = tl.load(row + 2).to(tl.float32)
-        lane = tl.arange(0, BLOCK)
-        inside = lane < tl.load(lengths + program)
-        place = tl.multiple_of(tl.load(offsets + program), 64) + lane
-        x = tl.load(p + place, mask=inside, other=0.0).to(tl.float32)
-        gradient = tl.load(g + place, mask=inside, other=0.0).to(tl.float32)
-        average = tl.load(m + place, mask=inside, other=0.0).to(tl.float32)
+        inside, covered = lanes(lengths, program, BLOCK, PADDED)
+        place = tl.multiple_of(tl.load(offsets + program), 64) + tl.arange(0, BLOCK)
+        x = tl.load(p + place, mask=covered, other=0.0).to(tl.float32)
+        gradient = tl.load(g + place, mask=covered, other=0.0).to(tl.float32)
+        average = tl.load(m + place, mask=covered, other=0.0).to(tl.float32)
         if scale is not None:
             gradient *= tl.load(scale)
         average += added * (gradient - average)
         x = x - lr * (average + decay * x)
-        tl.store(p + place, x.to(p.dtype.element_ty), mask=inside)
-        tl.store(m + place, average.to(m.dtype.element_ty), mask=inside)
+        keep(p, place, x, inside, covered)
+        keep(m, place, average, inside, covered)
 
 
 def update(flat: Flat, data: Launch) -> None:

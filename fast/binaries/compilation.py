@@ -24,24 +24,20 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from fast.commands import ptx_rules
+from fast.binaries import driving, facts, machines, ptx_rules, sass
 from fast.device import launch
-from fast.device.dtypes import OF, Dtype
+from fast.device.dtypes import OF
 from fast.device.mode import COMPILE_TARGET, INTERPRET, compile_target, triton
 from fast.errors import Rejected
 
 TARGETS = tuple(ptx_rules.SHARED)
 MOST_PER_OP = 4
 """How many kernels an op has for one dtype and target, where its page declares no more."""
-DTYPES = tuple(dtype for dtype in OF.values() if dtype.kernels)
-NARROW = frozenset(f"*{dtype.name}" for dtype in DTYPES if dtype.narrow)
+NARROW = frozenset(f"*{dtype.name}" for dtype in OF.values() if dtype.kernels and dtype.narrow)
 """The pointers, as triton writes them, to what is rounded to fewer digits at each store."""
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)")
 Row = dict[str, Any]
@@ -58,6 +54,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--target", default=",".join(TARGETS), help="sm_80, sm_90 or both")
     parser.add_argument("--json", type=Path, help="the file to write")
     parser.add_argument(
+        "--facts", action="store_true", help="also estimate what bounds each kernel, and print all"
+    )
+    parser.add_argument(
+        "--against", type=Path, metavar="FILE", help="fail where the facts in this file are others"
+    )
+    parser.add_argument(
         "--ops", nargs="+", help="only these ops and optimizers, by spaces or commas"
     )
     parser.set_defaults(run=run)
@@ -66,27 +68,53 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Compile for each target in its own process; 0 if every kernel keeps the rules, else 1."""
     targets = _known("target", arguments.target.split(","), TARGETS)
-    rows = _compile(targets, _known("op", _split(arguments.ops) or names(), names()))
+    rows = _compile(
+        targets, _known("op", _split(arguments.ops) or driving.names(), driving.names())
+    )
     broken = [f"{row['name']} for {row['target']}, {row['config']}: {rule}"
               for row in rows for rule in row.pop("broken")]  # fmt: skip
     broken += _too_many(rows)
+    for row in rows if arguments.facts else ():
+        _add_estimates(row)
+    if arguments.facts:
+        _add_traffic(rows)
+        print(*map(facts.line, rows), sep="\n")
+    for row in rows:
+        row.pop("launches")
+    if arguments.against is not None:
+        broken += facts.differences(facts.read(arguments.against), rows, triton.__version__)
     if arguments.json is not None:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps({"kernels": rows}, indent=1) + "\n", encoding="utf-8")
+        facts.write(arguments.json, rows, triton.__version__)
     for line in broken:
         print(f"kernels: {line}", file=sys.stderr)
     print(f"kernels: {len(rows)} compiled with triton {triton.__version__}, {len(broken)} faults")
     return 1 if broken else 0
 
 
+def _add_estimates(row: Row) -> None:
+    """Add the static roofline of each GPU that runs what was compiled."""
+    row["estimate"] = {
+        machine.name: machines.estimate(machine, row)
+        for machine in machines.MACHINES
+        if machine.target == row["target"]
+    }
+
+
+def _add_traffic(rows: list[Row]) -> None:
+    """Add what each kernel moves in the largest of its launches, counted by the interpreter."""
+    ops = dict.fromkeys(row["name"].partition(".")[0] for row in rows)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "traffic.json"
+        command = [sys.executable, "-m", "fast.binaries.traffic", str(path), ",".join(ops)]
+        subprocess.run(command, env={**os.environ, INTERPRET: "1"}, check=True)
+        moved = json.loads(path.read_text(encoding="utf-8"))
+    for row in rows:
+        counted = [moved[row["name"].partition(".")[0]][number] for number in row["launches"]]
+        row["traffic"] = max(counted, key=lambda one: (one["moved"], one["least"]))
+
+
 def _split(given: Sequence[str] | None) -> list[str]:
     return [name for text in given or () for name in text.replace(",", " ").split()]
-
-
-def names() -> list[str]:
-    """List the ops and optimizers that have kernels."""
-    return [*importlib.import_module("fast.ops").OPS,
-            *importlib.import_module("fast.optim").OPTIMIZERS]  # fmt: skip
 
 
 def _known(what: str, given: list[str], known: Sequence[str]) -> list[str]:
@@ -112,14 +140,8 @@ def _too_many(rows: list[Row]) -> list[str]:
 
 def most_kernels(name: str) -> int:
     """Say how many kernels an op or an optimizer may have for one dtype and target."""
-    most: int = getattr(_page(name), "MOST_KERNELS", MOST_PER_OP)
+    most: int = getattr(driving.page(name), "MOST_KERNELS", MOST_PER_OP)
     return most
-
-
-def _page(name: str) -> Any:
-    """Import the page of an op or an optimizer."""
-    optimizers = importlib.import_module("fast.optim").OPTIMIZERS
-    return importlib.import_module(f"fast.{'optim' if name in optimizers else 'ops'}.{name}")
 
 
 def _compile(targets: list[str], ops: list[str]) -> list[Row]:
@@ -131,7 +153,7 @@ def _compile(targets: list[str], ops: list[str]) -> list[Row]:
             environment = {**os.environ, COMPILE_TARGET: target}
             environment.pop(INTERPRET, None)
             path = Path(folder) / f"{target}.json"
-            command = [sys.executable, "-m", "fast.commands.compilation", str(path), ",".join(ops)]
+            command = [sys.executable, "-m", "fast.binaries.compilation", str(path), ",".join(ops)]
             running.append((path, subprocess.Popen(command, env=environment)))
         for path, process in running:
             if process.wait() == 0:
@@ -142,94 +164,40 @@ def _compile(targets: list[str], ops: list[str]) -> list[Row]:
     return rows
 
 
-class _Driver:
-    """Stands in for a GPU's driver: it names the target, and there is nothing to run on."""
-
-    def __init__(self, target: str) -> None:
-        """Speak for one target, such as `sm_90`."""
-        backend = importlib.import_module("triton.backends.compiler")
-        self._target = backend.GPUTarget("cuda", int(target.removeprefix("sm_")), 32)
-
-    def get_current_target(self) -> Any:
-        return self._target
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        return 0
-
-
-def stand_in(target: str) -> None:
-    """Let triton compile for a target in this process, which is in compile-only mode."""
-    triton.runtime.driver.set_active(_Driver(target))
-
-
 def compile_here(target: str, ops: Sequence[str]) -> list[Row]:
     """Drive the hosts in this process, which is in compile-only mode, and describe each kernel."""
-    stand_in(target)
-    optimizers = importlib.import_module("fast.optim").OPTIMIZERS
+    driving.stand_in(target)
     rows: list[Row] = []
+    codes: list[bytes] = []
     for name in ops:
-        drive = _optimizer if name in optimizers else _op
         seen: dict[str, Row] = {}
-        for direction, dtype, start in drive(name):
+        number = 0
+        for direction, dtype, start in driving.examples(name):
             launch.compiled.clear()
             start()
             for kernel, compiled, meta in launch.compiled:
                 if compiled.hash not in seen:
                     seen[compiled.hash] = _describe(target, name, direction, kernel, compiled, meta)
+                    codes.append(sass.code(compiled.asm["cubin"]))
                 users = seen[compiled.hash]["config"].setdefault("dtypes", "").split()
                 users += [dtype.name] if dtype.name not in users else []
                 seen[compiled.hash]["config"]["dtypes"] = " ".join(users)
+                seen[compiled.hash].setdefault("launches", []).append(number)
+                number += 1
         rows += seen.values()
+    for row, instructions in zip(rows, sass.listings(target, codes), strict=True):
+        row |= sass.facts(instructions)
     return rows
-
-
-def _op(name: str) -> Iterator[tuple[str, Dtype, Callable[[], object]]]:
-    """Yield what an op's hosts do for its examples, with contiguous and repeated cotangents."""
-    page = _page(name)
-    allowed_tf32 = importlib.import_module("fast.kernels.product").TF32
-    for tf32 in (False, True):
-        allowed_tf32.set(tf32)
-        for dtype in DTYPES:
-            for inputs, attributes in page.EXAMPLES(dtype.storage):
-                kept: list[Any] = []
-                yield (
-                    "value",
-                    dtype,
-                    lambda i=inputs, a=attributes, k=kept: k.extend(page.value(*i, **a)),
-                )
-                z, saved = kept
-                needs = [index not in page.op.index_inputs for index in range(len(inputs))]
-                one = torch.ones((), dtype=z.dtype)
-                for g in (torch.ones_like(z), one.expand(z.shape)):
-                    yield "vjp", dtype, lambda s=saved, g=g, n=needs: page.vjp(s, g, n)
-
-
-def _optimizer(name: str) -> Iterator[tuple[str, Dtype, Callable[[], object]]]:
-    """Yield updates with the default hyper-parameters, and with every one of them in use.
-
-    The latter clip the gradients too, and then do not.
-    """
-    rule = importlib.import_module("fast.optim").OPTIMIZERS[name]
-    functional = importlib.import_module("fast.optim._functional").Functional
-    fields, defaults = rule.hyper._fields, rule.hyper._field_defaults
-    needed = {field: 0.5 for field in fields if field not in defaults}
-    used = {field: 0.5 for field in fields if not isinstance(defaults.get(field), bool)}
-    for dtype in DTYPES:
-        for hyper, max_norm in ((needed, None), (used, 1.0), (used, None)):
-            params: list[Tensor] = [torch.ones(4096, dtype=dtype.storage)]
-            made = functional(rule, params, hyper, "triton", max_norm=max_norm)
-            yield "step", dtype, lambda p=params, m=made: m.step(p)
 
 
 def _describe(
     target: str, op: str, direction: str, kernel: Any, compiled: Any, meta: dict[str, Any]
 ) -> Row:
-    page = _page(op)
+    page = driving.page(op)
     types = [str(t) for t in compiled.src.signature.values() if str(t).startswith("*")]
     registers, spills = _usage(compiled.asm["cubin"])
+    warps, shared = compiled.metadata.num_warps, compiled.metadata.shared
+    occupancy = machines.occupancy(target, registers, shared, warps)
     shown = {key: getattr(value, "__name__", value) for key, value in meta.items()}
     config = {"direction": direction, "types": " ".join(types), **shown}
     config |= {key: getattr(compiled.metadata, key) for key in ("num_warps", "num_stages")}
@@ -238,12 +206,12 @@ def _describe(
             compiled.asm["ptx"], kernel.__name__, meta,
             any(t in NARROW for t in types), getattr(page, "APPROXIMATE", ()),
         ),
-        *ptx_rules.overuse(target, spills, compiled.metadata.shared),
+        *ptx_rules.overuse(target, spills, shared),
     ]  # fmt: skip
     return {
         "name": f"{op}.{kernel.__name__}", "target": target, "config": config,
-        "registers": registers, "spills": spills, "shared": compiled.metadata.shared,
-        "triton": triton.__version__, "broken": rules,
+        "registers": registers, "spills": spills, "shared": shared,
+        "occupancy": occupancy.share, "limit": occupancy.limit, "broken": rules,
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fast.__main__ import main
-from fast.commands import compilation, ptx_rules
+from fast.binaries import compilation, facts, ptx_rules
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,8 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 def test_every_row_says_what_a_kernel_uses(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         assert row.keys() == {
-            "name", "target", "config", "registers", "spills", "shared", "triton",
+            "name", "target", "config", "registers", "spills", "shared", "occupancy", "limit",
+            "instructions", "mix", "loads", "stores", "barriers", "tensor",
         }  # fmt: skip
         assert row["target"] == "sm_90"
         assert row["spills"] == 0
@@ -41,6 +42,25 @@ def test_layouts_are_no_specializations(rows: list[dict[str, Any]]) -> None:
             assert 0 < count <= compilation.most_kernels(op)
     kernels = {row["name"] for row in rows}
     assert kernels == {"div._flat_kernel", "div._strided_kernel", "sum._reduce_kernel"}
+
+
+def test_a_kernel_that_became_worse_fails_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "facts.json"
+    asked = ["kernels", "--target", "sm_90", "--ops", "exp"]
+    assert main([*asked, "--json", str(path)]) == 0
+    assert main([*asked, "--against", str(path)]) == 0
+    then = facts.read(path)
+    flat = next(row for row in then["kernels"] if row["name"] == "exp._flat_kernel")
+    assert flat["loads"]["128"] > 0
+    flat["loads"]["256"] = 1
+    facts.write(path, then["kernels"], then["triton"])
+    capsys.readouterr()
+    assert main([*asked, "--against", str(path)]) == 1
+    said = capsys.readouterr()
+    assert "its widest loads of global memory have 128 bits, and had 256" in said.err
+    assert said.out.strip().endswith("1 faults")
 
 
 def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,113 @@
+"""Drives the hosts of pages over their `EXAMPLES`, in a process whose launches run nothing.
+
+No signature of a kernel is written by hand, so none can drift: a stand-in driver names the target,
+and the hosts launch what they would launch on a device.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fast.device.dtypes import OF, Dtype
+from fast.device.mode import triton
+
+DTYPES = tuple(dtype for dtype in OF.values() if dtype.kernels)
+
+
+Start = Callable[[], object]
+"""Some launches of a page's hosts, when called."""
+
+
+class Example(NamedTuple):
+    """What is launched for an example: `value`, `vjp` or `step`, in a dtype."""
+
+    direction: str
+    dtype: Dtype
+    start: Start
+
+
+class _Driver:
+    """Stands in for a GPU's driver: it names the target, and there is nothing to run on."""
+
+    def __init__(self, target: str) -> None:
+        """Speak for one target, such as `sm_90`."""
+        backend = importlib.import_module("triton.backends.compiler")
+        self._target = backend.GPUTarget("cuda", int(target.removeprefix("sm_")), 32)
+
+    def get_current_target(self) -> Any:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+
+def stand_in(target: str) -> None:
+    """Let triton compile for a target in this process, which is in compile-only mode."""
+    triton.runtime.driver.set_active(_Driver(target))
+
+
+def names() -> list[str]:
+    """List the ops and optimizers that have kernels."""
+    return [*importlib.import_module("fast.ops").OPS, *_optimizers()]
+
+
+def page(name: str) -> Any:
+    """Import the page of an op or an optimizer."""
+    return importlib.import_module(f"fast.{'optim' if name in _optimizers() else 'ops'}.{name}")
+
+
+def _optimizers() -> Any:
+    return importlib.import_module("fast.optim").OPTIMIZERS
+
+
+def examples(name: str) -> Iterator[Example]:
+    """Yield what the hosts of an op or an optimizer do for its examples, in every dtype."""
+    yield from _optimizer(name) if name in _optimizers() else _op(name)
+
+
+def _op(name: str) -> Iterator[Example]:
+    """Yield values, and VJPs of contiguous and of repeated cotangents."""
+    own = page(name)
+    allowed_tf32 = importlib.import_module("fast.kernels.product").TF32
+    # Only products ask whether tf32 is allowed; every other page would launch the same twice.
+    for tf32 in (False, True) if hasattr(own, "TF32") else (False,):
+        allowed_tf32.set(tf32)
+        for dtype in DTYPES:
+            for inputs, attributes in own.EXAMPLES(dtype.storage):
+                kept: list[Any] = []
+                yield Example(
+                    "value",
+                    dtype,
+                    lambda i=inputs, a=attributes, k=kept: k.extend(own.value(*i, **a)),
+                )
+                z, saved = kept
+                needs = [index not in own.op.index_inputs for index in range(len(inputs))]
+                one = torch.ones((), dtype=z.dtype)
+                for g in (torch.ones_like(z), one.expand(z.shape)):
+                    yield Example("vjp", dtype, lambda s=saved, g=g, n=needs: own.vjp(s, g, n))
+    allowed_tf32.set(False)
+
+
+def _optimizer(name: str) -> Iterator[Example]:
+    """Yield updates with the default hyper-parameters, and with every one of them in use.
+
+    The latter clip the gradients too, and then do not.
+    """
+    rule = _optimizers()[name]
+    functional = importlib.import_module("fast.optim._functional").Functional
+    fields, defaults = rule.hyper._fields, rule.hyper._field_defaults
+    needed = {field: 0.5 for field in fields if field not in defaults}
+    used = {field: 0.5 for field in fields if not isinstance(defaults.get(field), bool)}
+    for dtype in DTYPES:
+        for hyper, max_norm in ((needed, None), (used, 1.0), (used, None)):
+            params: list[Tensor] = [torch.ones(4096, dtype=dtype.storage)]
+            made = functional(rule, params, hyper, "triton", max_norm=max_norm)
+            yield Example("step", dtype, lambda p=params, m=made: m.step(p))
