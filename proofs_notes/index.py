@@ -10,7 +10,7 @@ from spec.ops import OPS
 
 HERE = Path(__file__).resolve().parent
 
-GENERAL = ("README.md", "calculus.md", "budget.md", "arrays.md", "tape_equals_graph.md")
+GENERAL = ("README.md", "calculus.md", "budget.md", "arrays.md", "exact.md", "tape_equals_graph.md")
 """Notes that are about no single op."""
 
 BY_KIND: Mapping[str, str] = {"pointwise": "pointwise.md", "composite": "tape_equals_graph.md"}

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from equivalence.cli.exact import command_exact
 from equivalence.cli.matrix import command_matrix
 from equivalence.cli.options import OPTIONS, UsageError, add
 from equivalence.cli.pairs import command_pairs
+from equivalence.cli.races import command_races
 from equivalence.cli.suite import command_list, command_replay, command_run
 from equivalence.cli.training import command_judge
 from equivalence.cli.work import terminable
@@ -52,6 +54,16 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
         "judge implementations that are known to be wrong or right, and count who catches what",
         *("profile", "only", "seeds", "rivals", "jobs", "json"),
     )
+    command(
+        "races",
+        "watch kernels for races and wrong addresses, planted ones first, without a GPU",
+        *("ops", "jobs"),
+    )
+    command(
+        "exact",
+        "run kernels on exact numbers, and compare them with the pages by ==",
+        *("ops", "points", "seed", "jobs", "json"),
+    )
     judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")
     command("list", "list backends, operations, optimizers and profiles")
@@ -67,7 +79,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": command_list,
     "replay-case": command_replay,
     "judge": command_judge,
+    "exact": command_exact,
     "matrix": command_matrix,
+    "races": command_races,
     **dict.fromkeys(PAIRS, command_pairs),
 }
 

@@ -70,6 +70,10 @@ OPTIONS: dict[str, Option] = {
         "ci",
     ),
     "seed": Option("draw other cases (thorough: a fresh seed, printed)", reading={"type": int}),
+    "points": Option(
+        "how many points of each row, from the plainest on (all of its design)",
+        reading={"type": int, "metavar": "N"},
+    ),
     "shrink": Option(
         "make what fails smaller, which may take minutes",
         False,

@@ -3,9 +3,9 @@
     python -m tests.mutants.catch "softmax vjp fp32" "program reused on aten"
 
 A catcher is a row, judged on its fixed strata (nothing is drawn or shrunk), a program on one
-provider, or the lifecycle machine on one provider at one precision, which drives the lives of a
-fixed seed. The kernels run interpreted. The exit codes are those of the suite: 0 conformant, 1 not,
-3 a crash.
+provider, the lifecycle machine on one provider at one precision, which drives the lives of a fixed
+seed, or a row of the exact ring, such as "exact softmax vjp". The kernels run interpreted. The exit
+codes are those of the suite: 0 conformant, 1 not, 3 a crash.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ def catch(name: str) -> Found:
     if kind == "program":
         program, _, provider = rest
         return {"catcher": name, **life(program, provider)}
+    if kind == "exact":
+        return {"catcher": name, **exactly(*rest)}
     return {"catcher": name, **row(Row(kind, *rest))}
 
 
@@ -96,6 +98,18 @@ def row(which: Row) -> Found:
             break
     backend.digest.update(repr(fractions).encode())
     return _found(crashed, max(fractions), failures) | {"digest": backend.digest.hexdigest()}
+
+
+def exactly(of: str, direction: str) -> Found:
+    """Compare a row of the exact ring, until a point differs."""
+    from equivalence.exact.rows import Row as ExactRow
+    from equivalence.exact.rows import asked
+
+    judged, cases = asked(ExactRow(of, direction))
+    for case in cases:
+        if says := judged(case, 0).differences:
+            return _found(False, None, [*says])
+    return _found(False, None, [])
 
 
 def life(program: str, provider: str) -> Found:

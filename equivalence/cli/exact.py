@@ -1,0 +1,82 @@
+"""The command that runs kernels on exact numbers: `exact`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from equivalence.cli.options import UsageError, filled, request, write
+from equivalence.cli.progress import Progress
+from equivalence.cli.work import require
+from equivalence.runs.report import aligned
+from equivalence.runs.results import CONFORMANT, INTERRUPTED, NONCONFORMANT
+
+if TYPE_CHECKING:
+    from equivalence.exact.rows import Found, Row
+
+
+def command_exact(chosen: argparse.Namespace) -> int:
+    """Compare the rows that were asked for, print what was found, and return the exit code."""
+    chosen, _ = filled(chosen)
+    require("torch", "hypothesis")
+    # Workers inherit it; the kernels of this process are not loaded yet.
+    os.environ["TRITON_INTERPRET"] = "1"
+    from equivalence.exact.rows import spread_out
+
+    wanted = _rows(chosen.ops)
+    if chosen.points is not None and chosen.points < 1:
+        raise UsageError(f"--points is a number of points, at least 1; got {chosen.points}")
+    start = time.perf_counter()
+    results: dict[Row, Found] = {}
+    try:
+        with Progress("exact", len(wanted)) as progress:
+            asked = (wanted, chosen.points, chosen.seed or 0, chosen.jobs)
+            for row, found in spread_out(*asked, lambda row: progress.started(str(row))):
+                results[row] = found
+                progress.finished(str(row), "equal" if found.equal else "differs")
+    except KeyboardInterrupt:
+        pass
+    ended = [results[row] for row in wanted if row in results]
+    _report(ended, time.perf_counter() - start)
+    if chosen.json is not None:
+        plain = [found.to_dict() for found in ended]
+        write(chosen.json, {"command": "exact", "request": request(chosen), "rows": plain})
+    if len(ended) < len(wanted):
+        print(f"interrupted with {len(ended)} of {len(wanted)} rows done")
+        return INTERRUPTED
+    return CONFORMANT if all(found.equal for found in ended) else NONCONFORMANT
+
+
+def _rows(ops: Sequence[str] | None) -> list[Row]:
+    """Return the rows of what was asked for, or refuse a name that there is not."""
+    from equivalence.exact.rows import rows
+
+    known = list(dict.fromkeys(row.of for row in rows()))
+    for name in ops or ():
+        if name not in known:
+            raise UsageError(f"--ops: there is no {name!r}; there are {', '.join(known)}")
+    return rows(ops)
+
+
+def _report(results: Sequence[Found], seconds: float) -> None:
+    """Print a table, and a paragraph for each row that differs."""
+    from equivalence.exact.kernels import all_kernels
+    from equivalence.exact.rows import COLUMNS
+
+    print(aligned([COLUMNS, *(found.cells() for found in results)]))
+    for found in results:
+        if not found.equal:
+            says = found.verdict.differences[:3] or ("nothing was compared",)
+            print(f"\n{found.row}", *(f"  {line}" for line in says), sep="\n")
+    known = all_kernels()
+    unequal = sum(not found.equal for found in results)
+    elements = sum(found.verdict.elements for found in results)
+    points = sum(found.points for found in results)
+    reached = {name for found in results for name in found.verdict.kernels & known}
+    print(
+        f"\nexact: {len(results)} rows, {unequal} of which differ; {points} points, "
+        f"{elements} elements, {len(reached)} of {len(known)} kernels, {seconds:.0f} s"
+    )

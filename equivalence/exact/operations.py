@@ -1,0 +1,208 @@
+"""Operations: the cases of the covering design, value and VJP, from the pages' own hosts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache, partial
+from math import prod
+from typing import Any
+
+import torch
+
+from equivalence.backends.fast_ops import FastBackend
+from equivalence.cases.built import build
+from equivalence.cases.call import CaseSpec, Recipe, Shape, attribute_pairs, describe, handed
+from equivalence.cases.covering import SINGLES
+from equivalence.cases.domains import LABELS, domain
+from equivalence.cases.families.losses import SCORES
+from equivalence.cases.families.random import PROBABILITIES
+from equivalence.cases.families.rows import NORMS, ROWS
+from equivalence.cases.families.table import family_of
+from equivalence.cases.strata import strata
+from equivalence.exact.literals import meant
+from equivalence.exact.numbers import drawn, traced
+from equivalence.exact.points import Form, Point, Verdict, compared, integers
+from equivalence.exact.standins import stood_in
+from spec.ops import OPS
+from spec.tensor import tabulate
+
+DTYPE = "fp32"
+"""The dtype of storage, of which the numbers see nothing."""
+
+REQUIRED = inspect.Parameter.empty
+"""What stands for a default where there is none."""
+
+COARSE = 2**10
+"""A host rounds to fp32 what a probability scales by; up to this denominator it is found again."""
+
+
+SMALL = 300
+"""How many entries a small case has at most."""
+
+
+LARGE: Mapping[str, tuple[tuple[Shape, ...], ...]] = {
+    ROWS.name: (((3, 260),), ((2, 1032),)),
+    NORMS.name: (((3, 260), (260,), (260,)), ((2, 1032), (1032,), (1032,))),
+    SCORES.name: (((3, 260), (3,)), ((2, 1032), (2,))),
+}
+"""The shapes that fill the wide tile of rows, with a block and with two, by family."""
+
+
+def cases(op: str, direction: str) -> list[CaseSpec]:
+    """Return the cases of a row: the design in which every level is met, each called alone.
+
+    Small ones come again with all tensors contiguous, so that no layout hides what a shape shows,
+    and the one whose smallest tensor is the largest with every setting of the attributes.
+    """
+    designed = [
+        replace(case, manner="alone")
+        for case in strata(op, direction, DTYPE, SINGLES)
+        if all(_found_again(name, value) for name, value in case.attrs)
+    ]
+    small = [_plain(case) for case in designed if _size(case) <= SMALL]
+    largest = max(small, key=_least)
+    kept = {name: value for name, value in largest.attrs if not _is_setting(value)}
+    settings = [{n: v for n, v in case.attrs if _is_setting(v)} for case in designed]
+    again = [replace(largest, attrs=attribute_pairs({**kept, **set_})) for set_ in settings]
+    return list(dict.fromkeys([*designed, *small, *again, *_large(largest)]))
+
+
+def _size(case: CaseSpec) -> int:
+    """Count the entries of a case's inputs, or of its result where it has none."""
+    return sum(map(prod, case.shapes or (case.output_shape(),)))
+
+
+def _least(case: CaseSpec) -> int:
+    """Count the entries of a case's smallest tensor: of a loss, the labels."""
+    return min(map(prod, case.shapes or (case.output_shape(),)))
+
+
+def _is_setting(value: Any) -> bool:
+    """Say whether an attribute is neither a place nor an extent."""
+    return isinstance(value, (str, float))
+
+
+def _large(case: CaseSpec) -> list[CaseSpec]:
+    """Return the cases that fill the wide tile of rows."""
+    shapes = LARGE.get(family_of(OPS[case.op]).name, ())
+    attrs = {**case.attributes(), **({"axis": -1} if "axis" in case.attributes() else {})}
+    return [
+        replace(
+            case,
+            shapes=large,
+            recipes=tuple(replace(recipe, layout="contiguous") for recipe in case.recipes),
+            attrs=attribute_pairs(attrs),
+        )
+        for large in shapes
+        if len(large) == len(case.shapes)
+    ]
+
+
+def _plain(case: CaseSpec) -> CaseSpec:
+    """Return a case with contiguous tensors, in which some but not all labels are ignored."""
+    recipes = [
+        Recipe("some_ignored" if recipe.regime in LABELS else recipe.regime, recipe.seed)
+        if "ignore_index" in OPS[case.op].attributes
+        else Recipe(recipe.regime, recipe.seed)
+        for recipe in case.recipes
+    ]
+    cotangent = None if case.cotangent is None else Recipe(case.cotangent.regime)
+    return replace(case, recipes=tuple(recipes), cotangent=cotangent)
+
+
+def _found_again(name: str, value: Any) -> bool:
+    """Say whether a host's rounding leaves enough of an attribute to know what it meant."""
+    return name not in PROBABILITIES or Fraction(meant(value)).denominator <= COARSE
+
+
+@cache
+def rescales(op: str) -> bool:
+    """Say whether a page shifts exponents by a maximum, so that a kernel may rescale a sum."""
+    page = OPS[op]
+    if page.kind != "composite":
+        return False
+    shapes = max(cases(op, "value"), key=_least).shapes
+    inputs = [
+        tabulate(shape, _nothing if k in page.index_inputs else _some)
+        for k, shape in enumerate(shapes)
+    ]
+    with stood_in(), traced() as trace:
+        page.value(*inputs)
+    return trace.ordered and any(name == "exp" for name, _ in trace.opaque)
+
+
+def _some(*index: int) -> Any:
+    return drawn(1 + sum(index))
+
+
+def _nothing(*index: int) -> int:
+    return 0
+
+
+def judged(case: CaseSpec, seed: int = 0) -> Verdict:
+    """Compare kernel and page at one point of a case."""
+    seeds = (seed, case.to_json())
+    return compared(describe(case), seeds, partial(_compare, case), rescales(case.op))
+
+
+def _compare(case: CaseSpec, point: Point) -> None:
+    """Run both sides, and compare what they return."""
+    page, host = OPS[case.op], FastBackend("fast", "triton", [DTYPE], ring="", device="cpu")
+    numbers, memories, cotangent = _tensors(case, point)
+    plain = case.attributes()
+    attrs, told = handed(case.op, plain, DTYPE), _told(case)
+    if cotangent is None:
+        result = host.value(case.op, memories, attrs)
+        point.same("result", result, page.value(*numbers, **told))
+        return
+    gradients = host.vjp(case.op, memories, attrs, [cotangent.memory])
+    expected = page.vjp(numbers, cotangent.numbers, **told)
+    for name, found, wanted in zip(page.names(len(numbers)), gradients, expected, strict=True):
+        if wanted is not None and found is not None:
+            point.same(f"gradient of {name}", found, wanted)
+        elif wanted is not None or found is not None:
+            point.differs(f"gradient of {name}: one side has none")
+
+
+def _told(case: CaseSpec) -> dict[str, Any]:
+    """Return the attributes as the page takes them: a float is the fraction that it means."""
+    page = OPS[case.op]
+    given = {n: v for n, v in {**page.attributes, **case.attributes()}.items() if v is not REQUIRED}
+    told = {name: meant(v) if type(v) is float else v for name, v in given.items()}
+    return {**told, "like": drawn(1)} if "like" in page.attributes else told
+
+
+def _tensors(case: CaseSpec, point: Point) -> tuple[list[Any], list[torch.Tensor], Any]:
+    """Return the inputs of a case for the page and for the kernel, and the cotangent, if any."""
+    page = OPS[case.op]
+    forms = [
+        Form(shape, recipe.layout, domain(page, 0 if page.variadic else k) == "positive")
+        for k, (shape, recipe) in enumerate(zip(case.shapes, case.recipes, strict=True))
+        if k not in page.index_inputs
+    ]
+    if case.cotangent is not None:
+        forms.append(Form(case.output_shape(), case.cotangent.layout))
+    real = iter(point.draw(*forms))
+    numbers: list[Any] = []
+    memories: list[torch.Tensor] = []
+    for view in _indices(case):
+        if view is None:
+            one = next(real)
+            numbers.append(one.numbers)
+            memories.append(one.memory)
+        else:
+            numbers.append(integers(view))
+            memories.append(view)
+    return numbers, memories, next(real, None)
+
+
+def _indices(case: CaseSpec) -> Sequence[torch.Tensor | None]:
+    """Return the index inputs of a case, None where an input is real."""
+    index_inputs = OPS[case.op].index_inputs
+    if not index_inputs:
+        return [None] * len(case.shapes)
+    views = build(case).views()
+    return [view if k in index_inputs else None for k, view in enumerate(views)]

@@ -1,0 +1,133 @@
+"""Rows: what the ring says of each operation, optimizer and training, in worker processes, too."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from equivalence.exact import operations, training, updates
+from equivalence.exact.points import Verdict
+from equivalence.workers.pool import Died, spread
+from spec.ops import OPS
+from spec.optim import OPTIMIZERS
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a report: an operation, an optimizer or a training, and what of it."""
+
+    of: str
+    direction: str
+
+    def __str__(self) -> str:
+        """Show as ``softmax vjp``."""
+        return f"{self.of} {self.direction}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found about a row: at how many points, and in how many seconds."""
+
+    row: Row
+    points: int
+    verdict: Verdict
+    seconds: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether something was compared, and all of it was equal."""
+        return bool(self.verdict.elements) and not self.verdict.differences
+
+    @property
+    def bound(self) -> str:
+        """The bound in words: a power of 2 that is no smaller, or that there is none."""
+        bound = self.verdict.bound
+        if bound is None:
+            return "no bound"
+        return "0" if bound == 0 else f"2^{math.ceil(math.log2(bound))}"
+
+    @property
+    def remark(self) -> str:
+        """What a reader should know of the stand-ins."""
+        homomorphic = self.row.of in OPS and operations.rescales(self.row.of)
+        return "exp is g^x modulo a prime" if homomorphic else ""
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of the row's line."""
+        found = self.verdict
+        orderings = str(len(found.orderings)) if found.orderings else ""
+        return (
+            str(self.row), str(self.points), str(found.elements), str(found.degree), self.bound,
+            orderings, f"{self.seconds:.1f}", "equal" if self.equal else "differs", self.remark,
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as JSON carries it."""
+        return dict(zip(COLUMNS, self.cells(), strict=True)) | {
+            "differences": list(self.verdict.differences)
+        }
+
+
+TRAINING = "training"
+"""What is compared of a program: the whole step."""
+
+COLUMNS = (
+    "row", "points", "elements", "degree", "wrong passes", "orderings", "seconds", "status", "",
+)  # fmt: skip
+
+
+def rows(ops: Sequence[str] | None = None) -> list[Row]:
+    """Return the rows of some operations, optimizers and trainings, None for all."""
+    of_ops = [
+        Row(name, direction)
+        for name, page in OPS.items()
+        for direction in ("value", "vjp")
+        if direction == "value" or page.inputs
+    ]
+    kinds = (updates.FREE, updates.CLIPPED)
+    of_optimizers = [Row(name, kind) for name in OPTIMIZERS for kind in kinds]
+    of_trainings = [Row(name, TRAINING) for name in training.TRAININGS]
+    every = (*of_ops, *of_optimizers, *of_trainings)
+    return [row for row in every if ops is None or row.of in ops]
+
+
+def found(row: Row, points: int | None = None, seed: int = 0) -> Found:
+    """Compare a row at all of its points, or at the first ones."""
+    start = time.perf_counter()
+    judged, cases = asked(row)
+    verdict = Verdict()
+    for case in cases[:points]:
+        verdict |= judged(case, seed)
+    return Found(row, len(cases[:points]), verdict, time.perf_counter() - start)
+
+
+def asked(row: Row) -> tuple[Callable[[Any, int], Verdict], Sequence[Any]]:
+    """Return how a case of a row is compared, and the cases of the row."""
+    if row.of in OPS:
+        return operations.judged, operations.cases(row.of, row.direction)
+    if row.of in OPTIMIZERS:
+        return updates.judged, updates.cases(row.of, row.direction)
+    return training.judged, (row.of,)
+
+
+def spread_out(
+    wanted: Sequence[Row],
+    points: int | None,
+    seed: int,
+    jobs: int,
+    started: Callable[[Row], None],
+) -> Iterator[tuple[Row, Found]]:
+    """Yield what was found about each row, in the order in which they end."""
+    calls = [(row, points, seed) for row in wanted]
+    begun = spread(found, calls, jobs, lambda number: started(wanted[number]))
+    with closing(begun) as ended:
+        for number, result in ended:
+            row = wanted[number]
+            if isinstance(result, Died):
+                verdict = Verdict(differences=(f"the process {result.how} at {result.at}",))
+                result = Found(row, 0, verdict, 0.0)
+            yield row, result

@@ -1,0 +1,132 @@
+"""Optimizers: several steps from the pages' own kernels, every parameter and moment at each step.
+
+Nothing is synchronized between the steps: both sides go their own way from the first one on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+from equivalence.backends.fast_ops import FastOptimizer
+from equivalence.cases.call import Shape, attribute_pairs
+from equivalence.cases.covering import SINGLES
+from equivalence.cases.updates.design import update_strata
+from equivalence.cases.updates.spec import UpdateSpec, describe
+from equivalence.exact.literals import meant
+from equivalence.exact.points import Drawn, Form, Point, Verdict, compared
+from equivalence.measure.reference import scaled_gradients
+from spec.optim import OPTIMIZERS
+
+DTYPE = "fp32"
+"""The dtype of storage, of which the numbers see nothing."""
+
+LARGEST = 1200
+"""After how many elements parameters are cut short: a little more than one chunk."""
+
+NORM = 0.5
+"""What the norm is clipped to in a case that says nothing of it."""
+
+LATEST = 50
+"""After how many updates a case starts at most: pages round beta^t beyond 1200 binary places."""
+
+CLIPPED, FREE = "clipped", "update"
+"""The rows of an optimizer: with its gradients clipped by their norm, and without.
+
+Whether a norm is clipped is asked of computed numbers, so that the first kind has no bound.
+"""
+
+
+def cases(optimizer: str, direction: str) -> list[UpdateSpec]:
+    """Return the cases of a row: the design in which every level is met, made small."""
+    found = [_fitted(case, direction) for case in update_strata(optimizer, DTYPE, SINGLES)]
+    return list(dict.fromkeys(found))
+
+
+def _fitted(case: UpdateSpec, direction: str) -> UpdateSpec:
+    """Return a case with fewer elements and earlier steps, clipped or not as the row is."""
+    hyper = dict(case.hyper)
+    hyper["max_norm"] = (case.max_norm or NORM) if direction == CLIPPED else None
+    if "start_step" in hyper:
+        hyper["start_step"] = min(case.start_step, LATEST)
+    events = tuple(event for event in case.events if event.kind == "set_lr")
+    shapes, left = list[Shape](), LARGEST
+    for shape in case.shapes:
+        rest = prod(shape[1:])
+        shapes.append((max(1, min(shape[0], left // rest)), *shape[1:]) if shape else shape)
+        left = max(0, left - prod(shapes[-1]))
+    return replace(
+        case, shapes=tuple(shapes), hyper=attribute_pairs(hyper), zeroed=(), events=events
+    )
+
+
+def judged(case: UpdateSpec, seed: int = 0) -> Verdict:
+    """Compare kernel and page at one point of a case."""
+    seeds = (seed, case.to_json())
+    return compared(describe(case), seeds, lambda point: _Walk(case, point).steps())
+
+
+class _Walk:
+    """The steps of a case on both sides."""
+
+    def __init__(self, case: UpdateSpec, point: Point) -> None:
+        self.case, self.point, self.page = case, point, OPTIMIZERS[case.optimizer]
+        drawn = self._draw(case.parameters.layout)
+        memories = [one.memory for one in drawn]
+        self.handle = FastOptimizer(case.optimizer, memories, case.settings(), "triton")
+        self.handle.set_grad_scale(case.grad_scale)
+        self.parameters = [one.numbers for one in drawn]
+        self.states = [self.page.init(parameter) for parameter in self.parameters]
+        if self.page.counted:
+            self.states = [replace(state, step=case.start_step) for state in self.states]
+
+    def _draw(self, layout: str) -> list[Drawn]:
+        return self.point.draw(*(Form(shape, layout) for shape in self.case.shapes))
+
+    def steps(self) -> None:
+        """Take all steps, and compare after each."""
+        for number in range(self.case.steps):
+            for event in self.case.before(number):
+                for group in range(len(self.case.groups) + 1):
+                    self.handle.set_lr(event.rate(group), group)
+            drawn = self._draw(self.case.gradients.layout)
+            given = [
+                None if (number, k) in self.case.missing else one for k, one in enumerate(drawn)
+            ]
+            self.handle.step([None if one is None else one.memory for one in given])
+            self._follow(number, [None if one is None else one.numbers for one in given])
+            self._compare(number)
+
+    def _follow(self, number: int, gradients: list[Any]) -> None:
+        """Take the same step by the page."""
+        bound = self.case.max_norm
+        norm = None if bound is None else Fraction(meant(bound))
+        scale = Fraction(meant(self.case.grad_scale))
+        for k, gradient in enumerate(scaled_gradients(gradients, norm, scale)):
+            if gradient is not None:
+                hyper = self.page.hyper(**_told(self.case.hyper_parameters(k, number)))
+                self.parameters[k], self.states[k] = self.page.update(
+                    self.parameters[k], gradient, self.states[k], hyper
+                )
+
+    def _compare(self, number: int) -> None:
+        """Compare parameters, moments and counts."""
+        held, when = self.handle.state(), f"after step {number}, "
+        for k, expected in enumerate(self.parameters):
+            self.point.same(f"{when}parameter {k}", self.handle.params()[k], expected)
+            for field in self.page.moments:
+                moment, found = getattr(self.states[k], field), held[field][k]
+                if moment is not None and found is not None:
+                    self.point.same(f"{when}{field} of parameter {k}", found, moment)
+                elif moment is not None:
+                    self.point.differs(f"{when}{field} of parameter {k}: there is none")
+            if self.page.counted and held["step"][k] != self.states[k].step:
+                self.point.differs(f"{when}step of parameter {k} is {held['step'][k]}")
+
+
+def _told(hyper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return hyper-parameters as the page takes them: a float is the fraction that it means."""
+    return {n: Fraction(meant(v)) if type(v) is float else v for n, v in hyper.items()}

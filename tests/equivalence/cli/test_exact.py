@@ -1,0 +1,41 @@
+"""The command `exact`: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
+import pytest
+
+from equivalence.cli import main
+from equivalence.exact import operations
+from equivalence.exact.points import Verdict
+from equivalence.runs.results import CONFORMANT, NONCONFORMANT, USAGE
+
+
+def test_it_says_what_was_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "exact.json"
+    asked = ["exact", "--ops", "relu,sgd", "--points", "1", "--jobs", "0", "--json", str(path)]
+    assert main(asked) == CONFORMANT
+    said = capsys.readouterr().out
+    assert "relu vjp" in said and "2^-96" in said and "sgd clipped" in said and "no bound" in said
+    assert "4 rows, 0 of which differ; 4 points" in said
+    assert [row["status"] for row in json.loads(path.read_text())["rows"]] == ["equal"] * 4
+
+
+def test_a_row_that_differs_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = Verdict(elements=1, differences=("entry 0 is 1, and the page says 2",))
+    monkeypatch.setattr(operations, "judged", lambda case, seed: wrong)
+    assert main(["exact", "--ops", "detach", "--points", "1", "--jobs", "0"]) == NONCONFORMANT
+    assert "entry 0 is 1, and the page says 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("asked", [["--ops", "nothing"], ["--ops", "add", "--points", "0"]])
+def test_what_cannot_be_is_refused(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["exact", *asked]) == USAGE
+    assert "error: --" in capsys.readouterr().err

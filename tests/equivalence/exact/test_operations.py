@@ -1,0 +1,80 @@
+"""Every operation, value and VJP, equals its page at one point; the interpreter is restored."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
+import importlib
+import math
+
+import pytest
+import torch
+
+from equivalence.cases.call import describe
+from equivalence.exact.operations import cases, judged, rescales
+from equivalence.exact.points import Form, standing
+from equivalence.exact.rows import Row, found, rows
+from fast.ops import OPS as OURS
+from spec.ops import OPS
+
+FEW = 400
+"""A case of so few entries takes a fraction of a second."""
+
+
+@pytest.mark.parametrize("row", rows(list(OPS)), ids=str)
+def test_a_kernel_equals_its_page(row: Row) -> None:
+    fits = [
+        case
+        for case in cases(row.of, row.direction)
+        if 8 <= sum(map(math.prod, case.shapes or (case.attributes()["shape"],))) <= FEW
+    ]
+    verdict = judged(fits[0])
+    assert verdict.elements and not verdict.differences, verdict.differences
+    if OPS[row.of].inputs:
+        assert verdict.bound is not None and verdict.bound < 2.0**-40, describe(fits[0])
+
+
+def test_a_row_says_what_it_compared() -> None:
+    one = found(Row("relu", "vjp"), 2)
+    assert one.equal and one.points == 2 and len(one.verdict.orderings) == 2
+    assert one.bound == "2^-96" and one.verdict.degree == 1
+    assert found(Row("rand_uniform", "value"), 1).bound == "no bound"
+
+
+def test_only_pages_that_shift_exponents_need_a_homomorphism() -> None:
+    assert {op for op in OPS if rescales(op)} == {"softmax", "log_softmax", "cross_entropy"}
+
+
+def test_the_interpreter_is_restored() -> None:
+    x = torch.tensor([0.5, -2.0])
+    before, _ = OURS["tanh"].value(x)
+    with standing():
+        interpreter = importlib.import_module("triton.runtime.interpreter")
+        builder = interpreter.interpreter_builder
+        assert "create_load" in vars(builder)
+        inside = interpreter._get_np_dtype
+    assert "create_load" not in vars(builder) and interpreter._get_np_dtype is not inside
+    z, _ = OURS["tanh"].value(x)
+    assert torch.equal(z, before)
+
+
+def test_drawn_numbers_have_the_form_that_was_asked_for() -> None:
+    with standing("forms") as point:
+        x, y = point.draw(Form((3, 4), "transposed"), Form((5,), positive=True))
+        assert x.memory.stride() == (1, 3) and x.numbers.shape == (3, 4)
+        assert point.memory.read(x.memory) == list(x.numbers.data)
+        assert all(number.value > 0 for number in y.numbers.data)
+        values = [number.value for number in x.numbers.data]
+        assert min(values) < 0 < max(values) and len(set(values)) == 12 and max(values) > 2**90
+
+
+def test_a_wrong_shape_and_a_stray_write_are_differences() -> None:
+    with standing() as point:
+        (x,) = point.draw((4,))
+        x.guarded.base[0] = 7
+        point.same("z", x.memory[:3], x.numbers)
+        wrong = point.verdict().differences
+    assert len(wrong) == 2 and "expected shape [4], got [3]" in wrong[0]
+    assert "before the tensor" in wrong[1]

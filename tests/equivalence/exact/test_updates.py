@@ -1,0 +1,33 @@
+"""Optimizers and whole training steps on exact numbers."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
+import pytest
+
+from equivalence.exact import training, updates
+from equivalence.exact.rows import Row, found
+from spec.optim import OPTIMIZERS
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_kernel_takes_the_steps_of_its_page(optimizer: str) -> None:
+    one = found(Row(optimizer, updates.FREE), 1)
+    assert one.equal, one.verdict.differences
+    assert one.verdict.bound is not None and one.verdict.bound < 2.0**-40
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_clipped_steps_are_those_of_the_page_but_have_no_bound(optimizer: str) -> None:
+    one = found(Row(optimizer, updates.CLIPPED), 2)
+    assert one.equal, one.verdict.differences
+    assert one.bound == "no bound"
+
+
+@pytest.mark.parametrize("name", training.TRAININGS)
+def test_a_training_goes_as_the_reference_says(name: str) -> None:
+    one = found(Row(name, "training"))
+    assert one.equal, one.verdict.differences
