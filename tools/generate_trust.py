@@ -45,6 +45,16 @@ that holds on every example drawn is not a proof.
 
 {laws}
 
+## Exact on kernels
+
+`python -m equivalence exact` runs every kernel of `fast`, from its page's own host, line by line
+on exact numbers in Triton's interpreter, and compares what it stores with the page by ==: values
+and VJPs of all operations, several steps of {optimizers}, and whole training steps. It is an
+identity test at drawn points: for each row it prints the probability that a wrong formula passed,
+or that there is no bound. A formula that a note gives for a kernel is so tied to the kernel's
+lines, for small tensors of the covering design; [the note](proofs_notes/exact.md) says what
+follows from it. Nothing is said of rounding.
+
 ## Budgeted differential test
 
 `python -m equivalence run` draws cases from these pages and judges every element of value, VJP and
@@ -56,6 +66,25 @@ says that no counterexample was found among so many cases, in that ring, under t
 Declared differences of backends from the reference:
 
 {findings}
+
+## Raced
+
+`make races` executes the compiler's own first form of every kernel (TTIR) on the CPU, over the
+pages' examples in every dtype and the judge's fixed cases in fp32: no two program instances touch a
+byte that one of them writes, and no access leaves the bytes of the tensors that a launch was given.
+Before that it plants faults, and fails unless each is found at its line:
+
+{planted}
+
+It says nothing of launches that were not made, of threads within a program instance, or of what the
+compiler makes of TTIR afterwards.
+
+## Read off the binary
+
+`make kernels` compiles every kernel for sm_80 and sm_90 and reads its instructions: what it may not
+contain, and whether loads, tensor cores, registers or occupancy have become worse than the facts in
+[docs/kernels.md](docs/kernels.md). That says what a device would be given, not how it would run; a
+static roofline there is an estimate, and no time was measured.
 
 ## Ran on a device
 
@@ -70,8 +99,9 @@ No machine checks these.
 
 NO_DEVICE = """\
 No run on a GPU has been recorded. The suite runs every kernel in Triton's interpreter and compiles
-it for sm_80 and sm_90; neither shows a race, an approximate instruction at work, or a wrong address
-on a device. `make gpu-cases`, then `make gpu` on a machine with a GPU, records a run."""
+it for sm_80 and sm_90; neither shows an approximate instruction at work, a race of threads, or a
+wrong address on a device. `make gpu-cases`, then `make gpu` on a machine with a GPU, records a
+run."""
 
 
 def bullets(lines: Iterable[str], nothing: str) -> str:
@@ -127,6 +157,14 @@ def op_table() -> str:
     return "\n".join(rows)
 
 
+def optimizers() -> str:
+    """The optimizers, in words."""
+    from spec.optim import OPTIMIZERS
+
+    *others, last = OPTIMIZERS
+    return f"{', '.join(others)} and {last}"
+
+
 def findings(root: Path) -> Iterator[str]:
     """One line for the declared findings of an op and a reason, with the dtypes they speak of."""
     path = root / "equivalence" / "budgets" / "findings.toml"
@@ -156,6 +194,15 @@ def device_runs(root: Path) -> Iterator[str]:
         )
 
 
+def planted() -> Iterator[str]:
+    """One line per planted fault of the raced ring."""
+    from equivalence.races.planted import PLANTED
+
+    for fault in PLANTED:
+        silent = "; it changes no number in the interpreter" if fault.silent else ""
+        yield f"{fault.name} ({fault.kind} in `{fault.kernel}`): {fault.why}{silent}"
+
+
 def assumed(root: Path) -> Iterator[str]:
     """Every assumption, with the page that makes it."""
     for path in [*notes(root), *files(root / "docs", ".md")]:
@@ -174,8 +221,10 @@ def generate(root: Path = ROOT) -> str:
         proved=bullets(proved(root), "Nothing yet."),
         sized=bullets(sized, "Nothing: what is proved here is proved for all sizes."),
         laws=bullets(laws(root), "Nothing yet."),
+        optimizers=optimizers(),
         ops=op_table(),
         findings=bullets(findings(root), "None."),
+        planted=bullets(planted(), "None."),
         device=bullets(
             device_runs(root),
             NO_DEVICE,

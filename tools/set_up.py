@@ -2,6 +2,9 @@
 
     python3 tools/set_up.py .venv           the pinned environment, with this checkout in it
     python3 tools/set_up.py build/triton-3.6.0 triton==3.6.0    a package of its own, beside it
+    python3 tools/set_up.py build/races ttsem                   the same, at the pinned version
+
+What begins with a dash is handed on to pip.
 
 A second process that asks for the same waits for the first and then has nothing to do. The stamp
 `.ready` is written last, so that an interrupted set-up is made again from nothing. The lock is the
@@ -76,7 +79,8 @@ def pip(python, *wanted):
     """Run pip under the constraints, which reach the environments that pip builds in as well."""
     pins = str(Path("constraints.txt").resolve())
     environment = dict(os.environ)
-    if "--target" not in wanted:
+    # A version that is named is another than the pinned one.
+    if not any("==" in word for word in wanted):
         environment.update(PIP_CONSTRAINT=pins, PIP_BUILD_CONSTRAINT=pins)
     command = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *wanted]
     return subprocess.call(command, env=environment)
