@@ -119,7 +119,8 @@ machine-%: $(READY)
 programs trainers curvature: $(READY)
 	$(EQUIVALENCE) $@ --profile thorough --jobs $(WORKERS)
 
-exact: $(READY)  ## run every kernel on exact numbers, and compare it with its page by ==
+exact: $(READY)  ## run every kernel and twin on exact numbers, and compare it with its page by ==
+	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)
 	$(EQUIVALENCE) exact --jobs $(WORKERS)
 
 laws: $(READY)

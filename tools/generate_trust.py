@@ -53,7 +53,8 @@ and VJPs of all operations, several steps of {optimizers}, and whole training st
 identity test at drawn points: for each row it prints the probability that a wrong formula passed,
 or that there is no bound. A formula that a note gives for a kernel is so tied to the kernel's
 lines, for small tensors of the covering design; [the note](proofs_notes/exact.md) says what
-follows from it. Nothing is said of rounding.
+follows from it. `python -m equivalence exact --backend fast-aten` compares the formulas of the ATen
+twins in the same way; torch's own kernels do not run there. Nothing is said of rounding.
 
 ## Budgeted differential test
 

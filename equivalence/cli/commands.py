@@ -61,8 +61,8 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     )
     command(
         "exact",
-        "run kernels on exact numbers, and compare them with the pages by ==",
-        *("ops", "points", "seed", "jobs", "json"),
+        "run our kernels, or a backend, on exact numbers, and compare with the pages by ==",
+        *("backend", "ops", "points", "seed", "jobs", "json"),
     )
     judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")

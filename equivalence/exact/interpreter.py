@@ -5,7 +5,7 @@ objects, which numpy adds, multiplies, compares, selects and sums as always. Rep
 
 * how a dtype of floats is called in numpy, and the check of sizes that goes with it;
 * float constants, which stand for what they mean (`equivalence.exact.literals`);
-* loads and stores of fp32, which go through `Memory`; fp64 is loaded only, and must be plain;
+* loads and stores of fp32, which go through `Memory`; fp64 is loaded only;
 * casts between floats, which are identities: rounding is what budgets are for;
 * division, by an exact one, and the absolute value;
 * exp, log, the roots, cosine and sine, by the stand-ins; and, whole, the functions of
@@ -22,7 +22,6 @@ addresses, masks, branches and loops: they are the kernel's own.
 from __future__ import annotations
 
 import importlib
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -32,17 +31,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from equivalence.exact.literals import meant
-from equivalence.exact.memory import Memory
-from equivalence.exact.numbers import Beyond, Number, over, started
+from equivalence.exact.memory import Memory, stated
+from equivalence.exact.numbers import Inexact, over, started, whole_part
 from equivalence.exact.standins import Rule, of_turns
 
 FLOATS = ("fp16", "bf16", "fp32", "fp64")
 """Triton's names of the dtypes whose tiles are exact."""
-
-
-class Inexact(TypeError):
-    """A kernel does with floats what exact numbers cannot follow; the message says what."""
 
 
 @contextmanager
@@ -115,8 +109,7 @@ def _methods(
     raw, cast = interpreter._interpreter, builder.cast_impl
 
     def constant(dtype: str, value: float) -> Any:
-        exact = meant(value) if math.isfinite(value) else Beyond(value)
-        return handle(_boxed(exact), getattr(interpreter.tl, dtype))
+        return handle(_boxed(stated(value)), getattr(interpreter.tl, dtype))
 
     def load(pointers: Any, mask: Any, other: Any, *how: Any) -> Any:
         dtype = pointers.get_element_ty()
@@ -131,8 +124,8 @@ def _methods(
         found = np.zeros(bits.shape, object)
         if other is not None:
             found[...] = other.data
-        read = memory.decoded(bits[live]) if words is np.uint32 else _plain(bits[live])
-        found[live] = read
+        read = memory.decoded if words is np.uint32 else memory.of_doubles
+        found[live] = read(bits[live])
         return handle(found, dtype)
 
     def store(pointers: Any, value: Any, mask: Any, *how: Any) -> Any:
@@ -160,7 +153,7 @@ def _methods(
             return handle(source.data, target.scalar)
         if not from_floats and not to_floats:
             return cast(source, target)
-        exact = _lanes(int if to_floats else _whole)(source.data)
+        exact = _lanes(int if to_floats else whole_part)(source.data)
         numpy_dtype = interpreter._get_np_dtype(target)
         return handle(exact.astype(numpy_dtype), target.scalar)
 
@@ -238,16 +231,6 @@ def _pairs(rule: Callable[[Any], tuple[Any, Any]], tile: Any) -> tuple[Any, Any]
     """Apply a rule of two results lane by lane."""
     first, second = np.frompyfunc(rule, 1, 2)(tile)
     return first, second
-
-
-def _plain(doubles: Any) -> Any:
-    return _lanes(lambda x: meant(x) if math.isfinite(x) else Beyond(x))(doubles.astype(object))
-
-
-def _whole(x: Any) -> int:
-    """Return the whole part of a number; of what is none, in a lane that a mask hides, 0."""
-    value: Any = x.value if isinstance(x, Number) else x
-    return 0 if isinstance(value, Beyond) else int(value)
 
 
 def _on_tensors(interpreter: Any, body: Callable[[Any], Any]) -> Callable[[Any], Any]:

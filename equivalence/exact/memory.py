@@ -1,4 +1,6 @@
-"""Memory that holds exact numbers: a quiet NaN in fp32 whose payload is a place in a list.
+"""Memory that holds exact numbers: a quiet NaN whose payload is a place in a list.
+
+In fp32 it is a NaN of 32 bits; in fp64 the one that a cast of those makes.
 
 So hosts allocate, view, transpose, copy and pass tensors as always, and only a load or a store of a
 kernel knows. Any other bits are the number that they are, as `literals` reads it: counters, zeros,
@@ -12,6 +14,7 @@ hyper-parameters. A NaN without an entry is memory that nobody wrote.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -25,6 +28,7 @@ from equivalence.exact.literals import meant
 from equivalence.exact.numbers import NAN, Beyond, Number
 
 Bits = NDArray[np.uint32]
+Doubles = NDArray[np.float64]
 Numbers = NDArray[np.object_]
 
 QUIET, PAYLOAD, SIGN = 0x7FC00000, 22, 31
@@ -35,6 +39,14 @@ LANES = 1 << PAYLOAD
 
 PLAIN = 2**24
 """Up to here, integers are stored as themselves."""
+
+WIDER = 29
+"""How many more bits the fraction of fp64 has; a cast of a NaN leaves them 0."""
+
+
+def stated(number: float) -> Any:
+    """Return what a float stands for that nobody drew: what it means, or what is no number."""
+    return meant(number) if math.isfinite(number) else Beyond(number)
 
 
 class Memory:
@@ -74,24 +86,55 @@ class Memory:
 
     def _number(self, word: int, plain: float) -> Any:
         if plain == plain:
-            return meant(plain) if abs(plain) != np.inf else Beyond(plain)
+            return stated(plain)
         place = word % LANES | (word >> SIGN) << PAYLOAD
         known = word & QUIET == QUIET and place < len(self._numbers)
         return self._numbers[place] if known else NAN
 
     def write(self, tensor: Tensor, numbers: Sequence[Any]) -> None:
-        """Write numbers, in row-major order, into a tensor of fp32 of any layout."""
-        bits = self.encoded(_objects(numbers)).view(np.int32)
-        tensor.view(torch.int32).copy_(torch.from_numpy(bits).reshape(tensor.shape))
+        """Write numbers, in row-major order, into a tensor of fp32 or fp64 of any layout."""
+        bits = self.encoded(_objects(numbers))
+        if tensor.dtype is torch.float64:
+            held, words = _widened(bits).view(np.int64), torch.int64
+        else:
+            held, words = bits.view(np.int32), torch.int32
+        tensor.view(words).copy_(torch.from_numpy(held).reshape(tensor.shape))
 
     def words(self, numbers: Sequence[Any]) -> list[int]:
         """Return the bits of numbers as torch's int32 has them."""
         return [int(word) for word in self.encoded(_objects(numbers)).view(np.int32)]
 
     def read(self, tensor: Tensor) -> list[Any]:
-        """Return the numbers of a tensor of fp32, in row-major order."""
-        bits = tensor.detach().contiguous().view(torch.int32).numpy().view(np.uint32)
-        return list(self.decoded(bits).flat)
+        """Return the numbers of a tensor of fp32 or fp64, in row-major order."""
+        plain = tensor.detach().contiguous().numpy()
+        if tensor.dtype is torch.float64:
+            return list(self.of_doubles(plain).flat)
+        return list(self.decoded(plain.view(np.uint32)).flat)
+
+    def of_doubles(self, plain: Doubles) -> Numbers:
+        """Return the numbers that fp64 stands for."""
+        found = self.decoded(_narrowed(plain))
+        finite = np.isfinite(plain)
+        found[finite] = [meant(number) for number in plain[finite].tolist()]
+        return found
+
+
+def _widened(bits: Bits) -> NDArray[np.uint64]:
+    """Cast fp32 to fp64, bit by bit where it is NaN."""
+    wide = bits.view(np.float32).astype(np.float64).view(np.uint64)
+    words = bits.astype(np.uint64)
+    sign, payload = words >> np.uint64(SIGN), words % np.uint64(LANES)
+    nan = sign << np.uint64(63) | np.uint64(0x7FF8 << 48) | payload << np.uint64(WIDER)
+    return np.where(np.isnan(bits.view(np.float32)), nan, wide)
+
+
+def _narrowed(plain: Doubles) -> Bits:
+    """Cast what is not finite from fp64 to fp32, bit by bit where it is NaN, and the rest to 0."""
+    words = plain.view(np.uint64)
+    sign, payload = words >> np.uint64(63), words >> np.uint64(WIDER) & np.uint64(LANES - 1)
+    nan = (sign << np.uint64(SIGN) | np.uint64(QUIET) | payload).astype(np.uint32)
+    rest = np.where(np.isfinite(plain), 0.0, plain).astype(np.float32).view(np.uint32)
+    return np.where(np.isnan(plain), nan, rest)
 
 
 def _word(x: float) -> int:

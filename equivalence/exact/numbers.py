@@ -26,6 +26,13 @@ from equivalence.exact.residues import Residue
 Value = int | Fraction | Residue
 
 
+class Inexact(NotImplementedError):
+    """Code does with floats what exact numbers cannot follow; the message says what.
+
+    It is no TypeError, which torch's operators take for an operand that they do not know.
+    """
+
+
 @dataclass
 class Trace:
     """What happened to numbers while one point was computed.
@@ -166,12 +173,16 @@ def _checked(result: float) -> Beyond | int:
     return Beyond(result) if not math.isfinite(result) else 0
 
 
-def _split(x: Any) -> tuple[Any, int, int, int] | None:
-    """Return value, degrees and weight of an operand; None of what is no exact number."""
+Logarithms = tuple[tuple[Any, Any, int], ...]
+"""Logarithms in a sum: the argument of each, its value, and how often it is added."""
+
+
+def _split(x: Any) -> tuple[Any, int, int, int, Logarithms] | None:
+    """Return value, degrees, weight and logarithms of an operand; None of what is no number."""
     if isinstance(x, Number):
-        return x.value, x.top, x.bottom, x.weight
+        return x.value, x.top, x.bottom, x.weight, x.logarithms
     if isinstance(x, (int, Fraction)):
-        return x, 0, 0, 0
+        return x, 0, 0, 0, ()
     return None
 
 
@@ -179,19 +190,22 @@ class Number:
     """An exact value that depends on drawn numbers.
 
     top and bottom bound the degrees of its numerator and denominator in them.
-    weight counts the terms where it is a sum of drawn numbers and their opposites, and is 0 where
-    it is anything else; a drawn number has weight 1.
+    weight counts the terms where it is a sum of drawn numbers, logarithms and their opposites, and
+    is 0 where it is anything else; a drawn number has weight 1. logarithms are those among them.
     """
 
-    __slots__ = ("bottom", "top", "value", "weight")
+    __slots__ = ("bottom", "logarithms", "top", "value", "weight")
     __array_ufunc__: Final = None
 
-    def __init__(self, value: Value, top: int, bottom: int, weight: int = 0) -> None:
+    def __init__(
+        self, value: Value, top: int, bottom: int, weight: int = 0, logarithms: Logarithms = ()
+    ) -> None:
         """Hold a value with its degrees."""
         self.value = value
         self.top = top
         self.bottom = bottom
         self.weight = weight
+        self.logarithms = logarithms
 
     def __repr__(self) -> str:
         """Show the value."""
@@ -206,7 +220,7 @@ class Number:
         right = _split(other)
         if right is None:
             return NotImplemented
-        value, top, bottom, weight = right
+        value, top, bottom, weight, logarithms = right
         if value == 0 and not top:
             return self
         if self.bottom or bottom:
@@ -214,14 +228,15 @@ class Number:
         else:
             above = max(self.top, top)
         terms = self.weight + weight if self.weight and weight else 0
-        return Number(self.value + value, above, self.bottom + bottom, terms)
+        both = self.logarithms + logarithms if terms else ()
+        return Number(self.value + value, above, self.bottom + bottom, terms, both)
 
     def __mul__(self, other: Any) -> Any:
         """Multiply; a product with the constant 0 is that constant."""
         right = _split(other)
         if right is None:
             return NotImplemented
-        value, top, bottom, weight = right
+        value, top, bottom, weight, _ = right
         if not (top or weight) and isinstance(value, int) and -1 <= value <= 1:
             return 0 if value == 0 else self if value == 1 else -self
         return Number(self.value * value, self.top + top, self.bottom + bottom)
@@ -244,7 +259,8 @@ class Number:
 
     def __neg__(self) -> Number:
         """Turn the sign; the opposite of a drawn number has the weight of one."""
-        return Number(-self.value, self.top, self.bottom, self.weight)
+        opposites = tuple((of, value, -times) for of, value, times in self.logarithms)
+        return Number(-self.value, self.top, self.bottom, self.weight, opposites)
 
     def __abs__(self) -> Number:
         """Drop the sign."""
@@ -270,11 +286,15 @@ class Number:
         """Ask for an order, and note it."""
         return bool(self._meets(other) >= _bare(other))
 
+    def _is_drawn(self) -> bool:
+        """Say whether this is a drawn number or its opposite."""
+        return self.weight == 1 and not self.logarithms
+
     def _meets(self, other: Any) -> Any:
         """Note that an order is asked for, and return what is compared."""
         if isinstance(other, Beyond):
             return 0.0
-        known = self.weight == 1 and (not isinstance(other, Number) or other.weight == 1)
+        known = self._is_drawn() and (not isinstance(other, Number) or other._is_drawn())
         for trace in _traces:
             trace.ordered = True
             trace.decided = trace.decided or not known
@@ -287,6 +307,12 @@ class Number:
 def _bare(x: Any) -> Any:
     """Return what is compared."""
     return x.value if isinstance(x, Number) else x.float if isinstance(x, Beyond) else x
+
+
+def whole_part(x: Any) -> int:
+    """Return the whole part of a number; of what is none, in a lane that a mask hides, 0."""
+    value: Any = x.value if isinstance(x, Number) else x
+    return 0 if isinstance(value, Beyond) else int(value)
 
 
 def drawn(value: int) -> Number:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from equivalence.backends.fast_ops import FastBackend
+from equivalence.backends.protocol import Backend
 from equivalence.cases.built import build
 from equivalence.cases.call import CaseSpec, Recipe, Shape, attribute_pairs, describe, handed
 from equivalence.cases.covering import SINGLES
@@ -142,15 +143,16 @@ def _nothing(*index: int) -> int:
     return 0
 
 
-def judged(case: CaseSpec, seed: int = 0) -> Verdict:
-    """Compare kernel and page at one point of a case."""
-    seeds = (seed, case.to_json())
-    return compared(describe(case), seeds, partial(_compare, case), rescales(case.op))
+def judged(case: CaseSpec, seed: int = 0, backend: Backend | None = None) -> Verdict:
+    """Compare a backend, our kernels if none is named, and the page at one point of a case."""
+    host = FastBackend("fast", "triton", [DTYPE], ring="", device="cpu")
+    compare = partial(_compare, case, backend or host)
+    return compared(describe(case), (seed, case.to_json()), compare, rescales(case.op))
 
 
-def _compare(case: CaseSpec, point: Point) -> None:
+def _compare(case: CaseSpec, host: Backend, point: Point) -> None:
     """Run both sides, and compare what they return."""
-    page, host = OPS[case.op], FastBackend("fast", "triton", [DTYPE], ring="", device="cpu")
+    page = OPS[case.op]
     numbers, memories, cotangent = _tensors(case, point)
     plain = case.attributes()
     attrs, told = handed(case.op, plain, DTYPE), _told(case)

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from equivalence.cases.guard import Guarded, Trespass, controlled, core_shape, guard
+from equivalence.exact.aten.mode import ExactFunctions
 from equivalence.exact.interpreter import exact_kernels
 from equivalence.exact.memory import Memory
 from equivalence.exact.numbers import Number, Trace, drawn, traced
@@ -203,13 +204,14 @@ def _short(x: Any) -> str:
 
 @contextmanager
 def standing(seed: object = 0, homomorphism: bool = False) -> Iterator[Point]:
-    """Let kernels and pages run on the numbers of one point while the block runs."""
+    """Let kernels, torch and pages run on the numbers of one point while the block runs."""
     memory = Memory()
     with (
         stood_in(homomorphism) as rules,
         traced() as trace,
         controlled(),
         exact_kernels(memory, rules),
+        ExactFunctions(memory, rules),
     ):
         yield Point(str(seed), homomorphism, memory, trace)
 

@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from equivalence.backends import Backend, load
 from equivalence.exact import operations, training, updates
 from equivalence.exact.points import Verdict
 from equivalence.workers.pool import Died, spread
@@ -80,8 +82,11 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def rows(ops: Sequence[str] | None = None) -> list[Row]:
-    """Return the rows of some operations, optimizers and trainings, None for all."""
+def rows(ops: Sequence[str] | None = None, backend: Backend | None = None) -> list[Row]:
+    """Return the rows of some operations, optimizers and trainings, None for all.
+
+    Of a backend they are what it offers of operations in fp32; optimizers and trainings are ours.
+    """
     of_ops = [
         Row(name, direction)
         for name, page in OPS.items()
@@ -92,13 +97,18 @@ def rows(ops: Sequence[str] | None = None) -> list[Row]:
     of_optimizers = [Row(name, kind) for name in OPTIMIZERS for kind in kinds]
     of_trainings = [Row(name, TRAINING) for name in training.TRAININGS]
     every = (*of_ops, *of_optimizers, *of_trainings)
+    if backend is not None:
+        offered = backend.capabilities().ops
+        every = tuple(row for row in of_ops if operations.DTYPE in offered.get(row.of, ()))
     return [row for row in every if ops is None or row.of in ops]
 
 
-def found(row: Row, points: int | None = None, seed: int = 0) -> Found:
-    """Compare a row at all of its points, or at the first ones."""
+def found(row: Row, points: int | None = None, seed: int = 0, backend: str | None = None) -> Found:
+    """Compare a row at all of its points, or at the first ones; of our kernels or of a backend."""
     start = time.perf_counter()
     judged, cases = asked(row)
+    if backend is not None:
+        judged = partial(operations.judged, backend=load(backend))
     verdict = Verdict()
     for case in cases[:points]:
         verdict |= judged(case, seed)
@@ -118,11 +128,12 @@ def spread_out(
     wanted: Sequence[Row],
     points: int | None,
     seed: int,
+    backend: str | None,
     jobs: int,
     started: Callable[[Row], None],
 ) -> Iterator[tuple[Row, Found]]:
     """Yield what was found about each row, in the order in which they end."""
-    calls = [(row, points, seed) for row in wanted]
+    calls = [(row, points, seed, backend) for row in wanted]
     begun = spread(found, calls, jobs, lambda number: started(wanted[number]))
     with closing(begun) as ended:
         for number, result in ended:

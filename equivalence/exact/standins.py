@@ -107,7 +107,8 @@ def _is_positive(name: str, value: Value, chance: bool) -> bool:
 def homomorphic(x: Any) -> Any:
     """Return the stand-in of e^x that turns sums into products: a residue.
 
-    x is a sum of drawn numbers and their opposites, or an integer; TypeError says so of others.
+    x is a sum of drawn numbers, logarithms and their opposites, or an integer; TypeError says so
+    of others. The exponential of a logarithm is what that was taken of.
     """
     if isinstance(x, Beyond):
         return _BEYOND["exp"](x.float)
@@ -118,11 +119,26 @@ def homomorphic(x: Any) -> Any:
         or (isinstance(x, Number) and not weight)
     ):
         raise TypeError(
-            "the exponential that is a homomorphism takes sums of drawn integers and their "
-            f"opposites; got {x!r}"
+            "the exponential that is a homomorphism takes sums of drawn integers, logarithms and "
+            f"their opposites; got {x!r}"
         )
-    found = power(value.numerator)
-    return Number(found, weight, weight) if value else 1
+    if not value:
+        return 1
+    taken = x.logarithms if isinstance(x, Number) else ()
+    rest = value.numerator - sum(times * logarithm for _, logarithm, times in taken)
+    found: Any = Number(power(rest), weight, weight)
+    for of, _, times in taken:
+        for _ in range(abs(times)):
+            found = found * of if times > 0 else over(found, of)
+    return found
+
+
+def logarithmic(x: Any) -> Any:
+    """Return the stand-in of log x of which `homomorphic` is the inverse."""
+    found = opaque("log")(x)
+    if not isinstance(found, Number):
+        return found
+    return Number(found.value, 1, 0, 1, ((x, found.value, 1),))
 
 
 def of_turns(v: Any) -> tuple[Any, Any]:
@@ -133,6 +149,14 @@ def of_turns(v: Any) -> tuple[Any, Any]:
 
 def _pi(like: Any) -> Number:
     return drawn(_hashed("pi", 1))
+
+
+def of_pi(number: float) -> Any:
+    """Return the stand-in of a float that a host made of pi, eighths of it; None of any other."""
+    eighths = 8 * number / math.pi
+    if not number or not eighths.is_integer() or eighths / 8 * math.pi != number:
+        return None
+    return _pi(1) * Fraction(int(eighths), 8)
 
 
 FUNCTIONS = ("exp", "log", "tanh", "sqrt", "cos", "sin")
@@ -168,7 +192,7 @@ def stood_in(homomorphism: bool = False) -> Iterator[Mapping[str, Rule]]:
     """
     rules = {name: opaque(name) for name in FUNCTIONS}
     if homomorphism:
-        rules["exp"] = homomorphic
+        rules |= {"exp": homomorphic, "log": logarithmic}
     wanted: list[tuple[OpenFunction, type, Callable[..., Any]]] = [
         (getattr(scalar, name), kind, rule) for name, rule in rules.items() for kind in KINDS
     ]

@@ -2,8 +2,7 @@
 
 A program is written once and runs in a session of either side. Two steps are taken; after each, the
 loss, every gradient, every parameter and every moment are compared.
-Where two ops read one value, a session adds their cotangents by torch and by no kernel, which these
-numbers cannot follow; so in these programs every value has one reader.
+Where two ops read one value, a session adds their cotangents by torch, on exact numbers too.
 """
 
 from __future__ import annotations
@@ -41,6 +40,13 @@ def normalized(ops: Any, gamma: Any, beta: Any, w: Any, b: Any, x: Any, target: 
     return ops.mse_loss(ops.tanh(ops.linear(normal, w, b)), target)
 
 
+def residual(ops: Any, w: Any, b: Any, v: Any, x: Any, labels: Any) -> Any:
+    """Add a layer to what it reads, and score by a product that shares its weights."""
+    hidden = ops.add(x, ops.tanh(ops.linear(x, w, b)))
+    again = ops.add(hidden, ops.tanh(ops.linear(hidden, w, b)))
+    return ops.cross_entropy(ops.matmul(again, v), labels)
+
+
 @dataclass(frozen=True)
 class Training:
     """A program with the shapes of its parameters and its data, and how it is trained.
@@ -74,6 +80,13 @@ _NORMALIZED = (
     False,
 )
 
+_RESIDUAL = (
+    residual,
+    ((FEATURES, FEATURES), (FEATURES,), (FEATURES, CLASSES)),
+    ((ROWS, FEATURES),),
+    True,
+)
+
 TRAININGS = {
     "perceptron": Training(
         *_PERCEPTRON,
@@ -84,6 +97,7 @@ TRAININGS = {
         *_NORMALIZED, "sgd", (("lr", 0.5), ("momentum", 0.9), ("weight_decay", 0.01))
     ),
     "both": Training(*_NORMALIZED, "adam", (("lr", 0.1), ("eps", 0.001), ("max_norm", 0.5))),
+    "residual": Training(*_RESIDUAL, "sgd", (("lr", 0.5), ("momentum", 0.9))),
 }
 """The trainings that are compared."""
 

@@ -30,9 +30,19 @@ def test_a_row_that_differs_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = Verdict(elements=1, differences=("entry 0 is 1, and the page says 2",))
-    monkeypatch.setattr(operations, "judged", lambda case, seed: wrong)
+    monkeypatch.setattr(operations, "judged", lambda case, seed, backend=None: wrong)
     assert main(["exact", "--ops", "detach", "--points", "1", "--jobs", "0"]) == NONCONFORMANT
     assert "entry 0 is 1, and the page says 2" in capsys.readouterr().out
+
+
+def test_a_backend_is_compared_in_what_it_offers(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["exact", "--backend", "torch", "--ops", "linear", "--points", "2", "--jobs", "0"]
+    assert main(asked) == CONFORMANT
+    said = capsys.readouterr().out
+    assert "linear vjp" in said and "2 rows, 0 of which differ; 4 points" in said
+    assert "kernels" not in said
+    assert main(["exact", "--backend", "torch", "--ops", "dropout"]) == USAGE
+    assert "there is no 'dropout'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("asked", [["--ops", "nothing"], ["--ops", "add", "--points", "0"]])

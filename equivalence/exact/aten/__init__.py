@@ -1,0 +1,1 @@
+"""Torch's functions on exact numbers, their gradients by autograd included; exact may enter."""
