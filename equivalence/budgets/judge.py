@@ -22,7 +22,7 @@ from equivalence.budgets.recorded import NOTHING_FINITE, OUTWARD, Recorded, form
 from equivalence.worlds.balls import Arb
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.kinds import ANYTHING, kind_of, named
-from equivalence.worlds.special import Special
+from equivalence.worlds.special.sets import Special
 from spec.tensor import Tensor
 
 Allowed: TypeAlias = Bounded | Special

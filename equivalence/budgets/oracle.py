@@ -20,10 +20,10 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
 from equivalence.worlds.contract import FP64, Contract
 from equivalence.worlds.kinds import NANS, NOT_A_NUMBER
-from equivalence.worlds.special import Line, Special
-from equivalence.worlds.special_last import LARGE_FORMS, MANY_FORMS, ONE_FORM, either_of
-from equivalence.worlds.special_last import stored as last_step
-from equivalence.worlds.special_steps import lifted
+from equivalence.worlds.special.last import LARGE_FORMS, MANY_FORMS, ONE_FORM, either_of
+from equivalence.worlds.special.last import stored as last_step
+from equivalence.worlds.special.sets import Line, Special
+from equivalence.worlds.special.steps import lifted
 from spec.op import AnyTensor, Op
 from spec.ops import OPS
 from spec.tensor import Tensor, zip_map

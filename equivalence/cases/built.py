@@ -121,7 +121,7 @@ def _together(case: CaseSpec, device: str, numbers: Numbers | None) -> dict[str,
         if own == shape and first is not None:
             found[position] = first
             continue
-        found[position] = real_tensor(recipe, position, own, case.dtype, device, numbers)
+        found[position] = real_tensor(case, recipe, position, own, device, numbers)
         first = found[position] if own == shape else first
     return found
 
@@ -138,28 +138,43 @@ def _overlapping(
     case: CaseSpec, parts: Parts, device: str, numbers: Numbers | None
 ) -> dict[str, Guarded]:
     """Construct tensors that are views of one allocation."""
-    values = [_numbers(recipe, name, shape, case.dtype, numbers) for name, shape, recipe in parts]
+    values = [_numbers(case, recipe, name, shape, numbers) for name, shape, recipe in parts]
     forms = [(shape, recipe.layout) for _, shape, recipe in parts]
     placed = overlapping(values, forms, TORCH[case.dtype], device)
     return {position: item for (position, _, _), item in zip(parts, placed, strict=True)}
 
 
 def real_tensor(
-    recipe: Recipe, position: str, shape: Shape, dtype: str, device: str, numbers: Numbers | None
+    case: CaseSpec,
+    recipe: Recipe,
+    position: str,
+    shape: Shape,
+    device: str,
+    numbers: Numbers | None,
 ) -> Guarded:
     """Construct one tensor of real numbers from its recipe, or from recorded numbers."""
-    values = _numbers(recipe, position, shape, dtype, numbers)
-    return guard(values, shape, TORCH[dtype], recipe.layout, device)
+    values = _numbers(case, recipe, position, shape, numbers)
+    return guard(values, shape, TORCH[case.dtype], recipe.layout, device)
 
 
 def _numbers(
-    recipe: Recipe, position: str, shape: Shape, dtype: str, numbers: Numbers | None
+    case: CaseSpec, recipe: Recipe, position: str, shape: Shape, numbers: Numbers | None
 ) -> Sequence[float]:
     """Return the numbers that a tensor stores, row-major: recorded ones, or those of its recipe."""
     if numbers is not None:
         return list(numbers[position])
-    stored = core_shape(shape, recipe.layout)
-    return fill(recipe.regime, recipe.seed, position, stored, DTYPES[dtype].reach)
+    stored, reach = core_shape(shape, recipe.layout), DTYPES[case.dtype].reach
+    return fill(recipe.regime, recipe.seed, position, stored, reach, _axis_of_rows(case, shape))
+
+
+def _axis_of_rows(case: CaseSpec, shape: Shape) -> int:
+    """Return the axis along which an op takes the rows of a tensor: the last where it takes none.
+
+    Of several axes it is the last one; a tensor of another rank than the first input has its own.
+    """
+    attributes = case.attributes()
+    axes = attributes.get("axes") or (attributes.get("axis", -1),)
+    return axes[-1] if case.shapes and len(shape) == len(case.shapes[0]) else -1
 
 
 def _index_tensor(case: CaseSpec, k: int, device: str, numbers: Numbers | None) -> Guarded:

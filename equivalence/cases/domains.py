@@ -7,10 +7,11 @@ ties, a division of zero by zero needs exact zeros.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
-from equivalence.cases.fills import NONFINITE
+from equivalence.cases.fills import ENDS, NONFINITE
 from spec.op import Op, Rejected
 from spec.tensor import tensor
 
@@ -38,6 +39,12 @@ LABELS: Regimes = ("indices", "repeated", "ends", "some_ignored", "all_ignored")
 COTANGENTS: Regimes = ("integers", "normal", "mixed", "mixed_zeros", "one_hot", *NONFINITE)
 """Never all ones: a dropped or permuted cotangent must show."""
 
+GROUPS = {
+    "at_an_end": ENDS,
+    "not_finite": tuple(regime for regime in NONFINITE if regime not in ENDS),
+}
+"""Regimes that are one level of a design."""
+
 Domain = Literal["real", "moderate", "nonzero", "positive"]
 """Where an input may lie: moderate numbers are those whose exponential is finite."""
 
@@ -57,6 +64,16 @@ FAR = 2.0**14
 
 OVERFLOW = 2.0**128
 """What fp32 does not hold."""
+
+
+def grouped(among: Sequence[str]) -> tuple[str, ...]:
+    """Let the regimes of what is not finite be one level, and those at a format's ends another.
+
+    Each regime of a group meets a few levels of every other factor, and all of them together meet
+    each (`ungrouped`).
+    """
+    plain = tuple(regime for regime in among if regime not in NONFINITE)
+    return (*plain, *(name for name, group in GROUPS.items() if group[0] in among))
 
 
 @cache

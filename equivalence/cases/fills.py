@@ -143,16 +143,22 @@ def _one_hot(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
 SPECIALS = (math.nan, math.inf, -math.inf)
 
 
-def _rows(
-    change: Callable[[random.Random, int, list[float], Reach], None],
-) -> Fill:
+SHORT = 16
+"""Rows of no more entries are short."""
+
+Change = Callable[[random.Random, int, list[float], Reach], None]
+
+
+def _rows(change: Change) -> Fill:
     """Turn a rule that changes a row of normal numbers, by its number, into a regime."""
 
     def fill(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
         length = shape[-1] if shape else 1
         values: list[float] = []
-        # Every second row may be left as it is, so that a lone one has an even number.
-        first = rng.randrange(6) if math.prod(shape[:-1]) > 1 else rng.choice((0, 2, 4))
+        # Every second row may be left as it is, so that a lone one has an even number. What 0 does
+        # to all of a row is seen in short ones; of long ones it matters what stands where.
+        lone = (0, 2, 4) if length <= SHORT else (2, 4)
+        first = rng.randrange(6) if math.prod(shape[:-1]) > 1 else rng.choice(lone)
         for number in range(math.prod(shape[:-1])):
             row = [_normal(rng, reach) for _ in range(length)]
             if length:
@@ -182,11 +188,12 @@ def _opposites(rng: random.Random, number: int, row: list[float], reach: Reach) 
 
 
 def _impossible(rng: random.Random, number: int, row: list[float], reach: Reach) -> None:
-    """Begin a row with many -inf, end it with them, or fill it with them."""
+    """Fill a row with -inf, begin and end it with many, do one of both, or leave it."""
     length = len(row)
-    whole, first, last = (0, length), (0, length * 3 // 4), (length // 4, length)
-    begin, end = (whole, first, first, (0, 0), last, last)[number % 6]
-    row[begin:end] = [-math.inf] * (end - begin)
+    begins, left = ((0, 0), (3, 1), (2, 1), (0, 4), (2, 1), (0, 1))[number % 6]
+    begin = length * begins // 4
+    end = begin + (max(length * left // 4, 1) if left else 0)
+    row[:] = [x if begin <= k < end else -math.inf for k, x in enumerate(row)]
 
 
 def _large(rng: random.Random, number: int, row: list[float], reach: Reach) -> None:
@@ -227,6 +234,14 @@ def _root(rng: random.Random, reach: Reach) -> float:
     return rng.choice((-1.0, 1.0)) * size * math.sqrt(reach.smallest)
 
 
+BY_ROWS: dict[str, Fill] = {
+    "largest": _rows(_large),
+    "special_in_rows": _rows(_one_special),
+    "opposite": _rows(_opposites),
+    "impossible": _rows(_impossible),
+}
+"""The regimes that say something of whole rows."""
+
 REGIMES: dict[str, Fill] = {
     "integers": each(_integer),
     "normal": each(_normal),
@@ -253,11 +268,9 @@ REGIMES: dict[str, Fill] = {
     "smallest": each(_smallest),
     "subnormal": each(_subnormal),
     "roots": each(_root),
-    "largest": _rows(_large),
+    "largest": BY_ROWS["largest"],
     "special_alone": _alone,
-    "special_in_rows": _rows(_one_special),
-    "opposite": _rows(_opposites),
-    "impossible": _rows(_impossible),
+    **BY_ROWS,
 }
 """Plainest first, which is the order in which cases shrink."""
 
@@ -278,11 +291,25 @@ MASK_REGIMES: dict[str, float] = {
 INDEX_REGIMES = ("indices", "repeated", "ends", "some_ignored", "all_ignored")
 
 
-def fill(regime: str, seed: int, position: str, shape: Shape, reach: Reach = FAR) -> list[float]:
-    """Return the numbers of one tensor, row-major, before rounding to a dtype."""
+def fill(
+    regime: str, seed: int, position: str, shape: Shape, reach: Reach = FAR, axis: int = -1
+) -> list[float]:
+    """Return the numbers of one tensor, row-major, before rounding to a dtype.
+
+    axis is that of the rows, where a regime is one of rows.
+    """
     if regime not in REGIMES:
         raise ValueError(f"unknown value regime {regime!r}; known: {', '.join(REGIMES)}")
-    return REGIMES[regime](source(seed, position), shape, reach)
+    rng = source(seed, position)
+    if regime not in BY_ROWS or not shape or axis % len(shape) == len(shape) - 1:
+        return REGIMES[regime](rng, shape, reach)
+    axis %= len(shape)
+    outer, length = math.prod(shape[:axis]), shape[axis]
+    inner = math.prod(shape[axis + 1 :])
+    rows = REGIMES[regime](rng, (outer * inner, length), reach)
+    # rows lie one behind the other; the entries of a column of rows lie so in the tensor.
+    blocks = (rows[b * inner * length : (b + 1) * inner * length] for b in range(outer))
+    return [number for block in blocks for k in range(length) for number in block[k::length]]
 
 
 def fill_indices(

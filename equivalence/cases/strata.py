@@ -11,8 +11,7 @@ Shapes are small enough that the pure-Python oracle needs a few milliseconds for
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -27,13 +26,12 @@ from equivalence.cases.covering import (
     Factors,
     Levels,
     by_rules,
-    dealt,
 )
-from equivalence.cases.domains import COTANGENTS, regimes
+from equivalence.cases.domains import COTANGENTS, GROUPS, grouped, regimes
 from equivalence.cases.families.family import Call, Family, Signature, result
 from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT, column
 from equivalence.cases.families.table import family_of
-from equivalence.cases.fills import ENDS, NONFINITE, source
+from equivalence.cases.fills import source
 from equivalence.cases.guard import LAYOUTS
 from equivalence.dtypes import DTYPES
 from spec.ops import OPS
@@ -53,14 +51,15 @@ CLASSES = (16, 129, 513)
 EXTENTS = ("extent", "rows", "inner", "columns", "classes")
 """The factors that are extents, where their levels are numbers."""
 
+LENGTHS = ("extent", "columns", "classes")
+"""Those of them along which an op goes: where in a row a number stands may matter."""
+
 ANY = 100
 """What any case costs, in entries: as much time goes into a case as into so many of them."""
 
-GROUPS = {
-    "at_an_end": ENDS,
-    "not_finite": tuple(regime for regime in NONFINITE if regime not in ENDS),
-}
-"""Regimes that are one level of a design."""
+Numbered = tuple[int, Levels]
+Owners = tuple[int, ...]
+"""Whose a row is: the places of dtypes."""
 
 
 def size_class(name: str, level: Any) -> Any:
@@ -86,16 +85,6 @@ def factors_of(op: str, direction: str) -> Factors:
     recipes |= {"seed_regime": grouped(COTANGENTS)} if seeds else {}
     recipes["manner"] = MANNERS
     return {**structure, **recipes}
-
-
-def grouped(among: Sequence[str]) -> tuple[str, ...]:
-    """Let the regimes of what is not finite be one level, and those at a format's ends another.
-
-    Each regime of a group meets a few levels of every other factor, and all of them together meet
-    each (`ungrouped`).
-    """
-    plain = tuple(regime for regime in among if regime not in NONFINITE)
-    return (*plain, *(name for name, group in GROUPS.items() if group[0] in among))
 
 
 class _Rules:
@@ -204,32 +193,83 @@ def strata(
     dtypes are those in which a backend has this row, this one among them. A dtype is a factor like
     others: in a design of pairs every level meets every dtype, and two levels meet in one of them.
     """
+    among = [name for name in DTYPES if name in dtypes] if dtype in dtypes else [dtype]
+    places = len(among) if strength == PAIRS else 1
+    rows = _designed(op, direction, strength, places)[among.index(dtype) % places]
+    return [_case(op, direction, dtype, levels, number) for number, levels in rows]
+
+
+def _designed(op: str, direction: str, strength: int, places: int) -> list[list[Numbered]]:
+    """Return the rows that each of several dtypes has, by their numbers, with their regimes."""
     design = _design(op, direction)
-    rows = list(enumerate(design.rows(strength)))
-    if strength == PAIRS and dtype in dtypes:
-        among = [name for name in DTYPES if name in dtypes]
-        rows = dealt(rows, len(design.rows(SINGLES)), among.index(dtype), len(among))
-    return [
-        _case(op, direction, dtype, levels, number)
-        for (number, _), levels in zip(rows, ungrouped([row for _, row in rows]), strict=True)
+    rows, everywhere = design.rows(strength), len(design.rows(SINGLES))
+    owners = [
+        tuple(range(places)) if number < everywhere else (number % places,)
+        for number in range(len(rows))
     ]
+    found: list[list[Numbered]] = [[] for _ in range(places)]
+    cost = _Rules(op, direction).cost if strength > SINGLES else None
+    for number, (levels, own) in enumerate(ungrouped(rows, owners, cost)):
+        for place in own:
+            found[place].append((number, levels))
+    return found
 
 
-def ungrouped(rows: Iterable[Levels]) -> Iterator[dict[str, Any]]:
-    """Put a regime in the place of each group, so that all of a group come before one comes again.
+def ungrouped(
+    rows: Sequence[Levels],
+    owners: Sequence[Owners],
+    cost: Callable[[Levels], float] | None = None,
+) -> Iterator[tuple[dict[str, Any], Owners]]:
+    """Put a regime in the place of each group, and tell again whose each row is.
 
-    Their order changes from turn to turn, lest it keeps step with another factor.
+    An owner has all of a group before one comes again. Of those that are left it is one that has
+    not met the length of the row, by its size class. Where it is told what a row costs, each meets
+    every class, in some owner's rows: what is still missing has cheap ones of its own at the end.
     """
-    met: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        own = dict(row)
-        for name, level in row.items():
-            group = GROUPS.get(level, ()) if "regime" in name else ()
-            if group:
-                turn, place = divmod(met[name, level], len(group))
-                own[name] = source(turn, f"{name} {level}").sample(group, len(group))[place]
-                met[name, level] += 1
-        yield own
+    told = _Regimes()
+    for row, own in zip(rows, owners, strict=True):
+        yield {name: told.chosen(row, name, own) for name in row}, own
+    if cost is not None:
+        last = list({place: None for own in owners for place in own})
+        for number, row in enumerate(told.missing(sorted(rows, key=cost))):
+            yield row, (last[number % len(last)],)
+
+
+class _Regimes:
+    """Which regimes of the groups have been met, and in rows of which lengths."""
+
+    def __init__(self) -> None:
+        self._turns: dict[tuple[int, str, str], tuple[int, list[str]]] = {}
+        self._met: set[tuple[str, str, str, Any]] = set()
+
+    def chosen(self, row: Levels, name: str, own: Owners) -> Any:
+        """Return the level of a row, or the regime of its group that its owners meet now."""
+        group = GROUPS.get(row[name], ()) if "regime" in name else ()
+        if not group:
+            return row[name]
+        turn, left = self._turns.get((own[0], name, row[name]), (0, []))
+        if not left:
+            left = source(turn, f"{name} {row[name]}").sample(group, len(group))
+            turn += 1
+        regime = max(left, key=lambda one: len(self._beside(row, name, one) - self._met))
+        self._met |= self._beside(row, name, regime)
+        for place in own:
+            self._turns[place, name, row[name]] = turn, [one for one in left if one != regime]
+        return regime
+
+    def missing(self, rows: Sequence[Levels]) -> Iterator[dict[str, Any]]:
+        """Yield rows like those that there are, until each regime has met the extents of them."""
+        for row, name in product(rows, rows[0] if rows else ()):
+            for regime in GROUPS.get(row[name], ()) if "regime" in name else ():
+                if beside := self._beside(row, name, regime) - self._met:
+                    self._met |= beside
+                    own = {other: self.chosen(row, other, (-1,)) for other in row if other != name}
+                    yield {n: regime if n == name else own[n] for n in row}
+
+    @staticmethod
+    def _beside(row: Levels, name: str, regime: str) -> set[tuple[str, str, str, Any]]:
+        lengths = ((length, row[length]) for length in LENGTHS if length in row)
+        return {(name, regime, length, size_class(length, level)) for length, level in lengths}
 
 
 def extras(op: str, direction: str, dtype: str) -> list[CaseSpec]:

@@ -129,7 +129,7 @@ class Judging:
 
     def _taken(self, world: World, tensor: Tensor) -> Any:
         """Lift a tensor; for a stable contract no step on its numbers is exact."""
-        from equivalence.worlds.special_last import unsettled
+        from equivalence.worlds.special.last import unsettled
 
         lifted = world.lift(tensor)
         return lifted.map(unsettled) if self.contract.freedom == "stable" else lifted

@@ -270,6 +270,11 @@ class Arithmetic:
         unit = self.contract.compute.unit
         return bool(abs(v) * unit * unit < self._grid.smallest)
 
+    def vanishes(self, v: Arb) -> bool:
+        """Whether a number may be rounded to 0, or flushed to it."""
+        smallest = 1.0 if self._grid.flushed else 2 * self.contract.compute.unit
+        return not abs(v) >= self._grid.smallest * smallest
+
     def steps(self, name: str) -> int:
         """Return how many roundings a function counts as: as many as its error has units."""
         return max(1, math.ceil(self.contract.function(name).units))

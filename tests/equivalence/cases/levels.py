@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from equivalence.cases.call import MANNERS, CaseSpec
-from equivalence.cases.domains import COTANGENTS, regimes
+from equivalence.cases.domains import COTANGENTS, GROUPS, grouped, regimes
 from equivalence.cases.families.family import BESIDE, MANY
 from equivalence.cases.guard import LAYOUTS
-from equivalence.cases.strata import GROUPS, grouped
 from spec.ops import OPS
 
 Read = Callable[[CaseSpec], Any]

@@ -13,9 +13,10 @@ import pytest
 
 from equivalence.budgets.judge import fraction_of
 from equivalence.worlds.contract import BF16, FP32, FP64, Contract
-from equivalence.worlds.special import Doubt, Line, Special
-from equivalence.worlds.special_last import LARGE_FORMS, MANY_FORMS, ONE_FORM, stored
-from equivalence.worlds.special_steps import lifted
+from equivalence.worlds.special.last import LARGE_FORMS, MANY_FORMS, ONE_FORM, stored
+from equivalence.worlds.special.questions import Doubt
+from equivalence.worlds.special.sets import Line, Special
+from equivalence.worlds.special.steps import lifted
 from spec import scalar
 
 LINE = Line(Contract("ieee", FP32, FP32))
@@ -43,6 +44,23 @@ def holds(x: Any, got: Any) -> bool:
     """Whether a result is among those that are allowed, of which there must be a bound."""
     fraction = fraction_of(float(got), stored(x))
     return fraction is not None and fraction <= 1
+
+
+def test_an_infinite_product_may_be_nan_where_its_finite_factors_underflow_first() -> None:
+    """-x / y^2 g at x = -inf: the quotient of g, formed first, is 0."""
+    stable = Line(Contract("stable", FP32, FP32, freedom="stable"))
+    page = Line(Contract("page", FP32, FP32, freedom="page"))
+    for line, open_ in ((stable, True), (page, False)):
+        infinite, five, little = lifted(line, -math.inf, 5.0, SUBNORMAL)
+        quotient = scalar.divide(infinite, five)
+        assert holds(quotient * little, -math.inf) and not holds(quotient * little, math.inf)
+        assert holds(quotient * little, math.nan) is open_
+        # Alone with an infinity, or beside what makes it no smaller, a number is not 0.
+        assert not holds(infinite * little, math.nan)
+        assert not holds(infinite * little * five, math.nan)
+        pole = scalar.divide(lifted(line, 2.0**-100)[0], line.special(0))
+        assert holds(pole * little, math.nan) is open_
+        assert not holds(pole, math.nan)
 
 
 @pytest.mark.parametrize("name", BINARY)

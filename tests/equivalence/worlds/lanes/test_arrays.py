@@ -25,7 +25,7 @@ from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import BF16, FP16, FP32, TF32, Contract, FunctionError
 from equivalence.worlds.lanes.arrays import Many, working
 from equivalence.worlds.lanes.widths import Widths
-from equivalence.worlds.special import Special
+from equivalence.worlds.special.sets import Special
 from spec import scalar
 
 RADIUS = Fraction(1, 2**24)

@@ -1,8 +1,8 @@
 """The last step of special scalars: rounding to storage, and what forms of a formula may store.
 
 >>> from equivalence.worlds.contract import FP16, Contract
->>> from equivalence.worlds.special import Line
->>> from equivalence.worlds.special_steps import lifted
+>>> from equivalence.worlds.special.sets import Line
+>>> from equivalence.worlds.special.steps import lifted
 >>> (large,) = lifted(Line(Contract("ieee", FP16, FP16)), 2.0**15)
 >>> large + large, stored(large + large)
 ({inf, Bounded(65536.0000000000, exact)}, {inf})
@@ -13,7 +13,7 @@ from __future__ import annotations
 from equivalence.worlds import bounded, number, past
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.kinds import ANYTHING, NOT_A_NUMBER, judged
-from equivalence.worlds.special import Special, beyond
+from equivalence.worlds.special.sets import Special, beyond
 
 ONE_FORM, MANY_FORMS, LARGE_FORMS = 0, 1, 2
 """How a formula may be evaluated: step by step as it stands; in other forms, equal on paper; in

@@ -17,6 +17,7 @@ from typing import Any
 
 import flint
 
+import equivalence.worlds.special.questions  # noqa: F401 (comparisons are steps, too)
 from equivalence.worlds import bounded
 from equivalence.worlds.arithmetic import ONE, ZERO
 from equivalence.worlds.balls import PI, Arb, square_of
@@ -32,13 +33,14 @@ from equivalence.worlds.kinds import (
     kind_of,
     opposite,
 )
-from equivalence.worlds.special import (
+from equivalence.worlds.special.sets import (
     Line,
     Special,
     beyond,
     bounded_of,
     infinite_times,
     joined,
+    met,
     pair,
     signs,
 )
@@ -77,7 +79,17 @@ def _divide(first: Any, second: Any) -> Special:
         parts.append(line.zero)
     if x.finite is not None and y.finite is not None:
         parts.append(_finite_quotient(line, x, y))
-    return _gathered(line, kinds, parts)
+    found = _gathered(line, kinds, parts)
+    if y.finite is not None and not y.kinds:
+        found.beside = met(x, _inverse(y)) or next((p.beside for p in parts if p.beside), ())
+        found.kinds |= line.in_another_order(found.kinds, found.beside)
+    return found
+
+
+def _inverse(y: Special) -> Arb | None:
+    """Return by what a division by finite numbers multiplies; None where 0 is among them."""
+    w = _read(y)
+    return ONE / w if w.is_finite() and not w.contains(0) else None
 
 
 def _gathered(line: Line, kinds: int, parts: Sequence[Special]) -> Special:
@@ -110,7 +122,8 @@ def _finite_quotient(line: Line, x: Special, y: Special) -> Special:
         return line.anything()
     if b.contains(0):
         kinds = sum({UNDEFINED if sign == 0 else INFINITE for sign in signs(x)})
-        return line.of(kinds) if b.is_zero() else Special(line, kinds, line.unknown())
+        finite = None if b.is_zero() else line.unknown()
+        return Special(line, kinds, finite, (a.w,))
     found = line.settled(scalar.divide(a, bounded_of(y)), lambda: _read(x) / b)
     if line.contract.division == "reciprocal":
         inverse = Special(line, beyond(ONE / b, line.step), None)

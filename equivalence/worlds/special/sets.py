@@ -3,7 +3,7 @@
 A `Special` is the set of what an allowed evaluation may give: some of NaN, +inf and -inf, and
 perhaps finite numbers, which are a `Bounded`.
 Every step follows the tables of IEEE 754 for each pair of possibilities, and a question that they
-answer differently becomes a `Doubt`, on which `select` takes both branches.
+answer differently becomes a Doubt, on which `select` takes both branches.
 
 * The finite part is computed in the range of binary64, whatever the contract's format: an
   implementation may hold an intermediate result in a wider format, or never form it.
@@ -21,15 +21,15 @@ world of `equivalence.worlds.bounded` says the same and is faster.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from equivalence.worlds import bounded
-from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.arithmetic import ONE, Arithmetic
 from equivalence.worlds.balls import NAN, Arb
-from equivalence.worlds.bounded import Bounded, Fork
+from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import FP64, Contract, Format
 from equivalence.worlds.kinds import (
     ANYTHING,
@@ -89,7 +89,7 @@ class Line:
         if not isinstance(x, int | Fraction):
             raise TypeError(
                 f"a Special meets a {type(x).__name__}; accepted are Special, ints and fractions. "
-                "A float enters through equivalence.worlds.special_steps.lifted."
+                "A float enters through equivalence.worlds.special.steps.lifted."
             )
         found = self.constants.get(x)
         if found is None:
@@ -112,6 +112,19 @@ class Line:
     def within(self, x: Bounded, largest: float) -> Special:
         """Add the infinities that a finite result may have become beyond the largest number."""
         return Special(self, beyond(x.w, largest), x)
+
+    def in_another_order(self, kinds: int, beside: Sequence[Arb]) -> int:
+        """Say what else a product may be that has infinities among its factors.
+
+        Where its finite factors meet first they may underflow to 0, of which an infinity makes NaN.
+        """
+        if not self.arithmetic.stable or not kinds & INFINITE:
+            return 0
+        sizes = [size for size in (abs(factor) for factor in beside) if size < 1]
+        product = ONE
+        for size in sizes:
+            product = product * size
+        return UNDEFINED if len(sizes) > 1 and self.arithmetic.vanishes(product) else 0
 
     def settled(self, x: Bounded, ball: Callable[[], Arb], nearest: bool = False) -> Special:
         """Return what a step on finite numbers gives; ball is its result before any rounding.
@@ -137,15 +150,21 @@ def beyond(w: Arb, largest: float) -> int:
 
 
 class Special:
-    """What an allowed evaluation may give: kinds that are not finite, and a finite part or None."""
+    """What an allowed evaluation may give: kinds that are not finite, and a finite part or None.
 
-    __slots__ = ("finite", "kinds", "line")
+    beside holds the finite factors that the infinities among them have met.
+    """
 
-    def __init__(self, line: Line, kinds: int, finite: Bounded | None) -> None:
+    __slots__ = ("beside", "finite", "kinds", "line")
+
+    def __init__(
+        self, line: Line, kinds: int, finite: Bounded | None, beside: tuple[Arb, ...] = ()
+    ) -> None:
         """Hold a set that is not empty."""
         self.line = line
         self.kinds = kinds
         self.finite = finite
+        self.beside = beside
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -185,7 +204,7 @@ class Special:
     def __neg__(self) -> Special:
         """Change the sign, exactly."""
         finite = None if self.finite is None else -self.finite
-        return Special(self.line, opposite(self.kinds), finite)
+        return Special(self.line, opposite(self.kinds), finite, self.beside)
 
     def __repr__(self) -> str:
         """List the possibilities."""
@@ -264,86 +283,26 @@ def multiplied(x: Special, y: Special) -> Special:
     kinds = (x.kinds | y.kinds) & NANS
     if x.kinds | y.kinds:
         kinds |= infinite_times(x.kinds, y) | infinite_times(y.kinds, x)
+    beside = met(x, y.finite) + met(y, x.finite)
+    kinds |= line.in_another_order(kinds, beside)
     if x.finite is None or y.finite is None:
-        return line.of(kinds)
+        return Special(line, kinds, None, beside)
     a, b = x.finite, y.finite
     found = line.settled(a * b, lambda: a.w * b.w, nearest=True)
-    return Special(line, kinds | found.kinds, found.finite)
+    return Special(line, kinds | found.kinds, found.finite, beside)
 
 
-class Doubt:
-    """A question that the possibilities answer differently."""
-
-    __slots__ = ("line",)
-
-    def __init__(self, line: Line) -> None:
-        """Remember the line, on which a constant branch is taken."""
-        self.line = line
-
-    def __bool__(self) -> bool:
-        """Refuse to be read as True or False."""
-        raise TypeError("the contract leaves this question open; read it with spec.scalar.select")
-
-
-@scalar.select.register(Doubt)
-def _select(truth: Doubt, first: Any, second: Any) -> Special:
-    return joined(truth.line.special(first), truth.line.special(second))
-
-
-def answered(line: Line, answers: set[bool]) -> bool | Doubt:
-    """Return the only answer, or that there are two."""
-    return answers.pop() if len(answers) == 1 else Doubt(line)
+def met(x: Special, factor: Bounded | Arb | None) -> tuple[Arb, ...]:
+    """Return the finite factors that infinities of a set have met after one more."""
+    if not x.kinds & INFINITE or factor is None:
+        return x.beside
+    return (*x.beside, factor.w if isinstance(factor, Bounded) else factor)
 
 
 def pair(x: Any, y: Any) -> tuple[Special, Special]:
     """Take two scalars, one of which is a Special, to its line."""
     line = x.line if type(x) is Special else y.line
     return line.special(x), line.special(y)
-
-
-def possibilities(x: Special) -> list[float]:
-    """List the kinds as floats, and 0 for the finite part: compared with infinities, it may."""
-    found = [float(name) for name in named(x.kinds)]
-    return found if x.finite is None else [*found, 0.0]
-
-
-def _question(ask: scalar.Question, compare: Callable[[float, float], bool]) -> Any:
-    def rule(x: Any, y: Any) -> bool | Doubt:
-        if x is y and type(x) is Special:
-            return answered(x.line, {compare(number, number) for number in possibilities(x)})
-        x, y = pair(x, y)
-        answers: set[bool] = set()
-        for a in possibilities(x):
-            for b in possibilities(y):
-                if a == b == 0.0:
-                    found = ask(bounded_of(x), bounded_of(y))
-                    answers |= {True, False} if isinstance(found, Fork) else {found}
-                else:
-                    answers.add(compare(a, b))
-        return answered(x.line, answers)
-
-    return rule
-
-
-scalar.less.register(Special)(_question(scalar.less, lambda a, b: a < b))
-scalar.equal.register(Special)(_question(scalar.equal, lambda a, b: a == b))
-
-
-@scalar.is_zero.register(Special)
-def _is_zero(x: Special, _: object) -> bool | Doubt:
-    answers = {False} if x.kinds else set[bool]()
-    if x.finite is not None:
-        w = x.finite.w
-        open_ = not w.is_finite() or w.contains(0)
-        answers |= {True} if w.is_zero() else {True, False} if open_ else {False}
-    return answered(x.line, answers)
-
-
-@scalar.is_nan.register(Special)
-def _is_nan(x: Special, _: object) -> bool | Doubt:
-    answers = {True} if x.kinds & NANS else set[bool]()
-    others = x.kinds & INFINITE or x.finite is not None
-    return answered(x.line, answers | ({False} if others else set()))
 
 
 scalar.zero_like.register(Special)(lambda x: x.line.zero)

@@ -1,0 +1,80 @@
+"""Questions to special scalars: where the possibilities answer differently there is a `Doubt`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from equivalence.worlds.bounded import Fork
+from equivalence.worlds.kinds import INFINITE, NANS, named
+from equivalence.worlds.special.sets import Line, Special, bounded_of, joined, pair
+from spec import scalar
+
+
+class Doubt:
+    """A question that the possibilities answer differently."""
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: Line) -> None:
+        """Remember the line, on which a constant branch is taken."""
+        self.line = line
+
+    def __bool__(self) -> bool:
+        """Refuse to be read as True or False."""
+        raise TypeError("the contract leaves this question open; read it with spec.scalar.select")
+
+
+@scalar.select.register(Doubt)
+def _select(truth: Doubt, first: Any, second: Any) -> Special:
+    return joined(truth.line.special(first), truth.line.special(second))
+
+
+def answered(line: Line, answers: set[bool]) -> bool | Doubt:
+    """Return the only answer, or that there are two."""
+    return answers.pop() if len(answers) == 1 else Doubt(line)
+
+
+def possibilities(x: Special) -> list[float]:
+    """List the kinds as floats, and 0 for the finite part: compared with infinities, it may."""
+    found = [float(name) for name in named(x.kinds)]
+    return found if x.finite is None else [*found, 0.0]
+
+
+def _question(ask: scalar.Question, compare: Callable[[float, float], bool]) -> Any:
+    def rule(x: Any, y: Any) -> bool | Doubt:
+        if x is y and type(x) is Special:
+            return answered(x.line, {compare(number, number) for number in possibilities(x)})
+        x, y = pair(x, y)
+        answers: set[bool] = set()
+        for a in possibilities(x):
+            for b in possibilities(y):
+                if a == b == 0.0:
+                    found = ask(bounded_of(x), bounded_of(y))
+                    answers |= {True, False} if isinstance(found, Fork) else {found}
+                else:
+                    answers.add(compare(a, b))
+        return answered(x.line, answers)
+
+    return rule
+
+
+scalar.less.register(Special)(_question(scalar.less, lambda a, b: a < b))
+scalar.equal.register(Special)(_question(scalar.equal, lambda a, b: a == b))
+
+
+@scalar.is_zero.register(Special)
+def _is_zero(x: Special, _: object) -> bool | Doubt:
+    answers = {False} if x.kinds else set[bool]()
+    if x.finite is not None:
+        w = x.finite.w
+        open_ = not w.is_finite() or w.contains(0)
+        answers |= {True} if w.is_zero() else {True, False} if open_ else {False}
+    return answered(x.line, answers)
+
+
+@scalar.is_nan.register(Special)
+def _is_nan(x: Special, _: object) -> bool | Doubt:
+    answers = {True} if x.kinds & NANS else set[bool]()
+    others = x.kinds & INFINITE or x.finite is not None
+    return answered(x.line, answers | ({False} if others else set()))
