@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Protocol
 
 import torch
@@ -19,7 +19,7 @@ from equivalence.budgets.judge import Expected
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
 from equivalence.worlds.contract import FP64, Contract
-from equivalence.worlds.kinds import NANS, NOT_A_NUMBER
+from equivalence.worlds.kinds import ANYTHING, NANS, NOT_A_NUMBER
 from equivalence.worlds.special.last import LARGE_FORMS, MANY_FORMS, ONE_FORM, either_of
 from equivalence.worlds.special.last import stored as last_step
 from equivalence.worlds.special.sets import Line, Special
@@ -103,9 +103,9 @@ class Finite:
 class Extended:
     """The world of Special scalars, which holds NaN and the infinities too."""
 
-    def __init__(self, contract: Contract, forms: int) -> None:
+    def __init__(self, contract: Contract, forms: int, overflows: bool = True) -> None:
         """Compile a contract, for a formula that has so many forms."""
-        self.line = Line(contract)
+        self.line = Line(contract, overflows)
         self.forms = forms
 
     def lift(self, tensor: torch.Tensor) -> AnyTensor:
@@ -180,9 +180,17 @@ def evaluated(
     finite_inputs = all(bool(torch.isfinite(tensor).all()) for tensor in given)
     if finite_inputs and not (overflow and forms == LARGE_FORMS):
         found = run(Finite(contract) if finite is None else finite)
+        if not overflow and forms == LARGE_FORMS:
+            line = Line(contract, overflow)
+            return [None if t is None else t.map(partial(_or_not_finite, line)) for t in found]
         if not overflow or not any(x.unconstrained for x in _entries(found)):
             return found
-    return run(Extended(contract, forms))
+    return run(Extended(contract, forms, overflow))
+
+
+def _or_not_finite(line: Line, x: Bounded | Special) -> Bounded | Special:
+    """Let a number be infinite, or NaN, too."""
+    return x if x.unconstrained else Special(line, ANYTHING, line.special(x).finite)
 
 
 def _may_leave(contract: Contract, tensors: Sequence[torch.Tensor]) -> bool:

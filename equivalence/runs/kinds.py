@@ -215,6 +215,13 @@ def kind_of(row: Row) -> Kind:
     return Updates(row) if row.direction == "update" else Calls(row)
 
 
+def kind_of_case(row: Row, case: Case) -> Kind:
+    """Return the kind of a case of a row, which may be one of its large calls."""
+    from equivalence.cases.sizes import SizedCase
+
+    return SizedCalls(row, [case]) if isinstance(case, SizedCase) else kind_of(row)
+
+
 def read_case(text: str) -> tuple[Row, Case]:
     """Read a case of either kind from JSON, with the row that it belongs to."""
     plain = json.loads(text)

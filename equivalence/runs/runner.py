@@ -123,11 +123,11 @@ class RowRunner:
         """Judge a case that lies beyond the fixed strata, uncounted, by arrays."""
         if self.strength < PAIRS or self.row.direction == "update":
             return
-        kind = self.asking.kind
         sized = sized_kind(self.row, self.backend, all_of_them=False)
-        self.asking.kind = self.known.kind = sized
-        self._cases("sizes", sized.fixed(), counting=False)
-        self.asking.kind = self.known.kind = kind
+        kind, self.known.kind = self.known.kind, sized
+        with self.asking.judging(sized):
+            self._cases("sizes", sized.fixed(), counting=False)
+        self.known.kind = kind
 
     def _cases(self, slot: str, cases: Iterable[Case], counting: bool = True) -> None:
         """Measure cases until there are failures enough, counted or not."""

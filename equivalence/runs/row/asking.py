@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -37,6 +38,15 @@ class Asking:
     def done(self) -> bool:
         """Whether too many processes have ended."""
         return len(self.ended) >= MOST_ENDED
+
+    @contextmanager
+    def judging(self, kind: Kind) -> Iterator[None]:
+        """Judge cases of another kind while the block runs."""
+        before, self.kind = self.kind, kind
+        try:
+            yield
+        finally:
+            self.kind = before
 
     def ask(self, question: str, what: str, put: Callable[[], Answer]) -> Answer | notes.Ended:
         """Return the answer to a question, or how the process ended at it.

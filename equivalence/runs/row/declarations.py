@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, Over
-from equivalence.runs.kinds import Case, Kind, read_case
+from equivalence.runs.kinds import Case, Kind, kind_of_case, read_case
 from equivalence.runs.results import Failure, Row
 from equivalence.runs.row.asking import Asking
 
@@ -43,16 +43,24 @@ class Declarations:
             row, case = read_case(str(finding.case))
             if row != self.row:
                 continue
-            outcome, what = asking.measure(case), self.kind.describe(case)
+            kind = kind_of_case(row, case)
+            with asking.judging(kind):
+                outcome = asking.measure(case)
+            what = kind.describe(case)
             if not outcome.failed:
                 yield passes(finding, what)
-            elif wide := finding.too_wide(self.regimes(case), outcome):
+            elif wide := finding.too_wide(regimes_of(kind, case), outcome):
                 details = (wide, f"declared as: {finding.reason}")
                 yield Failure(f"declared finding is too wide: {what}", details)
 
     def regimes(self, case: Case) -> list[tuple[str, str]]:
         """Name the regime of each position of a case."""
-        return [(position, recipe.regime) for position, recipe in self.kind.recipes(case)]
+        return regimes_of(self.kind, case)
+
+
+def regimes_of(kind: Kind, case: Case) -> list[tuple[str, str]]:
+    """Name the regime of each position of a case of some kind."""
+    return [(position, recipe.regime) for position, recipe in kind.recipes(case)]
 
 
 def passes(finding: Finding, what: str) -> Failure:

@@ -56,10 +56,17 @@ def widened(format: Format) -> Format:
 class Line:
     """The extended real line of a contract: its arithmetic, and where its formats end."""
 
-    __slots__ = ("arithmetic", "constants", "contract", "nearest", "step", "store", "sums", "zero")
+    __slots__ = (
+        "arithmetic", "constants", "contract", "nearest", "overflows",
+        "step", "store", "sums", "zero",
+    )  # fmt: skip
 
-    def __init__(self, contract: Contract) -> None:
-        """Compile the contract with a wide range, and remember the narrow ones."""
+    def __init__(self, contract: Contract, overflows: bool = True) -> None:
+        """Compile the contract with a wide range, and remember the narrow ones.
+
+        overflows says that a step is infinite which leaves the wide range, too; else it is open.
+        """
+        self.overflows = overflows
         wide = replace(
             contract,
             compute=widened(contract.compute),
@@ -141,6 +148,8 @@ class Line:
             return self.anything(x)
         slack = 1 - 4 * self.contract.compute.unit
         inside = float(exact.abs_lower()) * slack <= FP64.max_finite
+        if not inside and not self.overflows:
+            return self.anything()
         return Special(self, beyond(exact / slack, self.step), x if inside else None)
 
 

@@ -226,7 +226,8 @@ def online_softmax(x: Tensor, axis: int = -1) -> Tensor:
         block = rows[..., start : start + 4]
         after = torch.maximum(largest, block.amax(-1, keepdim=True))
         kept = torch.where(largest == -math.inf, 0.0, torch.exp(largest - after))
-        total = total * kept + torch.exp(block - after).sum(-1, keepdim=True)
+        terms = torch.where(block == -math.inf, block, block - after)
+        total = total * kept + torch.exp(terms).sum(-1, keepdim=True)
         largest = after
     return (torch.exp(rows - largest) / total).movedim(-1, axis)
 

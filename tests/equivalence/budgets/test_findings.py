@@ -11,7 +11,7 @@ import pytest
 from equivalence.backends import load
 from equivalence.budgets.findings import Finding, for_row, parse, shipped
 from equivalence.budgets.outcome import Outcome, Over
-from equivalence.runs.kinds import kind_of, read_case
+from equivalence.runs.kinds import kind_of_case, read_case
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row
 
@@ -116,9 +116,10 @@ def test_a_shipped_finding_still_fails_and_is_narrow(finding: Finding) -> None:
     row, case = read_case(finding.case)
     backend = load(finding.backend)
     contract = backend.capabilities().contract(row.op, row.dtype)
-    outcome = kind_of(row).measure(backend, case, contract)
+    kind = kind_of_case(row, case)
+    outcome = kind.measure(backend, case, contract)
     assert outcome.failed and outcome.crash is None
-    regimes = [(place, recipe.regime) for place, recipe in kind_of(row).recipes(case)]
+    regimes = [(place, recipe.regime) for place, recipe in kind.recipes(case)]
     assert finding.too_wide(regimes, outcome) is None
 
 

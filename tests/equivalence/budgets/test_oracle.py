@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -116,6 +117,31 @@ def test_torch_matmul_is_inside(dtype: str) -> None:
     x, y = torch.randn(3, 300).to(kind), torch.randn(300, 3).to(kind)
     expected = expected_value("matmul", [x, y], {}, TORCH("matmul", dtype))
     assert judge_tensor(x @ y, expected).status == "conformant"
+
+
+def test_a_reciprocal_beyond_float64_says_nothing_of_a_quotient() -> None:
+    """G / y is finite where 1 / y is not; another entry's infinity changes nothing of that."""
+    x, y = torch.ones(2).double(), torch.tensor([1.0, 1e-310], dtype=torch.float64)
+    contract = TORCH("div", "fp64")
+    for other in (1.0, math.inf):
+        g = torch.tensor([other, 1e-3], dtype=torch.float64)
+        allowed, _ = expected_vjp("div", [x, y], {}, g, contract)
+        assert allowed is not None and allowed.data[1].unconstrained
+        assert not judge_tensor(g / y, allowed).failed
+        assert judge_tensor(torch.tensor([0.5, 1.0]).double(), allowed).failed
+
+
+def test_a_float64_gradient_may_overflow_in_another_form() -> None:
+    logits = torch.tensor([[1.0, 2.0, 0.5, -1.0, 0.25]]).double()
+    labels, attrs = torch.tensor([0]), {"label_smoothing": 0.25}
+    contract = TORCH("cross_entropy", "fp64")
+    for seed, open_ in ((2.0**1022, True), (2.0**900, False)):
+        g = torch.tensor(seed, dtype=torch.float64)
+        (allowed, _) = expected_vjp("cross_entropy", [logits, labels], attrs, g, contract)
+        assert allowed is not None
+        infinite = torch.full_like(logits, math.inf)
+        assert (judge_tensor(infinite, allowed).status == "conformant") is open_
+        assert judge_tensor(torch.zeros_like(logits), allowed).status == "nonconformant"
 
 
 def test_lifting_refuses_what_has_no_budget() -> None:
