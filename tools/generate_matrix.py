@@ -1,7 +1,7 @@
-"""Writes docs/matrix.md: who catches what of the population, from the runs in docs/matrix.json.
+"""Writes docs/matrix.md, and its counts in the README: who catches what of the population.
 
-python -m tools.generate_matrix            write the file
-python -m tools.generate_matrix --check    fail if the committed file is stale
+python -m tools.generate_matrix            write both, from the runs in docs/matrix.json
+python -m tools.generate_matrix --check    fail if a committed file is stale
 
 The runs are made by `python -m equivalence matrix --profile ci --json docs/matrix.json`, and once
 more for each other profile.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from equivalence.population.matrix import read
@@ -23,6 +24,13 @@ from tools.tree import ROOT
 
 RUNS = ROOT / "docs" / "matrix.json"
 DOCUMENT = ROOT / "docs" / "matrix.md"
+README = ROOT / "README.md"
+
+BEGIN, END = "<!-- matrix -->\n", "<!-- end of matrix -->\n"
+"""Between these lines of the README stand the counts."""
+
+COUNTED = 3
+"""How many rows of the summary those are: the judges, the wrong members and the right ones."""
 
 FRAME = """\
 # Who catches what
@@ -70,6 +78,14 @@ def generate() -> str:
     )
 
 
+def readme() -> str:
+    """Return the text of the README, with the counts of the runs."""
+    _, verdicts = read(RUNS)
+    counts = marked(islice(summary(everyone(), verdicts), COUNTED))
+    before, rest = README.read_text(encoding="utf-8").split(BEGIN)
+    return f"{before}{BEGIN}{counts}\n{END}{rest.split(END)[1]}"
+
+
 def _run(profile: str, run: Mapping[str, Any]) -> str:
     seeds = "seed 0" if run["seeds"] == 1 else f"seeds 0 to {run['seeds'] - 1}"
     return f"at {profile} on {run['date']} ({seeds}, {run['seconds']} s)"
@@ -91,4 +107,5 @@ def _abouts(members: tuple[Member, ...]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_check(DOCUMENT, generate(), "tools.generate_matrix"))
+    written = ((DOCUMENT, generate()), (README, readme()))
+    sys.exit(max(write_or_check(path, text, "tools.generate_matrix") for path, text in written))

@@ -84,7 +84,8 @@ def gain(of: Bounded) -> Arb:
     """Return by how much factors may enlarge what underflow loses, whatever their order.
 
     Where factors are multiplied in another order, the two smallest of them may underflow first, and
-    all that are larger than 1 come after. A sum has what the worst of its terms has.
+    all that are larger than 1 come after. A sum has what the worst of its terms has; where one is
+    multiplied or divided, each of its terms may have been instead, and underflow.
     """
     if type(of.made) is list:
         return max((gain(term) for term in of.made[:2]), key=float)
@@ -92,7 +93,14 @@ def gain(of: Bounded) -> Arb:
     found = ONE
     for size in sizes[2:]:
         found = found * size.max(ONE)
-    return found
+    return found.max(_distributed(of))
+
+
+def _distributed(of: Bounded) -> int:
+    """Return how many terms the longest sum has that is a factor; without one, 1."""
+    if type(of.made) is tuple:
+        return max(_distributed(factor) for factor in of.made[:2])
+    return 1 if of.terms is None else of.terms.number
 
 
 def never_negative(x: Bounded) -> bool:

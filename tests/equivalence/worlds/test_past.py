@@ -49,6 +49,24 @@ def test_the_gain_is_that_of_all_factors_but_the_two_smallest() -> None:
     assert gain(three + product) == 5, "a sum has the worst of its terms"
 
 
+def test_a_sum_that_is_divided_may_lose_what_each_share_underflows_by() -> None:
+    """A mean of 31 tiny numbers, each divided first, and all rounded down by nearly a half."""
+    numbers = [(31 * (10 + k) + 15) * 2.0**-149 for k in range(31)]
+    shares = np.float32(0)
+    for number in numbers:
+        shares += np.float32(number) / np.float32(31)
+    found = []
+    for contract in (STABLE, PAGE):
+        terms = scalars(*numbers, contract=contract)
+        mean = scalar.divide(scalar.sum_terms(terms), 31)
+        assert gain(mean) == 31
+        found.append(fraction_of(float(shares), stored(mean)))
+    allowed, refused = found
+    assert allowed is not None and allowed <= 1
+    assert refused is not None and refused > 1
+    assert gain(scalars(3.0)[0] * 5) == 1
+
+
 @pytest.mark.parametrize("x", [0.0, 3.0 * 2.0**-100])
 def test_factors_that_may_overflow_in_another_order_leave_a_result_open(x: float) -> None:
     """-x / (y y) is 0 / 0, or infinite, where y y underflows."""
