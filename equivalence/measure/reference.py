@@ -15,6 +15,7 @@ from spec.scalar import lift
 from spec.tensor import zip_map
 
 if TYPE_CHECKING:
+    from equivalence.budgets.oracle import World
     from equivalence.worlds.arithmetic import Arithmetic
     from equivalence.worlds.contract import Contract
 
@@ -55,7 +56,16 @@ class Taken:
             tensors[field] = None if moment is None else store(moment)
         return Expected(tensors, getattr(state, "step", None))
 
-    def decayed_apart(self, store: Callable[[Any], Any]) -> Any:
+    def allowed(self, world: World, contract: Contract) -> Expected:
+        """Return what the step may leave under a contract: a stable one knows a second program."""
+        expected = self.left(world.store)
+        apart = self._decayed_apart(world.store) if contract.freedom == "stable" else None
+        if apart is None:
+            return expected
+        joined = world.either(expected.tensors["parameter"], apart)
+        return replace(expected, tensors={**expected.tensors, "parameter": joined})
+
+    def _decayed_apart(self, store: Callable[[Any], Any]) -> Any:
         """Return the parameter by another program of decoupled decay: its share is subtracted.
 
         Where a page takes (1 - r) p, many libraries take p - r p; by how much that may err is seen
@@ -67,6 +77,13 @@ class Taken:
         share = Fraction(hyper["lr"]) * Fraction(hyper["weight_decay"])
         left, _ = replace(self, hyper={**hyper, "weight_decay": 0.0}).result()
         return store(zip_map(lambda x, p: x - lift(p, share) * p, left, self.parameter))
+
+
+def entered(tensor: Any, contract: Contract) -> Any:
+    """Return a tensor of a world as a step takes it: for a stable contract none of it is exact."""
+    from equivalence.worlds.special.last import unsettled
+
+    return tensor.map(unsettled) if contract.freedom == "stable" else tensor
 
 
 def scaled_gradients(

@@ -14,7 +14,7 @@ from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.updates.shorter import shorter
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.distinct import Distinct, distinct, judge_kinds
-from equivalence.measure.reference import Expected, Taken, scaled_gradients
+from equivalence.measure.reference import Expected, Taken, entered, scaled_gradients
 from equivalence.measure.shadow import Step, measure_steps
 from equivalence.worlds.contract import FP64
 from spec.tensor import Tensor as SpecTensor
@@ -96,12 +96,7 @@ class Judging:
                 one.count,
                 case.hyper_parameters(one.parameter, one.number),
             )
-            expected = taken.left(world.store)
-            stable = self.contract.freedom == "stable"
-            apart = taken.decayed_apart(world.store) if stable else None
-            if apart is not None:
-                joined = world.either(expected.tensors["parameter"], apart)
-                expected = replace(expected, tensors={**expected.tensors, "parameter": joined})
+            expected = taken.allowed(world, self.contract)
             found.append(expected)
             return list(expected.tensors.values())
 
@@ -128,11 +123,8 @@ class Judging:
         return SpecTensor((len(places),), [scaled[place] for place in places])
 
     def _taken(self, world: World, tensor: Tensor) -> Any:
-        """Lift a tensor; for a stable contract no step on its numbers is exact."""
-        from equivalence.worlds.special.last import unsettled
-
-        lifted = world.lift(tensor)
-        return lifted.map(unsettled) if self.contract.freedom == "stable" else lifted
+        """Lift a tensor, and take it as a step does."""
+        return entered(world.lift(tensor), self.contract)
 
     def _clipped(self, world: World, step: Step, case: UpdateSpec) -> list[Any]:
         """Clip the gradients of a step; zeros add nothing to a norm, so that one stands for all."""

@@ -16,7 +16,7 @@ from equivalence.cases.guard import Guarded
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import build_gradients, build_parameters, long
 from equivalence.measure.call import expectation, result_names
-from equivalence.measure.reference import Taken, scaled_gradients
+from equivalence.measure.reference import Taken, entered, scaled_gradients
 from equivalence.runs.archive import (
     Archive,
     Entry,
@@ -141,7 +141,7 @@ def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
 
     def run(world: World) -> list[Any]:
         found.clear()
-        found.update(_trajectory(case, world, parameters, steps))
+        found.update(_trajectory(case, world, contract, parameters, steps))
         return list(found.values())
 
     views = [None if made is None else made.view for _, made in given]
@@ -154,16 +154,21 @@ def _update_entry(case: UpdateSpec, contract: Contract, counted: bool) -> Entry:
 def _trajectory(
     case: UpdateSpec,
     world: World,
+    contract: Contract,
     parameters: Sequence[tuple[str, Guarded]],
     steps: Sequence[Sequence[tuple[str, Guarded | None]]],
 ) -> dict[str, Any]:
     """Return what the steps of a case may leave, by the names of the results."""
     fields = OPTIMIZERS[case.optimizer].moments
-    now = [{"parameter": world.lift(item.view), **dict.fromkeys(fields)} for _, item in parameters]
+    started = [entered(world.lift(item.view), contract) for _, item in parameters]
+    now = [{"parameter": parameter, **dict.fromkeys(fields)} for parameter in started]
     counts = [case.start_step] * len(now)
     found: dict[str, Any] = {}
     for number, guarded in enumerate(steps):
-        lifted = [None if made is None else world.lift(made.view) for _, made in guarded]
+        lifted = [
+            None if made is None else entered(world.lift(made.view), contract)
+            for _, made in guarded
+        ]
         for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm, case.grad_scale)):
             if gradient is None:
                 continue
@@ -174,9 +179,10 @@ def _trajectory(
                 {field: now[k][field] for field in fields},
                 counts[k],
                 case.hyper_parameters(k, number),
-            ).left(world.store)
+            ).allowed(world, contract)
             kept = {f: tensor for f, tensor in left.tensors.items() if tensor is not None}
             found.update({result_name(number, k, f): tensor for f, tensor in kept.items()})
-            now[k] = {**left.tensors, **{f: world.again(tensor) for f, tensor in kept.items()}}
+            again = {f: entered(world.again(tensor), contract) for f, tensor in kept.items()}
+            now[k] = {**left.tensors, **again}
             counts[k] += 1
     return found

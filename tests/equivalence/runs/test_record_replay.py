@@ -7,16 +7,24 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from equivalence.budgets.recorded import Recorded
+from equivalence.cases.call import attribute_pairs
+from equivalence.cases.updates.design import update_strata
+from equivalence.cases.updates.tensors import build_gradients, build_parameters
+from equivalence.population.member import MemberBackend
+from equivalence.population.registry import named
 from equivalence.runs.archive import compact, load_archive
+from equivalence.runs.recorder import _entry
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.run import Request, perform
 from equivalence.runs.work import Damaged
+from equivalence.worlds.contract import FP32, Contract
 from tests.equivalence.backends import fakes
 from tools.tree import ROOT
 
@@ -221,3 +229,28 @@ def test_an_older_archive_is_what_lies_there(
     (folder / "manifest.json").write_text(json.dumps(plain), encoding="utf-8")
     again = perform(Request("torch", ops=["mul"], replay=folder)).results
     assert again == [result for result in recorded[1] if result.row.op == "mul"]
+
+
+def test_an_archive_leaves_a_stable_contract_what_a_live_run_does() -> None:
+    """A decay near 1 that is subtracted: 1900 budgets away from the page's own program."""
+    first = next(case for case in update_strata("adamw", "fp32") if not case.events)
+    hyper = {"lr": 1e-4, "weight_decay": 9999.5, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+    case = replace(
+        first,
+        steps=1,
+        shapes=((40,),),
+        parameters=replace(first.parameters, regime="normal"),
+        hyper=attribute_pairs({**hyper, "start_step": 0}),
+    )
+    ((_, parameter),) = build_parameters(case, "cpu")
+    ((_, gradient),) = build_gradients(case, 0, "cpu")
+    handle = MemberBackend(named("adamw: decay subtracted")).optimizer(
+        "adamw", [parameter.view], case.settings()
+    )
+    assert gradient is not None
+    handle.step([gradient.view])
+    got = handle.params()[0].double().numpy()
+    for freedom, holds in (("stable", True), ("page", False)):
+        entry = _entry(case, Contract("test", FP32, FP32, freedom=freedom), True)
+        allowed = entry.allowed["step 0, parameter 0, parameter"]
+        assert (np.abs(got - allowed.high - allowed.low) <= allowed.budget).all() == holds
