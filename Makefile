@@ -20,10 +20,10 @@ EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
 BACKENDS := fast-aten fast-triton-interpreted torch
 LIVES := aten-fp32 aten-bf16 triton-fp32 triton-bf16
-FULL := test check $(BACKENDS:%=conformance-%) kernels-oldest laws programs trainers curvature \
+FULL := test test-full check $(BACKENDS:%=conformance-%) kernels-oldest laws programs trainers curvature \
 	$(LIVES:%=machine-%) exact flat
 
-.PHONY: help demo quick test check lint types generated conformance kernels kernels-oldest full \
+.PHONY: help demo quick test test-full check lint types generated conformance kernels kernels-oldest full \
 	programs trainers curvature exact laws flat bench gpu-cases gpu races clean FORCE
 
 help:  ## list the targets
@@ -42,8 +42,11 @@ quick: lint  ## the inner loop: format, lint, and quick tests of the house, spec
 	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -q -m "not slow" -k "not triton" \
 		tests/house tests/spec tests/fast/ops tests/fast/runtime
 
-test: $(READY)  ## all tests
-	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal
+test: $(READY)  ## all tests but those that only `make full` runs
+	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -m "not full"
+
+test-full: $(READY)  ## the tests that `make test` leaves out
+	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -m full
 
 check: lint types generated conformance kernels races  ## format, lint, types, regenerated files, conformance, kernels, races
 

@@ -83,6 +83,7 @@ TENSOR_CORE_WHY = (
 DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and results to zero"
 STORAGE_WHY = "torch saves results in the format of storage and its backward reads them back"
 SCATTER_WHY = "torch's index_add adds in the dtype of its tensor, that of storage"
+LABELLED_WHY = "torch's nll_loss adds losses up in their dtype, that of storage (LossNLL.cpp)"
 LAYER_NORM_WHY = "torch's layer_norm computes in fp32 and rounds its result to storage once"
 DIFFERENCE_WHY = (
     "torch's mse_loss_backward multiplies the difference by 2 / n before the cotangent, so that "
@@ -105,8 +106,11 @@ BETWEEN_WHY = (
 SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
 """The ops whose gradient, in torch, starts from a saved log-probability."""
 
-SCATTERED = frozenset({"take", "scatter_add"})
-"""The ops of which, or of whose gradient, torch adds up what is sent to one place."""
+SUMS_IN_STORAGE: Mapping[str, str] = {
+    **dict.fromkeys(("take", "scatter_add"), SCATTER_WHY),
+    **dict.fromkeys(("nll_loss", "cross_entropy"), LABELLED_WHY),
+}
+"""The ops for which, or for whose gradient, torch adds up in the format of storage, and why."""
 
 DIVIDE_BY_A_COUNT = frozenset({"mean", "mse_loss"})
 """The ops that divide by a number of entries, beside those that are fused."""
@@ -153,8 +157,8 @@ def _torch(op: str, dtype: str) -> Contract:
         return contract
     if op == "layer_norm":
         return replace(contract, sources=(*contract.sources, LAYER_NORM_WHY))
-    if op in SCATTERED:
-        sources = (*contract.sources, STORAGE_WHY, SCATTER_WHY)
+    if op in SUMS_IN_STORAGE:
+        sources = (*contract.sources, STORAGE_WHY, SUMS_IN_STORAGE[op])
         return replace(contract, steps="storage", accumulate=contract.store, sources=sources)
     return replace(contract, steps="storage", sources=(*contract.sources, STORAGE_WHY))
 
