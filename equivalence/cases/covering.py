@@ -90,12 +90,17 @@ def covering(factors: Factors, allowed: Allowed, strength: int) -> list[dict[str
     return Design(factors, allowed).rows(strength)
 
 
-def dealt(rows: Sequence[Dealt], everywhere: int, place: int, places: int) -> list[Dealt]:
-    """Deal the rows of a design out: one of several places has the first ones, and its share.
+def owners(number: int, everywhere: int, places: int) -> tuple[int, ...]:
+    """Return which of several places have a row of a design: all the first ones, else one in turn.
 
     So every level meets every place, and every combination meets in one of them.
     """
-    return [row for k, row in enumerate(rows) if k < everywhere or k % places == place]
+    return tuple(range(places)) if number < everywhere else (number % places,)
+
+
+def dealt(rows: Sequence[Dealt], everywhere: int, place: int, places: int) -> list[Dealt]:
+    """Return the rows of a design that one of several places has."""
+    return [row for k, row in enumerate(rows) if place in owners(k, everywhere, places)]
 
 
 class Design:

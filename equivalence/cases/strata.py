@@ -26,6 +26,7 @@ from equivalence.cases.covering import (
     Factors,
     Levels,
     by_rules,
+    owners,
 )
 from equivalence.cases.domains import COTANGENTS, GROUPS, grouped, regimes
 from equivalence.cases.families.family import Call, Family, Signature, result
@@ -203,13 +204,10 @@ def _designed(op: str, direction: str, strength: int, places: int) -> list[list[
     """Return the rows that each of several dtypes has, by their numbers, with their regimes."""
     design = _design(op, direction)
     rows, everywhere = design.rows(strength), len(design.rows(SINGLES))
-    owners = [
-        tuple(range(places)) if number < everywhere else (number % places,)
-        for number in range(len(rows))
-    ]
+    whose = [owners(number, everywhere, places) for number in range(len(rows))]
     found: list[list[Numbered]] = [[] for _ in range(places)]
     cost = _Rules(op, direction).cost if strength > SINGLES else None
-    for number, (levels, own) in enumerate(ungrouped(rows, owners, cost)):
+    for number, (levels, own) in enumerate(ungrouped(rows, whose, cost)):
         for place in own:
             found[place].append((number, levels))
     return found
@@ -217,7 +215,7 @@ def _designed(op: str, direction: str, strength: int, places: int) -> list[list[
 
 def ungrouped(
     rows: Sequence[Levels],
-    owners: Sequence[Owners],
+    whose: Sequence[Owners],
     cost: Callable[[Levels], float] | None = None,
 ) -> Iterator[tuple[dict[str, Any], Owners]]:
     """Put a regime in the place of each group, and tell again whose each row is.
@@ -227,10 +225,10 @@ def ungrouped(
     every class, in some owner's rows: what is still missing has cheap ones of its own at the end.
     """
     told = _Regimes()
-    for row, own in zip(rows, owners, strict=True):
+    for row, own in zip(rows, whose, strict=True):
         yield {name: told.chosen(row, name, own) for name in row}, own
     if cost is not None:
-        last = list({place: None for own in owners for place in own})
+        last = list({place: None for own in whose for place in own})
         for number, row in enumerate(told.missing(sorted(rows, key=cost))):
             yield row, (last[number % len(last)],)
 
