@@ -182,13 +182,15 @@ def _divide(x: Any, y: Any) -> Bounded:
 
 @scalar.maximum.register(Bounded)
 def _maximum(first: Any, second: Any) -> Bounded:
-    x, y = _pair(first, second)
+    x, y = one, two = _pair(first, second)
+    if x.arithmetic.reads:
+        x, y = read(x), read(y)
     if certainly_less(x.ball, y.ball) is True and certainly_less(x.v, y.v) is True:
-        return y  # itself: whoever asks which one was largest recognizes it
+        return two  # itself: whoever asks which one was largest recognizes it
     if certainly_less(y.ball, x.ball) is True and certainly_less(y.v, x.v) is True:
-        return x
+        return one
     if x.exact and y.exact:
-        return x
+        return one
     return _either(x.v.max(y.v), x, y, _largest)
 
 

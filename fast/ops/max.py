@@ -4,6 +4,9 @@ NaN propagates by explicit comparisons, because the compiled and the interpreted
 The gradient is one launch that walks each slice twice: it counts the entries that tie for the
 largest (for a NaN result: the NaN entries), then writes their equal shares. It is not cut into
 chunks, so a few very long slices are slow.
+
+What is saved for the gradient is the largest in fp32, as the reduction found it: an entry that is
+read again compares equal with that, whatever storing it in 16 bits did to a subnormal number.
 """
 
 from __future__ import annotations
@@ -79,8 +82,9 @@ def check(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> None:
 def value(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> tuple[Tensor, Saved]:
     """Take the largest along the axes; the input and the largest are saved."""
     gone = checks.axes("max", x.dim(), axes)
-    z = reduce(MAX, x, gone, wide=False)
-    return z.reshape(_widened(x, gone)) if keepdims else z, (x, z, gone)
+    largest = reduce(MAX, x, gone, torch.float32, wide=False)
+    z = largest.to(x.dtype)
+    return z.reshape(_widened(x, gone)) if keepdims else z, (x, largest, gone)
 
 
 def _widened(x: Tensor, gone: tuple[int, ...]) -> list[int]:

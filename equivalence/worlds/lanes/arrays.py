@@ -235,7 +235,7 @@ def _square(x: Many) -> Many:
 
 
 def _maximum(x: Any, y: Any) -> Many:
-    x, y = _meet(x), _meet(y)
+    x, y = _read(_meet(x)), _read(_meet(y))
     return _meet(_select(Truth(x.v >= y.v, _certain(x, y)), x, y))
 
 
@@ -402,7 +402,7 @@ def _fronted(a: Doubles, count: int, depth: int) -> Doubles:
 
 def _max_over(extents: Any, term: Callable[..., Any]) -> Any:
     row = extents if isinstance(extents, tuple) else (extents,)
-    terms = _of_terms(row, term)
+    terms = _read(_of_terms(row, term))
     v = np.max(terms.v, axis=_leading(len(row)))
     b = None if terms.b is None else np.max(terms.b, axis=_leading(len(row)))
     return Many(v, b)

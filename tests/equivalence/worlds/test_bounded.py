@@ -306,6 +306,18 @@ def test_underflow_is_part_of_the_arithmetic() -> None:
     assert flushed.w.contains(0) and not flushed.exact
 
 
+def test_the_largest_of_numbers_that_may_be_read_as_zero_is_open() -> None:
+    low, high, one = scalars(
+        2.0**-130, 2.0**-129, 1.0, contract=replace(IEEE, flush="inputs_outputs")
+    )
+    largest = scalar.maximum(low, high)
+    assert isinstance(scalar.equal(low, largest), Fork)
+    assert isinstance(scalar.equal(high, largest), Fork)
+    assert scalar.equal(one, scalar.maximum(low, one)) is True
+    kept = scalars(2.0**-130, 2.0**-129)
+    assert scalar.maximum(*kept) is kept[1]
+
+
 @given(st.floats(0.5, 2, width=32), st.floats(0.5, 2, width=32))
 def test_two_units_off_is_outside(x: float, y: float) -> None:
     product = stored(scalars(x)[0] * scalars(y)[0])

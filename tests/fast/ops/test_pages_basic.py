@@ -173,6 +173,16 @@ def test_max_of_nan_and_of_nothing(provider: str) -> None:
     assert torch.equal(value(x[:1], axes=())[0], x[:1])
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_subnormal_maximum_ties_with_itself(provider: str, dtype: torch.dtype) -> None:
+    value, vjp = OPS["max"].hosts(provider)
+    tiny = torch.tensor([-3.0, 3.0, 1.0], dtype=dtype) * torch.finfo(dtype).smallest_normal / 4
+    _, saved = value(tiny.reshape(3, 1).expand(3, 2), axes=(1,))
+    (dx,) = vjp(saved, torch.full((3,), 8.0, dtype=dtype), [True])
+    assert dx.tolist() == [[4.0, 4.0]] * 3
+
+
 @pytest.mark.holds("Sizes and strides of broadcast operands and of reductions")
 def test_long_rows_are_cut_into_chunks_with_a_fixed_order() -> None:
     x = integers((2, 3 * reduce.CHUNK + 1))
