@@ -15,12 +15,13 @@ Fractions are exact, and refuse what no fraction is; the laws of this book are t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, TypeGuard
 
 from spec.scalar import (
     CONSTANTS,
+    OpenFunction,
     absolute,
     cos,
     divide,
@@ -123,6 +124,16 @@ def _no_fraction(name: str, x: Fraction, accepted: str) -> ArithmeticError:
     )
 
 
+EXACT_POINTS: Mapping[OpenFunction, tuple[int, int]] = {
+    exp: (0, 1),
+    log: (1, 0),
+    tanh: (0, 0),
+    cos: (0, 1),
+    sin: (0, 0),
+}
+"""The one fraction at which a function is a fraction, and what it is there."""
+
+
 def _exact_only(name: str, argument: int, result: int) -> Callable[[Fraction], Fraction]:
     def rule(x: Fraction) -> Fraction:
         if x == argument:
@@ -132,11 +143,8 @@ def _exact_only(name: str, argument: int, result: int) -> Callable[[Fraction], F
     return rule
 
 
-exp.register(Fraction, int)(_exact_only("exp", 0, 1))
-log.register(Fraction, int)(_exact_only("log", 1, 0))
-tanh.register(Fraction, int)(_exact_only("tanh", 0, 0))
-cos.register(Fraction, int)(_exact_only("cos", 0, 1))
-sin.register(Fraction, int)(_exact_only("sin", 0, 0))
+for _function, _point in EXACT_POINTS.items():
+    _function.register(Fraction, int)(_exact_only(_function.name, *_point))
 
 
 @pi_like.register(Fraction, int)

@@ -26,6 +26,7 @@ from equivalence.worlds.contract import (
     FunctionError,
     ulps,
 )
+from spec.ops import OPS
 
 ContractRule = Callable[[str, str], Contract]
 """The contract of one operation (or optimizer) in one dtype."""
@@ -106,12 +107,6 @@ BETWEEN_WHY = (
 SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
 """The ops whose gradient, in torch, starts from a saved log-probability."""
 
-SUMS_IN_STORAGE: Mapping[str, str] = {
-    **dict.fromkeys(("take", "scatter_add"), SCATTER_WHY),
-    **dict.fromkeys(("nll_loss", "cross_entropy"), LABELLED_WHY),
-}
-"""The ops for which, or for whose gradient, torch adds up in the format of storage, and why."""
-
 DIVIDE_BY_A_COUNT = frozenset({"mean", "mse_loss"})
 """The ops that divide by a number of entries, beside those that are fused."""
 
@@ -157,10 +152,21 @@ def _torch(op: str, dtype: str) -> Contract:
         return contract
     if op == "layer_norm":
         return replace(contract, sources=(*contract.sources, LAYER_NORM_WHY))
-    if op in SUMS_IN_STORAGE:
-        sources = (*contract.sources, STORAGE_WHY, SUMS_IN_STORAGE[op])
-        return replace(contract, steps="storage", accumulate=contract.store, sources=sources)
-    return replace(contract, steps="storage", sources=(*contract.sources, STORAGE_WHY))
+    summed = _sums_in_storage(op)
+    sources = (*contract.sources, STORAGE_WHY, *summed)
+    accumulate = contract.store if summed else contract.accumulate
+    return replace(contract, steps="storage", accumulate=accumulate, sources=sources)
+
+
+def _sums_in_storage(op: str) -> tuple[str, ...]:
+    """Say why torch adds up in the format of storage, for an op or its gradient, if it does.
+
+    So it does for all that reads positions or labels.
+    """
+    page = OPS.get(op)
+    if page is None or not set(page.index_inputs) - set(page.mask_inputs):
+        return ()
+    return (LABELLED_WHY if "reduction" in page.attributes else SCATTER_WHY,)
 
 
 def _of_saved_logarithm(coarser: float) -> FunctionError:

@@ -53,9 +53,12 @@ def exact_kernels(memory: Memory, rules: Mapping[str, Rule]) -> Iterator[None]:
         raise Inexact(f"exact numbers need Triton's interpreter; kernels here are {ring()}")
     interpreter = importlib.import_module("triton.runtime.interpreter")
     builder = interpreter.interpreter_builder
-    whole: dict[Any, Callable[[Any], Any]] = {
-        functions.tanh: _lanes(rules["tanh"]),
-        functions.turned: partial(_pairs, of_turns),
+    whole: dict[Any, Callable[[Any], Any]] = {functions.turned: partial(_pairs, of_turns)}
+    # Those that Triton has are replaced where its builder calls them.
+    whole |= {
+        getattr(functions, name): _lanes(rule)
+        for name, rule in rules.items()
+        if hasattr(functions, name)
     }
     rewritten = interpreter.InterpretedFunction.rewritten_fn
     with ExitStack() as stack:

@@ -33,21 +33,17 @@ from equivalence.exact.numbers import (
     over,
 )
 from equivalence.exact.residues import Residue, power
+from equivalence.worlds.arithmetic import FUNCTIONS
 from spec import scalar
 from spec.scalar import OpenFunction
+from spec.worlds import EXACT_POINTS
 
 BITS = 96
 """Numbers are drawn from a set of 2^BITS, and so are the values of opaque functions."""
 
 Rule = Callable[[Any], Any]
 
-_TRUE: Mapping[str, tuple[int, int]] = {
-    "exp": (0, 1),
-    "log": (1, 0),
-    "tanh": (0, 0),
-    "sin": (0, 0),
-    "cos": (0, 1),
-}
+_TRUE = {function.name: point for function, point in EXACT_POINTS.items()}
 """Arguments at which the stand-in is the truth, and what it is there."""
 
 _BEYOND: Mapping[str, Callable[[float], Any]] = {
@@ -157,10 +153,6 @@ def of_pi(number: float) -> Any:
     if not number or not eighths.is_integer() or eighths / 8 * math.pi != number:
         return None
     return _pi(1) * Fraction(int(eighths), 8)
-
-
-FUNCTIONS = ("exp", "log", "tanh", "sqrt", "cos", "sin")
-"""The functions that are opaque."""
 
 
 def _largest(x: Any, y: Any) -> Any:

@@ -5,12 +5,23 @@ This is what other people's checks are given; the suite draws its own cases.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
+from equivalence.cases.domains import domain
+from equivalence.cases.families.gathers import SCATTERS, TAKES
+from equivalence.cases.families.losses import SCORES
+from equivalence.cases.families.moves import BROADCASTS, PERMUTES, RESHAPES
+from equivalence.cases.families.parts import CONCATS, SLICES
+from equivalence.cases.families.products import LINEAR, PRODUCTS
+from equivalence.cases.families.random import PROBABILITIES, RANDOM
+from equivalence.cases.families.reductions import REDUCTIONS
+from equivalence.cases.families.rows import NORMS
+from equivalence.cases.families.table import family_of
+from spec.op import Op
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 
@@ -48,95 +59,63 @@ class Sampler:
 
     def call(self, op: str) -> Call:
         """Return a call of an op."""
-        if op in SPECIAL:
-            return SPECIAL[op](self)
-        return [self.normal(self.rows, self.columns) for _ in OPS[op].inputs], {}
+        page = OPS[op]
+        alike = BY_FAMILY.get(family_of(page).name)
+        return self.elementwise(page) if alike is None else alike(self, page)
 
     def cotangent(self, result: Tensor) -> Tensor:
         """Draw a cotangent of a result."""
         return self.normal(*result.shape)
 
-    def positive(self) -> Call:
-        """Keep away from the edge of a domain."""
-        return [self.normal(self.rows, self.columns).abs() + 1], {}
+    def matrix(self) -> Tensor:
+        """Draw a matrix of normal numbers."""
+        return self.normal(self.rows, self.columns)
 
-    def reduction(self) -> Call:
-        """Reduce the last axis."""
-        return [self.normal(self.rows, self.columns)], {"axes": (1,)}
+    def elementwise(self, op: Op) -> Call:
+        """Take matrices of one shape, and away from the edge of a domain."""
+        return [self._entries(op, k) for k in range(len(op.inputs))], {}
 
-    def rows_with(self, **attributes: Any) -> Call:
-        """Take a matrix, with attributes."""
-        return [self.normal(self.rows, self.columns)], attributes
+    def _entries(self, op: Op, k: int) -> Tensor:
+        if k in op.mask_inputs:
+            return self.below(2, self.rows, self.columns).bool()
+        x = self.matrix()
+        return x.abs() + 1 if domain(op, k) == "positive" else x
 
-    def loss(self) -> Call:
-        """Take logits and labels."""
-        return [self.normal(self.rows, self.columns), self.below(self.columns, self.rows)], {}
-
-    def drawn(self, **attributes: Any) -> Call:
-        """Take nothing but a shape, a seed and a counter."""
-        shape = (self.rows, self.columns)
-        return [], {"shape": shape, "seed": 0, "counter": 0, "dtype": self.dtype, **attributes}
-
-
-def _layer_norm(s: Sampler) -> Call:
-    return [s.normal(s.rows, s.columns), s.normal(s.columns), s.normal(s.columns)], {}
+    def random(self, op: Op) -> Call:
+        """Draw with one seed, and one half where a probability is asked for."""
+        given = {"shape": (self.rows, self.columns), "dtype": self.dtype} if not op.inputs else {}
+        chances = dict.fromkeys(PROBABILITIES & op.attributes.keys(), 0.5)
+        return [self.matrix() for _ in op.inputs], {**given, "seed": 0, "counter": 0, **chances}
 
 
-def _product(s: Sampler) -> Call:
-    return [s.normal(s.rows, s.columns), s.normal(s.columns, s.rows)], {}
+def _layer(s: Sampler, op: Op) -> Call:
+    return [s.matrix(), s.normal(5, s.columns), s.normal(5)], {}
 
 
-def _linear(s: Sampler) -> Call:
-    return [s.normal(s.rows, s.columns), s.normal(5, s.columns), s.normal(5)], {}
+def _scattered(s: Sampler, op: Op) -> Call:
+    return [s.matrix(), s.below(s.rows, 6), s.normal(6, s.columns)], {"axis": 0}
 
 
-def _take(s: Sampler) -> Call:
-    return [s.normal(s.rows, s.columns), s.below(s.rows, 6)], {"axis": 0}
+def _normed(s: Sampler, op: Op) -> Call:
+    return [s.matrix(), *(s.normal(s.columns) for _ in op.inputs[1:])], {}
 
 
-def _scatter(s: Sampler) -> Call:
-    inputs = [s.normal(s.rows, s.columns), s.below(s.rows, 6), s.normal(6, s.columns)]
-    return inputs, {"axis": 0}
-
-
-def _where(s: Sampler) -> Call:
-    mask = s.below(2, s.rows, s.columns).bool()
-    return [mask, s.normal(s.rows, s.columns), s.normal(s.rows, s.columns)], {}
-
-
-def _concat(s: Sampler) -> Call:
-    return [s.normal(s.rows, s.columns), s.normal(s.rows, s.columns)], {"axis": 1}
-
-
-def _broadcast(s: Sampler) -> Call:
-    return [s.normal(1, s.columns)], {"shape": (s.rows, s.columns)}
-
-
-SPECIAL: dict[str, Callable[[Sampler], Call]] = {
-    "log": Sampler.positive,
-    "sqrt": Sampler.positive,
-    "sum": Sampler.reduction,
-    "mean": Sampler.reduction,
-    "max": Sampler.reduction,
-    "layer_norm": _layer_norm,
-    "matmul": _product,
-    "linear": _linear,
-    "take": _take,
-    "scatter_add": _scatter,
-    "where": _where,
-    "concat": _concat,
-    "broadcast_to": _broadcast,
-    "reshape": lambda s: s.rows_with(shape=(s.columns, s.rows)),
-    "permute": lambda s: s.rows_with(axes=(1, 0)),
-    "slice": lambda s: s.rows_with(axis=1, start=0, length=s.columns),
-    "dropout": lambda s: s.rows_with(p=0.5, seed=0, counter=0),
-    "nll_loss": Sampler.loss,
-    "cross_entropy": Sampler.loss,
-    "rand_uniform": Sampler.drawn,
-    "rand_normal": Sampler.drawn,
-    "bernoulli_mask": lambda s: s.drawn(keep_prob=0.5),
+BY_FAMILY: Mapping[str, Callable[[Sampler, Op], Call]] = {
+    RANDOM.name: Sampler.random,
+    REDUCTIONS.name: lambda s, op: ([s.matrix()], {"axes": (1,)}),
+    NORMS.name: _normed,
+    BROADCASTS.name: lambda s, op: ([s.normal(1, s.columns)], {"shape": (s.rows, s.columns)}),
+    RESHAPES.name: lambda s, op: ([s.matrix()], {"shape": (s.columns, s.rows)}),
+    PERMUTES.name: lambda s, op: ([s.matrix()], {"axes": (1, 0)}),
+    SLICES.name: lambda s, op: ([s.matrix()], {"axis": 1, "start": 0, "length": s.columns}),
+    CONCATS.name: lambda s, op: ([s.matrix(), s.matrix()], {"axis": 1}),
+    TAKES.name: lambda s, op: ([s.matrix(), s.below(s.rows, 6)], {"axis": 0}),
+    SCATTERS.name: _scattered,
+    PRODUCTS.name: lambda s, op: ([s.matrix(), s.normal(s.columns, s.rows)], {}),
+    LINEAR.name: _layer,
+    SCORES.name: lambda s, op: ([s.matrix(), s.below(s.columns, s.rows)], {}),
 }
-"""The ops that are not called with matrices of one shape alone."""
+"""How the ops of a family are called; the others take matrices of one shape alone."""
 
 
 def hyper(optimizer: str) -> dict[str, Any]:

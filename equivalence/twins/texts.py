@@ -1,97 +1,83 @@
 """Random programs: texts that any interpreter runs, on square matrices, of every op.
 
-Every step takes two earlier nodes of one shape and makes another, so that any order of steps is a
-program and a failing one shrinks to the steps that matter.
+A step is an op, and numbers by which its family finds operands among the earlier nodes, as in a
+life. Every node has one shape, so that any order of steps is a program and a failing one shrinks to
+the steps that matter.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
 
-from equivalence.cases.domains import domain
+from equivalence.cases.domains import Domain
+from equivalence.cases.families.family import TERM, Operands, Picks, Shape, result
+from equivalence.cases.families.table import family_of
 from spec.op import Op
 from spec.ops import OPS
-from spec.tensor import tensor
+from spec.tensor import tabulate, tensor
 
 SQUARE = (2, 2)
 """The shape of every node of a random program, so that any op fits any parents."""
 
-MASK = tensor([[True, False], [False, True]])
-
-Apply = Callable[[Any, Any, Any], Any]
-"""What a step does, by an interpreter, to two earlier nodes."""
+FORMS = (SQUARE[1:], SQUARE)
+"""What an op may read of a node: the sums of its columns, and the node itself."""
 
 
-def _pointwise(op: Op) -> Apply:
-    """Call an op of single numbers, at exponentials where it does not take all numbers."""
-    anywhere = [domain(op, k) == "real" for k in range(len(op.inputs))]
+class Offer:
+    """What the nodes of a program offer: each in every form, as it is and as an exponential."""
 
-    def apply(ops: Any, x: Any, y: Any) -> Any:
-        given = (
-            node if fits else ops.exp(node) for node, fits in zip((x, y), anywhere, strict=False)
-        )
-        return getattr(ops, op.name)(*given)
+    def __init__(self, nodes: int) -> None:
+        """Offer so many nodes; the latest come last, after what is made of any."""
+        self.nodes = nodes
+        self._real = len(FORMS) * nodes
+        self.shapes = {here: FORMS[here // nodes % 2] for here in range(2 * self._real)}
 
-    return apply
+    def entry(
+        self, pick: int, fits: Callable[[Shape], bool], most: float = TERM, domain: Domain = "real"
+    ) -> int | None:
+        """Pick what fits; exponentials where not all numbers are taken, none where few are."""
+        found = [here for here in range(self._real) if fits(self.shapes[here])]
+        if not found or domain == "moderate":
+            return None
+        return found[-1 - pick % len(found)] + (0 if domain == "real" else self._real)
 
+    def made(self, ops: Any, nodes: Sequence[Any], here: int) -> Any:
+        """Make what was picked."""
+        node = nodes[here % self.nodes]
+        if self.shapes[here] != SQUARE:
+            node = ops.sum(node, axes=(0,))
+        return node if here < self._real else ops.exp(node)
 
-def _pointwise_steps() -> dict[str, Apply]:
-    """Find every op of one or two numbers but the exponential, which would pile up."""
-    found = (
-        op
-        for op in OPS.values()
-        if op.kind == "pointwise" and not op.attributes and len(op.inputs) <= 2
-    )
-    return {op.name: _pointwise(op) for op in found if domain(op, 0) != "moderate"}
+    def indices(self, pick: int, extent: int) -> Any:
+        """Name one place twice, so that what is sent there adds up."""
+        return tensor([pick % extent] * 2)
 
+    def labels(self, pick: int, rows: int, classes: int) -> Any:
+        """Label rows in turn, or all alike."""
+        return tensor([(pick + row * (pick % 2)) % classes for row in range(rows)])
 
-STEPS: dict[str, Apply] = {
-    **_pointwise_steps(),
-    "matmul": lambda ops, x, y: ops.matmul(x, y),
-    "detach": lambda ops, x, y: ops.mul(x, ops.detach(y)),
-    "where": lambda ops, x, y: ops.where(MASK, x, y),
-    "permute": lambda ops, x, _: ops.permute(x, axes=(1, 0)),
-    "sum": lambda ops, x, _: _spread(ops, ops.sum(x, axes=(0,))),
-    "mean": lambda ops, x, _: _spread(ops, ops.mean(x)),
-    "max": lambda ops, x, _: _spread(ops, ops.max(x, axes=(-1,), keepdims=True)),
-    "take": lambda ops, x, _: ops.take(x, tensor([1, 1]), axis=1),
-    "scatter_add": lambda ops, x, y: ops.scatter_add(x, tensor([1, 1]), y, axis=0),
-    "concat": lambda ops, x, y: ops.slice(ops.concat(x, y, x, axis=0), axis=0, start=1, length=2),
-    "softmax": lambda ops, x, _: ops.softmax(x, axis=0),
-    "log_softmax": lambda ops, x, _: ops.log_softmax(x),
-    "linear": lambda ops, x, y: ops.linear(x, y, ops.sum(x, axes=(1,))),
-    "layer_norm": lambda ops, x, y: _normalized(ops, x, y),
-    "mse_loss": lambda ops, x, y: _spread(ops, ops.mse_loss(x, y)),
-    "nll_loss": lambda ops, x, _: _spread(ops, ops.nll_loss(x, tensor([1, 0]))),
-    "cross_entropy": lambda ops, x, _: _spread(ops, ops.cross_entropy(x, tensor([1, 0]))),
-    "dropout": lambda ops, x, _: ops.dropout(x, p=0.5, seed=3),
-    "rand_uniform": lambda ops, x, _: ops.mul(x, ops.rand_uniform(shape=SQUARE, seed=5)),
-    "bernoulli_mask": lambda ops, x, _: ops.mul(x, _masked(ops)),
-}
-"""What one step of a program may be; x and y are earlier nodes."""
-
-
-def _spread(ops: Any, x: Any) -> Any:
-    return ops.broadcast_to(x, shape=SQUARE)
-
-
-def _masked(ops: Any) -> Any:
-    return ops.bernoulli_mask(shape=SQUARE, keep_prob=0.5, seed=7)
-
-
-def _normalized(ops: Any, x: Any, y: Any) -> Any:
-    gamma = ops.reshape(ops.take(y, tensor([0]), axis=0), shape=(2,))
-    return ops.layer_norm(x, gamma, ops.sum(y, axes=(0,)), eps=1)
+    def mask(self, pick: int, shape: Shape) -> Any:
+        """Choose on a diagonal."""
+        return tabulate(shape, lambda *index: (sum(index) + pick) % 2 == 0)
 
 
 Step = tuple[str, int, int]
-"""A name in `STEPS`, and how far back (modulo what is there) its two parents lie."""
+"""The name of an op, and how far back (modulo what is there) its operands lie."""
+
+
+def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
+    return family_of(op).operands(op, offer, picks)
+
+
+NAMES = sorted(name for name, op in OPS.items() if _operands(op, Offer(1), (0, 0, 0)))
+"""The ops that programs are made of: all but those of exponents, which would pile up."""
 
 PROGRAMS = st.lists(
-    st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 3), st.integers(0, 3)),
+    st.tuples(st.sampled_from(NAMES), st.integers(0, 3), st.integers(0, 3)),
     min_size=1,
     max_size=5,
 )
@@ -101,9 +87,37 @@ def run(program: Sequence[Step], ops: Any, leaves: Sequence[Any]) -> Any:
     """Run a program on any interpreter and return its last node."""
     nodes = list(leaves)
     for name, first, second in program:
-        x, y = nodes[-1 - first % len(nodes)], nodes[-1 - second % len(nodes)]
-        nodes.append(STEPS[name](ops, x, y))
+        nodes.append(_step(OPS[name], (first, second, first + second), ops, nodes))
     return nodes[-1]
+
+
+def _step(op: Op, picks: Picks, ops: Any, nodes: Sequence[Any]) -> Any:
+    """Call an op, and make a node of its result; what sends nothing back scales the last node."""
+    offer = Offer(len(nodes))
+    found = _operands(op, offer, picks)
+    assert found is not None, f"{op.name} found operands among fewer nodes"
+    given, attributes = found
+    inputs = [offer.made(ops, nodes, x) if isinstance(x, int) else x for x in given]
+    shapes = (offer.shapes[x] if isinstance(x, int) else x.shape for x in given)
+    drawn = {"counter": 0} if "counter" in op.attributes else {}
+    made = result(op, (tuple(shapes), {**attributes, **drawn}))
+    assert made is not None, f"{op.name} takes what its family found"
+    node = _squared(ops, getattr(ops, op.name)(*inputs, **attributes), made)
+    if not math.prod(made):
+        return ops.add(nodes[-1], node)  # what adds up nothing is the constant 0, of no world
+    return ops.mul(nodes[-1], node) if op.stops_gradients or not op.inputs else node
+
+
+def _squared(ops: Any, x: Any, shape: Shape) -> Any:
+    """Bring a result into the shape of nodes: lay it out anew, or add up what is too long."""
+    if shape == SQUARE:
+        return x
+    if math.prod(shape) == math.prod(SQUARE):
+        return ops.reshape(x, shape=SQUARE)
+    kept = len(shape) - len(SQUARE)
+    long = tuple(axis for axis, n in enumerate(shape) if axis < kept or n not in (1, SQUARE[0]))
+    x = ops.sum(x, axes=long) if long else x
+    return ops.broadcast_to(x, shape=SQUARE)
 
 
 def written(program: Sequence[Step]) -> Callable[..., Any]:

@@ -38,41 +38,41 @@ def _scramble(name: str, x: Fraction) -> int:
     return zlib.crc32(f"{name} {x.numerator}/{x.denominator}".encode())
 
 
-def _positive(name: str, x: Fraction) -> Fraction:
+def _positive(function: OpenFunction, x: Fraction) -> Fraction:
     """Return a small positive fraction, so that failing cases stay readable."""
-    choice = _scramble(name, x)
+    choice = _scramble(function.name, x)
     return Fraction(choice % 29 + 1, choice // 29 % 7 + 1)
 
 
 def _exp(x: Fraction) -> Fraction:
-    return Fraction(1) if x == 0 else _positive("exp", Fraction(x))
+    return Fraction(1) if x == 0 else _positive(scalar.exp, Fraction(x))
 
 
 def _log(x: Fraction) -> Fraction:
     _require("log", x > 0, x, "numbers > 0")
     sign = 1 if x > 1 else -1
-    return Fraction(0) if x == 1 else sign * _positive("log", Fraction(x))
+    return Fraction(0) if x == 1 else sign * _positive(scalar.log, Fraction(x))
 
 
 def _tanh(x: Fraction) -> Fraction:
-    magnitude = _positive("tanh", Fraction(x))
+    magnitude = _positive(scalar.tanh, Fraction(x))
     sign = (x > 0) - (x < 0)
     return sign * magnitude / (magnitude + 1)
 
 
-def _within_one(name: str, x: Fraction) -> Fraction:
+def _within_one(function: OpenFunction, x: Fraction) -> Fraction:
     """Return a fraction strictly between -1 and 1, of either sign."""
-    magnitude = _positive(name, x)
-    sign = 1 if _scramble(f"sign of {name}", x) % 2 else -1
+    magnitude = _positive(function, x)
+    sign = 1 if _scramble(f"sign of {function.name}", x) % 2 else -1
     return sign * magnitude / (magnitude + 1)
 
 
 def _cos(x: Fraction) -> Fraction:
-    return Fraction(1) if x == 0 else _within_one("cos", Fraction(x))
+    return Fraction(1) if x == 0 else _within_one(scalar.cos, Fraction(x))
 
 
 def _sin(x: Fraction) -> Fraction:
-    return Fraction(0) if x == 0 else _within_one("sin", Fraction(x))
+    return Fraction(0) if x == 0 else _within_one(scalar.sin, Fraction(x))
 
 
 def _pi_like(x: Fraction) -> Fraction:
@@ -83,7 +83,7 @@ def _sqrt(x: Fraction) -> Fraction:
     _require("sqrt", x >= 0, x, "numbers >= 0")
     x = Fraction(x)
     root = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
-    return root if root * root == x else _positive("sqrt", x)
+    return root if root * root == x else _positive(scalar.sqrt, x)
 
 
 def _require(name: str, inside: bool, x: Fraction, domain: str) -> None:

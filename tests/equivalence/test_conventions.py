@@ -14,6 +14,7 @@ from equivalence.conventions import OURS, UNSAID, Conventions
 from equivalence.measure.call import measure
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import run_row
+from spec.ops import tanh
 from tests.equivalence.budgets.others import TORCH, One, axes_of
 
 
@@ -116,18 +117,18 @@ class Zeros(One):
     """Products that have lost the sign of zero."""
 
     def __init__(self, conventions: Conventions) -> None:
-        super().__init__("tanh", lambda x: torch.tanh(x) + 0.0)
+        super().__init__(tanh.op.name, lambda x: torch.tanh(x) + 0.0)
         self.conventions = conventions
 
     def capabilities(self) -> Capabilities:
-        return Capabilities({"tanh": ("fp32",)}, TORCH, conventions=self.conventions)
+        return Capabilities({tanh.op.name: ("fp32",)}, TORCH, conventions=self.conventions)
 
 
 @pytest.mark.parametrize(("conventions", "failures"), [(UNSAID, 0), (OURS, 1)])
 def test_the_sign_of_a_zero_is_judged_where_it_is_declared(
     conventions: Conventions, failures: int
 ) -> None:
-    assert len(run(Zeros(conventions), Row("tanh", "value", "fp32")).failures) == failures
+    assert len(run(Zeros(conventions), Row(tanh.op.name, "value", "fp32")).failures) == failures
 
 
 @pytest.mark.parametrize("op", ["maximum", "minimum"])

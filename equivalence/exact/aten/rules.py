@@ -278,19 +278,23 @@ def _index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> 
     return _added_at(x, (*before, index.reshape(-1)), _scaled(source, alpha))
 
 
-def _scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
+def _places(dim: int, index: Any) -> tuple[Any, ...]:
+    """Return where each entry of an index along one axis lies."""
     places = list(np.indices(index.shape))
     places[dim] = index
-    return _added_at(x, tuple(places), source[tuple(map(slice, index.shape))])
+    return tuple(places)
+
+
+def _scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
+    return _added_at(x, _places(dim, index), source[tuple(map(slice, index.shape))])
 
 
 def _scatter(x: Any, dim: int, index: Any, source: Any, *, reduce: str | None = None) -> Any:
     if reduce is not None:
         raise Inexact(f"exact numbers know no scatter that reduces; torch is given {reduce!r}")
-    found, places = _objects(x).copy(), list(np.indices(index.shape))
-    places[dim] = index
-    entries = _objects(source)
-    found[tuple(places)] = entries[tuple(map(slice, index.shape))] if entries.ndim else source
+    found, entries = _objects(x).copy(), _objects(source)
+    taken = entries[tuple(map(slice, index.shape))] if entries.ndim else source
+    found[_places(dim, index)] = taken
     return found
 
 
@@ -306,10 +310,6 @@ def _index_put(
 
 
 _SCATTERED: dict[str, Function] = {
-    "index_add": _index_add,
-    "scatter": _scatter,
-    "scatter_add": _scatter_add,
-    "index_put": _index_put,
-    "_unsafe_index_put": _index_put,
-    "_index_put_impl": _index_put,
+    **{rule.__name__[1:]: rule for rule in (_index_add, _scatter, _scatter_add, _index_put)},
+    **dict.fromkeys(("_unsafe_index_put", "_index_put_impl"), _index_put),
 }

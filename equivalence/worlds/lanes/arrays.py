@@ -468,7 +468,7 @@ def _word(seed: int, call: int, element: Integers) -> Integers:
 
 WHOLE = (np.ndarray, np.integer)
 
-for _name in ("exp", "log", "sqrt", "tanh", "cos", "sin"):
+for _name in MOVED:
     getattr(scalar, _name).register(Many)(_function(_name))
 scalar.pi_like.register(Many)(lambda x: _inexact(np.asarray(math.pi)))
 scalar.square.register(Many)(_square)

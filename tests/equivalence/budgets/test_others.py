@@ -14,6 +14,7 @@ from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import expected_value
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import run_row
+from spec.ops import tanh
 from tests.equivalence.budgets import others
 from tests.equivalence.budgets.others import TORCH, One
 
@@ -40,8 +41,8 @@ RIGHT: tuple[tuple[str, str, str, One], ...] = (
     ("torch's", "layer_norm", "vjp", One("layer_norm", torch_layer_norm)),
     ("torch's", "linear", "value", One("linear", functional.linear)),
     ("bias first", "linear", "value", One("linear", others.bias_first)),
-    ("sech^2", "tanh", "vjp", One("tanh", torch.tanh, others.sech_squared)),
-    ("(1 - z) (1 + z)", "tanh", "vjp", One("tanh", torch.tanh, others.two_factors)),
+    ("sech^2", tanh.op.name, "vjp", One(tanh.op.name, torch.tanh, others.sech_squared)),
+    ("(1 - z) (1 + z)", tanh.op.name, "vjp", One(tanh.op.name, torch.tanh, others.two_factors)),
     ("sum of x / n", "mean", "value", One("mean", others.mean_of_shares)),
     ("Kahan", "sum", "value", One("sum", others.summing(others.kahan))),
     ("pairwise", "sum", "value", One("sum", others.summing(others.pairwise))),

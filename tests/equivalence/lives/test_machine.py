@@ -23,6 +23,7 @@ from equivalence.worlds.contract import FP32, Contract
 from fast.device import flags
 from fast.naturals import Naturals
 from fast.runtime.param import Param
+from spec.ops import tanh
 from spec.scalar import divide, sqrt
 from tools.tree import ROOT
 
@@ -80,7 +81,7 @@ def test_every_promise_is_kept_in_fp16(provider: str) -> None:
     for name, scale in (("adamw", 1024.0), ("sgd", 48.0)):
         life.use(0)
         life.use(1)
-        life.op("tanh", (0,))
+        life.op(tanh.op.name, (0,))
         life.op("softmax", (2,), axis=-1)
         life.op("sum", (3,), axes=(0,), keepdims=False)
         life.op("mul", (4, 1))

@@ -172,6 +172,16 @@ def test_every_op_grows_as_its_family_does() -> None:
     assert all(2 <= len(row) <= 5 for name, row in GROWTHS.items() if name != "random")
 
 
+EXACT = [
+    name
+    for name, op in OPS.items()
+    if op.inputs
+    and op.kind != "pointwise"
+    and all(exact(name, "value", "fp32", g) for g in growths(name))
+]
+"""The ops beyond single numbers whose values at size are integers, in whatever order."""
+
+
 def test_integers_pass_where_no_step_rounds_and_only_there() -> None:
     (first, *_) = growths("matmul")
     assert all(exact("matmul", d, dtype, first) for d in ("value", "vjp") for dtype in DTYPES)
@@ -179,7 +189,7 @@ def test_integers_pass_where_no_step_rounds_and_only_there() -> None:
     assert not exact("softmax", "value", "fp32", growths("softmax")[0])
 
 
-@pytest.mark.parametrize("op", ["matmul", "linear", "sum", "mse_loss", "scatter_add", "take"])
+@pytest.mark.parametrize("op", EXACT)
 def test_integers_of_full_size_stay_exact(op: str) -> None:
     """What is judged to the bit is exact, at its full size: every bound is 0."""
     from equivalence.budgets.arrays import allowed

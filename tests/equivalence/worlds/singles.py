@@ -12,10 +12,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from operator import methodcaller
 from typing import Any
 
 import flint
 
+from equivalence.worlds.arithmetic import FUNCTIONS
 from equivalence.worlds.contract import Contract, Format
 from spec import scalar
 from spec.formats import pi
@@ -169,12 +171,8 @@ def _function(name: str, evaluate: Callable[[Any], Any]) -> Callable[[Single], S
     return rule
 
 
-scalar.exp.register(Single)(_function("exp", lambda a: a.exp()))
-scalar.log.register(Single)(_function("log", lambda a: a.log()))
-scalar.tanh.register(Single)(_function("tanh", lambda a: a.tanh()))
-scalar.sqrt.register(Single)(_function("sqrt", lambda a: a.sqrt()))
-scalar.cos.register(Single)(_function("cos", lambda a: a.cos()))
-scalar.sin.register(Single)(_function("sin", lambda a: a.sin()))
+for _name in FUNCTIONS:
+    getattr(scalar, _name).register(Single)(_function(_name, methodcaller(_name)))
 scalar.pi_like.register(Single)(lambda x: Single(x.machine.round(pi(200)), x.machine))
 scalar.square.register(Single)(lambda x: x * x)
 scalar.absolute.register(Single)(lambda x: Single(abs(x.number), x.machine))

@@ -89,7 +89,7 @@ STEPS: dict[str, tuple[Callable[..., Any], Callable[[int], Many], int]] = {
     "sqrt": (scalar.sqrt, positive, 1),
     "log": (scalar.log, positive, 1),
     "exp": (scalar.exp, lambda seed: Many(drawn(seed).v / 64, drawn(seed).b / 64), 1),
-    "tanh": (scalar.tanh, drawn, 1),
+    scalar.tanh.name: (scalar.tanh, drawn, 1),
     "three terms": (lambda x, y, z: scalar.sum_terms([x, y, z]), drawn, 3),
 }
 
