@@ -44,7 +44,9 @@ def ran(tree: Path, *command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("backend", ["fast-aten", "fast-triton-interpreted"])
+@pytest.mark.parametrize(
+    "backend", ["fast-aten", pytest.param("fast-triton-interpreted", marks=pytest.mark.full)]
+)
 def test_its_row_is_judged(tree: Path, backend: str) -> None:
     which = ("--backend", backend, "--profile", "quick", "--ops", "drift", "--jobs", "1")
     printed = ran(tree, "-m", "equivalence", "run", *which)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.patch import Patch, copy_of_fast
 from tests.mutants.reordered import REORDERED
 from tests.mutants.running import run_catchers
+from tests.mutants.turns import in_turns
 from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow
@@ -29,23 +29,11 @@ RIGHT: list[tuple[Patch, str]] = [
 ]
 
 
-EVERY = 6
-"""One of so many is tried in each change; `make full` tries all."""
-
-
 def _name(case: object) -> str:
     return case.name if isinstance(case, Patch) else str(case)
 
 
-def _in_turns(cases: list[tuple[Patch, str]]) -> list[Any]:
-    """Leave all but some to `make full`."""
-    return [
-        pytest.param(*case, marks=[pytest.mark.full] if number % EVERY else [])
-        for number, case in enumerate(cases)
-    ]
-
-
-@pytest.mark.parametrize(("bug", "row"), _in_turns(BUGS), ids=_name)
+@pytest.mark.parametrize(("bug", "row"), in_turns(BUGS, 6), ids=_name)
 def test_the_exact_ring_sees(bug: Patch, row: str, tmp_path: Path) -> None:
     code, (found,) = run_catchers(copy_of_fast(tmp_path, bug), [f"exact {row}"])
     print(*found["says"], sep="\n")
@@ -53,7 +41,7 @@ def test_the_exact_ring_sees(bug: Patch, row: str, tmp_path: Path) -> None:
     assert any("entries differ" in line for line in found["says"]), found["says"]
 
 
-@pytest.mark.parametrize(("kernel", "row"), _in_turns(RIGHT), ids=_name)
+@pytest.mark.parametrize(("kernel", "row"), in_turns(RIGHT, 6), ids=_name)
 def test_another_order_is_equal(kernel: Patch, row: str, tmp_path: Path) -> None:
     code, (found,) = run_catchers(copy_of_fast(tmp_path, kernel), [f"exact {row}"])
     assert (code, found["says"]) == (CONFORMANT, [])

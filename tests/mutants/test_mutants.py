@@ -7,6 +7,8 @@ only crashes has not been caught.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from tests.mutants.catalogue import MUTANTS, Mutant
 from tests.mutants.patch import Patch, StalePatch, copy_of_fast
 from tests.mutants.reordered import REORDERED, Reordered
 from tests.mutants.running import Found, run_catchers
+from tests.mutants.turns import in_turns
 from tools.generate_mutants import DOCUMENT, generate
 from tools.tree import ROOT
 
@@ -25,21 +28,25 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="session")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Found]:
-    """Return what each catcher finds in an unchanged copy; all of them run once, together."""
-    catchers = sorted({m.catcher for m in MUTANTS} | {c for k in REORDERED for c in k.catchers})
-    found: dict[str, Found] = {}
+    """Return what each catcher finds in an unchanged copy: asked once, by whichever worker."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = copy_of_fast(tmp_path_factory.mktemp("unchanged"))
 
     def look_up(catcher: str) -> Found:
-        if not found:
-            folder = copy_of_fast(tmp_path_factory.mktemp("unchanged"))
-            _, results = run_catchers(folder, catchers)
-            found.update({result["catcher"]: result for result in results})
-        return found[catcher]
+        path = shared / f"unchanged {catcher}.json"
+        if not path.exists():
+            _, (result,) = run_catchers(folder, [catcher])
+            half = base / "half.json"
+            half.write_text(json.dumps(result), encoding="utf-8")
+            half.rename(path)
+        found: Found = json.loads(path.read_text(encoding="utf-8"))
+        return found
 
     return look_up
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+@pytest.mark.parametrize("mutant", in_turns([(m,) for m in MUTANTS], 3), ids=lambda m: m.name)
 def test_the_suite_catches(mutant: Mutant, control: Callable[[str], Found], tmp_path: Path) -> None:
     code, (found,) = run_catchers(copy_of_fast(tmp_path, mutant), [mutant.catcher])
     over = "went on" if found["worst"] is None else f"{found['worst']:.4} of budget"
