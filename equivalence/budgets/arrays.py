@@ -60,13 +60,17 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an op: inputs as arrays, attributes, a cotangent or tangents or neither."""
+    """One call of an op: inputs as arrays, attributes, a cotangent or tangents or neither.
+
+    program is what computes it where that is not the page's own: of a value or of gradients.
+    """
 
     op: str
     inputs: Sequence[npt.NDArray[Any]]
     attributes: Mapping[str, Any]
     cotangent: npt.NDArray[Any] | None = None
     tangents: Sequence[npt.NDArray[Any] | None] | None = None
+    program: Callable[..., Any] | None = None
 
     @property
     def axes(self) -> int:
@@ -85,12 +89,19 @@ class Call:
         attributes = entered(page, self.attributes, kind)
         inputs = tuple(map(lift, self.inputs))
         if self.cotangent is not None:
-            return list(page.vjp(inputs, lift(self.cotangent), **attributes))
+            gradients = self.program or page.vjp
+            return list(gradients(inputs, lift(self.cotangent), **attributes))
         if self.tangents is not None:
             tangents = [None if t is None else lift(t) for t in self.tangents]
             return [page.jvp(inputs, tangents, **attributes)]
         world = {} if page.inputs else {"like": like}
-        return [page.value(*inputs, **attributes, **world)]
+        return [(self.program or page.value)(*inputs, **attributes, **world)]
+
+    def in_forms(self, contract: Contract) -> list[Call]:
+        """Return the call by the page's own program, and by those of the contract's forms."""
+        forms = () if self.tangents is not None else contract.forms
+        programs = [form.value if self.cotangent is None else form.vjp for form in forms]
+        return [self, *(replace(self, program=program) for program in programs if program)]
 
     def lanes(self) -> list[AnyTensor | None]:
         """Run the page on arrays of scalars, in the contract that is at work."""
@@ -109,10 +120,25 @@ def allowed(
 ) -> list[Allowed | None]:
     """Say what a contract allows as the results of a call; None where there is no result."""
     widths = Widths(contract, settled, balanced)
+    programs = call.in_forms(contract)
     return [
-        None if shape is None else _whole(call, k, shape, widths)
+        None
+        if shape is None
+        else _hull([_whole(program, k, shape, widths) for program in programs])
         for k, shape in enumerate(_shapes(call, widths))
     ]
+
+
+def _hull(programs: Sequence[Allowed]) -> Allowed:
+    """Allow what several programs of one page may give; the first is the page's own.
+
+    That they are programs of one page, the oracle of single scalars sees in smaller cases.
+    """
+    page, *forms = programs
+    b = page.b
+    for form in forms:
+        b = np.maximum(b, np.abs(form.v - page.v) + form.b)
+    return replace(page, b=b)
 
 
 def _shapes(call: Call, widths: Widths) -> list[tuple[int, ...] | None]:

@@ -31,7 +31,10 @@ from equivalence.measure.sizes import (
 from equivalence.runs.kinds import read_case
 from equivalence.runs.results import Row
 from equivalence.runs.run import Request, perform
+from equivalence.worlds.contract import Form
+from spec.op import AnyTensor
 from spec.ops import OPS
+from spec.tensor import zip_map
 
 Value = Callable[..., Tensor]
 
@@ -201,6 +204,21 @@ def test_integers_of_full_size_stay_exact(op: str) -> None:
             (found,) = allowed(call_of(build_sized(case)), Contract("x", FP32, FP32), settled=True)
             assert found is not None
             assert not found.b.any(), case
+
+
+def far_off(x: AnyTensor, y: AnyTensor) -> AnyTensor:
+    """Subtract what has first been moved away from 0, and rounded there."""
+    return zip_map(lambda a, b: (a + 64) - (b + 64), x, y)
+
+
+def test_another_form_counts_at_full_size_too() -> None:
+    backend = Planted("sub", lambda x, y: (x + 64) - (y + 64))
+    contract = backend.capabilities().contract("sub", "fp32")
+    in_form = replace(contract, forms=(Form("far off", value=far_off),))
+    case = next(case for case in full("sub", "value", "fp32") if case.regime == "reals")
+    assert measure_sized(backend, case, contract).failed
+    found = measure_sized(backend, case, in_form)
+    assert found.judged and not found.failed
 
 
 def test_a_large_case_is_one_line_that_reads_back() -> None:
