@@ -177,6 +177,8 @@ def test_flushed_operands_may_be_zero() -> None:
     assert holds_any(infinite * tiny, math.inf, math.nan)
     assert holds_any(scalar.divide(one, tiny), math.inf)
     assert not holds(infinite * one, math.nan)
+    assert isinstance(scalar.is_zero(tiny), Doubt)
+    assert scalar.is_zero(one) is False and scalar.is_zero(one * 0) is True
 
 
 def holds_any(x: Any, *results: float) -> bool:
