@@ -72,6 +72,7 @@ BUILT_IN: dict[str, str] = {
     "fast-triton-interpreted": "equivalence.backends.fast_triton:FastTritonInterpreted",
     "fast-aten": "equivalence.backends.fast_aten:FastAten",
     "torch": "equivalence.backends.torch_backend:TorchBackend",
+    "jax": "equivalence.backends.jax_backend:JaxBackend",
 }
 
 
