@@ -177,7 +177,9 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
         dz = label_losses.aten_cotangents(g, log_probabilities, labels, ignored, reduction, count)
     dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
     # What is ignored receives exactly 0, also where its row holds NaN or infinities.
-    dx.masked_fill_((labels == ignored)[:, None], 0)
+    out = labels == ignored
+    if dx.is_cuda or out.any():
+        dx.masked_fill_(out[:, None], 0)
     return dx if g is cotangent else dx.to(cotangent.dtype), None
 
 
