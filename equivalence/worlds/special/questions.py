@@ -7,8 +7,7 @@ from typing import Any
 
 from equivalence.worlds.bounded import Fork
 from equivalence.worlds.kinds import INFINITE, NANS, named
-from equivalence.worlds.number import read
-from equivalence.worlds.special.sets import Line, Special, bounded_of, joined, pair
+from equivalence.worlds.special.sets import Line, Special, bounded_of, joined, pair, read_of
 from spec import scalar
 
 
@@ -68,7 +67,7 @@ scalar.equal.register(Special)(_question(scalar.equal, lambda a, b: a == b))
 def _is_zero(x: Special, _: object) -> bool | Doubt:
     answers = {False} if x.kinds else set[bool]()
     if x.finite is not None:
-        w = (read(x.finite) if x.finite.arithmetic.reads else x.finite).w
+        w = read_of(x)
         open_ = not w.is_finite() or w.contains(0)
         answers |= {True} if w.is_zero() else {True, False} if open_ else {False}
     return answered(x.line, answers)

@@ -284,6 +284,12 @@ def bounded_of(x: Special) -> Bounded:
     return x.finite
 
 
+def read_of(x: Special) -> Arb:
+    """Return what the finite part may be read as."""
+    w = bounded_of(x).w
+    return x.arithmetic.read(w) if x.arithmetic.reads and w.is_finite() else w
+
+
 def multiplied(x: Special, y: Special) -> Special:
     """Multiply two sets: infinity times 0 has no value."""
     line = x.line

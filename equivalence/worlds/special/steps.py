@@ -42,6 +42,7 @@ from equivalence.worlds.special.sets import (
     joined,
     met,
     pair,
+    read_of,
     signs,
 )
 from spec import scalar
@@ -55,12 +56,6 @@ def lifted(line: Line, *values: float) -> list[Special]:
         else line.of(kind_of(value))
         for value in values
     ]
-
-
-def _read(x: Special) -> Arb:
-    """Return what the finite part may be read as."""
-    w = bounded_of(x).w
-    return x.arithmetic.read(w) if x.arithmetic.reads and w.is_finite() else w
 
 
 @scalar.divide.register(Special)
@@ -88,7 +83,7 @@ def _divide(first: Any, second: Any) -> Special:
 
 def _inverse(y: Special) -> Arb | None:
     """Return by what a division by finite numbers multiplies; None where 0 is among them."""
-    w = _read(y)
+    w = read_of(y)
     return ONE / w if w.is_finite() and not w.contains(0) else None
 
 
@@ -111,20 +106,20 @@ def _infinite_over(kinds: int, y: Special) -> int:
     if contract.division == "reciprocal":
         # The reciprocal of what is very large may be flushed, and infinity times 0 is no number.
         largest: Arb = flint.arb(1) / contract.compute.min_normal
-        found |= UNDEFINED if beyond(_read(y), largest) else 0
+        found |= UNDEFINED if beyond(read_of(y), largest) else 0
     return found
 
 
 def _finite_quotient(line: Line, x: Special, y: Special) -> Special:
     """Divide finite numbers; of a zero divisor the sign is not known."""
-    a, b, kinds = bounded_of(x), _read(y), 0
+    a, b, kinds = bounded_of(x), read_of(y), 0
     if not b.is_finite():
         return line.anything()
     if b.contains(0):
         kinds = sum({UNDEFINED if sign == 0 else INFINITE for sign in signs(x)})
         finite = None if b.is_zero() else line.unknown()
         return Special(line, kinds, finite, (a.w,))
-    found = line.settled(scalar.divide(a, bounded_of(y)), lambda: _read(x) / b)
+    found = line.settled(scalar.divide(a, bounded_of(y)), lambda: read_of(x) / b)
     if line.contract.division == "reciprocal":
         inverse = Special(line, beyond(ONE / b, line.step), None)
         kinds = infinite_times(inverse.kinds, Special(line, 0, a))
@@ -178,7 +173,7 @@ def _function(
         )
         if x.finite is not None:
             a = x.finite
-            parts.append(line.settled(function(a), lambda: ball(_read(x))))
+            parts.append(line.settled(function(a), lambda: ball(read_of(x))))
         return _gathered(line, x.kinds & NANS, parts)
 
     return rule
@@ -243,7 +238,7 @@ Term = tuple[int, Arb | None]
 def _sum_terms(terms: Sequence[Any]) -> Special:
     line = next(term for term in terms if type(term) is Special).line
     row = [line.special(term) for term in terms]
-    every: list[Term] = [(x.kinds, None if x.finite is None else _read(x)) for x in row]
+    every: list[Term] = [(x.kinds, None if x.finite is None else read_of(x)) for x in row]
     return _total(
         line, every, max(len(row) - 2, 0), lambda: scalar.sum_terms(list(map(bounded_of, row)))
     )
@@ -275,7 +270,7 @@ def _product(x: Special, y: Special) -> Term:
     kinds = (x.kinds | y.kinds) & NANS
     if x.kinds | y.kinds:
         kinds |= infinite_times(x.kinds, y) | infinite_times(y.kinds, x)
-    return kinds, None if x.finite is None or y.finite is None else _read(x) * _read(y)
+    return kinds, None if x.finite is None or y.finite is None else read_of(x) * read_of(y)
 
 
 def _total(
