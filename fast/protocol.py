@@ -37,6 +37,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.div."""
         return self.apply("div", (x, y), {})
 
+    def neg(self, x: R) -> R:
+        """Twin of spec.ops.neg."""
+        return self.apply("neg", (x,), {})
+
     def maximum(self, x: R, y: R) -> R:
         """Twin of spec.ops.maximum."""
         return self.apply("maximum", (x, y), {})
@@ -45,6 +49,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.minimum."""
         return self.apply("minimum", (x, y), {})
 
+    def abs(self, x: R) -> R:
+        """Twin of spec.ops.abs."""
+        return self.apply("abs", (x,), {})
+
     def square(self, x: R) -> R:
         """Twin of spec.ops.square."""
         return self.apply("square", (x,), {})
@@ -52,6 +60,14 @@ class Ops(ABC, Generic[R]):
     def sqrt(self, x: R) -> R:
         """Twin of spec.ops.sqrt."""
         return self.apply("sqrt", (x,), {})
+
+    def reciprocal(self, x: R) -> R:
+        """Twin of spec.ops.reciprocal."""
+        return self.apply("reciprocal", (x,), {})
+
+    def rsqrt(self, x: R) -> R:
+        """Twin of spec.ops.rsqrt."""
+        return self.apply("rsqrt", (x,), {})
 
     def exp(self, x: R) -> R:
         """Twin of spec.ops.exp."""
@@ -64,6 +80,10 @@ class Ops(ABC, Generic[R]):
     def tanh(self, x: R) -> R:
         """Twin of spec.ops.tanh."""
         return self.apply("tanh", (x,), {})
+
+    def sigmoid(self, x: R) -> R:
+        """Twin of spec.ops.sigmoid."""
+        return self.apply("sigmoid", (x,), {})
 
     def relu(self, x: R) -> R:
         """Twin of spec.ops.relu."""

@@ -43,6 +43,10 @@ class Ops(ABC, Generic[R]):
         """Divide two tensors entry by entry."""
         return self.apply("div", (x, y), {})
 
+    def neg(self, x: R) -> R:
+        """Change the sign of each entry."""
+        return self.apply("neg", (x,), {})
+
     def maximum(self, x: R, y: R) -> R:
         """Take the larger of two tensors, entry by entry."""
         return self.apply("maximum", (x, y), {})
@@ -51,6 +55,10 @@ class Ops(ABC, Generic[R]):
         """Take the smaller of two tensors, entry by entry."""
         return self.apply("minimum", (x, y), {})
 
+    def abs(self, x: R) -> R:
+        """Take the absolute value of each entry."""
+        return self.apply("abs", (x,), {})
+
     def square(self, x: R) -> R:
         """Square a tensor entry by entry."""
         return self.apply("square", (x,), {})
@@ -58,6 +66,14 @@ class Ops(ABC, Generic[R]):
     def sqrt(self, x: R) -> R:
         """Take the square root of each entry."""
         return self.apply("sqrt", (x,), {})
+
+    def reciprocal(self, x: R) -> R:
+        """Divide 1 by each entry."""
+        return self.apply("reciprocal", (x,), {})
+
+    def rsqrt(self, x: R) -> R:
+        """Divide 1 by the square root of each entry."""
+        return self.apply("rsqrt", (x,), {})
 
     def exp(self, x: R) -> R:
         """Raise e to the power of each entry."""
@@ -70,6 +86,10 @@ class Ops(ABC, Generic[R]):
     def tanh(self, x: R) -> R:
         """Take the hyperbolic tangent of each entry."""
         return self.apply("tanh", (x,), {})
+
+    def sigmoid(self, x: R) -> R:
+        """Map each entry to between 0 and 1, by the logistic curve."""
+        return self.apply("sigmoid", (x,), {})
 
     def relu(self, x: R) -> R:
         """Keep each positive entry and replace the others by zero."""

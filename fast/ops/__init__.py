@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from fast.errors import unknown
 from fast.kernels.page import Op
+from fast.ops.abs import op as _abs
 from fast.ops.add import op as _add
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.broadcast_to import op as _broadcast_to
@@ -26,13 +27,17 @@ from fast.ops.mean import op as _mean
 from fast.ops.minimum import op as _minimum
 from fast.ops.mse_loss import op as _mse_loss
 from fast.ops.mul import op as _mul
+from fast.ops.neg import op as _neg
 from fast.ops.nll_loss import op as _nll_loss
 from fast.ops.permute import op as _permute
 from fast.ops.rand_normal import op as _rand_normal
 from fast.ops.rand_uniform import op as _rand_uniform
+from fast.ops.reciprocal import op as _reciprocal
 from fast.ops.relu import op as _relu
 from fast.ops.reshape import op as _reshape
+from fast.ops.rsqrt import op as _rsqrt
 from fast.ops.scatter_add import op as _scatter_add
+from fast.ops.sigmoid import op as _sigmoid
 from fast.ops.slice import op as _slice
 from fast.ops.softmax import op as _softmax
 from fast.ops.sqrt import op as _sqrt
@@ -59,13 +64,18 @@ OPS: dict[str, Op] = Table(
         _sub,
         _mul,
         _div,
+        _neg,
         _maximum,
         _minimum,
+        _abs,
         _square,
         _sqrt,
+        _reciprocal,
+        _rsqrt,
         _exp,
         _log,
         _tanh,
+        _sigmoid,
         _relu,
         _where,
         _sum,

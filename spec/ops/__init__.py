@@ -13,6 +13,7 @@ Tensor([[12]])
 from __future__ import annotations
 
 from spec.op import Op
+from spec.ops.abs import op as _abs
 from spec.ops.add import op as _add
 from spec.ops.bernoulli_mask import op as _bernoulli_mask
 from spec.ops.broadcast_to import op as _broadcast_to
@@ -33,13 +34,17 @@ from spec.ops.mean import op as _mean
 from spec.ops.minimum import op as _minimum
 from spec.ops.mse_loss import op as _mse_loss
 from spec.ops.mul import op as _mul
+from spec.ops.neg import op as _neg
 from spec.ops.nll_loss import op as _nll_loss
 from spec.ops.permute import op as _permute
 from spec.ops.rand_normal import op as _rand_normal
 from spec.ops.rand_uniform import op as _rand_uniform
+from spec.ops.reciprocal import op as _reciprocal
 from spec.ops.relu import op as _relu
 from spec.ops.reshape import op as _reshape
+from spec.ops.rsqrt import op as _rsqrt
 from spec.ops.scatter_add import op as _scatter_add
+from spec.ops.sigmoid import op as _sigmoid
 from spec.ops.slice import op as _slice
 from spec.ops.softmax import op as _softmax
 from spec.ops.sqrt import op as _sqrt
@@ -60,13 +65,18 @@ OPS: dict[str, Op] = Table(
             _sub,
             _mul,
             _div,
+            _neg,
             _maximum,
             _minimum,
+            _abs,
             _square,
             _sqrt,
+            _reciprocal,
+            _rsqrt,
             _exp,
             _log,
             _tanh,
+            _sigmoid,
             _relu,
             _where,
             _sum,
