@@ -16,15 +16,16 @@ READY := $(VENV)/.ready
 SINGLE := OMP_NUM_THREADS=1
 OLDEST := build/triton-3.6.0
 RACES := build/races
+JAX := build/jax
 EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
 BACKENDS := fast-aten fast-triton-interpreted torch
 LIVES := aten-fp32 aten-bf16 triton-fp32 triton-bf16
-FULL := test test-full check $(BACKENDS:%=conformance-%) kernels-oldest laws programs trainers curvature \
-	$(LIVES:%=machine-%) exact flat
+FULL := test test-full check $(BACKENDS:%=conformance-%) conformance-jax kernels-oldest laws \
+	programs trainers curvature $(LIVES:%=machine-%) exact matrix flat
 
 .PHONY: help demo quick test test-full check lint types generated conformance kernels kernels-oldest full \
-	programs trainers curvature exact laws flat bench gpu-cases gpu races clean FORCE
+	programs trainers curvature exact laws matrix flat bench gpu-cases gpu races clean FORCE
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,6 +114,14 @@ build/full/tree: FORCE | $(READY)
 	@$(VPY) -m tools.rotation --tree > $@.now
 	@cmp -s $@.now $@ || mv $@.now $@
 
+# JAX compiles every operation for every shape that it meets, so it has the small profile. It lies in a
+# folder of its own, so that an environment without it is what the other steps run in.
+$(JAX)/.ready: $(READY)
+	@$(VPY) tools/set_up.py $(JAX) jax jaxlib ml_dtypes opt_einsum
+
+conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
+	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS)
+
 conformance-%: $(READY)
 	$(EQUIVALENCE) run --backend $* --profile ci --jobs $(WORKERS)
 
@@ -121,6 +130,9 @@ machine-%: $(READY)
 
 programs trainers curvature: $(READY)
 	$(EQUIVALENCE) $@ --profile thorough --jobs $(WORKERS)
+
+matrix: $(READY)  ## judge the population, the wrong ones and the right ones, at full strength
+	$(EQUIVALENCE) matrix --profile thorough --no-rivals --jobs $(WORKERS) --json build/matrix.json
 
 exact: $(READY)  ## run every kernel and twin on exact numbers, and compare it with its page by ==
 	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)

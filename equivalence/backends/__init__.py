@@ -72,7 +72,11 @@ BUILT_IN: dict[str, str] = {
     "fast-triton-interpreted": "equivalence.backends.fast_triton:FastTritonInterpreted",
     "fast-aten": "equivalence.backends.fast_aten:FastAten",
     "torch": "equivalence.backends.torch_backend:TorchBackend",
+    "jax": "equivalence.backends.jax_backend:JaxBackend",
 }
+
+EXTRAS: dict[str, str] = {"jax": "jax"}
+"""The extra of twingrad that installs what a built-in backend imports, where `check` does not."""
 
 
 class UnknownBackend(ValueError):
@@ -127,6 +131,10 @@ def _attribute(name: str, module: str, attribute: str) -> object:
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
+        if error.name is not None and error.name == EXTRAS.get(name):
+            raise UnknownBackend(
+                f"backend {name!r}: {error.name} is not installed: pip install 'twingrad[{name}]'"
+            ) from error
         if error.name is None or not (module + ".").startswith(error.name + "."):
             raise
         raise UnknownBackend(f"backend {name!r}: there is no module {error.name!r}") from error

@@ -120,12 +120,12 @@ def allowed(
 ) -> list[Allowed | None]:
     """Say what a contract allows as the results of a call; None where there is no result."""
     widths = Widths(contract, settled, balanced)
-    programs = call.in_forms(contract)
+    programs = [(program, _shapes(program, widths)) for program in call.in_forms(contract)]
     return [
         None
         if shape is None
-        else _hull([_whole(program, k, shape, widths) for program in programs])
-        for k, shape in enumerate(_shapes(call, widths))
+        else _hull([_whole(p, k, shape, widths) for p, own in programs if own[k] is not None])
+        for k, shape in enumerate(programs[0][1])
     ]
 
 

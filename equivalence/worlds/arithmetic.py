@@ -18,72 +18,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import flint
-
 from equivalence.worlds.balls import NAN, Arb
 from equivalence.worlds.contract import Contract, Format, Rounding
+from equivalence.worlds.grid import ONE, Grid, Range, power_of_two, spread
 from spec.scalar import cos, exp, log, sin, sqrt, tanh
 
 FUNCTIONS = tuple(f.name for f in (exp, log, sqrt, tanh, cos, sin))
 """The elementary functions that a contract speaks of."""
-
-ZERO: Arb = flint.arb(0)
-ONE: Arb = flint.arb(1)
-AROUND_ZERO: Arb = flint.arb(0, 1)
-
-
-def spread(radius: Arb | float) -> Arb:
-    """Return the ball around 0 of this radius."""
-    return AROUND_ZERO * radius
-
-
-def power_of_two(exponent: int) -> Arb:
-    """Return 2^exponent exactly, also where a float would underflow."""
-    return ONE * flint.arb(2) ** exponent if exponent >= 0 else ONE / flint.arb(2) ** -exponent
-
-
-class Grid:
-    """The numbers of a format, or of several at once: which reals are among them."""
-
-    __slots__ = ("flushed", "largest", "least", "precision", "smallest")
-
-    def __init__(self, formats: Sequence[Format], flushed: bool) -> None:
-        """Intersect formats; where results may be flushed, subnormal numbers are not among them."""
-        self.precision = min(f.precision for f in formats)
-        self.least = max(f.least_exponent for f in formats)
-        self.smallest = max(f.min_normal for f in formats)
-        self.largest = min(f.max_finite for f in formats)
-        self.flushed = flushed
-
-    def holds(self, x: Arb) -> bool:
-        """Whether a ball is exact and its number is on the grid."""
-        if x.bits() > self.precision:
-            return False
-        near = float(x)
-        return bool(x == near) and self._has(near)
-
-    def _has(self, x: float) -> bool:
-        size = abs(x)
-        if size >= self.smallest:
-            return size <= self.largest
-        return size == 0.0 or (not self.flushed and math.ldexp(x, -self.least).is_integer())
-
-    def sums_exactly(self, terms: Sequence[Arb], size: Arb) -> bool:
-        """Whether every partial sum of exact terms, in any order, is on the grid.
-
-        It is if all terms are multiples of some 2^q and size, the sum of their magnitudes, is at
-        most 2^(q + precision).
-        """
-        top = float(size)
-        if not (size.is_exact() and top <= self.largest):
-            return False
-        mantissa, exponent = math.frexp(top)
-        if mantissa == 0.5 and size == top:
-            exponent -= 1
-        lowest = math.frexp(self.smallest)[1] - 1 if self.flushed else self.least
-        step = max(exponent - self.precision, lowest)
-        scale = power_of_two(-step)
-        return all((term * scale).is_integer() for term in terms)
 
 
 class Rounder:
@@ -145,7 +86,7 @@ class Arithmetic:
         store = Rounder(contract.store, contract.store_rounding, flushed)
         formats = [contract.compute, contract.store] if storing else [contract.compute]
         self._grid = Grid(formats, flushed)
-        self._range: Arb = spread(self._grid.largest)
+        self._range = Range(self._grid.largest)
         self._scale: Arb = step.scale * store.scale if storing else step.scale
         self._eta: Arb = spread(step.eta * 2 + store.eta if storing else step.eta)
         self._compile_sums(flushed, store if storing else None)
@@ -158,7 +99,7 @@ class Arithmetic:
         wide = contract.accumulate or contract.compute
         sums = Rounder(wide, contract.accumulate_rounding, flushed)
         self._sum_grid = Grid([wide], flushed)
-        self._sum_range: Arb = spread(wide.max_finite)
+        self._sum_range = Range(wide.max_finite)
         self._sum_eta: Arb = spread(sums.eta + Rounder(contract.compute, "nearest", flushed).eta)
         doubled = 1.0 if contract.accumulate_rounding == "nearest" else 2.0
         self._unit = (wide.unit * doubled, max(contract.compute.unit, wide.unit * doubled))
@@ -324,7 +265,7 @@ class _Store:
         self._grid = Grid([contract.store], flushed)
         self._rounder = Rounder(contract.store, contract.store_rounding, flushed)
         self._eta: Arb = spread(self._rounder.eta)
-        self._range: Arb = spread(contract.store.max_finite)
+        self._range = Range(contract.store.max_finite)
 
     def stored(self, w: Arb, exact: bool) -> Arb:
         if (self._trivial and not exact) or (exact and self._grid.holds(w)):

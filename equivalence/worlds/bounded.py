@@ -43,7 +43,7 @@ from typing import Any
 
 import flint
 
-from equivalence.worlds.arithmetic import ONE, ZERO, Arithmetic
+from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import (
     PI,
     UNKNOWN,
@@ -53,6 +53,7 @@ from equivalence.worlds.balls import (
     certainly_less,
     square_of,
 )
+from equivalence.worlds.grid import ONE, ZERO
 from equivalence.worlds.number import (
     GENERIC,
     Bounded,

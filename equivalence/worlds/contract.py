@@ -91,7 +91,8 @@ class Form:
 
     value(*inputs, **attributes) returns the result and vjp(inputs, cotangent, **attributes) the
     gradients, as on a page: tensors of `spec`, in every world of numbers. A direction of None has
-    no other program. The exact values must be those of the page, or the oracle refuses the form.
+    no other program, and a gradient of None is left to the others. The exact values must be those
+    of the page, or the oracle refuses the form.
     """
 
     name: str

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import flint
 
-from equivalence.worlds.arithmetic import ONE, ZERO, Arithmetic, spread
+from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN, Arb, arb
+from equivalence.worlds.grid import ONE, ZERO, spread
 from spec.dual import Dual
 
 GENERIC = 2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from equivalence.worlds.arithmetic import ONE, ZERO
 from equivalence.worlds.balls import Arb
+from equivalence.worlds.grid import ONE, ZERO
 from equivalence.worlds.number import GENERIC, Bounded, opened
 
 
@@ -35,6 +35,11 @@ def either(x: Bounded, y: Bounded) -> Bounded:
     """Allow what two programs of one page may store; x is the page's own."""
     if not x.v.overlaps(y.v):
         raise ValueError(f"a form is another program of its page: it gives {y}, the page {x}")
+    return hull(x, y)
+
+
+def hull(x: Bounded, y: Bounded) -> Bounded:
+    """Allow what either may be; the exact value is that of x."""
     return Bounded(x.v, x.w if y.w is y.v else x.w.union(y.w), x.arithmetic, x.strict)
 
 

@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from equivalence.worlds.lanes.extents import Extent, as_one
 from equivalence.worlds.lanes.widths import MOVED, OWN, Bound, Doubles, Widths, product_bound
+from equivalence.worlds.storage import narrowly, saved
 from spec import axes as spec_axes
 from spec import rng, scalar
 from spec.op import AnyTensor
@@ -226,6 +227,17 @@ def _function(name: str) -> Callable[[Many], Many]:
         return Many(y, _works[-1].widths.applied(name, x.far, y, moved))
 
     return rule
+
+
+@saved.register(Many)
+def _saved(x: Many) -> Many:
+    return Many(x.v, _works[-1].widths.kept(x.v, x.b))
+
+
+@narrowly.register(Many)
+def _narrowly(total: Many, size: Many, count: int) -> Many:
+    b = 0.0 if total.b is None else total.b
+    return Many(total.v, _works[-1].widths.narrowly(b, size.far, count))
 
 
 def _square(x: Many) -> Many:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equivalence.worlds.contract import FP64, Contract, Format, Rounding
+from equivalence.worlds.storage import slack
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
 
@@ -187,6 +188,12 @@ class Widths:
         if self.finishes:
             bound = self.ended(v, self.step.widened(v, bound))
         return ranged(np.abs(v) + bound, bound, self.contract.compute.max_finite)
+
+    def narrowly(self, b: Doubles | float, size: Doubles, count: int) -> Doubles:
+        """Return the bound of a sum along any tree whose steps are rounded to storage, too."""
+        format = self.contract.store
+        bound = (b + slack(format, count) * size + count * 2.0**format.least_exponent) * OUTWARD
+        return ranged(size + bound, bound, format.max_finite)
 
     def adds_exactly(self, terms: Doubles, size: Doubles) -> bool:
         """Say whether no partial sum can be rounded, in any order: all are of one grid.

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from equivalence.worlds import bounded, number, past
+from equivalence.worlds import bounded, number, past, storage
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.kinds import ANYTHING, NOT_A_NUMBER, judged
 from equivalence.worlds.special.sets import Special, beyond
@@ -49,15 +49,37 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
     return finite if finite is not None and not kinds else Special(x.line, judged(kinds), finite)
 
 
+@storage.saved.register(Special)
+def _saved(x: Special) -> Special:
+    return x.line.special(stored(x))
+
+
+@storage.narrowly.register(Special)
+def _narrowly(total: Special, size: Special, count: int) -> Special:
+    line = total.line
+    if total.finite is None:
+        return total
+    if size.finite is None:
+        return line.anything()
+    found = storage.narrowly(total.finite, size.finite, count)
+    # A partial sum may leave the narrow format where the whole does not.
+    over = beyond(found.w, line.store) or beyond(size.finite.w, line.store)
+    return line.anything() if over or found.unconstrained else Special(line, total.kinds, found)
+
+
 def either_of(x: Bounded | Special, y: Bounded | Special) -> Bounded | Special:
-    """Allow what two programs of one page may store; x is the page's own."""
+    """Allow what two programs of one page may store; x is the page's own.
+
+    A number that may vanish has several exact values here, of which each program names one; that
+    they are programs of one page, the finite world sees.
+    """
     if isinstance(x, Bounded) and isinstance(y, Bounded):
-        return past.either(x, y)
+        return past.hull(x, y)
     line = x.line if isinstance(x, Special) else y.line  # type: ignore[union-attr]
     one, two = line.special(x), line.special(y)
     finite = one.finite or two.finite
     if one.finite is not None and two.finite is not None:
-        finite = past.either(one.finite, two.finite)
+        finite = past.hull(one.finite, two.finite)
     return Special(line, one.kinds | two.kinds, finite)
 
 

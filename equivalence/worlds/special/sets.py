@@ -27,10 +27,11 @@ from fractions import Fraction
 from typing import Any
 
 from equivalence.worlds import bounded
-from equivalence.worlds.arithmetic import ONE, Arithmetic
+from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN, Arb
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import FP64, Contract, Format
+from equivalence.worlds.grid import ONE
 from equivalence.worlds.kinds import (
     ANYTHING,
     INFINITE,

@@ -19,10 +19,10 @@ import flint
 
 import equivalence.worlds.special.questions  # noqa: F401 (comparisons are steps, too)
 from equivalence.worlds import bounded
-from equivalence.worlds.arithmetic import ONE, ZERO
 from equivalence.worlds.balls import PI, Arb, square_of
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import FP64, Format
+from equivalence.worlds.grid import ONE, ZERO
 from equivalence.worlds.kinds import (
     INFINITE,
     MINUS,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import tomllib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from equivalence.backends import BUILT_IN, UnknownBackend, load
+from equivalence.backends import BUILT_IN, EXTRAS, UnknownBackend, load
 from equivalence.backends.protocol import Backend, HasJvp, HasOptimizers
 from equivalence.budgets.findings import shipped
 from equivalence.runs.kinds import Updates
@@ -17,11 +19,12 @@ from equivalence.runs.runner import run_row
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 from tests.equivalence.backends import fakes
+from tools.tree import ROOT
 
 CPU = ("torch", "fast-aten", "fast-triton-interpreted")
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN))
+@pytest.mark.parametrize("name", sorted(set(BUILT_IN) - set(EXTRAS)))
 def test_a_built_in_backend_follows_the_protocol(name: str) -> None:
     backend = load(name)
     assert isinstance(backend, Backend) and isinstance(backend, HasOptimizers)
@@ -169,3 +172,16 @@ def test_unknown_names_are_refused_with_those_that_exist() -> None:
         load("fast-tritan")
     with pytest.raises(UnknownBackend, match="it has no name, capabilities, value, vjp"):
         load("math:pi")
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_a_backend_whose_extra_is_missing_names_the_extra(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = BUILT_IN[name].partition(":")[0]
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UnknownBackend, match=rf"pip install 'twingrad\[{name}\]'"):
+        load(name)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert name in extras["optional-dependencies"]

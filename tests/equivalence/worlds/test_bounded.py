@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from equivalence.budgets.judge import budget_of, fraction_of
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, Fork, constant, exact, stored
-from equivalence.worlds.contract import BF16, FP32, FP64, TF32, Contract, FunctionError, ulps
+from equivalence.worlds.contract import BF16, FP16, FP32, FP64, TF32, Contract, FunctionError, ulps
 from spec import scalar
 from spec.dual import Dual
 from spec.ops import OPS, tanh
@@ -284,6 +284,15 @@ def test_what_is_undefined_leaves_the_rest_unconstrained(step: str) -> None:
     assert scalar.maximum(lost, one).unconstrained
     assert scalar.select(scalar.less(lost, 0), 0, 1).unconstrained
     assert scalar.sum_terms([one, lost]).unconstrained and stored(lost).unconstrained
+
+
+@pytest.mark.parametrize("format", [BF16, FP16, FP32, FP64], ids=lambda format: format.name)
+def test_the_largest_number_is_in_range_and_what_is_beyond_it_is_open(format: Any) -> None:
+    ieee = Arithmetic(replace(IEEE, compute=format, store=format))
+    for largest in (flint.arb(format.max_finite), flint.arb(-format.max_finite)):
+        assert ieee.ranged(largest) == largest
+        for part in (2.0**-20, 2.0**-40, 2.0**-53):
+            assert not ieee.ranged(largest * (1 + flint.arb(part))).is_finite()
 
 
 def test_an_open_question_gives_the_hull() -> None:

@@ -1,0 +1,94 @@
+"""Formulas that torch follows and that are less stable, or rounded more, than those of the pages.
+
+They are written like pages of `spec`, and count for whoever declares the contract of torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from equivalence.worlds.contract import Form
+from equivalence.worlds.storage import narrowly, saved
+from spec.composite import composite
+from spec.kinds import same_shape
+from spec.op import AnyTensor
+from spec.ops import OPS
+from spec.scalar import absolute
+from spec.shape import size
+from spec.tensor import zip_map
+
+Gradients = tuple[AnyTensor | None, ...]
+
+
+def _layer_norm_from_storage(
+    inputs: Sequence[AnyTensor], cotangent: AnyTensor, *, eps: float = 1e-5
+) -> Gradients:
+    """Follow torch's kernel for 16 bits (layer_norm_kernel.cpp, LayerNormBackward...Internal).
+
+    It reads the mean and a = 1 / sqrt(var + eps) as they were stored, in the format of storage, and
+    adds up the shares of gamma and beta in that format as well.
+    """
+    x, gamma, _ = inputs
+    if not size(x.shape):
+        return None, None, None
+    statistics = _MEAN(x).map(saved), _RATE(x, eps=eps).map(saved)
+    return (
+        _BY_X(x, gamma, cotangent, *statistics),
+        _over_rows(_BY_GAMMA(x, cotangent, *statistics)),
+        _over_rows(cotangent),
+    )
+
+
+def _over_rows(share: AnyTensor) -> AnyTensor:
+    """Add up the shares of all rows in the format of storage."""
+    rows = tuple(range(len(share.shape) - 1))
+    if not rows:
+        return share
+    total, magnitudes = (OPS["sum"].value(t, axes=rows) for t in (share, share.map(absolute)))
+    count = math.prod(share.shape[:-1])
+    return zip_map(lambda t, m: narrowly(t, m, count), total, magnitudes)
+
+
+def _mean(ops: Any, x: Any) -> Any:
+    total = ops.sum(x, axes=(-1,), keepdims=True)
+    return ops.div(total, ops.constant(x.shape[-1], total.shape, like=x))
+
+
+def _rate(ops: Any, x: Any, *, eps: float) -> Any:
+    centred = ops.sub(x, ops.broadcast_to(_mean(ops, x), shape=x.shape))
+    variance = _mean(ops, ops.square(centred))
+    one, shift = (ops.constant(value, variance.shape, like=x) for value in (1, eps))
+    return ops.div(one, ops.sqrt(ops.add(variance, shift)))
+
+
+def _by_x(ops: Any, x: Any, gamma: Any, g: Any, mean: Any, a: Any) -> Any:
+    """Follow the kernel: b = (mean db - ds) a^3 / n and c = -b mean - a db / n."""
+    scaled = ops.mul(g, ops.broadcast_to(gamma, shape=x.shape))
+    ds = ops.sum(ops.mul(scaled, x), axes=(-1,), keepdims=True)
+    db = ops.sum(scaled, axes=(-1,), keepdims=True)
+    n = ops.constant(x.shape[-1], mean.shape, like=x)
+    cube = ops.mul(ops.mul(a, a), a)
+    b = ops.div(ops.mul(ops.sub(ops.mul(db, mean), ds), cube), n)
+    c = ops.add(ops.mul(b, mean), ops.div(ops.mul(db, a), n))
+    first = ops.mul(ops.broadcast_to(a, shape=x.shape), scaled)
+    second = ops.mul(ops.broadcast_to(b, shape=x.shape), x)
+    return ops.sub(ops.add(first, second), ops.broadcast_to(c, shape=x.shape))
+
+
+def _by_gamma(ops: Any, x: Any, g: Any, mean: Any, a: Any) -> Any:
+    """Multiply the cotangent by x a - mean a, whose parts cancel."""
+    scaled = ops.mul(x, ops.broadcast_to(a, shape=x.shape))
+    moved = ops.sub(scaled, ops.broadcast_to(ops.mul(mean, a), shape=x.shape))
+    return ops.mul(g, moved)
+
+
+_STEPS = ("add", "sub", "mul", "div", "square", "sqrt", "sum", "broadcast_to")
+_MEAN, _RATE, _BY_X, _BY_GAMMA = (
+    composite(program.__name__, same_shape, program, tuple(OPS[name] for name in _STEPS)).value
+    for program in (_mean, _rate, _by_x, _by_gamma)
+)
+
+LAYER_NORM_FROM_STORAGE = Form("a g gamma + b x + c", vjp=_layer_norm_from_storage)
+"""The gradients of layer_norm as torch forms them on a CPU, in 16 bits."""
