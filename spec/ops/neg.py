@@ -29,7 +29,11 @@ def type_rule(x: Type) -> Type:
 
 def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
     """Change the sign of each entry."""
-    return x.map(lambda a: -a)
+    return x.map(_negated)
+
+
+def _negated(a: Any) -> Any:
+    return -a
 
 
 def partials(x: Any) -> tuple[Any]:

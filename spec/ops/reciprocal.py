@@ -30,7 +30,11 @@ def type_rule(x: Type) -> Type:
 
 def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
     """Divide 1 by each entry."""
-    return x.map(lambda a: divide(1, a))
+    return x.map(_inverse)
+
+
+def _inverse(a: Any) -> Any:
+    return divide(1, a)
 
 
 def partials(x: Any) -> tuple[Any]:

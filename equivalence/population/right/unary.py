@@ -27,7 +27,7 @@ def chosen_by_side(g: Tensor, x: Tensor) -> Tensor:
     return torch.where(x > 0, g, torch.where(x < 0, -g, 0 * g))
 
 
-@right("reciprocal", "precision")
+@right("reciprocal value", "precision")
 def reciprocal_in_double(x: Tensor) -> Tensor:
     """It is formed in double, and rounded once."""
     return (1 / x.double()).to(x.dtype)
