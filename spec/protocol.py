@@ -47,6 +47,10 @@ class Ops(ABC, Generic[R]):
         """Change the sign of each entry."""
         return self.apply("neg", (x,), {})
 
+    def scale(self, x: R, *, c: float) -> R:
+        """Multiply each entry by one number that is no tensor."""
+        return self.apply("scale", (x,), {"c": c})
+
     def maximum(self, x: R, y: R) -> R:
         """Take the larger of two tensors, entry by entry."""
         return self.apply("maximum", (x, y), {})
@@ -94,6 +98,26 @@ class Ops(ABC, Generic[R]):
     def relu(self, x: R) -> R:
         """Keep each positive entry and replace the others by zero."""
         return self.apply("relu", (x,), {})
+
+    def leaky_relu(self, x: R, *, slope: float = 0.01) -> R:
+        """Keep each positive entry and scale the others down."""
+        return self.apply("leaky_relu", (x,), {"slope": slope})
+
+    def clamp(self, x: R, *, lo: float, hi: float) -> R:
+        """Replace each entry beyond a bound by the bound."""
+        return self.apply("clamp", (x,), {"lo": lo, "hi": hi})
+
+    def hardtanh(self, x: R, *, lo: float = -1.0, hi: float = 1.0) -> R:
+        """Clamp each entry, with a slope that ends before the bounds."""
+        return self.apply("hardtanh", (x,), {"lo": lo, "hi": hi})
+
+    def hardsigmoid(self, x: R) -> R:
+        """Map each entry to between 0 and 1, by a line with two kinks."""
+        return self.apply("hardsigmoid", (x,), {})
+
+    def softsign(self, x: R) -> R:
+        """Map each entry to between -1 and 1, by a quotient."""
+        return self.apply("softsign", (x,), {})
 
     def where(self, mask: Any, x: R, y: R) -> R:
         """Choose between two tensors, entry by entry, by a mask."""

@@ -40,7 +40,8 @@ def either(x: Bounded, y: Bounded) -> Bounded:
 
 def hull(x: Bounded, y: Bounded) -> Bounded:
     """Allow what either may be; the exact value is that of x."""
-    return Bounded(x.v, x.w if y.w is y.v else x.w.union(y.w), x.arithmetic, x.strict)
+    within = y.exact and not y.unconstrained and x.v.overlaps(y.v)
+    return Bounded(x.v, x.w if within else x.w.union(y.w), x.arithmetic, x.strict)
 
 
 def magnitude(of: Bounded) -> Arb:

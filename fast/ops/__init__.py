@@ -10,13 +10,17 @@ from fast.ops.abs import op as _abs
 from fast.ops.add import op as _add
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.broadcast_to import op as _broadcast_to
+from fast.ops.clamp import op as _clamp
 from fast.ops.concat import op as _concat
 from fast.ops.cross_entropy import op as _cross_entropy
 from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
 from fast.ops.dropout import op as _dropout
 from fast.ops.exp import op as _exp
+from fast.ops.hardsigmoid import op as _hardsigmoid
+from fast.ops.hardtanh import op as _hardtanh
 from fast.ops.layer_norm import op as _layer_norm
+from fast.ops.leaky_relu import op as _leaky_relu
 from fast.ops.linear import op as _linear
 from fast.ops.log import op as _log
 from fast.ops.log_softmax import op as _log_softmax
@@ -36,10 +40,12 @@ from fast.ops.reciprocal import op as _reciprocal
 from fast.ops.relu import op as _relu
 from fast.ops.reshape import op as _reshape
 from fast.ops.rsqrt import op as _rsqrt
+from fast.ops.scale import op as _scale
 from fast.ops.scatter_add import op as _scatter_add
 from fast.ops.sigmoid import op as _sigmoid
 from fast.ops.slice import op as _slice
 from fast.ops.softmax import op as _softmax
+from fast.ops.softsign import op as _softsign
 from fast.ops.sqrt import op as _sqrt
 from fast.ops.square import op as _square
 from fast.ops.sub import op as _sub
@@ -65,6 +71,7 @@ OPS: dict[str, Op] = Table(
         _mul,
         _div,
         _neg,
+        _scale,
         _maximum,
         _minimum,
         _abs,
@@ -77,6 +84,11 @@ OPS: dict[str, Op] = Table(
         _tanh,
         _sigmoid,
         _relu,
+        _leaky_relu,
+        _clamp,
+        _hardtanh,
+        _hardsigmoid,
+        _softsign,
         _where,
         _sum,
         _mean,

@@ -17,13 +17,17 @@ from spec.ops.abs import op as _abs
 from spec.ops.add import op as _add
 from spec.ops.bernoulli_mask import op as _bernoulli_mask
 from spec.ops.broadcast_to import op as _broadcast_to
+from spec.ops.clamp import op as _clamp
 from spec.ops.concat import op as _concat
 from spec.ops.cross_entropy import op as _cross_entropy
 from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
 from spec.ops.dropout import op as _dropout
 from spec.ops.exp import op as _exp
+from spec.ops.hardsigmoid import op as _hardsigmoid
+from spec.ops.hardtanh import op as _hardtanh
 from spec.ops.layer_norm import op as _layer_norm
+from spec.ops.leaky_relu import op as _leaky_relu
 from spec.ops.linear import op as _linear
 from spec.ops.log import op as _log
 from spec.ops.log_softmax import op as _log_softmax
@@ -43,10 +47,12 @@ from spec.ops.reciprocal import op as _reciprocal
 from spec.ops.relu import op as _relu
 from spec.ops.reshape import op as _reshape
 from spec.ops.rsqrt import op as _rsqrt
+from spec.ops.scale import op as _scale
 from spec.ops.scatter_add import op as _scatter_add
 from spec.ops.sigmoid import op as _sigmoid
 from spec.ops.slice import op as _slice
 from spec.ops.softmax import op as _softmax
+from spec.ops.softsign import op as _softsign
 from spec.ops.sqrt import op as _sqrt
 from spec.ops.square import op as _square
 from spec.ops.sub import op as _sub
@@ -66,6 +72,7 @@ OPS: dict[str, Op] = Table(
             _mul,
             _div,
             _neg,
+            _scale,
             _maximum,
             _minimum,
             _abs,
@@ -78,6 +85,11 @@ OPS: dict[str, Op] = Table(
             _tanh,
             _sigmoid,
             _relu,
+            _leaky_relu,
+            _clamp,
+            _hardtanh,
+            _hardsigmoid,
+            _softsign,
             _where,
             _sum,
             _mean,
