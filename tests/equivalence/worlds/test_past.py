@@ -10,9 +10,10 @@ import pytest
 
 from equivalence.budgets.judge import budget_of, fraction_of
 from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.balls import NAN
 from equivalence.worlds.bounded import Bounded, exact, stored
 from equivalence.worlds.contract import FP32, MOST_UNITS, Contract, FunctionError, ulps
-from equivalence.worlds.past import gain, never_negative
+from equivalence.worlds.past import gain, hull, never_negative
 from spec import scalar
 
 STABLE = Contract("stable", FP32, FP32)
@@ -103,3 +104,13 @@ def test_a_step_that_rounds_nothing_by_chance_counts() -> None:
         x, y, two = scalars(1.1, 1.7, 2.0, contract=contract)
         product = x * y * y * y
         assert (product.depth, (product * two).depth) == (3, depth)
+
+
+def test_the_hull_of_two_programs_holds_what_either_may_give() -> None:
+    one, two, three = scalars(1.0, 2.0, 3.0)
+    both = hull(one, two)
+    assert both.v == 1 and both.w.contains(one.v) and both.w.contains(two.v) and not both.exact
+    assert not both.w.contains(three.v)
+    assert hull(one, one).exact
+    unknown = Bounded(NAN, NAN, one.arithmetic)
+    assert hull(one, unknown).unconstrained and not one.unconstrained
