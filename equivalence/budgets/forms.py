@@ -54,6 +54,7 @@ def _hardtanh_in_a_tail(
 ) -> Gradients:
     """Let the gradient of NaN pass, as torch does behind the last whole vector (Activation.cpp)."""
     (gradient,) = OPS["hardtanh"].vjp(inputs, cotangent, **bounds)
+    assert gradient is not None
     return (zip_map(lambda x, g, d: select(is_nan(x), g, d), *inputs, cotangent, gradient),)
 
 

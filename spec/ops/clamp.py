@@ -59,15 +59,20 @@ def _bound(bound: float) -> Any:
     return Fraction(bound)
 
 
-EDGES = tuple(
-    Edge((x,), allowed, source, why, cotangent, {"lo": -1.0, "hi": 1.0})
-    for x, allowed, source, why, cotangent in (
-        ([math.nan], ([math.nan],), "CHOICE", "NaN survives", None),
-        ([math.inf, -math.inf], ([1.0, -1.0],), "IEEE", "the limits", None),
-        ([-1.0, 1.0], (([3.0, 5.0],),), "CHOICE", "a bound is within", [3.0, 5.0]),
-        ([-2.0, 2.0], (([0.0, 0.0],),), "CHOICE", "beyond a bound it is flat", [math.inf, 1.0]),
-        ([math.nan], (([0.0],),), "CHOICE", "the rate of NaN is 0", [3.0]),
-    )
+BOUNDS = {"lo": -1.0, "hi": 1.0}
+
+EDGES = (
+    Edge(([math.nan],), ([math.nan],), "CHOICE", "NaN survives", attributes=BOUNDS),
+    Edge(([math.inf, -math.inf],), ([1.0, -1.0],), "IEEE", "the limits", attributes=BOUNDS),
+    Edge(([-1.0, 1.0],), (([3.0, 5.0],),), "CHOICE", "a bound is within", [3.0, 5.0], BOUNDS),
+    Edge(
+        ([-2.0, 2.0, math.nan],),
+        (([0.0, 0.0, 0.0],),),
+        "CHOICE",
+        "beyond a bound it is flat, and for NaN",
+        [math.inf, 1.0, 3.0],
+        BOUNDS,
+    ),
 )
 
 REFUSED = tuple(
