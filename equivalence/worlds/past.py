@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from equivalence.worlds.balls import Arb
-from equivalence.worlds.grid import ONE, ZERO
+from equivalence.worlds.grid import ONE, ZERO, spread
 from equivalence.worlds.number import GENERIC, Bounded, opened
+from equivalence.worlds.storage import narrowly, saved, slack
 
 
+@saved.register(Bounded)
 def stored(x: Bounded) -> Bounded:
     """Round to the storage format: the last step of every result.
 
@@ -29,6 +31,16 @@ def stored(x: Bounded) -> Bounded:
 def _reordered(x: Bounded) -> bool:
     """Whether a number that is promised exactly has another order of steps, which may round."""
     return bool(x.depth) or (type(x.made) is tuple and len(_factors(x)) > 2)
+
+
+@narrowly.register(Bounded)
+def _narrowly(total: Bounded, size: Bounded, count: int) -> Bounded:
+    format = total.arithmetic.contract.store
+    reach: Arb = size.ball.abs_upper()
+    off = slack(format, count) * reach + count * 2.0**format.least_exponent
+    if not reach + off <= format.max_finite:
+        return opened(total.v, total.arithmetic)
+    return Bounded(total.v, total.ball + spread(off), total.arithmetic)
 
 
 def either(x: Bounded, y: Bounded) -> Bounded:

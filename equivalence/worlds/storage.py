@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import math
 
-from equivalence.worlds.balls import Arb
 from equivalence.worlds.contract import Format
-from equivalence.worlds.grid import spread
-from equivalence.worlds.number import Bounded, opened
-from equivalence.worlds.past import stored
 from spec.scalar import A, OpenFunction, Unary
 
 OUTWARD = 1 + 2.0**-40
@@ -37,16 +33,3 @@ narrowly = _Sum("narrowly")
 def slack(format: Format, count: int) -> float:
     """Return by how much of its magnitudes a sum of so many terms may be off, along any tree."""
     return math.expm1(max(count - 1, 0) * math.log1p(format.unit)) * OUTWARD
-
-
-saved.register(Bounded)(stored)
-
-
-@narrowly.register(Bounded)
-def _narrowly(total: Bounded, size: Bounded, count: int) -> Bounded:
-    format = total.arithmetic.contract.store
-    reach: Arb = size.ball.abs_upper()
-    off = slack(format, count) * reach + count * 2.0**format.least_exponent
-    if not reach + off <= format.max_finite:
-        return opened(total.v, total.arithmetic)
-    return Bounded(total.v, total.ball + spread(off), total.arithmetic)
