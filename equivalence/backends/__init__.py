@@ -75,8 +75,8 @@ BUILT_IN: dict[str, str] = {
     "jax": "equivalence.backends.jax_backend:JaxBackend",
 }
 
-EXTRAS: dict[str, str] = {"jax": "jax"}
-"""The extra of twingrad that installs what a built-in backend imports, where `check` does not."""
+EXTRAS = ("jax",)
+"""The built-in backends that import a library of their own name, which an extra of it installs."""
 
 
 class UnknownBackend(ValueError):
@@ -131,9 +131,9 @@ def _attribute(name: str, module: str, attribute: str) -> object:
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is not None and error.name == EXTRAS.get(name):
+        if name in EXTRAS and error.name == name:
             raise UnknownBackend(
-                f"backend {name!r}: {error.name} is not installed: pip install 'twingrad[{name}]'"
+                f"backend {name!r}: {name} is not installed: pip install 'twingrad[{name}]'"
             ) from error
         if error.name is None or not (module + ".").startswith(error.name + "."):
             raise

@@ -168,8 +168,12 @@ def _torch(op: str, dtype: str) -> Contract:
     if op == "layer_norm":
         sources = (*contract.sources, LAYER_NORM_WHY)
         return replace(contract, forms=(LAYER_NORM_FROM_STORAGE,), sources=sources)
-    summed = _sums_in_storage(op)
-    sources = (*contract.sources, STORAGE_WHY, *summed)
+    return _stepping_in_storage(contract, STORAGE_WHY, _sums_in_storage(op))
+
+
+def _stepping_in_storage(contract: Contract, why: str, summed: tuple[str, ...]) -> Contract:
+    """Let every step pass through the format of storage; sums are taken in it if it says why."""
+    sources = (*contract.sources, why, *summed)
     accumulate = contract.store if summed else contract.accumulate
     return replace(contract, steps="storage", accumulate=accumulate, sources=sources)
 
@@ -192,9 +196,7 @@ def _jax(op: str, dtype: str) -> Contract:
     if contract.store == contract.compute:
         return contract
     scattered = (JAX_SCATTER_WHY,) if _sums_in_storage(op) else ()
-    sources = (*contract.sources, OPS_WHY, *scattered)
-    accumulate = contract.store if scattered else contract.accumulate
-    return replace(contract, steps="storage", accumulate=accumulate, sources=sources)
+    return _stepping_in_storage(contract, OPS_WHY, scattered)
 
 
 def _of_saved_logarithm(coarser: float) -> FunctionError:

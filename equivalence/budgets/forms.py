@@ -33,7 +33,8 @@ def _layer_norm_from_storage(
     x, gamma, _ = inputs
     if not size(x.shape):
         return None, None, None
-    statistics = _MEAN(x).map(saved), _RATE(x, eps=eps).map(saved)
+    mean = OPS["mean"].value(x, axes=(-1,), keepdims=True)
+    statistics = mean.map(saved), _RATE(x, eps=eps).map(saved)
     return (
         _BY_X(x, gamma, cotangent, *statistics),
         _over_rows(_BY_GAMMA(x, cotangent, *statistics)),
@@ -51,14 +52,10 @@ def _over_rows(share: AnyTensor) -> AnyTensor:
     return zip_map(lambda t, m: narrowly(t, m, count), total, magnitudes)
 
 
-def _mean(ops: Any, x: Any) -> Any:
-    total = ops.sum(x, axes=(-1,), keepdims=True)
-    return ops.div(total, ops.constant(x.shape[-1], total.shape, like=x))
-
-
 def _rate(ops: Any, x: Any, *, eps: float) -> Any:
-    centred = ops.sub(x, ops.broadcast_to(_mean(ops, x), shape=x.shape))
-    variance = _mean(ops, ops.square(centred))
+    mean = ops.mean(x, axes=(-1,), keepdims=True)
+    centred = ops.sub(x, ops.broadcast_to(mean, shape=x.shape))
+    variance = ops.mean(ops.square(centred), axes=(-1,), keepdims=True)
     one, shift = (ops.constant(value, variance.shape, like=x) for value in (1, eps))
     return ops.div(one, ops.sqrt(ops.add(variance, shift)))
 
@@ -84,10 +81,10 @@ def _by_gamma(ops: Any, x: Any, g: Any, mean: Any, a: Any) -> Any:
     return ops.mul(g, moved)
 
 
-_STEPS = ("add", "sub", "mul", "div", "square", "sqrt", "sum", "broadcast_to")
-_MEAN, _RATE, _BY_X, _BY_GAMMA = (
+_STEPS = ("add", "sub", "mul", "div", "square", "sqrt", "sum", "mean", "broadcast_to")
+_RATE, _BY_X, _BY_GAMMA = (
     composite(program.__name__, same_shape, program, tuple(OPS[name] for name in _STEPS)).value
-    for program in (_mean, _rate, _by_x, _by_gamma)
+    for program in (_rate, _by_x, _by_gamma)
 )
 
 LAYER_NORM_FROM_STORAGE = Form("a g gamma + b x + c", vjp=_layer_norm_from_storage)
