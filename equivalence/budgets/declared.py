@@ -109,6 +109,11 @@ RECIPROCAL_WHY = (
 FLUSHED_WHY = "XLA runs on a CPU with denormals as zero, in and out (tsl ScopedFlushDenormal)"
 OPS_WHY = "JAX runs op by op, and an op's result is an array in the format of storage"
 JAX_SCATTER_WHY = "XLA's scatter adds in the dtype of its array, that of storage"
+JAX_BROADCAST_WHY = (
+    "JAX pulls a cotangent back through a broadcast by lax.reduce_sum, which adds in the dtype of "
+    "its array, that of storage, where jax.numpy.sum adds in fp32"
+)
+FLAX_WHY = "Flax's norms compute in float32 and cast their result once"
 SAVED_LOGARITHM_WHY = (
     "torch's derivatives.yaml: the gradient exponentiates the saved log-probability p = (x - m) - "
     "log s, whose roundings to storage are relative errors of (|x - m| + |p|) u in exp(p)"
@@ -118,6 +123,9 @@ BETWEEN_WHY = (
     "what lies between ops is torch's on every ring: contributions to a gradient are added, and "
     "weights and copies of parameters made, with rounding to nearest, beside kernels that truncate"
 )
+
+BROADCAST = frozenset({"broadcast_to", "linear"})
+"""The ops of which JAX broadcasts an input, whose gradient is then a sum of 16-bit numbers."""
 
 SAVES_LOGARITHMS = frozenset({"log_softmax", "cross_entropy"})
 """The ops whose gradient, in torch, starts from a saved log-probability."""
@@ -195,8 +203,12 @@ def _jax(op: str, dtype: str) -> Contract:
     contract = replace(contract, flush="inputs_outputs", sources=sources)
     if contract.store == contract.compute:
         return contract
-    scattered = (JAX_SCATTER_WHY,) if _sums_in_storage(op) else ()
-    return _stepping_in_storage(contract, OPS_WHY, scattered)
+    if op == "layer_norm":
+        return replace(contract, sources=(*sources, FLAX_WHY))
+    summed = (JAX_SCATTER_WHY,) if _sums_in_storage(op) else ()
+    if op in BROADCAST:
+        summed = (JAX_BROADCAST_WHY,)
+    return _stepping_in_storage(contract, OPS_WHY, summed)
 
 
 def _of_saved_logarithm(coarser: float) -> FunctionError:
