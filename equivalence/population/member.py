@@ -50,11 +50,14 @@ class MemberBackend:
         return Capabilities(offered, self._contract)
 
     def _contract(self, op: str, dtype: str) -> Contract:
-        """Declare torch's arithmetic, in fp32 where storage is narrow, and what is different."""
+        """Declare torch's arithmetic, in fp32 where storage is narrow, and what is different.
+
+        The programs that torch follows in 16 bits step in storage, so that no member is allowed them.
+        """
         contract = declared("torch")(op, dtype)
         if dtype in NARROW:
             functions = declared("aten")(op, dtype).functions
-            contract = replace(contract, steps="compute", functions=functions)
+            contract = replace(contract, steps="compute", functions=functions, forms=())
         return replace(contract, **self.member.contract)
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:

@@ -123,6 +123,12 @@ def test_a_member_refuses_what_the_page_refuses() -> None:
         )
 
 
+def test_a_member_of_16_bits_follows_no_program_that_steps_in_storage() -> None:
+    backend = MemberBackend(named("layer_norm: gamma summed in bf16"))
+    contract = backend.capabilities().contract("layer_norm", "bf16")
+    assert (contract.steps, contract.forms) == ("compute", ())
+
+
 def test_what_remembers_is_made_anew() -> None:
     @wrong("tanh value", "aliasing")
     class counted:
