@@ -52,7 +52,7 @@ class MemberBackend:
     def _contract(self, op: str, dtype: str) -> Contract:
         """Declare torch's arithmetic, in fp32 where storage is narrow, and what is different.
 
-        The programs that torch follows in 16 bits step in storage, so that no member is allowed them.
+        The programs that torch follows in 16 bits step in storage: no member is allowed them.
         """
         contract = declared("torch")(op, dtype)
         if dtype in NARROW:
