@@ -37,6 +37,14 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.div."""
         return self.apply("div", (x, y), {})
 
+    def neg(self, x: R) -> R:
+        """Twin of spec.ops.neg."""
+        return self.apply("neg", (x,), {})
+
+    def scale(self, x: R, *, c: float) -> R:
+        """Twin of spec.ops.scale."""
+        return self.apply("scale", (x,), {"c": c})
+
     def maximum(self, x: R, y: R) -> R:
         """Twin of spec.ops.maximum."""
         return self.apply("maximum", (x, y), {})
@@ -45,6 +53,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.minimum."""
         return self.apply("minimum", (x, y), {})
 
+    def abs(self, x: R) -> R:
+        """Twin of spec.ops.abs."""
+        return self.apply("abs", (x,), {})
+
     def square(self, x: R) -> R:
         """Twin of spec.ops.square."""
         return self.apply("square", (x,), {})
@@ -52,6 +64,14 @@ class Ops(ABC, Generic[R]):
     def sqrt(self, x: R) -> R:
         """Twin of spec.ops.sqrt."""
         return self.apply("sqrt", (x,), {})
+
+    def reciprocal(self, x: R) -> R:
+        """Twin of spec.ops.reciprocal."""
+        return self.apply("reciprocal", (x,), {})
+
+    def rsqrt(self, x: R) -> R:
+        """Twin of spec.ops.rsqrt."""
+        return self.apply("rsqrt", (x,), {})
 
     def exp(self, x: R) -> R:
         """Twin of spec.ops.exp."""
@@ -65,9 +85,33 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.tanh."""
         return self.apply("tanh", (x,), {})
 
+    def sigmoid(self, x: R) -> R:
+        """Twin of spec.ops.sigmoid."""
+        return self.apply("sigmoid", (x,), {})
+
     def relu(self, x: R) -> R:
         """Twin of spec.ops.relu."""
         return self.apply("relu", (x,), {})
+
+    def leaky_relu(self, x: R, *, slope: float = 0.01) -> R:
+        """Twin of spec.ops.leaky_relu."""
+        return self.apply("leaky_relu", (x,), {"slope": slope})
+
+    def clamp(self, x: R, *, lo: float, hi: float) -> R:
+        """Twin of spec.ops.clamp."""
+        return self.apply("clamp", (x,), {"lo": lo, "hi": hi})
+
+    def hardtanh(self, x: R, *, lo: float = -1.0, hi: float = 1.0) -> R:
+        """Twin of spec.ops.hardtanh."""
+        return self.apply("hardtanh", (x,), {"lo": lo, "hi": hi})
+
+    def hardsigmoid(self, x: R) -> R:
+        """Twin of spec.ops.hardsigmoid."""
+        return self.apply("hardsigmoid", (x,), {})
+
+    def softsign(self, x: R) -> R:
+        """Twin of spec.ops.softsign."""
+        return self.apply("softsign", (x,), {})
 
     def where(self, mask: Any, x: R, y: R) -> R:
         """Twin of spec.ops.where."""

@@ -16,8 +16,10 @@ A tangent or cotangent of None stands for zero and costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter, mul
+from types import MappingProxyType
 from typing import Any
 
 from spec.op import AnyTensor, Edge, Jvp, Op, Type, Vjp, plus, refuse, zeros_like
@@ -37,6 +39,13 @@ def same_shape(name: str, *types: Type) -> Type:
         if other.shape != first.shape:
             raise refuse(f"{name} C1", "all shapes are equal", f"{first} and {other}")
     return first
+
+
+def need_finite(who: str, **attributes: float) -> None:
+    """Refuse an attribute that is infinite or no number; the rule is called who."""
+    for name, given in attributes.items():
+        if not abs(given) < math.inf:
+            raise refuse(who, f"{name} is finite", given)
 
 
 UNEQUAL = (
@@ -69,25 +78,37 @@ def pointwise(
     choosing: bool = False,
     edges: tuple[Edge, ...] = (),
     refused: tuple[Miss, ...] = (),
+    tried: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
 ) -> Op:
-    """Make an op that acts entry by entry; partials(*scalars) are derivatives, or chosen shares."""
+    """Make an op that acts entry by entry.
+
+    partials(*scalars, **attributes) are derivatives, or chosen shares.
+    """
     multiply: Callable[[Any, Any], Any] = chosen if choosing else absorb if absorbing else mul
 
-    def every(direction: Any, *scalars: Any) -> list[Any]:
-        return [multiply(direction, factor) for factor in partials(*scalars)]
+    def every(attributes: Mapping[str, Any]) -> Callable[..., list[Any]]:
+        def shares(direction: Any, *scalars: Any) -> list[Any]:
+            return [multiply(direction, factor) for factor in partials(*scalars, **attributes)]
 
-    def jvp(inputs: Sequence[AnyTensor], tangents: Directions) -> AnyTensor:
+        return shares
+
+    def jvp(inputs: Sequence[AnyTensor], tangents: Directions, **attributes: Any) -> AnyTensor:
         total: AnyTensor | None = None
         for k, tangent in enumerate(tangents):
             if tangent is not None:
-                total = plus(total, zip_map(every, tangent, *inputs).map(itemgetter(k)))
+                moved = zip_map(every(attributes), tangent, *inputs)
+                total = plus(total, moved.map(itemgetter(k)))
         return zeros_like(inputs[0]) if total is None else total
 
-    def vjp(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> tuple[AnyTensor | None, ...]:
-        shares = zip_map(every, cotangent, *inputs)
+    def vjp(
+        inputs: Sequence[AnyTensor], cotangent: AnyTensor, **attributes: Any
+    ) -> tuple[AnyTensor | None, ...]:
+        shares = zip_map(every(attributes), cotangent, *inputs)
         return tuple(shares.map(itemgetter(k)) for k in range(len(inputs)))
 
-    return Op(name, "pointwise", type_rule, value, jvp, vjp, edges=edges, refused=refused)
+    return Op(
+        name, "pointwise", type_rule, value, jvp, vjp, edges=edges, refused=refused, tried=tried
+    )
 
 
 def jointly_linear(

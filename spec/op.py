@@ -110,6 +110,8 @@ class Op:
     refuse_indices(*inputs, **attributes) raises Rejected where an index is out of its range.
     mask_inputs are those of the index inputs that hold truth values.
     stops_gradients says that no cotangent ever passes, so that a tape need not look behind.
+    tried has values of the attributes of an op of single numbers, at which a mistake shows, the
+    plainest first: those who test the op vary them.
     """
 
     name: str
@@ -125,6 +127,7 @@ class Op:
     stops_gradients: bool = False
     mask_inputs: tuple[int, ...] = ()
     refused: tuple[Miss, ...] = ()
+    tried: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -154,6 +157,11 @@ class Op:
         """The keyword attributes with their defaults (inspect.Parameter.empty: required)."""
         rule = inspect.signature(self.value)
         return {n: p.default for n, p in rule.parameters.items() if p.kind is p.KEYWORD_ONLY}
+
+    @cached_property
+    def usual(self) -> dict[str, Any]:
+        """The plainest of the values of each attribute that are tried."""
+        return {name: among[0] for name, among in self.tried.items()}
 
     def check(self, *inputs: AnyTensor, **attributes: Any) -> Type:
         """Return the type of the result, or raise Rejected with the label of the broken rule."""

@@ -43,6 +43,14 @@ class Ops(ABC, Generic[R]):
         """Divide two tensors entry by entry."""
         return self.apply("div", (x, y), {})
 
+    def neg(self, x: R) -> R:
+        """Change the sign of each entry."""
+        return self.apply("neg", (x,), {})
+
+    def scale(self, x: R, *, c: float) -> R:
+        """Multiply each entry by one number that is no tensor."""
+        return self.apply("scale", (x,), {"c": c})
+
     def maximum(self, x: R, y: R) -> R:
         """Take the larger of two tensors, entry by entry."""
         return self.apply("maximum", (x, y), {})
@@ -51,6 +59,10 @@ class Ops(ABC, Generic[R]):
         """Take the smaller of two tensors, entry by entry."""
         return self.apply("minimum", (x, y), {})
 
+    def abs(self, x: R) -> R:
+        """Take the absolute value of each entry."""
+        return self.apply("abs", (x,), {})
+
     def square(self, x: R) -> R:
         """Square a tensor entry by entry."""
         return self.apply("square", (x,), {})
@@ -58,6 +70,14 @@ class Ops(ABC, Generic[R]):
     def sqrt(self, x: R) -> R:
         """Take the square root of each entry."""
         return self.apply("sqrt", (x,), {})
+
+    def reciprocal(self, x: R) -> R:
+        """Divide 1 by each entry."""
+        return self.apply("reciprocal", (x,), {})
+
+    def rsqrt(self, x: R) -> R:
+        """Divide 1 by the square root of each entry."""
+        return self.apply("rsqrt", (x,), {})
 
     def exp(self, x: R) -> R:
         """Raise e to the power of each entry."""
@@ -71,9 +91,33 @@ class Ops(ABC, Generic[R]):
         """Take the hyperbolic tangent of each entry."""
         return self.apply("tanh", (x,), {})
 
+    def sigmoid(self, x: R) -> R:
+        """Map each entry to between 0 and 1, by the logistic curve."""
+        return self.apply("sigmoid", (x,), {})
+
     def relu(self, x: R) -> R:
         """Keep each positive entry and replace the others by zero."""
         return self.apply("relu", (x,), {})
+
+    def leaky_relu(self, x: R, *, slope: float = 0.01) -> R:
+        """Keep each positive entry and scale the others down."""
+        return self.apply("leaky_relu", (x,), {"slope": slope})
+
+    def clamp(self, x: R, *, lo: float, hi: float) -> R:
+        """Replace each entry beyond a bound by the bound."""
+        return self.apply("clamp", (x,), {"lo": lo, "hi": hi})
+
+    def hardtanh(self, x: R, *, lo: float = -1.0, hi: float = 1.0) -> R:
+        """Clamp each entry, with a slope that ends before the bounds."""
+        return self.apply("hardtanh", (x,), {"lo": lo, "hi": hi})
+
+    def hardsigmoid(self, x: R) -> R:
+        """Map each entry to between 0 and 1, by a line with two kinks."""
+        return self.apply("hardsigmoid", (x,), {})
+
+    def softsign(self, x: R) -> R:
+        """Map each entry to between -1 and 1, by a quotient."""
+        return self.apply("softsign", (x,), {})
 
     def where(self, mask: Any, x: R, y: R) -> R:
         """Choose between two tensors, entry by entry, by a mask."""

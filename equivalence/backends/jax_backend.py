@@ -48,6 +48,42 @@ def _relu(x: Array) -> Array:
     return nn.relu(x)
 
 
+def _neg(x: Array) -> Array:
+    return jnp.negative(x)
+
+
+def _rsqrt(x: Array) -> Array:
+    return lax.rsqrt(x)
+
+
+def _sigmoid(x: Array) -> Array:
+    return nn.sigmoid(x)
+
+
+def _leaky_relu(x: Array, slope: float = 0.01) -> Array:
+    return nn.leaky_relu(x, slope)
+
+
+def _clamp(x: Array, lo: float, hi: float) -> Array:
+    return jnp.clip(x, lo, hi)
+
+
+def _hardtanh(x: Array, lo: float = -1.0, hi: float = 1.0) -> Array:
+    return jnp.clip(x, lo, hi)
+
+
+def _hardsigmoid(x: Array) -> Array:
+    return nn.hard_sigmoid(x)
+
+
+def _softsign(x: Array) -> Array:
+    return nn.soft_sign(x)
+
+
+def _scale(x: Array, c: float) -> Array:
+    return x * c
+
+
 def _sum(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     return jnp.sum(x, axis=axes, keepdims=keepdims)
 
@@ -157,6 +193,7 @@ def _reduced(losses: Array, count: Array, reduction: str) -> Array:
 
 
 OWN = (
+    *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *(_mse_loss, _nll_loss, _cross_entropy),

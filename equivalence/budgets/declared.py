@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from equivalence.budgets.forms import LAYER_NORM_FROM_STORAGE
+from equivalence.budgets.forms import FORMS, LAYER_NORM_FROM_STORAGE
 from equivalence.dtypes import DTYPES, master_of
 from equivalence.worlds.contract import (
     CORRECTLY_ROUNDED,
@@ -102,6 +102,10 @@ DIFFERENCE_WHY = (
     "torch's mse_loss_backward multiplies the difference by 2 / n before the cotangent, so that "
     "what is tiny may be subnormal in between (BinaryOpsKernel.cpp, mse_backward)"
 )
+OVERFLOWING_WHY = (
+    "torch's sigmoid is 1 / (1 + e^-x), and 0 where e^-x overflows, though its result would be a "
+    "subnormal number (UnaryOpsKernel.cpp)"
+)
 RECIPROCAL_WHY = (
     "on a GPU torch multiplies by the reciprocal of a count, and of a divisor that the host knows "
     "(ReduceMomentKernel.cu; BinaryDivTrueKernel.cu)"
@@ -167,7 +171,9 @@ def _aten(op: str, dtype: str) -> Contract:
 
 
 def _torch(op: str, dtype: str) -> Contract:
-    contract = base("torch", op, dtype, TORCH)
+    contract = replace(base("torch", op, dtype, TORCH), forms=FORMS.get(op, ()))
+    if op == "sigmoid":
+        contract = replace(contract, flush="outputs", sources=(OVERFLOWING_WHY,))
     if op in SAVES_LOGARITHMS:
         coarser = contract.store.unit / contract.compute.unit
         contract = replace(contract, functions={**TORCH, "exp": _of_saved_logarithm(coarser)})

@@ -6,7 +6,8 @@ They are written like pages of `spec`, and count for whoever declares the contra
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from equivalence.worlds.contract import Form
@@ -15,11 +16,46 @@ from spec.composite import composite
 from spec.kinds import same_shape
 from spec.op import AnyTensor
 from spec.ops import OPS
-from spec.scalar import absolute
+from spec.scalar import absolute, divide, is_nan, is_zero, select, zero_like
 from spec.shape import size
 from spec.tensor import zip_map
 
 Gradients = tuple[AnyTensor | None, ...]
+
+
+def _sigmoid_by_the_result(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
+    """Return (g (1 - z)) z, in which 1 - z has lost what z was rounded by (BinaryOpsKernel.cpp)."""
+    z = OPS["sigmoid"].value(*inputs)
+    return (zip_map(lambda g, y: g * (1 - y) * y, cotangent, z),)
+
+
+def _rsqrt_by_the_cube(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
+    """Return (-g / 2) z^3 (derivatives.yaml); a zero cotangent is absorbed on the page."""
+    z = OPS["rsqrt"].value(*inputs)
+
+    def share(g: Any, y: Any) -> Any:
+        return select(is_zero(g), zero_like(g), g * Fraction(-1, 2) * (y * y * y))
+
+    return (zip_map(share, cotangent, z),)
+
+
+def _softsign_by_parts(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
+    """Return g / (1 + |x|) - g |x| / (1 + |x|)^2, whose parts cancel, as autograd derives it."""
+
+    def share(g: Any, a: Any) -> Any:
+        below = 1 + absolute(a)
+        return divide(g, below) - divide(g, below) * divide(absolute(a), below)
+
+    return (zip_map(share, cotangent, *inputs),)
+
+
+def _hardtanh_in_a_tail(
+    inputs: Sequence[AnyTensor], cotangent: AnyTensor, **bounds: float
+) -> Gradients:
+    """Let the gradient of NaN pass, as torch does behind the last whole vector (Activation.cpp)."""
+    (gradient,) = OPS["hardtanh"].vjp(inputs, cotangent, **bounds)
+    assert gradient is not None
+    return (zip_map(lambda x, g, d: select(is_nan(x), g, d), *inputs, cotangent, gradient),)
 
 
 def _layer_norm_from_storage(
@@ -89,3 +125,11 @@ _RATE, _BY_X, _BY_GAMMA = (
 
 LAYER_NORM_FROM_STORAGE = Form("a g gamma + b x + c", vjp=_layer_norm_from_storage)
 """The gradients of layer_norm as torch forms them on a CPU, in 16 bits."""
+
+FORMS: Mapping[str, tuple[Form, ...]] = {
+    "hardtanh": (Form("NaN passes", vjp=_hardtanh_in_a_tail),),
+    "rsqrt": (Form("(-g / 2) z^3", vjp=_rsqrt_by_the_cube),),
+    "softsign": (Form("g / (1 + |x|) - g |x| / (1 + |x|)^2", vjp=_softsign_by_parts),),
+    "sigmoid": (Form("sigmoid_backward", vjp=_sigmoid_by_the_result),),
+}
+"""By op: the programs that torch follows at every dtype."""

@@ -100,10 +100,10 @@ def _tame(op: Op, k: int, number: float) -> bool:
         for at in range(len(op.inputs))
     ]
     try:
-        op.check(*inputs)
+        op.check(*inputs, **op.usual)
     except Rejected:
         return False
-    found = (op.value(*inputs), *op.vjp(inputs, tensor(1.0)))
+    found = (op.value(*inputs, **op.usual), *op.vjp(inputs, tensor(1.0), **op.usual))
     return all(x is None or all(abs(z) < OVERFLOW for z in x.data) for x in found)
 
 

@@ -109,7 +109,7 @@ def _alike(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:
             "keep_prob": 0.5,
         }
         own = {name: value for name, value in attributes.items() if name in op.attributes}
-        return (shape(n),) * len(op.inputs), own
+        return (shape(n),) * len(op.inputs), {**own, **op.usual}
 
     return call
 

@@ -73,7 +73,7 @@ class Sampler:
 
     def elementwise(self, op: Op) -> Call:
         """Take matrices of one shape, and away from the edge of a domain."""
-        return [self._entries(op, k) for k in range(len(op.inputs))], {}
+        return [self._entries(op, k) for k in range(len(op.inputs))], op.usual
 
     def _entries(self, op: Op, k: int) -> Tensor:
         if k in op.mask_inputs:

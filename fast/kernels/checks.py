@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeGuard
 
@@ -21,6 +22,13 @@ def floats(op: str, first: Tensor, *others: Tensor) -> None:
             raise Rejected(f"{op}: inputs have one dtype, got {first.dtype} and {other.dtype}")
         if other.device != first.device:
             raise Rejected(f"{op}: inputs lie on one device, got {first.device}, {other.device}")
+
+
+def finite(label: str, **attributes: float) -> None:
+    """Refuse an attribute that is infinite or no number; the rule is called label."""
+    for name, given in attributes.items():
+        if not math.isfinite(given):
+            raise Rejected(f"{label}: {name} is finite; got {given!r}")
 
 
 def pair(op: str, x: Tensor, y: Tensor) -> None:

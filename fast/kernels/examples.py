@@ -23,6 +23,16 @@ def unary(dtype: torch.dtype) -> Iterator[Example]:
     yield (x.T,), {}
 
 
+def with_attributes(**attributes: Any) -> Examples:
+    """Return the examples of one input, with attributes."""
+
+    def examples(dtype: torch.dtype) -> Iterator[Example]:
+        for inputs, _ in unary(dtype):
+            yield inputs, attributes
+
+    return examples
+
+
 def binary(dtype: torch.dtype) -> Iterator[Example]:
     """Yield two contiguous inputs, then two of which one is strided."""
     x, y = torch.ones(16, 16, dtype=dtype), torch.ones(16, 16, dtype=dtype)

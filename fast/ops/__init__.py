@@ -6,16 +6,21 @@ from typing import NoReturn
 
 from fast.errors import unknown
 from fast.kernels.page import Op
+from fast.ops.abs import op as _abs
 from fast.ops.add import op as _add
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.broadcast_to import op as _broadcast_to
+from fast.ops.clamp import op as _clamp
 from fast.ops.concat import op as _concat
 from fast.ops.cross_entropy import op as _cross_entropy
 from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
 from fast.ops.dropout import op as _dropout
 from fast.ops.exp import op as _exp
+from fast.ops.hardsigmoid import op as _hardsigmoid
+from fast.ops.hardtanh import op as _hardtanh
 from fast.ops.layer_norm import op as _layer_norm
+from fast.ops.leaky_relu import op as _leaky_relu
 from fast.ops.linear import op as _linear
 from fast.ops.log import op as _log
 from fast.ops.log_softmax import op as _log_softmax
@@ -26,15 +31,21 @@ from fast.ops.mean import op as _mean
 from fast.ops.minimum import op as _minimum
 from fast.ops.mse_loss import op as _mse_loss
 from fast.ops.mul import op as _mul
+from fast.ops.neg import op as _neg
 from fast.ops.nll_loss import op as _nll_loss
 from fast.ops.permute import op as _permute
 from fast.ops.rand_normal import op as _rand_normal
 from fast.ops.rand_uniform import op as _rand_uniform
+from fast.ops.reciprocal import op as _reciprocal
 from fast.ops.relu import op as _relu
 from fast.ops.reshape import op as _reshape
+from fast.ops.rsqrt import op as _rsqrt
+from fast.ops.scale import op as _scale
 from fast.ops.scatter_add import op as _scatter_add
+from fast.ops.sigmoid import op as _sigmoid
 from fast.ops.slice import op as _slice
 from fast.ops.softmax import op as _softmax
+from fast.ops.softsign import op as _softsign
 from fast.ops.sqrt import op as _sqrt
 from fast.ops.square import op as _square
 from fast.ops.sub import op as _sub
@@ -59,14 +70,25 @@ OPS: dict[str, Op] = Table(
         _sub,
         _mul,
         _div,
+        _neg,
+        _scale,
         _maximum,
         _minimum,
+        _abs,
         _square,
         _sqrt,
+        _reciprocal,
+        _rsqrt,
         _exp,
         _log,
         _tanh,
+        _sigmoid,
         _relu,
+        _leaky_relu,
+        _clamp,
+        _hardtanh,
+        _hardsigmoid,
+        _softsign,
         _where,
         _sum,
         _mean,

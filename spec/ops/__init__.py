@@ -13,16 +13,21 @@ Tensor([[12]])
 from __future__ import annotations
 
 from spec.op import Op
+from spec.ops.abs import op as _abs
 from spec.ops.add import op as _add
 from spec.ops.bernoulli_mask import op as _bernoulli_mask
 from spec.ops.broadcast_to import op as _broadcast_to
+from spec.ops.clamp import op as _clamp
 from spec.ops.concat import op as _concat
 from spec.ops.cross_entropy import op as _cross_entropy
 from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
 from spec.ops.dropout import op as _dropout
 from spec.ops.exp import op as _exp
+from spec.ops.hardsigmoid import op as _hardsigmoid
+from spec.ops.hardtanh import op as _hardtanh
 from spec.ops.layer_norm import op as _layer_norm
+from spec.ops.leaky_relu import op as _leaky_relu
 from spec.ops.linear import op as _linear
 from spec.ops.log import op as _log
 from spec.ops.log_softmax import op as _log_softmax
@@ -33,15 +38,21 @@ from spec.ops.mean import op as _mean
 from spec.ops.minimum import op as _minimum
 from spec.ops.mse_loss import op as _mse_loss
 from spec.ops.mul import op as _mul
+from spec.ops.neg import op as _neg
 from spec.ops.nll_loss import op as _nll_loss
 from spec.ops.permute import op as _permute
 from spec.ops.rand_normal import op as _rand_normal
 from spec.ops.rand_uniform import op as _rand_uniform
+from spec.ops.reciprocal import op as _reciprocal
 from spec.ops.relu import op as _relu
 from spec.ops.reshape import op as _reshape
+from spec.ops.rsqrt import op as _rsqrt
+from spec.ops.scale import op as _scale
 from spec.ops.scatter_add import op as _scatter_add
+from spec.ops.sigmoid import op as _sigmoid
 from spec.ops.slice import op as _slice
 from spec.ops.softmax import op as _softmax
+from spec.ops.softsign import op as _softsign
 from spec.ops.sqrt import op as _sqrt
 from spec.ops.square import op as _square
 from spec.ops.sub import op as _sub
@@ -60,14 +71,25 @@ OPS: dict[str, Op] = Table(
             _sub,
             _mul,
             _div,
+            _neg,
+            _scale,
             _maximum,
             _minimum,
+            _abs,
             _square,
             _sqrt,
+            _reciprocal,
+            _rsqrt,
             _exp,
             _log,
             _tanh,
+            _sigmoid,
             _relu,
+            _leaky_relu,
+            _clamp,
+            _hardtanh,
+            _hardsigmoid,
+            _softsign,
             _where,
             _sum,
             _mean,

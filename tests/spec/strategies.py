@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from hypothesis import strategies as st
@@ -205,6 +206,14 @@ def _random(draw: Draw, op: Op) -> Signature:
     return [shape] * len(op.inputs), attributes
 
 
+def _tried(draw: Draw, op: Op) -> Signature:
+    """Draw one shape for all inputs, and the attributes among those that the page tries."""
+    shapes, attributes = _same(draw, len(op.inputs))
+    among = [dict(zip(op.tried, chosen, strict=True)) for chosen in product(*op.tried.values())]
+    permitted = [one for one in among if accepts(op, shapes, **one)]
+    return shapes, {**attributes, **draw(st.sampled_from(permitted))}
+
+
 CALLED: dict[tuple[int, frozenset[str]], Callable[[Draw], Signature]] = {
     (1, frozenset({"axis"})): _softmax,
     (1, frozenset({"axes"})): _permute,
@@ -230,8 +239,8 @@ def drawing(op: Op) -> Callable[[Draw], Signature]:
         return lambda draw: _random(draw, op)
     if op.variadic:
         return _concat
-    if not names and accepts(op, [()] * len(op.inputs)):
-        return lambda draw: _same(draw, len(op.inputs))
+    if names == set(op.tried) and accepts(op, [()] * len(op.inputs), **op.usual):
+        return lambda draw: _tried(draw, op)
     if names == {"axes", "keepdims"}:
         return lambda draw: _reduction(draw, 0 if accepts(op, [(0,)]) else 1)
     if names == {"shape"}:

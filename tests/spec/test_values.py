@@ -7,6 +7,7 @@ indexing, on arrays of Python's fractions, and compared exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -162,17 +163,33 @@ def dropout(x: Array, *, p: Any, seed: int, counter: int, training: bool) -> Arr
     return np.where(chosen, x / kept if kept else x, 0) if training else x
 
 
+def clamped(x: Array, *, lo: float, hi: float) -> Array:
+    low, high = (Fraction(b) if math.isfinite(b) else b for b in (lo, hi))
+    return np.where(x < low, low, np.where(x > high, high, x))
+
+
 FORMULAS: dict[str, Callable[..., Array]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
     "mul": lambda x, y: x * y,
     "div": lambda x, y: x / y,
+    "neg": lambda x: 0 - x,
+    "abs": each(lambda a: max(a, -a)),
     "square": lambda x: x * x,
     "sqrt": sqrt,
+    "reciprocal": lambda x: 1 / x,
+    "rsqrt": lambda x: 1 / sqrt(x),
     "exp": exp,
     "log": log,
     "tanh": tanh,
+    "sigmoid": lambda x: np.where(x < 0, exp(x), 1) / (1 + np.where(x < 0, exp(x), exp(-x))),
     "relu": each(lambda a: max(a, 0)),
+    "leaky_relu": lambda x, *, slope: np.where(x > 0, x, Fraction(slope) * x),
+    "clamp": clamped,
+    "hardtanh": clamped,
+    "hardsigmoid": each(lambda a: min(max(a + 3, 0), 6) / Fraction(6)),
+    "softsign": each(lambda a: a / (1 + max(a, -a))),
+    "scale": lambda x, *, c: Fraction(c) * x,
     "maximum": lambda x, y: np.where(x > y, x, y),
     "minimum": lambda x, y: np.where(x < y, x, y),
     "where": lambda mask, x, y: np.where(mask, x, y),

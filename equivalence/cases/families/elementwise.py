@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hypothesis import strategies as st
+
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.domains import domain
@@ -21,6 +23,7 @@ from equivalence.cases.families.family import (
     everything,
     has_elements,
     place_is_its_own,
+    result,
     shape,
 )
 from spec.op import Op
@@ -44,17 +47,18 @@ SIZED = (place_is_its_own, one_entry_has_no_axis)
 NOTHING: tuple[Shape, ...] = ((3, 0), ())
 
 
-def alike(op: Op, shape: Shape) -> Signature:
-    """Return the call of an op whose inputs are all of one shape."""
-    return (shape,) * len(op.inputs), {}
+def alike(op: Op, shape: Shape, levels: Levels | None = None) -> Signature:
+    """Return the call of an op whose inputs are all of one shape, with the attributes chosen."""
+    attributes = op.usual if levels is None else {name: levels[name] for name in op.tried}
+    return (shape,) * len(op.inputs), attributes
 
 
 def _factors(op: Op) -> Factors:
-    return SIZES
+    return {**SIZES, **op.tried}
 
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
-    return alike(op, around(levels)[0])
+    return alike(op, around(levels)[0], levels)
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:
@@ -62,7 +66,10 @@ def _empty(op: Op) -> tuple[Signature, ...]:
 
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
-    return alike(op, shape(draw, ENOUGH, 300))
+    levels = {name: draw(st.sampled_from(among)) for name, among in op.tried.items()}
+    entries = shape(draw, ENOUGH, 300)
+    chosen = alike(op, entries, levels)
+    return alike(op, entries) if result(op, chosen) is None else chosen
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
@@ -86,7 +93,7 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
         offer.mask(picks[2], first) if k in op.index_inputs else found[k]
         for k in range(len(op.inputs))
     ]
-    return tuple(inputs), {}
+    return tuple(inputs), op.usual
 
 
 def _most(op: Op) -> float:
@@ -94,7 +101,7 @@ def _most(op: Op) -> float:
     if any(domain(op, k) != "real" for k in range(len(op.inputs))):
         return FACTOR
     large = [tensor(True if k in op.mask_inputs else TERM) for k in range(len(op.inputs))]
-    return TERM if abs(op.value(*large).data[0]) <= 2 * TERM else FACTOR
+    return TERM if abs(op.value(*large, **op.usual).data[0]) <= 2 * TERM else FACTOR
 
 
 ELEMENTWISE = Family(

@@ -83,13 +83,19 @@ def test_pointwise(shape: tuple[int, ...], dtype: torch.dtype) -> None:
         agree("mul", (x, y), torch.mul)
         agree("square", (x,), torch.square)
         agree("relu", (x,), torch.relu)
-        agree("div", (x, torch.where(y > 0, 2.0, -0.5).to(dtype)), torch.div)
+        agree("neg", (x,), torch.neg)
+        agree("abs", (x,), torch.abs)
+        powers = torch.where(y > 0, 2.0, -0.5).to(dtype)
+        agree("reciprocal", (powers,), torch.reciprocal)
+        agree("rsqrt", (powers * powers,), torch.rsqrt)
+        agree("div", (x, powers), torch.div)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_zero_cotangent_is_absorbing(provider: str) -> None:
     zero, one = torch.zeros(2), torch.tensor([0.0, math.nan])
-    for op, inputs in (("div", (one, zero)), ("log", (one,))):
+    poles = [(op, (one,)) for op in ("log", "reciprocal", "rsqrt")]
+    for op, inputs in (("div", (one, zero)), *poles):
         value, vjp = OPS[op].hosts(provider)
         _, saved = value(*inputs)
         for dx in vjp(saved, torch.tensor([0.0, -0.0]), [True] * len(inputs)):
@@ -104,6 +110,10 @@ def test_special_values(provider: str) -> None:
         (tanh.op.name, (nan, -inf, inf, 0.0), (nan, -1.0, 1.0, 0.0)),
         ("exp", (nan, -inf, inf, 0.0), (nan, 0.0, inf, 1.0)),
         ("log", (nan, 0.0, inf, 1.0), (nan, -inf, inf, 0.0)),
+        ("abs", (nan, -inf, -0.0, -1.0), (nan, inf, 0.0, 1.0)),
+        ("reciprocal", (nan, -inf, inf, 0.0), (nan, 0.0, 0.0, inf)),
+        ("rsqrt", (nan, -1.0, inf, 0.0), (nan, nan, 0.0, inf)),
+        ("sigmoid", (nan, -inf, inf, 0.0), (nan, 0.0, 1.0, 0.5)),
     ):
         z, saved = OPS[op].hosts(provider)[0](torch.tensor(came))
         assert torch.equal(z.nan_to_num(7.0), torch.tensor(wanted).nan_to_num(7.0)), op

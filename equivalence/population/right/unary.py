@@ -1,0 +1,57 @@
+"""Right signs, magnitudes, reciprocals and logistic curves: other formulas that are as good."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from equivalence.population.pieces import absorbed
+from equivalence.population.record import right
+
+
+@right("neg", "value")
+def subtracted_from_zero(x: Tensor) -> Tensor:
+    """It is 0 - x, so that no zero is negative."""
+    return 0 - x
+
+
+@right("abs value", "value")
+def larger_of_both_signs(x: Tensor) -> Tensor:
+    """It is the larger of x and -x."""
+    return torch.maximum(x, -x)
+
+
+@right("abs vjp", "gradient")
+def chosen_by_side(g: Tensor, x: Tensor) -> Tensor:
+    """The cotangent is chosen by the side of 0 on which x lies."""
+    return torch.where(x > 0, g, torch.where(x < 0, -g, 0 * g))
+
+
+@right("reciprocal value", "precision")
+def reciprocal_in_double(x: Tensor) -> Tensor:
+    """It is formed in double, and rounded once."""
+    return (1 / x.double()).to(x.dtype)
+
+
+@right("reciprocal vjp", "gradient")
+def divided_by_x_twice(g: Tensor, x: Tensor) -> Tensor:
+    """The cotangent is divided by x, twice."""
+    return absorbed(g, -(g.double() / x.double() / x.double()).to(g.dtype))
+
+
+@right("rsqrt value", "value")
+def root_and_quotient(x: Tensor) -> Tensor:
+    """It is 1 over the root."""
+    return 1 / torch.sqrt(x)
+
+
+@right("sigmoid", "precision")
+def logistic_in_double(x: Tensor) -> Tensor:
+    """It is computed in double, and rounded once."""
+    return torch.sigmoid(x.double()).to(x.dtype)
+
+
+@right("sigmoid value", "value")
+def by_a_falling_exponential(x: Tensor) -> Tensor:
+    """It is 1 / (1 + e^-x), and 0 where that overflows."""
+    return 1 / (1 + torch.exp(-x))

@@ -1,0 +1,101 @@
+"""Wrong signs, magnitudes, reciprocals and logistic curves."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from equivalence.population.pieces import absorbed, first_only, kept_in
+from equivalence.population.record import wrong
+
+ESTIMATES = "https://github.com/pytorch/pytorch/issues/47476"
+
+
+@wrong("neg vjp", "gradient")
+def sign_forgotten(g: Tensor, x: Tensor) -> Tensor:
+    """The cotangent is handed on as it is."""
+    return g.clone()
+
+
+@wrong("neg value", "sizes", source="launches for a number of blocks that was rounded down")
+def tail_unchanged(x: Tensor) -> Tensor:
+    """What lies behind the last whole block of 8,192 keeps its sign."""
+    whole = x.numel() // 8192 * 8192
+    return first_only(-x, whole, x) if whole else -x
+
+
+@wrong("abs vjp", "ties", source="https://github.com/jax-ml/jax/issues/37820")
+def rate_one_at_zero(g: Tensor, x: Tensor) -> Tensor:
+    """The rate at 0 is 1, as on its right."""
+    return torch.where(x < 0, -g, g)
+
+
+@wrong("abs vjp", "non-finite", source="https://github.com/HIPS/autograd/issues/100")
+def divided_by_the_magnitude(g: Tensor, x: Tensor) -> Tensor:
+    """The sign is x / |x|, which is no number at 0."""
+    return g * (x / x.abs())
+
+
+@wrong("reciprocal value", "precision", source=ESTIMATES)
+def estimated(x: Tensor) -> Tensor:
+    """An estimate of 8 bits is improved by one step of Newton's."""
+    z = 1 / x
+    rough = kept_in(z, torch.bfloat16)
+    better = rough * (2 - x * rough)
+    return torch.where(better.isfinite() & (rough != 0), better, z)
+
+
+@wrong(
+    "reciprocal value", "range", dtypes=("fp32",),
+    source="https://github.com/tenstorrent/tt-metal/issues/54513",
+)  # fmt: skip
+def zero_for_the_largest(x: Tensor) -> Tensor:
+    """From 2^126 on the result is 0, though 2^-126 is a normal number."""
+    return torch.where(x.abs() >= 2.0**126, torch.copysign(torch.zeros(()), x), 1 / x)
+
+
+@wrong("reciprocal vjp", "gradient")
+def sign_of_the_rate_forgotten(g: Tensor, x: Tensor) -> Tensor:
+    """The gradient has the sign of the cotangent."""
+    return absorbed(g, g * (1 / x).square())
+
+
+@wrong("rsqrt value", "precision", source=ESTIMATES)
+def root_estimated(x: Tensor) -> Tensor:
+    """An estimate of 8 bits is improved by one step of Newton's."""
+    z = torch.rsqrt(x)
+    rough = kept_in(z, torch.bfloat16)
+    better = rough * (1.5 - 0.5 * x * rough * rough)
+    return torch.where(better.isfinite() & (x > 0), better, z)
+
+
+@wrong("rsqrt value", "range", source="normalizers, which add an eps to every root")
+def eps_inside(x: Tensor) -> Tensor:
+    """A small number is added before the root is taken, so that 0 has no pole."""
+    return torch.rsqrt(x + 1e-6)
+
+
+@wrong("rsqrt vjp", "gradient")
+def root_forgotten(g: Tensor, x: Tensor) -> Tensor:
+    """The rate is -1 / (2 x), without the root."""
+    return absorbed(g, -g / (2 * x))
+
+
+@wrong("sigmoid value", "range", source="https://github.com/clab/dynet/issues/1525")
+def by_a_growing_exponential(x: Tensor) -> Tensor:
+    """It is e^x / (1 + e^x), which is no number where e^x overflows."""
+    e = torch.exp(x)
+    return e / (1 + e)
+
+
+@wrong("sigmoid vjp", "range", source="https://github.com/jeshraghian/snntorch/issues/427")
+def gradient_of_a_quotient(g: Tensor, x: Tensor) -> Tensor:
+    """It is e^-x / (1 + e^-x)^2, which is no number where e^-x overflows."""
+    e = torch.exp(-x)
+    return g * e / (1 + e).square()
+
+
+@wrong("sigmoid value", "precision", source="identities that trade one function for another")
+def by_the_tangent(x: Tensor) -> Tensor:
+    """It is (1 + tanh(x / 2)) / 2, of which nothing is left far below 0."""
+    return 0.5 * (1 + torch.tanh(0.5 * x))

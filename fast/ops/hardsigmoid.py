@@ -1,0 +1,59 @@
+"""Twin of spec.ops.hardsigmoid.
+
+torch's own gradient multiplies by a sixth of single precision, in float64 too, so it is not called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fast.device.mode import tl, triton
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import unary
+from fast.kernels.page import Gradients, Saved
+
+
+@triton.jit
+def _hardsigmoid(x):
+    line = tl.div_rn(x + 3.0, 6.0)
+    return tl.where(x < -3.0, 0.0, tl.where(x > 3.0, 1.0, line))
+
+
+@triton.jit
+def _vjp(x, g):
+    return tl.where((x > -3.0) & (x < 3.0), tl.div_rn(g, 6.0), 0.0)
+
+
+def check(x: Tensor) -> None:
+    """Refuse anything but a floating tensor."""
+    checks.floats("hardsigmoid", x)
+
+
+def value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Cut a line at 0 and 1; the input is saved."""
+    return pointwise.value(_hardsigmoid, x), (x,)
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return g / 6 between the kinks, and 0 elsewhere."""
+    return pointwise.vjp(_vjp, saved, cotangent, needs)
+
+
+def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Cut a line at 0 and 1; the input is saved."""
+    return torch.nn.functional.hardsigmoid(x), (x,)
+
+
+def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return g / 6 between the kinks, and 0 elsewhere."""
+    (x,) = saved
+    if not needs[0]:
+        return (None,)
+    return (torch.where((x > -3) & (x < 3), cotangent / 6, 0.0),)
+
+
+EXAMPLES = unary
+op = pointwise.op("hardsigmoid", check, value, vjp, aten_value, aten_vjp, inputs=("x",))
