@@ -16,11 +16,10 @@ A tangent or cotangent of None stands for zero and costs nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import itemgetter, mul
-from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from spec.op import AnyTensor, Edge, Jvp, Op, Type, Vjp, plus, refuse, zeros_like
 from spec.refusals import Miss
@@ -32,6 +31,14 @@ Value = Callable[..., Any]
 Directions = Sequence["AnyTensor | None"]
 
 
+class Facts(TypedDict, total=False):
+    """What every kind of page may say of itself beside its maps: the fields of these names."""
+
+    edges: tuple[Edge, ...]
+    refused: tuple[Miss, ...]
+    tried: Mapping[str, tuple[Any, ...]]
+
+
 def same_shape(name: str, *types: Type) -> Type:
     """The type rule of pointwise ops: C1, all shapes are equal; there is no broadcasting."""
     first = types[0]
@@ -39,13 +46,6 @@ def same_shape(name: str, *types: Type) -> Type:
         if other.shape != first.shape:
             raise refuse(f"{name} C1", "all shapes are equal", f"{first} and {other}")
     return first
-
-
-def need_finite(who: str, **attributes: float) -> None:
-    """Refuse an attribute that is infinite or no number; the rule is called who."""
-    for name, given in attributes.items():
-        if not abs(given) < math.inf:
-            raise refuse(who, f"{name} is finite", given)
 
 
 UNEQUAL = (
@@ -76,39 +76,29 @@ def pointwise(
     *,
     absorbing: bool = False,
     choosing: bool = False,
-    edges: tuple[Edge, ...] = (),
-    refused: tuple[Miss, ...] = (),
-    tried: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
+    **facts: Unpack[Facts],
 ) -> Op:
-    """Make an op that acts entry by entry.
-
-    partials(*scalars, **attributes) are derivatives, or chosen shares.
-    """
+    """Make an op of single numbers; partials(*scalars, **attributes) are rates, or shares."""
     multiply: Callable[[Any, Any], Any] = chosen if choosing else absorb if absorbing else mul
 
-    def every(attributes: Mapping[str, Any]) -> Callable[..., list[Any]]:
-        def shares(direction: Any, *scalars: Any) -> list[Any]:
-            return [multiply(direction, factor) for factor in partials(*scalars, **attributes)]
-
-        return shares
+    def every(direction: Any, *scalars: Any, **attributes: Any) -> list[Any]:
+        return [multiply(direction, factor) for factor in partials(*scalars, **attributes)]
 
     def jvp(inputs: Sequence[AnyTensor], tangents: Directions, **attributes: Any) -> AnyTensor:
         total: AnyTensor | None = None
         for k, tangent in enumerate(tangents):
             if tangent is not None:
-                moved = zip_map(every(attributes), tangent, *inputs)
+                moved = zip_map(partial(every, **attributes), tangent, *inputs)
                 total = plus(total, moved.map(itemgetter(k)))
         return zeros_like(inputs[0]) if total is None else total
 
     def vjp(
         inputs: Sequence[AnyTensor], cotangent: AnyTensor, **attributes: Any
     ) -> tuple[AnyTensor | None, ...]:
-        shares = zip_map(every(attributes), cotangent, *inputs)
+        shares = zip_map(partial(every, **attributes), cotangent, *inputs)
         return tuple(shares.map(itemgetter(k)) for k in range(len(inputs)))
 
-    return Op(
-        name, "pointwise", type_rule, value, jvp, vjp, edges=edges, refused=refused, tried=tried
-    )
+    return Op(name, "pointwise", type_rule, value, jvp, vjp, **facts)
 
 
 def jointly_linear(
@@ -120,8 +110,7 @@ def jointly_linear(
     index_inputs: tuple[int, ...] = (),
     mask_inputs: tuple[int, ...] = (),
     refuse_indices: Callable[..., None] | None = None,
-    edges: tuple[Edge, ...] = (),
-    refused: tuple[Miss, ...] = (),
+    **facts: Unpack[Facts],
 ) -> Op:
     """Make an op that is linear in all its inputs at once, but for indices and masks.
 
@@ -150,10 +139,9 @@ def jointly_linear(
         jvp,
         vjp,
         index_inputs,
-        edges,
         refuse_indices=refuse_indices,
         mask_inputs=mask_inputs,
-        refused=refused,
+        **facts,
     )
 
 
@@ -165,8 +153,7 @@ def linear(
     *,
     index_inputs: tuple[int, ...] = (),
     refuse_indices: Callable[..., None] | None = None,
-    edges: tuple[Edge, ...] = (),
-    refused: tuple[Miss, ...] = (),
+    **facts: Unpack[Facts],
 ) -> Op:
     """Make an op that is linear in its first input; the others, if any, are indices.
 
@@ -186,8 +173,7 @@ def linear(
         transposes,
         index_inputs=index_inputs,
         refuse_indices=refuse_indices,
-        edges=edges,
-        refused=refused,
+        **facts,
     )
 
 
@@ -196,9 +182,7 @@ def bilinear(
     type_rule: TypeRule,
     value: Value,
     transposes: tuple[Callable[..., AnyTensor], Callable[..., AnyTensor]],
-    *,
-    edges: tuple[Edge, ...] = (),
-    refused: tuple[Miss, ...] = (),
+    **facts: Unpack[Facts],
 ) -> Op:
     """Make an op that is linear in each of two inputs.
 
@@ -216,7 +200,7 @@ def bilinear(
         x, y = inputs
         return transposes[0](cotangent, y), transposes[1](cotangent, x)
 
-    return Op(name, "bilinear", type_rule, value, jvp, vjp, edges=edges, refused=refused)
+    return Op(name, "bilinear", type_rule, value, jvp, vjp, **facts)
 
 
 def irregular(
@@ -227,8 +211,7 @@ def irregular(
     vjp: Vjp,
     *,
     stops_gradients: bool = False,
-    edges: tuple[Edge, ...] = (),
-    refused: tuple[Miss, ...] = (),
+    **facts: Unpack[Facts],
 ) -> Op:
     """Make an op that states both maps itself, by a convention that its page names."""
     return Op(
@@ -238,9 +221,8 @@ def irregular(
         value,
         jvp,
         vjp,
-        edges=edges,
         stops_gradients=stops_gradients,
-        refused=refused,
+        **facts,
     )
 
 
@@ -248,9 +230,7 @@ def source(
     name: str,
     type_rule: TypeRule,
     value: Value,
-    *,
-    edges: tuple[Edge, ...] = (),
-    refused: tuple[Miss, ...] = (),
+    **facts: Unpack[Facts],
 ) -> Op:
     """Make an op without inputs: nothing moves it, and it hands no cotangent on.
 
@@ -265,4 +245,4 @@ def source(
     ) -> tuple[AnyTensor | None, ...]:
         return ()
 
-    return Op(name, "source", type_rule, value, jvp, vjp, edges=edges, refused=refused)
+    return Op(name, "source", type_rule, value, jvp, vjp, **facts)

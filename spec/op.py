@@ -110,8 +110,7 @@ class Op:
     refuse_indices(*inputs, **attributes) raises Rejected where an index is out of its range.
     mask_inputs are those of the index inputs that hold truth values.
     stops_gradients says that no cotangent ever passes, so that a tape need not look behind.
-    tried has values of the attributes of an op of single numbers, at which a mistake shows, the
-    plainest first: those who test the op vary them.
+    tried: by attribute of an op of single numbers, values that show mistakes, the plainest first.
     """
 
     name: str
@@ -157,11 +156,6 @@ class Op:
         """The keyword attributes with their defaults (inspect.Parameter.empty: required)."""
         rule = inspect.signature(self.value)
         return {n: p.default for n, p in rule.parameters.items() if p.kind is p.KEYWORD_ONLY}
-
-    @cached_property
-    def usual(self) -> dict[str, Any]:
-        """The plainest of the values of each attribute that are tried."""
-        return {name: among[0] for name, among in self.tried.items()}
 
     def check(self, *inputs: AnyTensor, **attributes: Any) -> Type:
         """Return the type of the result, or raise Rejected with the label of the broken rule."""
@@ -212,15 +206,13 @@ class Op:
 
     def _check_call(self, count: int, attributes: Mapping[str, Any]) -> None:
         if count != len(self.inputs) and not self.variadic:
-            raise Rejected(
-                f"{self.name}: takes {len(self.inputs)} inputs "
-                f"({', '.join(self.inputs)}), got {count}"
-            )
+            takes = f"{len(self.inputs)} inputs ({', '.join(self.inputs)})"
+            raise Rejected(f"{self.name}: takes {takes}, got {count}")
         known = self.attributes
         for name in attributes:
             if name not in known:
-                accepted = ", ".join(known) or "none"
-                raise Rejected(f"{self.name}: no attribute {name!r}; accepted: {accepted}")
+                those = ", ".join(known) or "none"
+                raise Rejected(f"{self.name}: no attribute {name!r}; accepted: {those}")
         missing = [
             n for n, d in known.items() if d is inspect.Parameter.empty and n not in attributes
         ]

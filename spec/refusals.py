@@ -13,6 +13,7 @@ shop: there is no tea 'oolnog'; the nearest are oolong
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -30,6 +31,13 @@ class Rejected(ValueError):
 def refuse(label: str, rule: str, came: object) -> Rejected:
     """Build a refusal: the label of the constraint, the rule, and what came instead."""
     return Rejected(f"{label}: {rule}; got {came}")
+
+
+def need_finite(who: str, **attributes: float) -> None:
+    """Refuse an attribute that is infinite or no number; who is the label of the constraint."""
+    for name, given in attributes.items():
+        if not abs(given) < math.inf:
+            raise refuse(who, f"{name} is finite", given)
 
 
 @dataclass(frozen=True)

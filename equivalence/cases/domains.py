@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from equivalence.cases.fills import ENDS, NONFINITE
 from spec.op import Op, Rejected
@@ -76,6 +76,11 @@ def grouped(among: Sequence[str]) -> tuple[str, ...]:
     return (*plain, *(name for name, group in GROUPS.items() if group[0] in among))
 
 
+def usual(op: Op) -> dict[str, Any]:
+    """Return the plainest of the values of each attribute that the page tries."""
+    return {name: among[0] for name, among in op.tried.items()}
+
+
 @cache
 def domain(op: Op, k: int) -> Domain:
     """Return where input k of an op may lie, which the page tells when it is tried at numbers.
@@ -100,10 +105,10 @@ def _tame(op: Op, k: int, number: float) -> bool:
         for at in range(len(op.inputs))
     ]
     try:
-        op.check(*inputs, **op.usual)
+        op.check(*inputs, **usual(op))
     except Rejected:
         return False
-    found = (op.value(*inputs, **op.usual), *op.vjp(inputs, tensor(1.0), **op.usual))
+    found = (op.value(*inputs, **usual(op)), *op.vjp(inputs, tensor(1.0), **usual(op)))
     return all(x is None or all(abs(z) < OVERFLOW for z in x.data) for x in found)
 
 

@@ -39,7 +39,7 @@ from equivalence.cases.call import (
     case_from_dict,
     dtype_at,
 )
-from equivalence.cases.domains import domain
+from equivalence.cases.domains import domain, usual
 from equivalence.cases.families.family import Signature
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import Guarded, core_shape, guard
@@ -109,7 +109,7 @@ def _alike(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:
             "keep_prob": 0.5,
         }
         own = {name: value for name, value in attributes.items() if name in op.attributes}
-        return (shape(n),) * len(op.inputs), {**own, **op.usual}
+        return (shape(n),) * len(op.inputs), {**own, **usual(op)}
 
     return call
 

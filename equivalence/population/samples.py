@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from equivalence.cases.domains import domain
+from equivalence.cases.domains import domain, usual
 from equivalence.cases.families.gathers import SCATTERS, TAKES
 from equivalence.cases.families.losses import SCORES
 from equivalence.cases.families.moves import BROADCASTS, PERMUTES, RESHAPES
@@ -73,7 +73,7 @@ class Sampler:
 
     def elementwise(self, op: Op) -> Call:
         """Take matrices of one shape, and away from the edge of a domain."""
-        return [self._entries(op, k) for k in range(len(op.inputs))], op.usual
+        return [self._entries(op, k) for k in range(len(op.inputs))], usual(op)
 
     def _entries(self, op: Op, k: int) -> Tensor:
         if k in op.mask_inputs:

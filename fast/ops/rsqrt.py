@@ -25,9 +25,9 @@ def _rsqrt(x):
 
 @triton.jit
 def _vjp(x, g):
-    r = tl.div_rn(1.0, tl.sqrt_rn(x))
+    s = tl.sqrt_rn(x)
     # A zero cotangent is absorbing, at the pole and outside the domain.
-    return tl.where(g == 0, 0.0, -tl.div_rn(r, 2.0 * x) * g)
+    return tl.where(g == 0, 0.0, -tl.div_rn(tl.div_rn(1.0, s), 2.0 * (s * s)) * g)
 
 
 def check(x: Tensor) -> None:

@@ -1,6 +1,6 @@
 """Map each entry to between 0 and 1, by a line with two kinks.
 
-    z[i] = 0 if x[i] < -3, 1 if x[i] > 3, else (x[i] + 3) / 6
+    z[i] = 0 if x[i] <= -3, 1 if x[i] >= 3, else (x[i] + 3) / 6
 
 At the kinks the rate is 0 (CHOICE), as in PyTorch. NaN survives, and its rate is 0.
 
@@ -37,8 +37,9 @@ def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
 
 
 def hardsigmoid(a: Any) -> Any:
-    """Return (a + 3) / 6, but 0 below -3 and 1 above 3."""
-    return select(less(a, -3), 0, select(less(3, a), 1, divide(a + 3, 6)))
+    """Return (a + 3) / 6, but 0 from -3 down, 1 from 3 up, and NaN for NaN."""
+    below = less(a, 3)
+    return select(less(-3, a), select(below, divide(a + 3, 6), 1), select(below, 0, a))
 
 
 def partials(x: Any) -> tuple[Any]:

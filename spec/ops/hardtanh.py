@@ -1,6 +1,6 @@
 """Clamp each entry, with a slope that ends before the bounds.
 
-    z[i] = lo if x[i] < lo, hi if x[i] > hi, else x[i]
+    z[i] = lo if x[i] <= lo, hi if x[i] >= hi, else x[i]
 
 C1  lo and hi are finite, and lo < hi.
 
@@ -22,7 +22,6 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
 from spec.op import Edge, Type, refuse
-from spec.ops.clamp import value as clamped
 from spec.refusals import Miss
 from spec.scalar import less, select
 from spec.tensor import Tensor
@@ -40,7 +39,14 @@ def type_rule(x: Type, *, lo: float = -1.0, hi: float = 1.0) -> Type:
 
 def value(x: Tensor[A, *Dims], *, lo: float = -1.0, hi: float = 1.0) -> Tensor[A, *Dims]:
     """Replace each entry beyond a bound by the bound."""
-    return clamped(x, lo=lo, hi=hi)
+    low, high = Fraction(lo), Fraction(hi)
+    return x.map(lambda a: _cut(a, low, high))
+
+
+def _cut(a: Any, low: Fraction, high: Fraction) -> Any:
+    """Return an entry between the bounds, or the bound that it does not lie within, or NaN."""
+    below = less(a, high)
+    return select(less(low, a), select(below, a, high), select(below, low, a))
 
 
 def partials(x: Any, *, lo: float = -1.0, hi: float = 1.0) -> tuple[Any]:

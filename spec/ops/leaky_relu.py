@@ -19,9 +19,9 @@ import math
 from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
-from spec.kinds import need_finite, pointwise, same_shape
+from spec.kinds import pointwise, same_shape
 from spec.op import Edge, Type
-from spec.refusals import Miss
+from spec.refusals import Miss, need_finite
 from spec.scalar import less, select
 from spec.tensor import Tensor
 

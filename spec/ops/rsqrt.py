@@ -16,7 +16,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
 from spec.op import Edge, Type
-from spec.scalar import divide, sqrt
+from spec.scalar import divide, sqrt, square
 from spec.tensor import Tensor
 
 A = TypeVar("A")
@@ -38,8 +38,9 @@ def _rsqrt(a: Any) -> Any:
 
 
 def partials(x: Any) -> tuple[Any]:
-    """The rate is -(1 / sqrt(x)) / (2 x), without bound at 0."""
-    return (-divide(_rsqrt(x), 2 * x),)
+    """The rate is -(1 / s) / (2 s^2) for s = sqrt(x), without bound at 0."""
+    root = sqrt(x)
+    return (-divide(divide(1, root), 2 * square(root)),)
 
 
 EDGES = (

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
 from spec.op import Edge, Type
-from spec.scalar import absolute, divide, exp, less, select, square
+from spec.scalar import divide, exp, less, select, square
 from spec.tensor import Tensor
 
 A = TypeVar("A")
@@ -38,13 +38,18 @@ def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
 
 
 def _sigmoid(a: Any) -> Any:
-    e = exp(-absolute(a))
+    e = _smaller(a)
     return divide(select(less(a, 0), e, 1), 1 + e)
+
+
+def _smaller(a: Any) -> Any:
+    """Return e^-|a|, smooth from the right at 0, where |a| has a kink and the curve has none."""
+    return exp(select(less(a, 0), a, -a))
 
 
 def partials(x: Any) -> tuple[Any]:
     """The rate is e / (1 + e)^2 for e = e^-|x|, the same on both sides of 0."""
-    e = exp(-absolute(x))
+    e = _smaller(x)
     return (divide(e, square(1 + e)),)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from equivalence.cases.domains import domain
+from equivalence.cases.domains import domain, usual
 from spec.op import AnyTensor, Op, Rejected, Type
 from spec.ops import OPS
 from spec.shape import size
@@ -239,7 +239,7 @@ def drawing(op: Op) -> Callable[[Draw], Signature]:
         return lambda draw: _random(draw, op)
     if op.variadic:
         return _concat
-    if names == set(op.tried) and accepts(op, [()] * len(op.inputs), **op.usual):
+    if names == set(op.tried) and accepts(op, [()] * len(op.inputs), **usual(op)):
         return lambda draw: _tried(draw, op)
     if names == {"axes", "keepdims"}:
         return lambda draw: _reduction(draw, 0 if accepts(op, [(0,)]) else 1)

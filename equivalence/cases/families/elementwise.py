@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
-from equivalence.cases.domains import domain
+from equivalence.cases.domains import domain, usual
 from equivalence.cases.families.family import (
     FACTOR,
     PLACES,
@@ -49,7 +49,7 @@ NOTHING: tuple[Shape, ...] = ((3, 0), ())
 
 def alike(op: Op, shape: Shape, levels: Levels | None = None) -> Signature:
     """Return the call of an op whose inputs are all of one shape, with the attributes chosen."""
-    attributes = op.usual if levels is None else {name: levels[name] for name in op.tried}
+    attributes = usual(op) if levels is None else {name: levels[name] for name in op.tried}
     return (shape,) * len(op.inputs), attributes
 
 
@@ -93,7 +93,7 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
         offer.mask(picks[2], first) if k in op.index_inputs else found[k]
         for k in range(len(op.inputs))
     ]
-    return tuple(inputs), op.usual
+    return tuple(inputs), usual(op)
 
 
 def _most(op: Op) -> float:
@@ -101,7 +101,7 @@ def _most(op: Op) -> float:
     if any(domain(op, k) != "real" for k in range(len(op.inputs))):
         return FACTOR
     large = [tensor(True if k in op.mask_inputs else TERM) for k in range(len(op.inputs))]
-    return TERM if abs(op.value(*large, **op.usual).data[0]) <= 2 * TERM else FACTOR
+    return TERM if abs(op.value(*large, **usual(op)).data[0]) <= 2 * TERM else FACTOR
 
 
 ELEMENTWISE = Family(
