@@ -3,6 +3,8 @@
 Written by tools/generate_protocols.py from the pages in fast/ops; do not edit.
 """
 
+# This file is longer than the guide because it has a method for each operation.
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -77,9 +79,17 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.exp."""
         return self.apply("exp", (x,), {})
 
+    def expm1(self, x: R) -> R:
+        """Twin of spec.ops.expm1."""
+        return self.apply("expm1", (x,), {})
+
     def log(self, x: R) -> R:
         """Twin of spec.ops.log."""
         return self.apply("log", (x,), {})
+
+    def log1p(self, x: R) -> R:
+        """Twin of spec.ops.log1p."""
+        return self.apply("log1p", (x,), {})
 
     def tanh(self, x: R) -> R:
         """Twin of spec.ops.tanh."""
@@ -89,6 +99,14 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.sigmoid."""
         return self.apply("sigmoid", (x,), {})
 
+    def log_sigmoid(self, x: R) -> R:
+        """Twin of spec.ops.log_sigmoid."""
+        return self.apply("log_sigmoid", (x,), {})
+
+    def softplus(self, x: R) -> R:
+        """Twin of spec.ops.softplus."""
+        return self.apply("softplus", (x,), {})
+
     def relu(self, x: R) -> R:
         """Twin of spec.ops.relu."""
         return self.apply("relu", (x,), {})
@@ -96,6 +114,22 @@ class Ops(ABC, Generic[R]):
     def leaky_relu(self, x: R, *, slope: float = 0.01) -> R:
         """Twin of spec.ops.leaky_relu."""
         return self.apply("leaky_relu", (x,), {"slope": slope})
+
+    def elu(self, x: R, *, alpha: float = 1.0) -> R:
+        """Twin of spec.ops.elu."""
+        return self.apply("elu", (x,), {"alpha": alpha})
+
+    def selu(self, x: R) -> R:
+        """Twin of spec.ops.selu."""
+        return self.apply("selu", (x,), {})
+
+    def silu(self, x: R) -> R:
+        """Twin of spec.ops.silu."""
+        return self.apply("silu", (x,), {})
+
+    def mish(self, x: R) -> R:
+        """Twin of spec.ops.mish."""
+        return self.apply("mish", (x,), {})
 
     def clamp(self, x: R, *, lo: float, hi: float) -> R:
         """Twin of spec.ops.clamp."""
@@ -108,6 +142,10 @@ class Ops(ABC, Generic[R]):
     def hardsigmoid(self, x: R) -> R:
         """Twin of spec.ops.hardsigmoid."""
         return self.apply("hardsigmoid", (x,), {})
+
+    def hardswish(self, x: R) -> R:
+        """Twin of spec.ops.hardswish."""
+        return self.apply("hardswish", (x,), {})
 
     def softsign(self, x: R) -> R:
         """Twin of spec.ops.softsign."""

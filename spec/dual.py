@@ -17,23 +17,27 @@ Dual(12.0, 7.0)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from spec.refusals import hints
 from spec.scalar import (
     CONSTANTS,
+    Unary,
     absolute,
     cos,
     divide,
     equal,
+    erf,
     exp,
+    expm1,
     is_nan,
     is_zero,
     less,
     lift,
     log,
+    log1p,
     max_terms,
     maximum,
     pi_like,
@@ -129,42 +133,27 @@ def _absorbed(value: Any, partial: Any, tangent: Any) -> Dual:
     return Dual(value, select(is_zero(tangent), zero_like(tangent), partial * tangent))
 
 
-@exp.register(Dual)
-def _exp(x: Dual) -> Dual:
-    value = exp(x.value)
-    return _chain(value, value, x.tangent)
+Rate = Callable[[Any, Any], Any]
+"""The derivative of a function, of its argument and its value."""
 
 
-@log.register(Dual)
-def _log(x: Dual) -> Dual:
-    return _absorbed(log(x.value), divide(1, x.value), x.tangent)
+def _differentiated(function: Unary, rate: Rate, chain: Callable[..., Dual] = _chain) -> None:
+    @function.register(Dual)
+    def rule(x: Dual) -> Dual:  # pyright: ignore[reportUnusedFunction]
+        value = function(x.value)
+        return chain(value, rate(x.value, value), x.tangent)
 
 
-@sqrt.register(Dual)
-def _sqrt(x: Dual) -> Dual:
-    value = sqrt(x.value)
-    return _absorbed(value, divide(1, 2 * value), x.tangent)
-
-
-@tanh.register(Dual)
-def _tanh(x: Dual) -> Dual:
-    value = tanh(x.value)
-    return _chain(value, 1 - square(value), x.tangent)
-
-
-@cos.register(Dual)
-def _cos(x: Dual) -> Dual:
-    return _chain(cos(x.value), -sin(x.value), x.tangent)
-
-
-@sin.register(Dual)
-def _sin(x: Dual) -> Dual:
-    return _chain(sin(x.value), cos(x.value), x.tangent)
-
-
-@square.register(Dual)
-def _square(x: Dual) -> Dual:
-    return _chain(square(x.value), 2 * x.value, x.tangent)
+_differentiated(exp, lambda x, z: z)
+_differentiated(expm1, lambda x, z: z + 1)
+_differentiated(log, lambda x, z: divide(1, x), _absorbed)
+_differentiated(log1p, lambda x, z: divide(1, 1 + x), _absorbed)
+_differentiated(sqrt, lambda x, z: divide(1, 2 * z), _absorbed)
+_differentiated(tanh, lambda x, z: 1 - square(z))
+_differentiated(erf, lambda x, z: divide(2, sqrt(pi_like(x))) * exp(-square(x)))
+_differentiated(cos, lambda x, z: -sin(x))
+_differentiated(sin, lambda x, z: cos(x))
+_differentiated(square, lambda x, z: 2 * x)
 
 
 @absolute.register(Dual)

@@ -1,6 +1,6 @@
 """Chapter 16. Formats: which numbers a machine can hold, and how a number is rounded to one.
 
-Python's integers carry pi, cosine and sine to as many bits as a rounding needs.
+Python's integers and decimals carry elementary functions to as many digits as a rounding needs.
 
 >>> BINARY32.round(Fraction(1, 3)), BF16.unit_roundoff
 (Fraction(11184811, 33554432), Fraction(1, 256))
@@ -10,13 +10,20 @@ Python's integers carry pi, cosine and sine to as many bits as a rounding needs.
 
 from __future__ import annotations
 
+import decimal
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 Number = Fraction | float
 """An exact number, or one of the floats inf, -inf, nan, -0.0."""
+
+Digits = Callable[[Fraction], Fraction]
+"""A function that is no fraction, to so many digits that every format rounds it rightly."""
+
+DIGITS = decimal.Context(prec=40, Emin=-9_999_999, Emax=9_999_999)
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,24 @@ def pi(bits: int) -> Fraction:
     return Fraction(16 * arctan(5) - 4 * arctan(239), 2**guarded)
 
 
+def error_function(x: Fraction) -> Fraction:
+    """Return erf(x), less than 2^-250 relative away; beyond 20, where it is nearly 1, 2^-570 off.
+
+    Reference: Abramowitz and Stegun, 7.1.5, in which terms up to 2^577 cancel.
+    """
+    if abs(x) > 20:
+        return (1 - Fraction(1, 2**570)) * (1 if x > 0 else -1)
+    bits = 900
+    y, k = round(x * x * 2**bits), 0
+    term, total = 2**bits, 0
+    while abs(term) > 1:
+        total += term // (2 * k + 1)
+        k += 1
+        term = -term * y // (k * 2**bits)
+    root = math.isqrt(round(pi(2 * bits) * 4**bits))
+    return 2 * x * Fraction(total, root)
+
+
 def turned(x: Fraction, quarters: int) -> Fraction:
     """Return sin(x + quarters pi / 2), less than 2^-280 away: sine for 0, cosine for 1."""
     bits = 300
@@ -103,3 +128,59 @@ def turned(x: Fraction, quarters: int) -> Fraction:
         term = -term * rest * rest // ((k + 1) * (k + 2) * 4**bits)
         k += 2
     return Fraction(total if place < 2 else -total, 2**bits)
+
+
+def _decimal(rule: Callable[[decimal.Decimal], decimal.Decimal]) -> Digits:
+    def exact(x: Fraction) -> Fraction:
+        with decimal.localcontext(DIGITS):
+            return _to_fraction(rule(decimal.Decimal(x.numerator) / x.denominator))
+
+    return exact
+
+
+def _to_fraction(x: decimal.Decimal) -> Fraction:
+    """Convert exactly, or to a stand-in that every format rounds alike where it is astronomical."""
+    if x.is_zero() or x.adjusted() < -400:
+        return Fraction(0)
+    if x.adjusted() > 400:
+        return Fraction(10) ** 400 * (1 if x > 0 else -1)
+    return Fraction(x)
+
+
+def _decimal_tanh(x: decimal.Decimal) -> decimal.Decimal:
+    """Return 1 - 2 / (e^2x + 1), with the digits that its cancellation near 0 costs."""
+    with decimal.localcontext() as context:
+        context.prec += max(0, -2 * x.adjusted())
+        power = (2 * _within_reach(x)).exp()
+        return (power - 1) / (power + 1)
+
+
+def _decimal_expm1(x: decimal.Decimal) -> decimal.Decimal:
+    with decimal.localcontext() as context:
+        context.prec += max(0, -2 * x.adjusted())
+        return _within_reach(x).exp() - 1
+
+
+def _decimal_log1p(x: decimal.Decimal) -> decimal.Decimal:
+    with decimal.localcontext() as context:
+        context.prec += max(0, -2 * x.adjusted())
+        return (1 + x).ln()
+
+
+def _within_reach(x: decimal.Decimal) -> decimal.Decimal:
+    """Return x, or where exp and tanh are beyond every format already, a number closer to 0."""
+    reach = decimal.Decimal(100_000)
+    return max(-reach, min(x, reach))
+
+
+TO_DIGITS: Mapping[str, Digits] = {
+    "exp": _decimal(lambda x: _within_reach(x).exp()),
+    "expm1": _decimal(_decimal_expm1),
+    "log": _decimal(lambda x: x.ln()),
+    "log1p": _decimal(_decimal_log1p),
+    "tanh": _decimal(_decimal_tanh),
+    "erf": error_function,
+    "sin": lambda x: turned(x, 0),
+    "cos": lambda x: turned(x, 1),
+}
+"""Elementary functions of fractions by name, to 40 significant digits, or 80."""

@@ -10,6 +10,8 @@ Written by tools/generate_protocols.py from the pages in spec/ops; do not edit.
 'sub(exp(x), y)'
 """
 
+# This file is longer than the guide because it has a method for each operation.
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -83,9 +85,17 @@ class Ops(ABC, Generic[R]):
         """Raise e to the power of each entry."""
         return self.apply("exp", (x,), {})
 
+    def expm1(self, x: R) -> R:
+        """Raise e to the power of each entry, and subtract 1."""
+        return self.apply("expm1", (x,), {})
+
     def log(self, x: R) -> R:
         """Take the natural logarithm of each entry."""
         return self.apply("log", (x,), {})
+
+    def log1p(self, x: R) -> R:
+        """Take the natural logarithm of 1 plus each entry."""
+        return self.apply("log1p", (x,), {})
 
     def tanh(self, x: R) -> R:
         """Take the hyperbolic tangent of each entry."""
@@ -95,6 +105,14 @@ class Ops(ABC, Generic[R]):
         """Map each entry to between 0 and 1, by the logistic curve."""
         return self.apply("sigmoid", (x,), {})
 
+    def log_sigmoid(self, x: R) -> R:
+        """Take the logarithm of the logistic curve."""
+        return self.apply("log_sigmoid", (x,), {})
+
+    def softplus(self, x: R) -> R:
+        """Bend each entry smoothly from 0 to itself."""
+        return self.apply("softplus", (x,), {})
+
     def relu(self, x: R) -> R:
         """Keep each positive entry and replace the others by zero."""
         return self.apply("relu", (x,), {})
@@ -102,6 +120,22 @@ class Ops(ABC, Generic[R]):
     def leaky_relu(self, x: R, *, slope: float = 0.01) -> R:
         """Keep each positive entry and scale the others down."""
         return self.apply("leaky_relu", (x,), {"slope": slope})
+
+    def elu(self, x: R, *, alpha: float = 1.0) -> R:
+        """Keep each positive entry and bend the others down to a floor."""
+        return self.apply("elu", (x,), {"alpha": alpha})
+
+    def selu(self, x: R) -> R:
+        """Scale each positive entry, and bend the others down to a floor."""
+        return self.apply("selu", (x,), {})
+
+    def silu(self, x: R) -> R:
+        """Gate each entry by its own logistic curve."""
+        return self.apply("silu", (x,), {})
+
+    def mish(self, x: R) -> R:
+        """Gate each entry by the hyperbolic tangent of its softplus."""
+        return self.apply("mish", (x,), {})
 
     def clamp(self, x: R, *, lo: float, hi: float) -> R:
         """Replace each entry beyond a bound by the bound."""
@@ -114,6 +148,10 @@ class Ops(ABC, Generic[R]):
     def hardsigmoid(self, x: R) -> R:
         """Map each entry to between 0 and 1, by a line with two kinks."""
         return self.apply("hardsigmoid", (x,), {})
+
+    def hardswish(self, x: R) -> R:
+        """Gate each entry by the line of hardsigmoid."""
+        return self.apply("hardswish", (x,), {})
 
     def softsign(self, x: R) -> R:
         """Map each entry to between -1 and 1, by a quotient."""

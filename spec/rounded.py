@@ -3,7 +3,7 @@
 A `Rounded` is an exact number that its format can represent; every operation forms the exact result
 and rounds it once, to nearest, ties to even.
 Nothing here is emulated with wider floats: sums, products, quotients and roots are rounded from
-exact fractions, and exp, log and tanh from 40 decimal digits, cos and sin from 80.
+exact fractions, and exp, log, tanh and their like from 40 digits at least (`spec.formats`).
 So what this world computes is what the standard says, and a kernel can be laid beside it.
 
 >>> one_third = Rounded(BF16, Fraction(1, 3))
@@ -18,25 +18,27 @@ relative of a midpoint.
 
 from __future__ import annotations
 
-import decimal
 import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from spec.formats import BF16, BINARY32, FP16, Format, Number, pi, turned
+from spec.formats import BF16, BINARY32, FP16, TO_DIGITS, Format, Number, pi
 from spec.scalar import (
     Unary,
     absolute,
     cos,
     divide,
     equal,
+    erf,
     exp,
+    expm1,
     is_nan,
     is_zero,
     less,
     lift,
     log,
+    log1p,
     maximum,
     pi_like,
     sin,
@@ -47,8 +49,6 @@ from spec.scalar import (
 )
 
 __all__ = ["BF16", "BINARY32", "FP16", "Format", "Rounded"]
-
-DIGITS = decimal.Context(prec=40, Emin=-9_999_999, Emax=9_999_999)
 
 
 class Rounded:
@@ -146,48 +146,15 @@ def _unary(rule: Unary, exact: Callable[[Fraction], Fraction]) -> None:
     @rule.register(Rounded)
     def rounded(x: Rounded) -> Rounded:  # pyright: ignore[reportUnusedFunction]
         plain = rule(float(x.number))
-        # An infinity at a finite argument is only binary64's overflow; zero is only its underflow.
-        if isinstance(x.number, float) or x.number == 0 or math.isnan(plain):
+        # At a finite argument infinity is only binary64's overflow, and zero its underflow; -inf is
+        # a pole.
+        if isinstance(x.number, float) or x.number == 0 or not plain > -math.inf:
             return Rounded(x.format, plain)
         return Rounded(x.format, exact(Fraction(x.number)))
 
 
-def _decimal(rule: Callable[[decimal.Decimal], decimal.Decimal]) -> Callable[[Fraction], Fraction]:
-    def exact(x: Fraction) -> Fraction:
-        with decimal.localcontext(DIGITS):
-            return _to_fraction(rule(decimal.Decimal(x.numerator) / x.denominator))
-
-    return exact
-
-
-def _to_fraction(x: decimal.Decimal) -> Fraction:
-    """Convert exactly, or to a stand-in that every format rounds alike where it is astronomical."""
-    if x.is_zero() or x.adjusted() < -400:
-        return Fraction(0)
-    if x.adjusted() > 400:
-        return Fraction(10) ** 400 * (1 if x > 0 else -1)
-    return Fraction(x)
-
-
-def _decimal_tanh(x: decimal.Decimal) -> decimal.Decimal:
-    """Return 1 - 2 / (e^2x + 1) with the digits that its cancellation near 0 costs."""
-    with decimal.localcontext() as context:
-        context.prec += max(0, -2 * x.adjusted())
-        power = (2 * _within_reach(x)).exp()
-        return (power - 1) / (power + 1)
-
-
-def _within_reach(x: decimal.Decimal) -> decimal.Decimal:
-    """Return x, or where exp and tanh are beyond every format already, a number closer to 0."""
-    reach = decimal.Decimal(100_000)
-    return max(-reach, min(x, reach))
-
-
-_unary(exp, _decimal(lambda x: _within_reach(x).exp()))
-_unary(log, _decimal(lambda x: x.ln()))
-_unary(tanh, _decimal(_decimal_tanh))
-_unary(sin, lambda x: turned(x, 0))
-_unary(cos, lambda x: turned(x, 1))
+for _function in (exp, expm1, log, log1p, tanh, erf, sin, cos):
+    _unary(_function, TO_DIGITS[_function.name])
 
 
 @pi_like.register(Rounded)

@@ -26,13 +26,16 @@ from spec.scalar import (
     cos,
     divide,
     equal,
+    erf,
     exp,
+    expm1,
     is_nan,
     is_zero,
     kronecker,
     less,
     lift,
     log,
+    log1p,
     maximum,
     pi_like,
     select,
@@ -53,37 +56,38 @@ def is_number(x: object) -> TypeGuard[Number]:
     return isinstance(x, (int, float, Fraction)) and not isinstance(x, bool)
 
 
-@exp.register(float)
-def _exp(x: float) -> float:
-    try:
-        return math.exp(x)
-    except OverflowError:
-        return math.inf
+def _or_infinite(function: Callable[[float], float]) -> Callable[[float], float]:
+    def rule(x: float) -> float:
+        try:
+            return function(x)
+        except OverflowError:
+            return math.inf
+
+    return rule
 
 
-@log.register(float)
-def _log(x: float) -> float:
-    if x > 0:
-        return math.log(x)
-    return -math.inf if x == 0 else math.nan
+def _from_a_pole(function: Callable[[float], float], pole: int) -> Callable[[float], float]:
+    """Return a logarithm: -inf at its pole, and NaN below."""
+    return lambda x: function(x) if x > pole else -math.inf if x == pole else math.nan
+
+
+def _of_an_angle(function: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda x: function(x) if math.isfinite(x) else math.nan
+
+
+exp.register(float)(_or_infinite(math.exp))
+expm1.register(float)(_or_infinite(math.expm1))
+log.register(float)(_from_a_pole(math.log, 0))
+log1p.register(float)(_from_a_pole(math.log1p, -1))
+tanh.register(float)(math.tanh)
+erf.register(float)(math.erf)
+cos.register(float)(_of_an_angle(math.cos))
+sin.register(float)(_of_an_angle(math.sin))
 
 
 @sqrt.register(float)
 def _sqrt(x: float) -> float:
     return math.nan if x < 0 else math.sqrt(x)
-
-
-tanh.register(float)(math.tanh)
-
-
-@cos.register(float)
-def _cos(x: float) -> float:
-    return math.cos(x) if math.isfinite(x) else math.nan
-
-
-@sin.register(float)
-def _sin(x: float) -> float:
-    return math.sin(x) if math.isfinite(x) else math.nan
 
 
 @pi_like.register(float)
@@ -127,9 +131,8 @@ def _no_fraction(name: str, x: Fraction, accepted: str) -> ArithmeticError:
 EXACT_POINTS: Mapping[OpenFunction, tuple[int, int]] = {
     exp: (0, 1),
     log: (1, 0),
-    tanh: (0, 0),
     cos: (0, 1),
-    sin: (0, 0),
+    **dict.fromkeys((tanh, sin, expm1, log1p, erf), (0, 0)),
 }
 """The one fraction at which a function is a fraction, and what it is there."""
 

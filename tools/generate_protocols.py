@@ -27,6 +27,8 @@ HEADER = '''"""{opening}: one method per operation.
 Written by tools/generate_protocols.py from the pages in {package}/ops; do not edit.
 {example}"""
 
+# This file is longer than the guide because it has a method for each operation.
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod

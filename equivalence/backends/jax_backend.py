@@ -80,6 +80,34 @@ def _softsign(x: Array) -> Array:
     return nn.soft_sign(x)
 
 
+def _hardswish(x: Array) -> Array:
+    return nn.hard_swish(x)
+
+
+def _elu(x: Array, alpha: float = 1.0) -> Array:
+    return nn.elu(x, alpha)
+
+
+def _selu(x: Array) -> Array:
+    return nn.selu(x)
+
+
+def _silu(x: Array) -> Array:
+    return nn.silu(x)
+
+
+def _mish(x: Array) -> Array:
+    return nn.mish(x)
+
+
+def _softplus(x: Array) -> Array:
+    return nn.softplus(x)
+
+
+def _log_sigmoid(x: Array) -> Array:
+    return nn.log_sigmoid(x)
+
+
 def _scale(x: Array, c: float) -> Array:
     return x * c
 
@@ -194,6 +222,7 @@ def _reduced(losses: Array, count: Array, reduction: str) -> Array:
 
 OWN = (
     *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
+    *(_hardswish, _elu, _selu, _silu, _mish, _softplus, _log_sigmoid),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *(_mse_loss, _nll_loss, _cross_entropy),

@@ -16,7 +16,8 @@ from spec.composite import composite
 from spec.kinds import same_shape
 from spec.op import AnyTensor
 from spec.ops import OPS
-from spec.scalar import absolute, divide, is_nan, is_zero, select, zero_like
+from spec.ops.selu import FLOOR, SCALE
+from spec.scalar import absolute, divide, exp, is_nan, is_zero, less, select, zero_like
 from spec.shape import size
 from spec.tensor import zip_map
 
@@ -126,7 +127,26 @@ _RATE, _BY_X, _BY_GAMMA = (
 LAYER_NORM_FROM_STORAGE = Form("a g gamma + b x + c", vjp=_layer_norm_from_storage)
 """The gradients of layer_norm as torch forms them on a CPU, in 16 bits."""
 
+
+def _elu_by_the_constant_first(
+    inputs: Sequence[AnyTensor], cotangent: AnyTensor, *, alpha: float = 1.0
+) -> Gradients:
+    """Return (g alpha) e^x, or g beyond 0 and for NaN (Activation.cpp, elu_backward_kernel)."""
+    return (zip_map(lambda x, g: _bent(x, g, g, Fraction(alpha)), *inputs, cotangent),)
+
+
+def _selu_by_the_constant_first(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
+    """Return (g scale alpha) e^x, or g scale beyond 0 and for NaN."""
+    return (zip_map(lambda x, g: _bent(x, g, g * SCALE, FLOOR), *inputs, cotangent),)
+
+
+def _bent(x: Any, g: Any, beyond: Any, constant: Fraction) -> Any:
+    return select(less(0, x), beyond, select(is_nan(x), beyond, g * constant * exp(x)))
+
+
 FORMS: Mapping[str, tuple[Form, ...]] = {
+    "elu": (Form("(g alpha) e^x", vjp=_elu_by_the_constant_first),),
+    "selu": (Form("(g scale alpha) e^x", vjp=_selu_by_the_constant_first),),
     "hardtanh": (Form("NaN passes", vjp=_hardtanh_in_a_tail),),
     "rsqrt": (Form("(-g / 2) z^3", vjp=_rsqrt_by_the_cube),),
     "softsign": (Form("g / (1 + |x|) - g |x| / (1 + |x|)^2", vjp=_softsign_by_parts),),

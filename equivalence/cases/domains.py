@@ -31,6 +31,7 @@ REAL: Regimes = (
 )
 MODERATE: Regimes = ("integers", "normal", "zeros", "ties", "kinks", "logits", "tiny")
 POSITIVE: Regimes = ("positive_integers", "positive", "near_one", "positive_mixed")
+PAST_MINUS_ONE: Regimes = ("positive_integers", "past_minus_one", "tiny", "positive_mixed")
 NONZERO: Regimes = ("nonzero_integers", "nonzero", "nonzero_mixed", "positive")
 MASKS: Regimes = ("truths", "all_true", "all_false", "few_true")
 INDICES: Regimes = ("indices", "repeated", "ends")
@@ -45,18 +46,19 @@ GROUPS = {
 }
 """Regimes that are one level of a design."""
 
-Domain = Literal["real", "moderate", "nonzero", "positive"]
+Domain = Literal["real", "moderate", "nonzero", "past_minus_one", "positive"]
 """Where an input may lie: moderate numbers are those whose exponential is finite."""
 
 BY_DOMAIN: dict[Domain, Regimes] = {
     "real": (*REAL, *NONFINITE),
     "moderate": (*MODERATE, *NONFINITE),
     "nonzero": (*NONZERO, *NONFINITE),
+    "past_minus_one": (*PAST_MINUS_ONE, *NONFINITE),
     "positive": (*POSITIVE, *NONFINITE),
 }
 """What is not finite suits every input: the page says by IEEE what becomes of it."""
 
-NARROWEST: tuple[Domain, ...] = ("positive", "nonzero", "moderate", "real")
+NARROWEST: tuple[Domain, ...] = ("positive", "past_minus_one", "nonzero", "moderate", "real")
 """The domains, each within those after it, near enough: where one tensor is several inputs."""
 
 FAR = 2.0**14
@@ -90,7 +92,7 @@ def domain(op: Op, k: int) -> Domain:
     if not _tame(op, k, 1.0):
         return "real"
     if not _tame(op, k, -1.0):
-        return "positive"
+        return "past_minus_one" if _tame(op, k, -0.5) else "positive"
     if not _tame(op, k, 0.0):
         return "nonzero"
     return "real" if _tame(op, k, FAR) and _tame(op, k, -FAR) else "moderate"

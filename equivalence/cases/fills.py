@@ -102,6 +102,12 @@ def _positive_integer(rng: random.Random, reach: Reach) -> float:
     return float(rng.randint(1, 16))
 
 
+def _past_minus_one(rng: random.Random, reach: Reach) -> float:
+    """Lie near -1, on its right side, or near 0, on both sides, or beyond 1."""
+    near = math.ldexp(1.0 + rng.random(), -rng.randint(1, 12))
+    return rng.choice((near - 1.0, -math.ldexp(near, -2), near, math.ldexp(near, 6)))
+
+
 def _nonzero(rng: random.Random, reach: Reach) -> float:
     return math.copysign(0.5 + abs(rng.gauss(0.0, 1.0)), rng.choice((-1.0, 1.0)))
 
@@ -260,6 +266,7 @@ REGIMES: dict[str, Fill] = {
     "positive": each(_positive),
     "near_one": each(_near_one),
     "positive_mixed": each(_positive_mixed),
+    "past_minus_one": each(_past_minus_one),
     "mixed_zeros": each(_mixed_zeros),
     "one_hot": _one_hot,
     "small": each(_small),

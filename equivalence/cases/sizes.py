@@ -364,6 +364,8 @@ class Numbers:
         normal = source.standard_normal(shape)
         if where == "positive":
             return np.abs(normal) + 0.125
+        if where == "past_minus_one":
+            return np.abs(normal) - 0.875
         if where == "nonzero":
             return normal + np.copysign(0.125, normal)
         return 4.0 * normal if self.family == "rows" else normal

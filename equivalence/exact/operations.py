@@ -40,6 +40,9 @@ COARSE = 2**10
 """A host rounds to fp32 what a probability scales by; up to this denominator it is found again."""
 
 
+DRAWN_POSITIVE = ("positive", "past_minus_one")
+"""The domains of which only positive numbers are drawn."""
+
 SMALL = 300
 """How many entries a small case has at most."""
 
@@ -181,7 +184,7 @@ def _tensors(case: CaseSpec, point: Point) -> tuple[list[Any], list[torch.Tensor
     """Return the inputs of a case for the page and for the kernel, and the cotangent, if any."""
     page = OPS[case.op]
     forms = [
-        Form(shape, recipe.layout, domain(page, 0 if page.variadic else k) == "positive")
+        Form(shape, recipe.layout, domain(page, 0 if page.variadic else k) in DRAWN_POSITIVE)
         for k, (shape, recipe) in enumerate(zip(case.shapes, case.recipes, strict=True))
         if k not in page.index_inputs
     ]

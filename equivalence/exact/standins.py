@@ -4,6 +4,7 @@ A stand-in is a fixed function whose values look as if they were drawn: an argum
 of 2^96 integers. So an opaque value is one more variable, and what depends on it is again a
 quotient of polynomials. Two formulas that ask for it at different arguments get different
 variables, unless the arguments agree by chance, for which the bound allows.
+What is equal on paper is equal here: expm1 is exp - 1, and log1p the logarithm of 1 + x.
 Where the truth is exact the stand-in is the truth: exp(0), log(1), tanh(0), sin(0), cos(0), and the
 root of a square; elsewhere it has the sign of the truth, but for sine and cosine.
 
@@ -185,6 +186,8 @@ def stood_in(homomorphism: bool = False) -> Iterator[Mapping[str, Rule]]:
     rules = {name: opaque(name) for name in FUNCTIONS}
     if homomorphism:
         rules |= {"exp": homomorphic, "log": logarithmic}
+    exp, log = rules["exp"], rules["log"]
+    rules |= {"expm1": lambda x: exp(x) - 1, "log1p": lambda x: log(1 + x)}
     wanted: list[tuple[OpenFunction, type, Callable[..., Any]]] = [
         (getattr(scalar, name), kind, rule) for name, rule in rules.items() for kind in KINDS
     ]

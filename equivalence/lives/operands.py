@@ -67,6 +67,8 @@ class Offer:
             return self._sizes[here] <= EXPONENT
         if domain == "positive" and self._lows[here] <= 0:
             return False
+        if domain == "past_minus_one":
+            return self._lows[here] >= 0
         return domain == "real" or self._least[here] >= 1 / FACTOR
 
     def indices(self, pick: int, extent: int) -> Any:

@@ -79,7 +79,7 @@ class Sampler:
         if k in op.mask_inputs:
             return self.below(2, self.rows, self.columns).bool()
         x = self.matrix()
-        return x.abs() + 1 if domain(op, k) == "positive" else x
+        return x.abs() + 1 if domain(op, k) in ("positive", "past_minus_one") else x
 
     def random(self, op: Op) -> Call:
         """Draw with one seed, and one half where a probability is asked for."""

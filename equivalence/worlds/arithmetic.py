@@ -21,9 +21,9 @@ from typing import Any
 from equivalence.worlds.balls import NAN, Arb
 from equivalence.worlds.contract import Contract, Format, Rounding
 from equivalence.worlds.grid import ONE, Grid, Range, power_of_two, spread
-from spec.scalar import cos, exp, log, sin, sqrt, tanh
+from spec.scalar import cos, erf, exp, expm1, log, log1p, sin, sqrt, tanh
 
-FUNCTIONS = tuple(f.name for f in (exp, log, sqrt, tanh, cos, sin))
+FUNCTIONS = tuple(f.name for f in (exp, log, sqrt, tanh, cos, sin, expm1, log1p, erf))
 """The elementary functions that a contract speaks of."""
 
 

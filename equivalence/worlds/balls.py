@@ -148,6 +148,9 @@ def _binary(function: Callable[[Arb, Arb], Any]) -> Callable[[Any, Any], Any]:
 
 scalar.exp.register(Ball)(_unary(lambda a: a.exp()))
 scalar.log.register(Ball)(_unary(lambda a: a.log()))
+scalar.expm1.register(Ball)(_unary(lambda a: a.expm1()))
+scalar.log1p.register(Ball)(_unary(lambda a: a.log1p()))
+scalar.erf.register(Ball)(_unary(lambda a: a.erf()))
 scalar.sqrt.register(Ball)(_unary(lambda a: a.sqrt()))
 scalar.tanh.register(Ball)(_unary(lambda a: a.tanh()))
 scalar.cos.register(Ball)(_unary(lambda a: a.cos()))

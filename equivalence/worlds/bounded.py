@@ -43,7 +43,7 @@ from typing import Any
 
 import flint
 
-from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.arithmetic import FUNCTIONS, Arithmetic
 from equivalence.worlds.balls import (
     PI,
     UNKNOWN,
@@ -214,8 +214,8 @@ def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], 
     return rule
 
 
-for _rule in (scalar.exp, scalar.log, scalar.sqrt, scalar.tanh, scalar.cos, scalar.sin):
-    _rule.register(Bounded)(_function(_rule.name, getattr(flint.arb, _rule.name)))
+for _name in FUNCTIONS:
+    getattr(scalar, _name).register(Bounded)(_function(_name, getattr(flint.arb, _name)))
 
 
 @scalar.pi_like.register(Bounded)

@@ -1,14 +1,16 @@
-"""Opaque stand-ins: exp, log, tanh, cos, sin, pi and square roots in the world of exact fractions.
+"""Opaque stand-ins: exp, log, tanh, erf, cos, sin, pi and roots in the world of exact fractions.
 
 No fraction is the exponential of 1, but the structural laws of the book never ask for it: they use
 only that the derivative of exp is exp's own value, that of tanh is 1 - tanh^2, that of log is 1/x,
-that of sqrt is 1 / (2 sqrt), that of sin is cos and that of cos is -sin.
+that of sqrt is 1 / (2 sqrt), that of sin is cos, that of cos is -sin and that of erf is
+2 / sqrt(pi) exp(-x^2). What is equal on paper is equal here: expm1 is exp - 1, and log1p the
+logarithm of 1 + x.
 So any fixed table of rational values will do, and the laws then hold exactly, with no rounding to
 argue about.  That exp really is exp is a matter for balls and for the notes.
 
-Where the truth is a fraction the stand-in is the truth: exp(0), log(1), tanh(0), cos(0), sin(0),
-and the root of every square of a fraction.  Elsewhere exp and sqrt are positive, and tanh, cos and
-sin lie strictly between -1 and 1.
+Where the truth is a fraction the stand-in is the truth: exp(0), log(1), tanh(0), erf(0), cos(0),
+sin(0), and the root of every square of a fraction.  Elsewhere exp and sqrt are positive, and tanh,
+erf, cos and sin lie strictly between -1 and 1.
 
 >>> from spec.scalar import exp, sqrt
 >>> with opaque():
@@ -54,10 +56,15 @@ def _log(x: Fraction) -> Fraction:
     return Fraction(0) if x == 1 else sign * _positive(scalar.log, Fraction(x))
 
 
-def _tanh(x: Fraction) -> Fraction:
-    magnitude = _positive(scalar.tanh, Fraction(x))
-    sign = (x > 0) - (x < 0)
-    return sign * magnitude / (magnitude + 1)
+def _odd(function: OpenFunction) -> Rule:
+    """Return a stand-in strictly between -1 and 1, of the sign of its argument."""
+
+    def rule(x: Fraction) -> Fraction:
+        magnitude = _positive(function, Fraction(abs(x)))
+        sign = (x > 0) - (x < 0)
+        return sign * magnitude / (magnitude + 1)
+
+    return rule
 
 
 def _within_one(function: OpenFunction, x: Fraction) -> Fraction:
@@ -94,7 +101,10 @@ def _require(name: str, inside: bool, x: Fraction, domain: str) -> None:
 STAND_INS: tuple[tuple[OpenFunction, Rule], ...] = (
     (scalar.exp, _exp),
     (scalar.log, _log),
-    (scalar.tanh, _tanh),
+    (scalar.tanh, _odd(scalar.tanh)),
+    (scalar.erf, _odd(scalar.erf)),
+    (scalar.expm1, lambda x: _exp(x) - 1),
+    (scalar.log1p, lambda x: _log(1 + x)),
     (scalar.sqrt, _sqrt),
     (scalar.cos, _cos),
     (scalar.sin, _sin),

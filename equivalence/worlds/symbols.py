@@ -129,6 +129,9 @@ def _max_terms(terms: Sequence[Any]) -> Expr:
 
 scalar.exp.register(sympy.Expr)(sympy.exp)
 scalar.log.register(sympy.Expr)(sympy.log)
+scalar.expm1.register(sympy.Expr)(lambda x: sympy.exp(x) - 1)
+scalar.log1p.register(sympy.Expr)(lambda x: sympy.log(1 + x))
+scalar.erf.register(sympy.Expr)(sympy.erf)
 scalar.sqrt.register(sympy.Expr)(sympy.sqrt)
 scalar.tanh.register(sympy.Expr)(sympy.tanh)
 scalar.cos.register(sympy.Expr)(sympy.cos)

@@ -11,6 +11,8 @@ ERRORS: Final = {
     "exp": (4, 0, 1.25),
     "log": (6, 0, 0),
     "tanh": (4, 0, 0),
+    "expm1": (4, 0, 0),
+    "log1p": (10, 0, 0),
     "cos": (4, 0, 0),
     "sin": (4, 0, 0),
 }
@@ -20,6 +22,7 @@ exp is `tl.exp`: compiled, a rounded product with log2(e) and ex2.approx; interp
 log is `tl.log`: compiled, libdevice's logf (1 ulp, also near 1 and for subnormal arguments);
 interpreted, numpy's, the looser of the two. tanh is ours and the same, bit for bit, in both.
 Over 2^22 arguments per binade range, interpreted, at most 3.6, 4.6 and 3.0 units were seen.
+expm1 and log1p are ours, too; log1p errs by its logarithm, a quotient and a product.
 cos and sin are ours, too, of an angle in turns (`turned`), the same in both; over all 2^24 angles
 that a random call can draw, at most 2.5 units were seen.
 """
@@ -45,6 +48,50 @@ def tanh(x):
     e = power * (r + r * r * q) + (power - 1.0)
     t = tl.div_rn(e, e + 2.0)
     return tl.where(x > 0, t, tl.where(x < 0, -t, x))
+
+
+@triton.jit
+def expm1(x):
+    """Compute 2^k e^r - 1 for r = x - k ln 2, and r (1 + r q) alone where k is 0."""
+    # Beyond these ends the results are -1 and infinity. A NaN compares false, and comes back.
+    a = tl.where(x > -25.0, tl.where(x < 89.0, x, 89.0), -25.0)
+    k = tl.floor(a * _LOG2_E + 0.5)
+    r = (a - k * _LN2_HIGH) - k * _LN2_LOW
+    q = 1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * (1 / 40320)))
+    q = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * q))
+    s = r * (1.0 + r * q)
+    # Half the power, as 2^128 is no fp32 number.
+    half = ((k.to(tl.int32) + 126) << 23).to(tl.float32, bitcast=True)
+    far = 2.0 * (half * s + (half - 0.5))
+    return tl.where(x == x, tl.where(k == 0.0, s, far), x)
+
+
+@triton.jit
+def log1p(x):
+    """Compute log(u) x / (u - 1) for the rounded u = 1 + x, in which its rounding cancels."""
+    u = 1.0 + x
+    exact = u - 1.0 == x
+    mended = tl.log(u) * tl.div_rn(x, u - 1.0)
+    return tl.where(u == 1.0, x, tl.where(exact, tl.log(u), mended))
+
+
+@triton.jit
+def shrunk(x):
+    """Compute e^-|x|, which overflows nowhere."""
+    return tl.exp(-tl.abs(x))
+
+
+@triton.jit
+def logistic(x):
+    """Compute 1 / (1 + e^-x) from e^-|x|."""
+    e = shrunk(x)
+    return tl.div_rn(tl.where(x < 0, e, 1.0), 1.0 + e)
+
+
+@triton.jit
+def softened(x):
+    """Compute ln(1 + e^x) from e^-|x|."""
+    return tl.where(x < 0, 0.0, x) + log1p(shrunk(x))
 
 
 @triton.jit

@@ -16,19 +16,25 @@ from fast.ops.cross_entropy import op as _cross_entropy
 from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
 from fast.ops.dropout import op as _dropout
+from fast.ops.elu import op as _elu
 from fast.ops.exp import op as _exp
+from fast.ops.expm1 import op as _expm1
 from fast.ops.hardsigmoid import op as _hardsigmoid
+from fast.ops.hardswish import op as _hardswish
 from fast.ops.hardtanh import op as _hardtanh
 from fast.ops.layer_norm import op as _layer_norm
 from fast.ops.leaky_relu import op as _leaky_relu
 from fast.ops.linear import op as _linear
 from fast.ops.log import op as _log
+from fast.ops.log1p import op as _log1p
+from fast.ops.log_sigmoid import op as _log_sigmoid
 from fast.ops.log_softmax import op as _log_softmax
 from fast.ops.matmul import op as _matmul
 from fast.ops.max import op as _max
 from fast.ops.maximum import op as _maximum
 from fast.ops.mean import op as _mean
 from fast.ops.minimum import op as _minimum
+from fast.ops.mish import op as _mish
 from fast.ops.mse_loss import op as _mse_loss
 from fast.ops.mul import op as _mul
 from fast.ops.neg import op as _neg
@@ -42,9 +48,12 @@ from fast.ops.reshape import op as _reshape
 from fast.ops.rsqrt import op as _rsqrt
 from fast.ops.scale import op as _scale
 from fast.ops.scatter_add import op as _scatter_add
+from fast.ops.selu import op as _selu
 from fast.ops.sigmoid import op as _sigmoid
+from fast.ops.silu import op as _silu
 from fast.ops.slice import op as _slice
 from fast.ops.softmax import op as _softmax
+from fast.ops.softplus import op as _softplus
 from fast.ops.softsign import op as _softsign
 from fast.ops.sqrt import op as _sqrt
 from fast.ops.square import op as _square
@@ -80,14 +89,23 @@ OPS: dict[str, Op] = Table(
         _reciprocal,
         _rsqrt,
         _exp,
+        _expm1,
         _log,
+        _log1p,
         _tanh,
         _sigmoid,
+        _log_sigmoid,
+        _softplus,
         _relu,
         _leaky_relu,
+        _elu,
+        _selu,
+        _silu,
+        _mish,
         _clamp,
         _hardtanh,
         _hardsigmoid,
+        _hardswish,
         _softsign,
         _where,
         _sum,

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
+from fast.kernels.curves import logistic_wide, shrunk_wide
 from fast.kernels.examples import unary
+from fast.kernels.functions import logistic, shrunk
 from fast.kernels.page import Gradients, Saved
 
 
 @triton.jit
-def _sigmoid(x):
-    e = tl.exp(-tl.abs(x))
-    return tl.div_rn(tl.where(x < 0, e, 1.0), 1.0 + e)
-
-
-@triton.jit
 def _vjp(x, g):
-    e = tl.exp(-tl.abs(x))
+    e = shrunk(x)
     return tl.div_rn(e, (1.0 + e) * (1.0 + e)) * g
 
 
@@ -37,7 +32,7 @@ def check(x: Tensor) -> None:
 
 def value(x: Tensor) -> tuple[Tensor, Saved]:
     """Map each entry to between 0 and 1; the input is saved."""
-    return pointwise.value(_sigmoid, x), (x,)
+    return pointwise.value(logistic, x), (x,)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -47,8 +42,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
     """Map each entry to between 0 and 1, computed wide; the input is saved."""
-    e = wide(x).abs().neg_().exp_()
-    return (torch.where(x < 0, e, 1.0) / e.add_(1)).to(x.dtype), (x,)
+    return logistic_wide(wide(x)).to(x.dtype), (x,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -56,7 +50,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     (x,) = saved
     if not needs[0]:
         return (None,)
-    e = wide(x).abs().neg_().exp_()
+    e = shrunk_wide(wide(x))
     return ((e / (1 + e).square_() * wide(cotangent)).to(x.dtype),)
 
 

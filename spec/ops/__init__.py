@@ -23,19 +23,25 @@ from spec.ops.cross_entropy import op as _cross_entropy
 from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
 from spec.ops.dropout import op as _dropout
+from spec.ops.elu import op as _elu
 from spec.ops.exp import op as _exp
+from spec.ops.expm1 import op as _expm1
 from spec.ops.hardsigmoid import op as _hardsigmoid
+from spec.ops.hardswish import op as _hardswish
 from spec.ops.hardtanh import op as _hardtanh
 from spec.ops.layer_norm import op as _layer_norm
 from spec.ops.leaky_relu import op as _leaky_relu
 from spec.ops.linear import op as _linear
 from spec.ops.log import op as _log
+from spec.ops.log1p import op as _log1p
+from spec.ops.log_sigmoid import op as _log_sigmoid
 from spec.ops.log_softmax import op as _log_softmax
 from spec.ops.matmul import op as _matmul
 from spec.ops.max import op as _max
 from spec.ops.maximum import op as _maximum
 from spec.ops.mean import op as _mean
 from spec.ops.minimum import op as _minimum
+from spec.ops.mish import op as _mish
 from spec.ops.mse_loss import op as _mse_loss
 from spec.ops.mul import op as _mul
 from spec.ops.neg import op as _neg
@@ -49,9 +55,12 @@ from spec.ops.reshape import op as _reshape
 from spec.ops.rsqrt import op as _rsqrt
 from spec.ops.scale import op as _scale
 from spec.ops.scatter_add import op as _scatter_add
+from spec.ops.selu import op as _selu
 from spec.ops.sigmoid import op as _sigmoid
+from spec.ops.silu import op as _silu
 from spec.ops.slice import op as _slice
 from spec.ops.softmax import op as _softmax
+from spec.ops.softplus import op as _softplus
 from spec.ops.softsign import op as _softsign
 from spec.ops.sqrt import op as _sqrt
 from spec.ops.square import op as _square
@@ -81,14 +90,23 @@ OPS: dict[str, Op] = Table(
             _reciprocal,
             _rsqrt,
             _exp,
+            _expm1,
             _log,
+            _log1p,
             _tanh,
             _sigmoid,
+            _log_sigmoid,
+            _softplus,
             _relu,
             _leaky_relu,
+            _elu,
+            _selu,
+            _silu,
+            _mish,
             _clamp,
             _hardtanh,
             _hardsigmoid,
+            _hardswish,
             _softsign,
             _where,
             _sum,

@@ -34,22 +34,23 @@ def type_rule(x: Type) -> Type:
 
 def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
     """Map each entry to between 0 and 1."""
-    return x.map(_sigmoid)
+    return x.map(logistic)
 
 
-def _sigmoid(a: Any) -> Any:
-    e = _smaller(a)
+def logistic(a: Any) -> Any:
+    """Return 1 / (1 + e^-a)."""
+    e = shrunk(a)
     return divide(select(less(a, 0), e, 1), 1 + e)
 
 
-def _smaller(a: Any) -> Any:
+def shrunk(a: Any) -> Any:
     """Return e^-|a|, smooth from the right at 0, where |a| has a kink and the curve has none."""
     return exp(select(less(a, 0), a, -a))
 
 
 def partials(x: Any) -> tuple[Any]:
     """The rate is e / (1 + e)^2 for e = e^-|x|, the same on both sides of 0."""
-    e = _smaller(x)
+    e = shrunk(x)
     return (divide(e, square(1 + e)),)
 
 

@@ -27,6 +27,7 @@ EXTENTS = st.sampled_from([2, 3, 1, 2, 3, 0])
 SHAPES = st.integers(0, 3).flatmap(lambda rank: st.tuples(*[EXTENTS] * rank))
 NUMBERS = st.integers(-3, 3).map(Fraction)
 POSITIVE = st.sampled_from([Fraction(1), Fraction(2), Fraction(3), Fraction(4), Fraction(9, 4)])
+PAST_MINUS_ONE = st.sampled_from([Fraction(0), Fraction(1), Fraction(-1, 2), Fraction(3)])
 NONZERO = st.sampled_from([Fraction(1), Fraction(2), Fraction(3), Fraction(-1), Fraction(-2)])
 
 PROBABILITIES = st.sampled_from([0.5, Fraction(1, 3), 0.25, 1, 0])
@@ -274,7 +275,7 @@ def _indices(
 def _entries(draw: Draw, op: Op) -> Callable[[int], st.SearchStrategy[Fraction]]:
     """Return what the inputs of a call hold: numbers in their domains, or nothing but ties."""
     anything = TYING if draw(st.integers(0, 2)) == 2 else NUMBERS
-    by = {"positive": POSITIVE, "nonzero": NONZERO}
+    by = {"positive": POSITIVE, "past_minus_one": PAST_MINUS_ONE, "nonzero": NONZERO}
     return lambda k: by.get(domain(op, k), anything)
 
 

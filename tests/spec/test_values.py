@@ -53,6 +53,19 @@ exp, log, sqrt, tanh = (
 )
 
 
+def logistic(x: Array) -> Array:
+    e = np.where(x < 0, exp(x), exp(-x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+SCALE = Fraction(1.0507009873554805)
+SCALE_ALPHA = Fraction(1.6732632423543772 * 1.0507009873554805)
+
+
+def softened(x: Array) -> Array:
+    return np.where(x < 0, 0, x) + log(1 + np.where(x < 0, exp(x), exp(-x)))
+
+
 def matmul(x: Array, y: Array) -> Array:
     return (x[:, :, None] * y[None, :, :]).sum(axis=1)
 
@@ -182,7 +195,16 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "exp": exp,
     "log": log,
     "tanh": tanh,
-    "sigmoid": lambda x: np.where(x < 0, exp(x), 1) / (1 + np.where(x < 0, exp(x), exp(-x))),
+    "expm1": lambda x: exp(x) - 1,
+    "log1p": lambda x: log(1 + x),
+    "sigmoid": logistic,
+    "log_sigmoid": lambda x: x - softened(x),
+    "softplus": softened,
+    "silu": lambda x: x * logistic(x),
+    "mish": lambda x: x * tanh(softened(x)),
+    "elu": lambda x, *, alpha: np.where(x > 0, x, Fraction(alpha) * (exp(x) - 1)),
+    "selu": lambda x: np.where(x > 0, SCALE * x, SCALE_ALPHA * (exp(x) - 1)),
+    "hardswish": each(lambda a: a * min(max(a + 3, 0), 6) / Fraction(6)),
     "relu": each(lambda a: max(a, 0)),
     "leaky_relu": lambda x, *, slope: np.where(x > 0, x, Fraction(slope) * x),
     "clamp": clamped,

@@ -26,8 +26,6 @@ def rules_of_torch(rules: Mapping[str, Rule]) -> dict[str, Function]:
         **_ARITHMETIC,
         **_COMPARISONS,
         **rules,
-        "expm1": lambda x: exp(x) - 1,
-        "log1p": lambda x: log(1 + x),
         "rsqrt": lambda x: over(1, sqrt(x)),
         "pow": lambda x, exponent: _power(x, exponent, sqrt),
     }

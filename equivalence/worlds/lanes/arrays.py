@@ -31,6 +31,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from equivalence.worlds.lanes.extents import Extent, as_one
 from equivalence.worlds.lanes.widths import MOVED, OWN, Bound, Doubles, Widths, product_bound
@@ -217,8 +218,16 @@ def _divided(x: Any, y: Any) -> Many:
     return Many(*_works[-1].widths.divided((x.v, x.b), (y.v, y.b)))
 
 
+def _erf(x: Doubles) -> Doubles:
+    return np.asarray(torch.from_numpy(np.ascontiguousarray(x)).erf().numpy())
+
+
+EVALUATED = {"erf": _erf}
+"""The functions that numpy does not have."""
+
+
 def _function(name: str) -> Callable[[Many], Many]:
-    evaluate, moves = getattr(np, name), MOVED[name]
+    evaluate, moves = EVALUATED.get(name) or getattr(np, name), MOVED[name]
 
     def rule(x: Many) -> Many:
         x = _read(x)

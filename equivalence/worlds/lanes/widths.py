@@ -265,6 +265,12 @@ def _of_sqrt(x: Doubles, y: Doubles, b: Doubles) -> Doubles:
     return np.where(x >= b, b / np.where(below > 0, below, 1.0), np.nan)
 
 
+def _of_erf(x: Doubles, y: Doubles, b: Doubles) -> Doubles:
+    nearest = np.maximum(np.abs(x) - b, 0.0)
+    slope: Doubles = np.exp(-(nearest**2)) * (2 / math.sqrt(math.pi))
+    return b * slope
+
+
 MOVED: dict[str, Slope] = {
     "exp": lambda x, y, b: y * np.expm1(b),
     "log": _of_log,
@@ -272,5 +278,8 @@ MOVED: dict[str, Slope] = {
     "tanh": lambda x, y, b: b / np.cosh(np.minimum(np.maximum(np.abs(x) - b, 0.0), 700.0)) ** 2,
     "cos": lambda x, y, b: b,
     "sin": lambda x, y, b: b,
+    "expm1": lambda x, y, b: (y + 1) * np.expm1(b),
+    "log1p": lambda x, y, b: _of_log(1 + x, y, b),
+    "erf": _of_erf,
 }
 """How far the value of each elementary function moves with its argument."""

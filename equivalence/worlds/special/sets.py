@@ -222,18 +222,18 @@ class Special:
         return f"{{{', '.join([*named(self.kinds), *finite])}}}"
 
 
-def signs(x: Special) -> Iterator[int]:
-    """Yield 1, 0 and -1 where the finite part, as a step reads it, may be of this sign."""
+def signs(x: Special, less: int = 0) -> Iterator[int]:
+    """Yield 1, 0 and -1 where the finite part, as a step reads it, less an integer, may have it."""
     if x.finite is None:
         return
     w = x.finite.w
     if x.arithmetic.reads and w.is_finite():
         w = x.arithmetic.read(w)
-    if not w <= 0:
+    if not w <= less:
         yield 1
-    if not w.is_finite() or w.contains(0):
+    if not w.is_finite() or w.contains(less):
         yield 0
-    if not w >= 0:
+    if not w >= less:
         yield -1
 
 

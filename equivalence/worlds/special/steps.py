@@ -188,8 +188,15 @@ def _exp(x: Arb) -> Arb:
     return near.exp()
 
 
+def _expm1(x: Arb) -> Arb:
+    near: Arb = x.min(FAR).max(-FAR)
+    return near.expm1()
+
+
 for _named, _ball, _plus, _minus in (
     (scalar.exp, _exp, (PLUS,), 0),
+    (scalar.expm1, _expm1, (PLUS,), -1),
+    (scalar.erf, flint.arb.erf, 1, -1),
     (scalar.tanh, flint.arb.tanh, 1, -1),
     (scalar.cos, flint.arb.cos, (UNDEFINED,), (UNDEFINED,)),
     (scalar.sin, flint.arb.sin, (UNDEFINED,), (UNDEFINED,)),
@@ -199,8 +206,8 @@ scalar.square.register(Special)(_function(scalar.square, square_of, (PLUS,), (PL
 scalar.absolute.register(Special)(_function(scalar.absolute, abs, (PLUS,), (PLUS,)))
 
 
-def _from_zero(function: scalar.Unary, at_zero: int) -> Callable[[Special], Special]:
-    """Return the rule of a function of positive numbers; at_zero is its kind at 0, if it has one.
+def _from_zero(function: scalar.Unary, at_end: int, end: int = 0) -> Callable[[Special], Special]:
+    """Return the rule of a function of numbers beyond an end, 0: at_end is its kind there, if any.
 
     Of numbers that may lie outside its domain too, the finite results stay unknown.
     """
@@ -210,18 +217,19 @@ def _from_zero(function: scalar.Unary, at_zero: int) -> Callable[[Special], Spec
         kinds = x.kinds & (NANS | PLUS) | (UNDEFINED if x.kinds & MINUS else 0)
         if x.finite is None:
             return line.of(kinds)
-        found = set(signs(x))
+        found = set(signs(x, end))
         kinds |= UNDEFINED if -1 in found else 0
-        kinds |= at_zero if 0 in found else 0
-        if found == {-1} or (found == {0} and at_zero):
+        kinds |= at_end if 0 in found else 0
+        if found == {-1} or (found == {0} and at_end):
             return line.of(kinds)
-        inside = function(x.finite) if -1 not in found and not (at_zero and 0 in found) else None
+        inside = function(x.finite) if -1 not in found and not (at_end and 0 in found) else None
         return Special(line, kinds, line.unknown() if inside is None else inside)
 
     return rule
 
 
 scalar.log.register(Special)(_from_zero(scalar.log, MINUS))
+scalar.log1p.register(Special)(_from_zero(scalar.log1p, MINUS, -1))
 scalar.sqrt.register(Special)(_from_zero(scalar.sqrt, 0))
 
 

@@ -54,8 +54,12 @@ def test_the_domain_of_an_input_is_read_off_its_page() -> None:
     assert found == {
         ("div", 1): "nonzero",
         ("sqrt", 0): "positive",
+        ("reciprocal", 0): "nonzero",
+        ("rsqrt", 0): "positive",
         ("exp", 0): "moderate",
+        ("expm1", 0): "moderate",
         ("log", 0): "positive",
+        ("log1p", 0): "past_minus_one",
     }
 
 

@@ -1,0 +1,58 @@
+"""Twin of spec.ops.log1p.
+
+The kernels' own log1p is in `fast.kernels.functions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fast.device.dtypes import wide
+from fast.device.mode import tl, triton
+from fast.kernels import checks, pointwise
+from fast.kernels.curves import log1p_wide
+from fast.kernels.examples import unary
+from fast.kernels.functions import log1p
+from fast.kernels.page import Gradients, Saved
+
+
+@triton.jit
+def _vjp(x, g):
+    # A zero cotangent is absorbing, at the pole and outside the domain.
+    return tl.where(g == 0, 0.0, tl.div_rn(g, 1.0 + x))
+
+
+def check(x: Tensor) -> None:
+    """Refuse anything but a floating tensor."""
+    checks.floats("log1p", x)
+
+
+def value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Take the logarithm of 1 plus the input; the input is saved."""
+    return pointwise.value(log1p, x), (x,)
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return g / (1 + x), or 0 where g is 0."""
+    return pointwise.vjp(_vjp, saved, cotangent, needs)
+
+
+def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
+    """Take the logarithm of 1 plus the input; the input is saved."""
+    return log1p_wide(wide(x)).to(x.dtype), (x,)
+
+
+def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return g / (1 + x), or 0 where g is 0."""
+    (x,) = saved
+    if not needs[0]:
+        return (None,)
+    gradient = wide(cotangent) / (1 + wide(x))
+    return (torch.where(cotangent == 0, 0.0, gradient).to(x.dtype),)
+
+
+EXAMPLES = unary
+op = pointwise.op("log1p", check, value, vjp, aten_value, aten_vjp, inputs=("x",))

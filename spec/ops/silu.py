@@ -1,0 +1,50 @@
+"""Gate each entry by its own logistic curve.
+
+    z[i] = x[i] / (1 + e^-x[i])
+
+It is the product of x and sigmoid(x); that of minus infinity and 0 is NaN, as in PyTorch.
+
+Reference: Elfwing, Uchibe and Doya, Neural Networks 107, 2018; PyTorch's silu.
+
+>>> from spec.tensor import tensor
+>>> op(tensor([0.0, 1000.0, -1000.0]))
+Tensor([0.0, 1000.0, -0.0])
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar, TypeVarTuple
+
+from spec.kinds import pointwise, same_shape
+from spec.op import Edge, Type
+from spec.ops.sigmoid import logistic
+from spec.tensor import Tensor
+
+A = TypeVar("A")
+Dims = TypeVarTuple("Dims")
+
+
+def type_rule(x: Type) -> Type:
+    """Accept any shape."""
+    return same_shape("silu", x)
+
+
+def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
+    """Gate each entry by its own logistic curve."""
+    return x.map(lambda a: a * logistic(a))
+
+
+def partials(x: Any) -> tuple[Any]:
+    """The rate is s (1 + x (1 - s)) for s = sigmoid(x), of which 1 - s is sigmoid(-x)."""
+    return (logistic(x) * (1 + x * logistic(-x)),)
+
+
+EDGES = (
+    Edge(([0.0, -0.0],), ([0.0, -0.0],), "IEEE", "a zero keeps its sign"),
+    Edge(([math.inf, -math.inf],), ([math.inf, math.nan],), "IEEE", "0 times infinity is NaN"),
+    Edge(([math.nan],), ([math.nan],), "IEEE", "NaN propagates"),
+    Edge(([0.0],), (([1.0],),), "IEEE", "the rate at 0 is 1/2", cotangent=[2.0]),
+)
+
+op = pointwise("silu", type_rule, value, partials, edges=EDGES)

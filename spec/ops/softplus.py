@@ -1,0 +1,57 @@
+"""Bend each entry smoothly from 0 to itself.
+
+    z[i] = ln(1 + e^x[i])
+
+It is computed as max(x, 0) + log1p(e^-|x|), which overflows nowhere and keeps its relative accuracy
+far below 0. Its rate is sigmoid.
+
+Reference: Dugas, Bengio et al., NIPS 2000; PyTorch's softplus with beta = 1.
+
+>>> from spec.tensor import tensor
+>>> op(tensor([1000.0, -1000.0]))
+Tensor([1000.0, 0.0])
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar, TypeVarTuple
+
+from spec.kinds import pointwise, same_shape
+from spec.op import Edge, Type
+from spec.ops.sigmoid import logistic, shrunk
+from spec.scalar import less, log1p, select
+from spec.tensor import Tensor
+
+A = TypeVar("A")
+Dims = TypeVarTuple("Dims")
+
+
+def type_rule(x: Type) -> Type:
+    """Accept any shape."""
+    return same_shape("softplus", x)
+
+
+def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
+    """Bend each entry smoothly from 0 to itself."""
+    return x.map(softened)
+
+
+def softened(a: Any) -> Any:
+    """Return ln(1 + e^a)."""
+    return select(less(a, 0), 0, a) + log1p(shrunk(a))
+
+
+def partials(x: Any) -> tuple[Any]:
+    """The rate is the logistic curve."""
+    return (logistic(x),)
+
+
+EDGES = (
+    Edge(([math.inf, -math.inf],), ([math.inf, 0.0],), "IEEE", "the limits"),
+    Edge(([math.nan],), ([math.nan],), "IEEE", "NaN propagates"),
+    Edge(([math.inf, -math.inf],), (([3.0, 0.0],),), "IEEE", "straight far out", [3.0, 3.0]),
+    Edge(([0.0, -0.0],), (([1.0, 1.0],),), "IEEE", "the rate at 0 is 1/2", cotangent=[2.0, 2.0]),
+)
+
+op = pointwise("softplus", type_rule, value, partials, edges=EDGES)
