@@ -17,7 +17,7 @@ from spec.kinds import same_shape
 from spec.op import AnyTensor
 from spec.ops import OPS
 from spec.ops.selu import FLOOR, SCALE
-from spec.scalar import absolute, divide, exp, is_nan, is_zero, less, select, zero_like
+from spec.scalar import absolute, divide, exp, expm1, is_nan, is_zero, less, select, zero_like
 from spec.shape import size
 from spec.tensor import zip_map
 
@@ -38,6 +38,31 @@ def _rsqrt_by_the_cube(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gra
         return select(is_zero(g), zero_like(g), g * Fraction(-1, 2) * (y * y * y))
 
     return (zip_map(share, cotangent, z),)
+
+
+def _expm1_by_the_result(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
+    """Return g (z + 1), in which z + 1 has nothing left far below 0 (derivatives.yaml)."""
+    return (zip_map(lambda x, g: g * (expm1(x) + 1), *inputs, cotangent),)
+
+
+def _softplus_by_the_exponential(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
+    """Return (g e^x) / (e^x + 1) (Activation.cpp, softplus_backward_kernel)."""
+    return (zip_map(lambda x, g: divide(g * exp(x), exp(x) + 1), *inputs, cotangent),)
+
+
+def _silu_by_a_quotient(x: AnyTensor) -> AnyTensor:
+    """Return x / (1 + e^-x), which is 0 where e^-x overflows (Activation.cpp, silu_kernel)."""
+    return x.map(lambda a: divide(a, 1 + exp(-a)))
+
+
+def _silu_by_the_curve(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
+    """Return g s (1 + x (1 - s)) for s = 1 / (1 + e^-x)."""
+
+    def share(x: Any, g: Any) -> Any:
+        s = divide(1, 1 + exp(-x))
+        return g * s * (1 + x * (1 - s))
+
+    return (zip_map(share, *inputs, cotangent),)
 
 
 def _softsign_by_parts(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
@@ -145,6 +170,9 @@ def _bent(x: Any, g: Any, beyond: Any, constant: Fraction) -> Any:
 
 
 FORMS: Mapping[str, tuple[Form, ...]] = {
+    "expm1": (Form("g (z + 1)", vjp=_expm1_by_the_result),),
+    "softplus": (Form("(g e^x) / (e^x + 1)", vjp=_softplus_by_the_exponential),),
+    "silu": (Form("x / (1 + e^-x)", _silu_by_a_quotient, _silu_by_the_curve),),
     "elu": (Form("(g alpha) e^x", vjp=_elu_by_the_constant_first),),
     "selu": (Form("(g scale alpha) e^x", vjp=_selu_by_the_constant_first),),
     "hardtanh": (Form("NaN passes", vjp=_hardtanh_in_a_tail),),

@@ -53,7 +53,7 @@ def tanh(x):
 @triton.jit
 def expm1(x):
     """Compute 2^k e^r - 1 for r = x - k ln 2, and r (1 + r q) alone where k is 0."""
-    # Beyond these ends the results are -1 and infinity. A NaN compares false, and comes back.
+    # Beyond these ends the results are -1 and infinity. A NaN compares false, and comes back below.
     a = tl.where(x > -25.0, tl.where(x < 89.0, x, 89.0), -25.0)
     k = tl.floor(a * _LOG2_E + 0.5)
     r = (a - k * _LN2_HIGH) - k * _LN2_LOW
@@ -63,7 +63,8 @@ def expm1(x):
     # Half the power, as 2^128 is no fp32 number.
     half = ((k.to(tl.int32) + 126) << 23).to(tl.float32, bitcast=True)
     far = 2.0 * (half * s + (half - 0.5))
-    return tl.where(x == x, tl.where(k == 0.0, s, far), x)
+    # A zero keeps its sign, which the differences of r do not.
+    return tl.where((x == 0) | (x != x), x, tl.where(k == 0.0, s, far))
 
 
 @triton.jit

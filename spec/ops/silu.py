@@ -36,8 +36,9 @@ def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
 
 
 def partials(x: Any) -> tuple[Any]:
-    """The rate is s (1 + x (1 - s)) for s = sigmoid(x), of which 1 - s is sigmoid(-x)."""
-    return (logistic(x) * (1 + x * logistic(-x)),)
+    """The rate is s (1 + x (1 - s)) for s = sigmoid(x)."""
+    s = logistic(x)
+    return (s * (1 + x * (1 - s)),)
 
 
 EDGES = (
