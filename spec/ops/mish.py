@@ -14,17 +14,14 @@ Tensor([0.0, 1000.0, -0.0])
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any
 
-from spec.kinds import pointwise, same_shape
+from spec.composite import composite
+from spec.kinds import same_shape
 from spec.op import Edge, Type
-from spec.ops.sigmoid import logistic
-from spec.ops.softplus import softened
-from spec.scalar import square, tanh
-from spec.tensor import Tensor
-
-A = TypeVar("A")
-Dims = TypeVarTuple("Dims")
+from spec.ops.mul import op as mul
+from spec.ops.softplus import op as softplus
+from spec.ops.tanh import op as tanh
 
 
 def type_rule(x: Type) -> Type:
@@ -32,15 +29,9 @@ def type_rule(x: Type) -> Type:
     return same_shape("mish", x)
 
 
-def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
-    """Gate each entry by the hyperbolic tangent of its softplus."""
-    return x.map(lambda a: a * tanh(softened(a)))
-
-
-def partials(x: Any) -> tuple[Any]:
-    """The rate is t + x (1 - t^2) sigmoid(x) for t = tanh(softplus(x))."""
-    t = tanh(softened(x))
-    return (t + x * ((1 - square(t)) * logistic(x)),)
+def program(ops: Any, x: Any) -> Any:
+    """Multiply each entry by the hyperbolic tangent of its softplus."""
+    return ops.mul(x, ops.tanh(ops.softplus(x)))
 
 
 EDGES = (
@@ -49,4 +40,4 @@ EDGES = (
     Edge(([math.nan],), ([math.nan],), "IEEE", "NaN propagates"),
 )
 
-op = pointwise("mish", type_rule, value, partials, edges=EDGES)
+op = composite("mish", type_rule, program, (mul, tanh, softplus), edges=EDGES)

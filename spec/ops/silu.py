@@ -14,15 +14,13 @@ Tensor([0.0, 1000.0, -0.0])
 from __future__ import annotations
 
 import math
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any
 
-from spec.kinds import pointwise, same_shape
+from spec.composite import composite
+from spec.kinds import same_shape
 from spec.op import Edge, Type
-from spec.ops.sigmoid import logistic
-from spec.tensor import Tensor
-
-A = TypeVar("A")
-Dims = TypeVarTuple("Dims")
+from spec.ops.mul import op as mul
+from spec.ops.sigmoid import op as sigmoid
 
 
 def type_rule(x: Type) -> Type:
@@ -30,15 +28,9 @@ def type_rule(x: Type) -> Type:
     return same_shape("silu", x)
 
 
-def value(x: Tensor[A, *Dims]) -> Tensor[A, *Dims]:
-    """Gate each entry by its own logistic curve."""
-    return x.map(lambda a: a * logistic(a))
-
-
-def partials(x: Any) -> tuple[Any]:
-    """The rate is s (1 + x (1 - s)) for s = sigmoid(x)."""
-    s = logistic(x)
-    return (s * (1 + x * (1 - s)),)
+def program(ops: Any, x: Any) -> Any:
+    """Multiply each entry by its logistic curve."""
+    return ops.mul(x, ops.sigmoid(x))
 
 
 EDGES = (
@@ -48,4 +40,4 @@ EDGES = (
     Edge(([0.0],), (([1.0],),), "IEEE", "the rate at 0 is 1/2", cotangent=[2.0]),
 )
 
-op = pointwise("silu", type_rule, value, partials, edges=EDGES)
+op = composite("silu", type_rule, program, (mul, sigmoid), edges=EDGES)

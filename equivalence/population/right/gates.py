@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from equivalence.budgets.declared import TORCH
 from equivalence.population.record import right
+from equivalence.worlds.contract import ulps
 
 
 @right("expm1", "precision")
@@ -20,9 +22,12 @@ def result_and_one(g: Tensor, x: Tensor) -> Tensor:
     return (g.double() * (torch.expm1(x.double()) + 1)).to(g.dtype)
 
 
-@right("log1p value", "precision")
+BY_QUOTIENT = ulps(4.0, "a logarithm, a quotient and a product")
+
+
+@right("log1p value", "precision", contract={"functions": {**TORCH, "log1p": BY_QUOTIENT}})
 def rounding_mended(x: Tensor) -> Tensor:
-    """The logarithm of the rounded u = 1 + x is multiplied by x / (u - 1)."""
+    """It is log(u) x / (u - 1) for the rounded u = 1 + x, and declares what that loses."""
     u = 1 + x
     mended = torch.log(u) * (x / (u - 1))
     return torch.where(u == 1, x, torch.where(u - 1 == x, torch.log(u), mended))
