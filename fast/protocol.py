@@ -119,10 +119,6 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.elu."""
         return self.apply("elu", (x,), {"alpha": alpha})
 
-    def selu(self, x: R) -> R:
-        """Twin of spec.ops.selu."""
-        return self.apply("selu", (x,), {})
-
     def silu(self, x: R) -> R:
         """Twin of spec.ops.silu."""
         return self.apply("silu", (x,), {})

@@ -125,10 +125,6 @@ class Ops(ABC, Generic[R]):
         """Keep each positive entry and bend the others down to a floor."""
         return self.apply("elu", (x,), {"alpha": alpha})
 
-    def selu(self, x: R) -> R:
-        """Scale each positive entry, and bend the others down to a floor."""
-        return self.apply("selu", (x,), {})
-
     def silu(self, x: R) -> R:
         """Gate each entry by its own logistic curve."""
         return self.apply("silu", (x,), {})

@@ -89,7 +89,6 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "hardsigmoid": functional.hardsigmoid,
     "hardswish": functional.hardswish,
     "elu": lambda x, alpha=1.0: functional.elu(x, alpha),
-    "selu": functional.selu,
     "silu": functional.silu,
     "mish": functional.mish,
     "softplus": functional.softplus,

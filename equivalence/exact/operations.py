@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import torch
@@ -176,7 +176,7 @@ def _told(case: CaseSpec) -> dict[str, Any]:
     """Return the attributes as the page takes them: a float is the fraction that it means."""
     page = OPS[case.op]
     given = {n: v for n, v in {**page.attributes, **case.attributes()}.items() if v is not REQUIRED}
-    told = {name: meant(v) if type(v) is float else v for name, v in given.items()}
+    told = {n: meant(v) if type(v) is float and isfinite(v) else v for n, v in given.items()}
     return {**told, "like": drawn(1)} if "like" in page.attributes else told
 
 

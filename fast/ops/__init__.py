@@ -48,7 +48,6 @@ from fast.ops.reshape import op as _reshape
 from fast.ops.rsqrt import op as _rsqrt
 from fast.ops.scale import op as _scale
 from fast.ops.scatter_add import op as _scatter_add
-from fast.ops.selu import op as _selu
 from fast.ops.sigmoid import op as _sigmoid
 from fast.ops.silu import op as _silu
 from fast.ops.slice import op as _slice
@@ -99,7 +98,6 @@ OPS: dict[str, Op] = Table(
         _relu,
         _leaky_relu,
         _elu,
-        _selu,
         _silu,
         _mish,
         _clamp,

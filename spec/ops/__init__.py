@@ -55,7 +55,6 @@ from spec.ops.reshape import op as _reshape
 from spec.ops.rsqrt import op as _rsqrt
 from spec.ops.scale import op as _scale
 from spec.ops.scatter_add import op as _scatter_add
-from spec.ops.selu import op as _selu
 from spec.ops.sigmoid import op as _sigmoid
 from spec.ops.silu import op as _silu
 from spec.ops.slice import op as _slice
@@ -100,7 +99,6 @@ OPS: dict[str, Op] = Table(
             _relu,
             _leaky_relu,
             _elu,
-            _selu,
             _silu,
             _mish,
             _clamp,

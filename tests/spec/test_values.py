@@ -58,10 +58,6 @@ def logistic(x: Array) -> Array:
     return np.where(x < 0, e, 1) / (1 + e)
 
 
-SCALE = Fraction(1.0507009873554805)
-SCALE_ALPHA = Fraction(1.6732632423543772 * 1.0507009873554805)
-
-
 def softened(x: Array) -> Array:
     return np.where(x < 0, 0, x) + log(1 + np.where(x < 0, exp(x), exp(-x)))
 
@@ -203,7 +199,6 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "silu": lambda x: x * logistic(x),
     "mish": lambda x: x * tanh(softened(x)),
     "elu": lambda x, *, alpha: np.where(x > 0, x, Fraction(alpha) * (exp(x) - 1)),
-    "selu": lambda x: np.where(x > 0, SCALE * x, SCALE_ALPHA * (exp(x) - 1)),
     "hardswish": each(lambda a: a * min(max(a + 3, 0), 6) / Fraction(6)),
     "relu": each(lambda a: max(a, 0)),
     "leaky_relu": lambda x, *, slope: np.where(x > 0, x, Fraction(slope) * x),

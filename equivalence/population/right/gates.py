@@ -79,10 +79,3 @@ def six_at_most_and_by_six(x: Tensor) -> Tensor:
 def lower_piece_of_the_negative_part(x: Tensor, alpha: float = 1.0) -> Tensor:
     """It is the positive part, and alpha times expm1 of the negative one."""
     return x.clamp(min=0) + alpha * torch.expm1(x.clamp(max=0))
-
-
-@right("selu", "value")
-def by_elu(x: Tensor) -> Tensor:
-    """It is a scaled elu."""
-    scale, alpha = 1.0507009873554805, 1.6732632423543772
-    return scale * torch.nn.functional.elu(x, alpha)

@@ -8,8 +8,6 @@ from torch import Tensor
 from equivalence.population.pieces import absorbed
 from equivalence.population.record import wrong
 
-ALPHA, SCALE = 1.6732632423543772, 1.0507009873554805
-
 SUBTRACTED = "https://github.com/CE-Programming/toolchain/issues/515"
 
 
@@ -135,22 +133,3 @@ def sum_of_both_pieces(x: Tensor, alpha: float = 1.0) -> Tensor:
 def bent_by_a_difference(x: Tensor, alpha: float = 1.0) -> Tensor:
     """The lower piece is alpha (e^x - 1), of which nothing is left near 0."""
     return torch.where(x > 0, x, alpha * (torch.exp(x) - 1))
-
-
-@wrong("selu value", "value", source="https://github.com/jax-ml/jax/pull/1446")
-def leaky(x: Tensor) -> Tensor:
-    """The lower piece is a line."""
-    return SCALE * torch.where(x > 0, x, ALPHA * x)
-
-
-@wrong("selu value", "value", source="https://github.com/tenstorrent/tt-metal/issues/55252")
-def constants_swapped(x: Tensor) -> Tensor:
-    """What is positive is multiplied by alpha."""
-    return torch.where(x > 0, ALPHA * x, SCALE * ALPHA * torch.expm1(x))
-
-
-@wrong("selu vjp", "gradient", source="https://github.com/RubixML/ML/pull/427")
-def scaled_twice(g: Tensor, x: Tensor) -> Tensor:
-    """The lower rate is scale (z + alpha), which has the scale of z once more."""
-    z = SCALE * ALPHA * torch.expm1(x)
-    return g * torch.where(x > 0, SCALE, SCALE * (z + ALPHA))
