@@ -103,7 +103,6 @@ def _positive_integer(rng: random.Random, reach: Reach) -> float:
 
 
 def _past_minus_one(rng: random.Random, reach: Reach) -> float:
-    """Lie near -1, on its right side, or near 0, on both sides, or beyond 1."""
     near = math.ldexp(1.0 + rng.random(), -rng.randint(1, 12))
     return rng.choice((near - 1.0, -math.ldexp(near, -2), near, math.ldexp(near, 6)))
 
@@ -324,8 +323,7 @@ def fill_indices(
 ) -> list[int]:
     """Return the integers of one index tensor, row-major, all of them in range."""
     if regime not in INDEX_REGIMES:
-        known = ", ".join(INDEX_REGIMES)
-        raise ValueError(f"unknown index regime {regime!r}; known: {known}")
+        raise ValueError(f"unknown index regime {regime!r}; known: {', '.join(INDEX_REGIMES)}")
     count = math.prod(shape)
     if regime == "all_ignored" and allowed.ignore_index is not None:
         return [allowed.ignore_index] * count
@@ -342,7 +340,6 @@ def fill_mask(regime: str, seed: int, position: str, shape: Shape) -> list[int]:
 
 
 def _index(rng: random.Random, regime: str, allowed: IndexRange) -> int:
-    """Draw one index."""
     last = allowed.extent - 1
     if regime == "some_ignored" and allowed.ignore_index is not None and rng.random() < 0.3:
         return allowed.ignore_index

@@ -9,10 +9,11 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
-from fast.kernels.curves import log1p_wide, logistic_wide, shrunk_wide
 from fast.kernels.examples import unary
 from fast.kernels.functions import log1p, logistic, shrunk
 from fast.kernels.page import Gradients, Saved
+from fast.ops.log1p import log1p_wide
+from fast.ops.sigmoid import logistic_wide, shrunk_wide
 
 
 @triton.jit

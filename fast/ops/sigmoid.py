@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
-from fast.kernels.curves import logistic_wide, shrunk_wide
 from fast.kernels.examples import unary
 from fast.kernels.functions import logistic, shrunk
 from fast.kernels.page import Gradients, Saved
@@ -38,6 +38,17 @@ def value(x: Tensor) -> tuple[Tensor, Saved]:
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g e / (1 + e)^2 for e = e^-|x|."""
     return pointwise.vjp(_vjp, saved, cotangent, needs)
+
+
+def shrunk_wide(x: Tensor) -> Tensor:
+    """Return e^-|x|, which overflows nowhere, in a tensor of its own."""
+    return x.abs().neg_().exp_()
+
+
+def logistic_wide(x: Tensor) -> Tensor:
+    """Return 1 / (1 + e^-x), in a tensor of its own."""
+    e = shrunk_wide(x)
+    return torch.where(x < 0, e, 1.0) / e.add_(1)
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:

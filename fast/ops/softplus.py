@@ -13,10 +13,11 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
 from fast.kernels import checks, pointwise
-from fast.kernels.curves import logistic_wide, softened_wide
 from fast.kernels.examples import unary
 from fast.kernels.functions import logistic, softened
 from fast.kernels.page import Gradients, Saved
+from fast.ops.log1p import log1p_wide
+from fast.ops.sigmoid import logistic_wide, shrunk_wide
 
 
 @triton.jit
@@ -37,6 +38,11 @@ def value(x: Tensor) -> tuple[Tensor, Saved]:
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return sigmoid(x) g."""
     return pointwise.vjp(_vjp, saved, cotangent, needs)
+
+
+def softened_wide(x: Tensor) -> Tensor:
+    """Return ln(1 + e^x), in a tensor of its own."""
+    return log1p_wide(shrunk_wide(x)).add_(x.clamp(min=0))
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:

@@ -10,6 +10,8 @@ Tensor([[12]])
 (True, 2)
 """
 
+# This file is longer than the guide because it names every page, twice.
+
 from __future__ import annotations
 
 from spec.op import Op

@@ -1,0 +1,1 @@
+"""Wrong pointwise ops, a file for each kind of formula; the registry may enter."""
