@@ -65,6 +65,7 @@ generated: $(READY)
 	$(VPY) -m tools.generate_matrix --check
 	$(VPY) -m tools.generate_kernels --check
 	$(VPY) -m tools.generate_entries --check
+	$(VPY) -m tools.generate_ops --check
 	$(VPY) -m tools.generate_trust --check
 
 # On the host every row at `quick`, and at `ci` of ours the pages that changed and a turn of the others

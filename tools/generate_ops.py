@@ -1,0 +1,142 @@
+"""Writes docs/ops.md: every operation, its formula, its conventions, and who differs.
+
+    python -m tools.generate_ops            write the file
+    python -m tools.generate_ops --check    fail if the committed file is stale
+
+All of it is read off the pages (`spec/ops`), the built-in backends, the declared findings and the
+facts of the binaries; how close each backend comes to its budgets is what a run prints.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from equivalence.backends.torch_backend import OPS as TORCH
+from proofs_notes.index import NOTES
+from spec.op import Op
+from spec.ops import OPS
+from tools.generated import write_or_check
+from tools.tree import ROOT
+
+DOCUMENT = ROOT / "docs" / "ops.md"
+FINDINGS = ROOT / "equivalence" / "budgets" / "findings.toml"
+BINARIES = ROOT / "docs" / "kernels.json"
+
+HEADER = """\
+# Operations
+
+Every operation has a page in `spec/ops`, which this file quotes, and a twin in `fast/ops`: Triton
+kernels for fp32, bf16 and fp16, and ATen for these and fp64. This file is generated
+(`python -m tools.generate_ops`); `make check` fails while it is stale.
+
+Every page and every twin is judged on the host and in Triton's interpreter
+(`python -m equivalence run`, which prints the worst fraction of each budget), run on exact numbers
+where it does not draw (`python -m equivalence exact`), and watched for races
+(`python -m equivalence races`). What the binaries of its kernels use stands in
+[kernels.md](kernels.md).
+
+| op | kind | formula | compiled |
+|---|---|---|---|
+"""
+
+
+def generate() -> str:
+    """Return the text of the file; raises LookupError where a page has no formula."""
+    table = "\n".join(map(_row, OPS.values()))
+    return HEADER + table + "\n\n" + "\n".join(map(_section, OPS.values()))
+
+
+def _row(op: Op) -> str:
+    formula = " ".join(_formula(op).split()).replace("|", "\\|")
+    return f"| [{op.name}](#{op.name}) | {op.kind} | `{formula}` | {_compiled(op.name)} |"
+
+
+def _formula(op: Op) -> str:
+    """Return the first indented lines of a page's docstring."""
+    found = re.search(r"\n\n((?:    \S.*\n?)+)", _docstring(op) + "\n")
+    if found is None:
+        raise LookupError(f"spec/ops/{op.name}.py: its docstring has no formula, an indented line")
+    return textwrap.dedent(found[1]).strip()
+
+
+def _docstring(op: Op) -> str:
+    module = sys.modules[f"spec.ops.{op.name}"]
+    return inspect.getdoc(module) or ""
+
+
+def _compiled(name: str) -> str:
+    kernels = sum(row["name"].partition(".")[0] == name for row in _binaries())
+    return f"{kernels} kernels"
+
+
+@cache
+def _binaries() -> list[dict[str, Any]]:
+    kernels: list[dict[str, Any]] = json.loads(BINARIES.read_text(encoding="utf-8"))["kernels"]
+    return kernels
+
+
+def _section(op: Op) -> str:
+    return "\n".join((f"## {op.name}", "", *_lines(op), ""))
+
+
+def _lines(op: Op) -> Iterator[str]:
+    yield f"`{_signature(op)}`"
+    for paragraph in _docstring(op).split("\n\n"):
+        if not paragraph.startswith((">>>", "    ")):
+            yield from ("", *paragraph.split("\n"))
+        elif not paragraph.startswith(">>>"):
+            yield from ("", "```", *textwrap.dedent(paragraph).split("\n"), "```")
+    yield ""
+    choices = dict.fromkeys(edge.why for edge in op.edges if edge.source == "CHOICE")
+    if choices:
+        yield f"* Chosen: {'; '.join(choices)}."
+    yield f"* Its twin: [fast/ops/{op.name}.py](../fast/ops/{op.name}.py)."
+    if note := NOTES.get(op.name):
+        yield f"* Derived in [{note}](../proofs_notes/{note})."
+    for backend, has in (("torch", op.name in TORCH), ("jax", not op.random)):
+        reasons = _differences(backend, op.name)
+        if not has:
+            yield f"* {backend}: nothing of the same meaning."
+        elif reasons:
+            yield f"* {backend} differs: {'; '.join(reasons)}."
+        else:
+            yield f"* {backend}: no difference is declared."
+
+
+def _signature(op: Op) -> str:
+    signature = inspect.signature(op.value)
+    plain = [
+        p.replace(annotation=p.empty) if p.kind is not p.KEYWORD_ONLY else p
+        for p in signature.parameters.values()
+    ]
+    return f"{op.name}{signature.replace(parameters=plain, return_annotation=signature.empty)}"
+
+
+def _differences(backend: str, name: str) -> list[str]:
+    """Return the reasons of the findings about a backend and an op, each once."""
+    rows = tomllib.loads(FINDINGS.read_text(encoding="utf-8"))["finding"]
+    return list(
+        dict.fromkeys(
+            row["reason"]
+            for row in rows
+            if row["backend"] == backend and fnmatchcase(name, row["op"])
+        )
+    )
+
+
+def main() -> int:
+    """Write the file, or with --check compare it with what would be written."""
+    return write_or_check(DOCUMENT, generate(), "tools.generate_ops")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
