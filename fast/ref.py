@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from fractions import Fraction
 from numbers import Real
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from fast.device.integers import is_integer
-from fast.errors import Rejected, SessionError
+from fast.errors import Rejected, SessionError, Unknown, unknown
+from fast.indexing import Indexed, resolved
 from fast.protocol import Ops
 from fast.tape import Tape
 
@@ -73,7 +74,7 @@ class IndexRef(Entry):
     __slots__ = ()
 
 
-class Ref(Entry):
+class Ref(Indexed, Entry):
     """One tensor of numbers on a session's tape."""
 
     __slots__ = ()
@@ -83,6 +84,16 @@ class Ref(Entry):
         """Whether a trainable leaf feeds the value."""
         self._stored()
         return self.tape.rules[self.id] is not None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse a name, saying how it is written if a session has it."""
+            if name.startswith("_"):
+                raise AttributeError(f"'Ref' object has no attribute {name!r}")
+            if hasattr(Ops, name):
+                raise Unknown(f"Ref: there is no x.{name}; write ops.{name}(x)")
+            raise unknown("Ref", "attribute", name, _public(Ref))
 
     def __add__(self, other: Ref | Number) -> Ref:
         return _binary("add", self, other)
@@ -124,9 +135,26 @@ class Ref(Entry):
 class Interpreter(Ops[Ref]):
     """Whatever runs a program: it records each op, and each number, that the program asks for."""
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse the name of an op or a method that there is not, with the nearest."""
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise unknown("session", "op or method", name, _public(type(self)))
+
+    def reshape(self, x: Ref, *, shape: Any) -> Ref:
+        """Lay the entries out in another shape, of which one extent may be -1."""
+        wanted = resolved(x.shape, shape) if isinstance(x, Ref) else shape
+        return super().reshape(x, shape=wanted)
+
     @abstractmethod
     def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
         """Record one number, rounded once and repeated to a shape."""
+
+
+def _public(kind: type) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_")]
 
 
 def _binary(name: str, left: Any, right: Any) -> Ref:

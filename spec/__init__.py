@@ -27,6 +27,7 @@ CHAPTERS = (
     "tape",
     "protocol",
     "record",
+    "indexing",
     "ref",
     "graph",
     "autodiff",

@@ -1,4 +1,4 @@
-"""Chapter 21. Refs: what a program holds in its hands, handles with the operators of a tensor.
+"""Chapter 22. Refs: what a program holds in its hands, handles with the operators of a tensor.
 
 A program is run by an interpreter, which records what it does: on a tape, or in a graph.
 A number beside a ref is a constant of the ref's world.
@@ -18,6 +18,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from spec.indexing import Indexed, resolved
 from spec.op import AnyTensor, Op, checked, refuse
 from spec.ops import OPS
 from spec.protocol import Ops
@@ -45,18 +46,16 @@ _COMPARE = "compare ops.value(x); `where` chooses by a tensor of truth values"
         "__mod__": "there is no such op",
         "__rmod__": "there is no such op",
         "__rmatmul__": "a product of matrices is of two refs",
-        "__abs__": "write ops.maximum(x, -x)",
-        "__getitem__": "write ops.slice(x, axis=0, start=i, length=1), or ops.take(x, i, axis=0) "
-        "with a tensor of indices",
         "__len__": "write x.shape[0]",
     }
     | dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__"), _COMPARE)
     | dict.fromkeys(("__bool__", "__float__", "__int__"), _VALUE)
 )
-class Ref:
+class Ref(Indexed):
     """A handle on an entry of an interpreter's record, with the operators of a tensor."""
 
     __slots__ = ("id", "session", "tape")
+    session: Interpreter[Any]
     __array_ufunc__ = None  # NumPy leaves operators to the ref, which refuses its arrays by name.
 
     def __init__(self, session: Interpreter[Any], id: int) -> None:
@@ -188,6 +187,10 @@ class Interpreter(Draws, Ops[Ref], Generic[T]):
             raise refuse("constant", "every extent is an integer >= 0", tuple(extents))
         number = _entered(value, entries[0] if entries else self.like)
         return self.const(tabulate(tuple(extents), lambda *_: number))
+
+    def reshape(self, x: Ref, *, shape: Any) -> Ref:
+        """Lay the entries out in another shape, of which one extent may be -1."""
+        return super().reshape(x, shape=resolved(self.own("reshape", x).shape, shape))
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Apply an op to refs of this interpreter; index inputs may also be tensors of ints.

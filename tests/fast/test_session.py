@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+from equivalence.cases import domains
 from fast import Rejected, Session, SessionError, Unavailable
 from fast.device.counters import counters
 from fast.device.mode import described
 from fast.ops import OPS
 from fast.session import Ref
+from spec.ops import OPS as PAGES
 from spec.session import Session as Reference
 from spec.tensor import tensor
 
@@ -332,7 +334,8 @@ def test_ops_that_need_no_weighing_save_only_inputs_and_result() -> None:
     for name in (name for name, op in OPS.items() if op.plain or op.source):
         for provider in PROVIDERS:
             inputs = samples[len(OPS[name].inputs)]
-            call = {attribute: calls[attribute] for attribute in OPS[name].attributes}
+            usual = domains.usual(PAGES[name])
+            call = {name: {**calls, **usual}[name] for name in OPS[name].attributes}
             if OPS[name].source:
                 call |= {"dtype": torch.float32, "device": torch.device("cpu")}
             result, saved = OPS[name].hosts(provider)[0](*inputs, **call)

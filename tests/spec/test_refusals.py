@@ -53,23 +53,26 @@ def test_a_name_is_answered_with_the_nearest_or_with_all() -> None:
 
 
 def test_the_table_of_ops_names_the_nearest_and_is_else_a_table() -> None:
-    says("ops: there is no op 'gelu'; the nearest are relu", lambda: OPS["gelu"], KeyError)
+    says("ops: there is no op 'matmull'; the nearest are matmul", lambda: OPS["matmull"], KeyError)
     says("ops: there is no op 'convolve'; there are add, sub, ", lambda: OPS["convolve"])
-    assert "gelu" not in OPS
-    assert OPS.get("gelu") is None
+    assert "matmull" not in OPS
+    assert OPS.get("matmull") is None
     assert Table("row", {"a": 1}) == {"a": 1}
 
 
 @BOTH_SESSIONS
 def test_a_session_names_the_nearest_op_or_method(kind: Any) -> None:
     s = kind()
-    says("session: there is no op or method 'gelu'; the nearest are relu", lambda: s.gelu)
+    says("session: there is no op or method 'matmull'; the nearest are matmul", lambda: s.matmull)
     says("there is no op or method 'parm'; the nearest are param", lambda: s.parm(ONE))
     says("the nearest are backward", lambda: s.backwards())
-    says("session: there is no op 'gelu'; the nearest are relu", lambda: s.apply("gelu", (), {}))
-    assert not hasattr(s, "gelu")
+    says(
+        "session: there is no op 'matmull'; the nearest are matmul",
+        lambda: s.apply("matmull", (), {}),
+    )
+    assert not hasattr(s, "matmull")
     assert not hasattr(s, "__array__")
-    says("'gelu'; the nearest are relu", lambda: grad(lambda ops, x: ops.gelu(x))(ONE))
+    says("'matmull'; the nearest are matmul", lambda: grad(lambda ops, x: ops.matmull(x))(ONE))
 
 
 @BOTH_SESSIONS
@@ -96,14 +99,7 @@ def test_operators_that_a_ref_has_not_say_what_to_write(kind: Any) -> None:
     for ask, sentence in (
         (lambda: x**2, "Ref: x ** y is not offered; write ops.square(x)"),
         (lambda: 2**x, "Ref: x ** y is not offered; write ops.exp("),
-        (
-            lambda: x[0],
-            "x[i] is not offered; write ops.slice(x, axis=0, start=i, length=1), or ops.t",
-        ),
-        (lambda: x[0:1, None], "write ops.slice("),
-        (lambda: list(x), "write ops.slice("),
         (lambda: len(x), "write x.shape[0]"),
-        (lambda: abs(x), "write ops.maximum(x, -x)"),
         (lambda: x > 0, "compare ops.value(x)"),
         (lambda: x >= 0, "compare ops.value(x)"),
         (lambda: float(x), "write ops.value(x)[()]"),
@@ -116,7 +112,7 @@ def test_operators_that_a_ref_has_not_say_what_to_write(kind: Any) -> None:
     ):
         says(sentence, ask, TypeError)
         says(sentence, ask, Unsupported)
-    says("Ref: there is no x.sum; write ops.sum(x)", lambda: x.sum(), AttributeError)
+    says("Ref: there is no x.exp; write ops.exp(x)", lambda: x.exp(), AttributeError)
     says("Ref: there is no x.backward; write ops.backward(x)", lambda: x.backward())
     says("Ref: there is no attribute 'shap'; the nearest are shape", lambda: x.shap)
     says("Param: there is no x.grad; gradients are what backward()", lambda: p.grad)

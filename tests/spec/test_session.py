@@ -613,7 +613,7 @@ def test_a_refused_op_leaves_the_tape_as_it_was() -> None:
 
 def test_an_unknown_op_is_refused_by_name() -> None:
     with pytest.raises(Rejected, match=r"^session: there is no op 'convolve'; there are add, .*$"):
-        Session().apply("sigmoid", (), {})
+        Session().apply("convolve", (), {})
 
 
 @pytest.mark.holds("A new session, empty", "Naturals")

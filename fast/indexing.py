@@ -1,0 +1,153 @@
+"""Which ops x[...] stands for, by NumPy's rules; the twin of spec.indexing.
+
+Places side by side are a `slice`, others a `take`, and axes that come and go are one `reshape`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from fast.errors import Rejected
+
+Axis = int | tuple[int, ...] | None
+
+ALL = slice(None)
+
+
+class OutOfRange(Rejected, IndexError):
+    """A place that there is not; a loop over a ref ends with it, as one over a list does."""
+
+
+def steps(shape: Sequence[int], index: object) -> Iterator[tuple[str, dict[str, Any], list[int]]]:
+    """Yield the ops that an index into a shape stands for: names, attributes, positions to take.
+
+    What is no index is Rejected, and so is a place that there is not, which is an IndexError, too.
+    """
+    asked = _asked(index, len(shape))
+    given = [one for one in asked if one is not None]
+    ranges = [_places(one, extent) for one, extent in zip(given, shape, strict=False)]
+    for axis, places in enumerate(ranges):
+        if places == range(shape[axis]):
+            continue
+        if places.step == 1 or len(places) < 2:
+            start = places.start if places else 0
+            yield "slice", {"axis": axis, "start": start, "length": len(places)}, []
+        else:
+            yield "take", {"axis": axis}, list(places)
+    if any(not isinstance(one, slice) for one in asked):
+        left = iter(ranges)
+        extents = [1 if one is None else len(next(left)) for one in asked]
+        kept = [n for n, one in zip(extents, asked, strict=True) if not isinstance(one, int)]
+        yield "reshape", {"shape": (*kept, *shape[len(ranges) :])}, []
+
+
+def _asked(index: object, rank: int) -> list[Any]:
+    """List what an index asks, axis by axis, with slices in the place of its Ellipsis."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    wrong = next((one for one in given if not _is_index(one)), ALL)
+    if wrong is not ALL:
+        raise Rejected(
+            "index: an index is an int, a slice, None or an Ellipsis, or a tuple of these; by a "
+            "tensor of integers, write ops.take(x, indices, axis=0); "
+            f"got {type(wrong).__name__}"
+        )
+    dots = sum(one is Ellipsis for one in given)
+    axes = len(given) - dots - sum(one is None for one in given)
+    if dots > 1:
+        raise Rejected(f"index: there is at most one Ellipsis; got {dots} of them")
+    if axes > rank:
+        raise OutOfRange(f"index: there is at most one place for each axis, {rank}; got {axes}")
+    whole = [ALL] * (rank - axes)
+    return [part for one in given for part in (whole if one is Ellipsis else [one])]
+
+
+def _is_index(one: object) -> bool:
+    """Say whether this asks something of an axis; a truth value does not."""
+    parts = (one.start, one.stop, one.step) if isinstance(one, slice) else (one,)
+    return one is Ellipsis or all(part is None or type(part) is int for part in parts)
+
+
+def _places(one: Any, extent: int) -> range:
+    """Return the places that an int or a slice names, in order."""
+    try:
+        found = range(extent)[one]
+    except IndexError:
+        raise OutOfRange(f"index: a place lies in [-{extent}, {extent}); got {one}") from None
+    except ValueError:
+        raise Rejected(f"index: the step of a slice is not 0; got {one}") from None
+    return found if isinstance(found, range) else range(found, found + 1)
+
+
+def resolved(shape: Sequence[int], wanted: Any) -> Any:
+    """Write out the one extent of a shape that is -1, which the others leave.
+
+    What has none is returned as it is, for the page to judge; what leaves none is Rejected.
+    """
+    if not isinstance(wanted, Sequence) or -1 not in wanted:
+        return wanted
+    known = [extent for extent in wanted if extent != -1]
+    rest = math.prod(known) if all(type(extent) is int for extent in known) else 0
+    if len(wanted) - len(known) > 1 or rest <= 0 or math.prod(shape) % rest:
+        raise Rejected(
+            "reshape C2: one extent may be -1, where the others divide the number of entries; "
+            f"got {tuple(wanted)} for {tuple(shape)}"
+        )
+    return tuple(math.prod(shape) // rest if extent == -1 else extent for extent in wanted)
+
+
+class Indexed:
+    """What reads like a tensor: places, axes and totals, each of them an op of its session."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        session: Any
+        shape: Any
+
+    def __getitem__(self, index: object) -> Self:
+        """Return the part at ints, slices, None and Ellipsis, as NumPy means them."""
+        found = self
+        for name, attributes, positions in steps(self.shape, index):
+            inputs = (found, torch.tensor(positions)) if positions else (found,)
+            found = self.session.apply(name, inputs, attributes)
+        return found
+
+    def __abs__(self) -> Self:
+        """Take the absolute value of each entry."""
+        magnitude: Self = self.session.abs(self)
+        return magnitude
+
+    @property
+    def T(self) -> Self:
+        """The tensor with its axes in the opposite order."""
+        transposed: Self = self.session.permute(self, axes=tuple(reversed(range(len(self.shape)))))
+        return transposed
+
+    def reshape(self, *shape: Any) -> Self:
+        """Lay the entries out in another shape, given as extents or as one tuple; one may be -1."""
+        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        laid: Self = self.session.reshape(self, shape=wanted)
+        return laid
+
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Add the entries along an axis, several, or all."""
+        total: Self = self.session.sum(self, axes=_axes(axis), keepdims=keepdims)
+        return total
+
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Average the entries along an axis, several, or all."""
+        average: Self = self.session.mean(self, axes=_axes(axis), keepdims=keepdims)
+        return average
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Take the largest entry along an axis, several, or all."""
+        largest: Self = self.session.max(self, axes=_axes(axis), keepdims=keepdims)
+        return largest
+
+
+def _axes(axis: Axis) -> Any:
+    return (axis,) if isinstance(axis, int) and not isinstance(axis, bool) else axis

@@ -1,0 +1,185 @@
+"""Chapter 21. Indexing: which ops x[...] stands for.
+
+An index is an int, a slice, None or an Ellipsis, or a tuple of these, and means what it means in
+NumPy: an int picks a place and drops its axis, a slice keeps it, None makes a new axis, and an
+Ellipsis stands for all axes that are left. Places side by side are a `slice`, others a `take`, and
+axes that come and go are one `reshape` at the end.
+
+>>> [(s.op, dict(s.attributes)) for s in steps((3, 4), (slice(None), 1))]
+[('slice', {'axis': 1, 'start': 1, 'length': 1}), ('reshape', {'shape': (3,)})]
+>>> steps((3,), slice(None, None, -1))
+[Step(op='take', attributes={'axis': 0}, positions=(2, 1, 0))]
+>>> resolved((2, 6), (3, -1)), steps((3, 4), ...)
+((3, 4), [])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from spec.refusals import Rejected, refuse
+from spec.shape import Shape
+from spec.tensor import tensor
+
+Axis = int | tuple[int, ...] | None
+
+KINDS = (
+    "an index is an int, a slice, None or an Ellipsis, or a tuple of these; by a tensor of "
+    "integers, write ops.take(x, indices, axis=0)"
+)
+
+
+class OutOfRange(Rejected, IndexError):
+    """A place that there is not; a loop over a ref ends with it, as one over a list does."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One op of an index: its name, its attributes, and the positions that `take` takes."""
+
+    op: str
+    attributes: Mapping[str, Any]
+    positions: tuple[int, ...] = ()
+
+
+def steps(shape: Shape, index: object) -> list[Step]:
+    """Return the ops that an index into a shape stands for; none for all of it.
+
+    What is no index is Rejected, and so is a place that there is not, which is an IndexError, too.
+    """
+    asked = _asked(index, len(shape))
+    extents = iter(enumerate(shape))
+    found: list[Step] = []
+    result: list[int] = []
+    for one in asked:
+        if one is None:
+            result.append(1)
+            continue
+        axis, extent = next(extents)
+        places = _places(one, extent)
+        if places != range(extent):
+            found.append(_along(axis, places))
+        if isinstance(one, slice):
+            result.append(len(places))
+    if any(not isinstance(one, slice) for one in asked):
+        found.append(Step("reshape", {"shape": (*result, *(extent for _, extent in extents))}))
+    return found
+
+
+def _asked(index: object, rank: int) -> list[Any]:
+    """List what an index asks, axis by axis, with slices in the place of its Ellipsis."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    for one in given:
+        if not _is_index(one):
+            raise refuse("index", KINDS, type(one).__name__)
+    places = [k for k, one in enumerate(given) if one is Ellipsis]
+    if len(places) > 1:
+        raise refuse("index", "there is at most one Ellipsis", f"{len(places)} of them")
+    axes = sum(one is not None and one is not Ellipsis for one in given)
+    if axes > rank:
+        raise OutOfRange(f"index: there is at most one place for each axis, {rank}; got {axes}")
+    for k in places:
+        given[k : k + 1] = [slice(None)] * (rank - axes)
+    return given
+
+
+def _is_index(one: object) -> bool:
+    """Say whether this asks something of an axis; a truth value does not."""
+    if isinstance(one, slice):
+        return all(b is None or _is_int(b) for b in (one.start, one.stop, one.step))
+    return one is None or one is Ellipsis or _is_int(one)
+
+
+def _is_int(one: object) -> bool:
+    return isinstance(one, int) and not isinstance(one, bool)
+
+
+def _places(one: Any, extent: int) -> range:
+    """Return the places that an int or a slice names, in order."""
+    if isinstance(one, slice):
+        if one.step == 0:
+            raise refuse("index", "the step of a slice is not 0", one)
+        return range(extent)[one]
+    if not -extent <= one < extent:
+        raise OutOfRange(f"index: a place lies in [-{extent}, {extent}); got {one}")
+    return range(one % extent, one % extent + 1)
+
+
+def _along(axis: int, places: range) -> Step:
+    """Return the op for places along an axis."""
+    if places.step == 1 or len(places) < 2:
+        start = places.start if places else 0
+        return Step("slice", {"axis": axis, "start": start, "length": len(places)})
+    return Step("take", {"axis": axis}, tuple(places))
+
+
+def resolved(shape: Shape, wanted: object) -> Any:
+    """Write out the one extent of a shape that is -1, which the others leave.
+
+    What has none is returned as it is, for the page to judge; what leaves none is Rejected.
+    """
+    if not isinstance(wanted, Sequence) or -1 not in wanted:
+        return wanted
+    known = [extent for extent in wanted if extent != -1]
+    total, rest = math.prod(shape), math.prod(known) if all(map(_is_int, known)) else 0
+    if len(wanted) - len(known) > 1 or rest <= 0 or total % rest:
+        rule = "one extent may be -1, where the others divide the number of entries"
+        raise refuse("reshape C2", rule, f"{tuple(wanted)} for {shape}")
+    return tuple(total // rest if extent == -1 else extent for extent in wanted)
+
+
+class Indexed:
+    """What reads like a tensor: places, axes and totals, each of them an op of its session."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        session: Any
+        shape: Any
+
+    def __getitem__(self, index: object) -> Self:
+        """Return the part at ints, slices, None and Ellipsis, as NumPy means them."""
+        found = self
+        for step in steps(self.shape, index):
+            inputs = (found, tensor(list(step.positions))) if step.op == "take" else (found,)
+            found = self.session.apply(step.op, inputs, dict(step.attributes))
+        return found
+
+    def __abs__(self) -> Self:
+        """Take the absolute value of each entry."""
+        magnitude: Self = self.session.abs(self)
+        return magnitude
+
+    @property
+    def T(self) -> Self:
+        """The tensor with its axes in the opposite order."""
+        transposed: Self = self.session.permute(self, axes=tuple(reversed(range(len(self.shape)))))
+        return transposed
+
+    def reshape(self, *shape: Any) -> Self:
+        """Lay the entries out in another shape, given as extents or as one tuple; one may be -1."""
+        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        laid: Self = self.session.reshape(self, shape=wanted)
+        return laid
+
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Add the entries along an axis, several, or all."""
+        total: Self = self.session.sum(self, axes=_axes(axis), keepdims=keepdims)
+        return total
+
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Average the entries along an axis, several, or all."""
+        average: Self = self.session.mean(self, axes=_axes(axis), keepdims=keepdims)
+        return average
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Take the largest entry along an axis, several, or all."""
+        largest: Self = self.session.max(self, axes=_axes(axis), keepdims=keepdims)
+        return largest
+
+
+def _axes(axis: Axis) -> Any:
+    return (axis,) if isinstance(axis, int) and not isinstance(axis, bool) else axis

@@ -1,0 +1,36 @@
+"""Small arrays, and what one may write in brackets behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+Index = Any
+
+_BOUNDS = st.none() | st.integers(-4, 4)
+_SLICES = st.builds(slice, _BOUNDS, _BOUNDS, st.none() | st.integers(-3, 3).filter(bool))
+_PARTS = st.integers(-3, 3) | st.none() | _SLICES
+_TUPLES = st.builds(
+    lambda front, dots, back: (*front, *dots, *back),
+    st.lists(_PARTS, max_size=2),
+    st.sampled_from([(), (...,)]),
+    st.lists(_PARTS, max_size=2),
+)
+
+
+def _array(shape: tuple[int, ...]) -> Any:
+    return np.arange(float(np.prod(shape))).reshape(shape)
+
+
+ARRAYS = st.lists(st.integers(0, 3), max_size=3).map(tuple).map(_array)
+ARRAYS_AND_INDICES = st.tuples(ARRAYS, _TUPLES | _PARTS | st.just(...))
+
+
+def by_numpy(array: Any, index: Index) -> Any:
+    """Return a part as NumPy does; None where it refuses the index."""
+    try:
+        return np.asarray(array[index])
+    except IndexError:
+        return None

@@ -1,0 +1,97 @@
+"""x[...] means what it means in NumPy, in the reference; so do reshape, T and the totals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from spec.indexing import OutOfRange
+from spec.op import Rejected
+from spec.ref import Ref
+from spec.session import Session
+from spec.tensor import tensor
+from tests.indices import ARRAYS_AND_INDICES, Index, by_numpy
+
+
+def ref(array: Any) -> Ref:
+    return Session().input(tensor(array.tolist()))
+
+
+def plain(x: Ref) -> tuple[tuple[int, ...], list[float]]:
+    value = x.session.value(x)
+    return tuple(value.shape), list(value.data)
+
+
+@given(ARRAYS_AND_INDICES)
+def test_a_part_is_numpys(case: tuple[Any, Index]) -> None:
+    array, index = case
+    if not array.size:
+        return
+    expected = by_numpy(array, index)
+    if expected is None:
+        with pytest.raises(Rejected):
+            ref(array)[index]
+    else:
+        assert plain(ref(array)[index]) == (expected.shape, expected.ravel().tolist())
+
+
+def test_what_is_no_index_is_refused_by_what_would_be_one() -> None:
+    x = ref(np.ones((2, 3)))
+    wrong: tuple[Any, ...] = (True, "a", 1.0, [0], (0, True), slice(0.5))
+    for index in wrong:
+        with pytest.raises(Rejected, match=r"^index: an index is an int, a slice, None or an Ell"):
+            x[index]
+    with pytest.raises(Rejected, match=r"^index: there is at most one Ellipsis; got 2 of them$"):
+        x[..., ...]
+    with pytest.raises(Rejected, match=r"^index: the step of a slice is not 0; got slice"):
+        x[::0]
+
+
+def test_a_place_that_there_is_not_ends_a_loop() -> None:
+    x = ref(np.arange(6.0).reshape(2, 3))
+    for index in (2, -3, (0, 3), (0, 0, 0)):
+        with pytest.raises(OutOfRange) as caught:
+            x[index]
+        assert isinstance(caught.value, IndexError) and isinstance(caught.value, Rejected)
+    assert [plain(row)[1] for row in x] == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+METHODS: dict[str, Callable[[Any], Any]] = {
+    "abs": abs,
+    "T": lambda x: x.T,
+    "reshape of extents": lambda x: x.reshape(3, -1),
+    "reshape of a tuple": lambda x: x.reshape((-1,)),
+    "sum of all": lambda x: x.sum(),
+    "sum of one": lambda x: x.sum(-1),
+    "sum of two": lambda x: x.sum((0, 1), keepdims=True),
+    "mean": lambda x: x.mean(axis=0),
+    "max": lambda x: x.max(axis=1, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_numpys(name: str) -> None:
+    array = np.array([[1.0, 5.0, -2.0], [4.0, 0.0, 8.0]])
+    expected = np.asarray(METHODS[name](array))
+    assert plain(METHODS[name](ref(array))) == (expected.shape, expected.ravel().tolist())
+
+
+def test_gradients_pass_through_a_part() -> None:
+    s = Session()
+    x = s.input(tensor([[1.0, 2.0], [3.0, 4.0]]), requires_grad=True)
+    found = s.backward((x[::-1, 0] * x[:, 1]).sum())
+    assert s.grad(found, x) == tensor([[4.0, 3.0], [2.0, 1.0]])
+
+
+def test_one_extent_may_be_left_open() -> None:
+    s = Session()
+    x = s.input(tensor([1.0] * 6))
+    assert s.reshape(x, shape=(-1, 3)).shape == (2, 3)
+    for shape in ((-1, 4), (-1, -1), (-1, 0)):
+        with pytest.raises(Rejected, match=r"^reshape C2: one extent may be -1, where the others"):
+            s.reshape(x, shape=shape)
+    assert len(s.tape) == 2
