@@ -95,6 +95,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.tanh."""
         return self.apply("tanh", (x,), {})
 
+    def erf(self, x: R) -> R:
+        """Twin of spec.ops.erf."""
+        return self.apply("erf", (x,), {})
+
     def sigmoid(self, x: R) -> R:
         """Twin of spec.ops.sigmoid."""
         return self.apply("sigmoid", (x,), {})
@@ -118,6 +122,14 @@ class Ops(ABC, Generic[R]):
     def elu(self, x: R, *, alpha: float = 1.0) -> R:
         """Twin of spec.ops.elu."""
         return self.apply("elu", (x,), {"alpha": alpha})
+
+    def selu(self, x: R) -> R:
+        """Twin of spec.ops.selu."""
+        return self.apply("selu", (x,), {})
+
+    def gelu(self, x: R, *, approximate: str = "none") -> R:
+        """Twin of spec.ops.gelu."""
+        return self.apply("gelu", (x,), {"approximate": approximate})
 
     def silu(self, x: R) -> R:
         """Twin of spec.ops.silu."""

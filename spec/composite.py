@@ -22,11 +22,11 @@ import inspect
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, Unpack
 
-from spec.kinds import Directions, TypeRule
-from spec.op import AnyTensor, Edge, Op, plus, zeros_like
-from spec.refusals import Miss, unknown
+from spec.kinds import Directions, Facts, TypeRule
+from spec.op import AnyTensor, Op, plus, zeros_like
+from spec.refusals import unknown
 from spec.scalar import lift
 from spec.shape import Shape
 from spec.tensor import tabulate
@@ -104,8 +104,7 @@ def composite(
     *,
     index_inputs: tuple[int, ...] = (),
     refuse_indices: Callable[..., None] | None = None,
-    edges: tuple[Edge, ...] = (),
-    refused: tuple[Miss, ...] = (),
+    **facts: Unpack[Facts],
 ) -> Op:
     """Make an op that is a program over earlier pages; its derivatives go through the program.
 
@@ -160,8 +159,7 @@ def composite(
         jvp,
         vjp,
         index_inputs,
-        edges,
-        program,
-        refuse_indices,
-        refused=refused,
+        program=program,
+        refuse_indices=refuse_indices,
+        **facts,
     )

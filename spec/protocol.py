@@ -101,6 +101,10 @@ class Ops(ABC, Generic[R]):
         """Take the hyperbolic tangent of each entry."""
         return self.apply("tanh", (x,), {})
 
+    def erf(self, x: R) -> R:
+        """Take the error function of each entry."""
+        return self.apply("erf", (x,), {})
+
     def sigmoid(self, x: R) -> R:
         """Map each entry to between 0 and 1, by the logistic curve."""
         return self.apply("sigmoid", (x,), {})
@@ -124,6 +128,14 @@ class Ops(ABC, Generic[R]):
     def elu(self, x: R, *, alpha: float = 1.0) -> R:
         """Keep each positive entry and bend the others down to a floor."""
         return self.apply("elu", (x,), {"alpha": alpha})
+
+    def selu(self, x: R) -> R:
+        """Scale each positive entry, and bend the others down to a floor."""
+        return self.apply("selu", (x,), {})
+
+    def gelu(self, x: R, *, approximate: str = "none") -> R:
+        """Gate each entry by the normal distribution function, or by an approximation of it."""
+        return self.apply("gelu", (x,), {"approximate": approximate})
 
     def silu(self, x: R) -> R:
         """Gate each entry by its own logistic curve."""

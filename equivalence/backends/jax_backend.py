@@ -88,6 +88,18 @@ def _elu(x: Array, alpha: float = 1.0) -> Array:
     return nn.elu(x, alpha)
 
 
+def _selu(x: Array) -> Array:
+    return nn.selu(x)
+
+
+def _gelu(x: Array, approximate: str = "none") -> Array:
+    return nn.gelu(x, approximate=approximate == "tanh")
+
+
+def _erf(x: Array) -> Array:
+    return lax.erf(x)
+
+
 def _silu(x: Array) -> Array:
     return nn.silu(x)
 
@@ -218,7 +230,7 @@ def _reduced(losses: Array, count: Array, reduction: str) -> Array:
 
 OWN = (
     *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
-    *(_hardswish, _elu, _silu, _mish, _softplus, _log_sigmoid),
+    *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *(_mse_loss, _nll_loss, _cross_entropy),

@@ -89,6 +89,8 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "hardsigmoid": functional.hardsigmoid,
     "hardswish": functional.hardswish,
     "elu": lambda x, alpha=1.0: functional.elu(x, alpha),
+    "selu": functional.selu,
+    "gelu": lambda x, approximate="none": functional.gelu(x, approximate=approximate),
     "silu": functional.silu,
     "mish": functional.mish,
     "softplus": functional.softplus,

@@ -16,6 +16,7 @@ from spec.composite import composite
 from spec.kinds import same_shape
 from spec.op import AnyTensor
 from spec.ops import OPS
+from spec.ops.selu import FLOOR, SCALE
 from spec.scalar import absolute, divide, exp, expm1, is_nan, is_zero, less, select, zero_like
 from spec.shape import size
 from spec.tensor import zip_map
@@ -157,10 +158,16 @@ def _elu_by_the_constant_first(
 ) -> Gradients:
     """Return (g alpha) e^x, or g beyond 0 and for NaN (Activation.cpp, elu_backward_kernel)."""
 
-    def share(x: Any, g: Any) -> Any:
-        return select(less(0, x), g, select(is_nan(x), g, g * Fraction(alpha) * exp(x)))
+    return (zip_map(lambda x, g: _bent(x, g, g, Fraction(alpha)), *inputs, cotangent),)
 
-    return (zip_map(share, *inputs, cotangent),)
+
+def _selu_by_the_constant_first(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
+    """Return (g scale alpha) e^x, or g scale beyond 0 and for NaN."""
+    return (zip_map(lambda x, g: _bent(x, g, g * SCALE, FLOOR), *inputs, cotangent),)
+
+
+def _bent(x: Any, g: Any, beyond: Any, constant: Fraction) -> Any:
+    return select(less(0, x), beyond, select(is_nan(x), beyond, g * constant * exp(x)))
 
 
 FORMS: Mapping[str, tuple[Form, ...]] = {
@@ -168,6 +175,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
     "softplus": (Form("(g e^x) / (e^x + 1)", vjp=_softplus_by_the_exponential),),
     "silu": (Form("x / (1 + e^-x)", _silu_by_a_quotient, _silu_by_the_curve),),
     "elu": (Form("(g alpha) e^x", vjp=_elu_by_the_constant_first),),
+    "selu": (Form("(g scale alpha) e^x", vjp=_selu_by_the_constant_first),),
     "hardtanh": (Form("NaN passes", vjp=_hardtanh_in_a_tail),),
     "rsqrt": (Form("(-g / 2) z^3", vjp=_rsqrt_by_the_cube),),
     "softsign": (Form("g / (1 + |x|) - g |x| / (1 + |x|)^2", vjp=_softsign_by_parts),),

@@ -35,6 +35,16 @@ def meant(number: float) -> int | Fraction:
     return int(math.copysign(1, number)) * (found.numerator if found.denominator == 1 else found)
 
 
+def written(constant: int | Fraction) -> int | Fraction:
+    """Return what a constant of a page stands for: the exact value of a float, what that means.
+
+    >>> written(Fraction(0.1)), written(Fraction(1, 3)), written(Fraction(1, 2**24))
+    (Fraction(1, 10), Fraction(1, 3), Fraction(1, 16777216))
+    """
+    below = constant.denominator
+    return constant if below <= 2**24 or below & (below - 1) else meant(float(constant))
+
+
 def _is_single(number: float) -> bool:
     """Say whether fp32 holds a float."""
     try:

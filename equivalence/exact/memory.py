@@ -26,6 +26,7 @@ from torch import Tensor
 
 from equivalence.exact.literals import meant
 from equivalence.exact.numbers import NAN, Beyond, Number
+from equivalence.exact.standins import of_a_root_of_pi
 
 Bits = NDArray[np.uint32]
 Doubles = NDArray[np.float64]
@@ -46,7 +47,10 @@ WIDER = 29
 
 def stated(number: float) -> Any:
     """Return what a float stands for that nobody drew: what it means, or what is no number."""
-    return meant(number) if math.isfinite(number) else Beyond(number)
+    if not math.isfinite(number):
+        return Beyond(number)
+    by_a_root = of_a_root_of_pi(number)
+    return meant(number) if by_a_root is None else by_a_root
 
 
 class Memory:

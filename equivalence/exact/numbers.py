@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
+from equivalence.exact.literals import written
 from equivalence.exact.residues import Residue
 
 Value = int | Fraction | Residue
@@ -182,7 +183,7 @@ def _split(x: Any) -> tuple[Any, int, int, int, Logarithms] | None:
     if isinstance(x, Number):
         return x.value, x.top, x.bottom, x.weight, x.logarithms
     if isinstance(x, (int, Fraction)):
-        return x, 0, 0, 0, ()
+        return written(x), 0, 0, 0, ()
     return None
 
 

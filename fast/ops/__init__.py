@@ -17,8 +17,10 @@ from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
 from fast.ops.dropout import op as _dropout
 from fast.ops.elu import op as _elu
+from fast.ops.erf import op as _erf
 from fast.ops.exp import op as _exp
 from fast.ops.expm1 import op as _expm1
+from fast.ops.gelu import op as _gelu
 from fast.ops.hardsigmoid import op as _hardsigmoid
 from fast.ops.hardswish import op as _hardswish
 from fast.ops.hardtanh import op as _hardtanh
@@ -48,6 +50,7 @@ from fast.ops.reshape import op as _reshape
 from fast.ops.rsqrt import op as _rsqrt
 from fast.ops.scale import op as _scale
 from fast.ops.scatter_add import op as _scatter_add
+from fast.ops.selu import op as _selu
 from fast.ops.sigmoid import op as _sigmoid
 from fast.ops.silu import op as _silu
 from fast.ops.slice import op as _slice
@@ -92,12 +95,15 @@ OPS: dict[str, Op] = Table(
         _log,
         _log1p,
         _tanh,
+        _erf,
         _sigmoid,
         _log_sigmoid,
         _softplus,
         _relu,
         _leaky_relu,
         _elu,
+        _selu,
+        _gelu,
         _silu,
         _mish,
         _clamp,

@@ -26,8 +26,10 @@ from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
 from spec.ops.dropout import op as _dropout
 from spec.ops.elu import op as _elu
+from spec.ops.erf import op as _erf
 from spec.ops.exp import op as _exp
 from spec.ops.expm1 import op as _expm1
+from spec.ops.gelu import op as _gelu
 from spec.ops.hardsigmoid import op as _hardsigmoid
 from spec.ops.hardswish import op as _hardswish
 from spec.ops.hardtanh import op as _hardtanh
@@ -57,6 +59,7 @@ from spec.ops.reshape import op as _reshape
 from spec.ops.rsqrt import op as _rsqrt
 from spec.ops.scale import op as _scale
 from spec.ops.scatter_add import op as _scatter_add
+from spec.ops.selu import op as _selu
 from spec.ops.sigmoid import op as _sigmoid
 from spec.ops.silu import op as _silu
 from spec.ops.slice import op as _slice
@@ -95,12 +98,15 @@ OPS: dict[str, Op] = Table(
             _log,
             _log1p,
             _tanh,
+            _erf,
             _sigmoid,
             _log_sigmoid,
             _softplus,
             _relu,
             _leaky_relu,
             _elu,
+            _selu,
+            _gelu,
             _silu,
             _mish,
             _clamp,

@@ -48,14 +48,25 @@ def each(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
     return np.vectorize(function, otypes=[object])
 
 
-exp, log, sqrt, tanh = (
-    each(function) for function in (scalar.exp, scalar.log, scalar.sqrt, scalar.tanh)
+exp, log, sqrt, tanh, erf = (
+    each(function) for function in (scalar.exp, scalar.log, scalar.sqrt, scalar.tanh, scalar.erf)
 )
 
 
 def logistic(x: Array) -> Array:
     e = np.where(x < 0, exp(x), exp(-x))
     return np.where(x < 0, e, 1) / (1 + e)
+
+
+SCALE = Fraction(1.0507009873554805)
+SCALE_ALPHA = Fraction(1.6732632423543772 * 1.0507009873554805)
+
+
+def gelu(x: Array, *, approximate: str) -> Array:
+    if approximate == "none":
+        return x * (1 + erf(x * Fraction(math.sqrt(0.5)))) / 2
+    inner = Fraction(math.sqrt(2 / math.pi)) * (x + Fraction(0.044715) * x * x * x)
+    return x * (1 + tanh(inner)) / 2
 
 
 def softened(x: Array) -> Array:
@@ -199,6 +210,9 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "silu": lambda x: x * logistic(x),
     "mish": lambda x: x * tanh(softened(x)),
     "elu": lambda x, *, alpha: np.where(x > 0, x, Fraction(alpha) * (exp(x) - 1)),
+    "selu": lambda x: np.where(x > 0, SCALE * x, SCALE_ALPHA * (exp(x) - 1)),
+    "erf": erf,
+    "gelu": gelu,
     "hardswish": each(lambda a: a * min(max(a + 3, 0), 6) / Fraction(6)),
     "relu": each(lambda a: max(a, 0)),
     "leaky_relu": lambda x, *, slope: np.where(x > 0, x, Fraction(slope) * x),

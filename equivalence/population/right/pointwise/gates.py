@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -79,3 +81,31 @@ def six_at_most_and_by_six(x: Tensor) -> Tensor:
 def lower_piece_of_the_negative_part(x: Tensor, alpha: float = 1.0) -> Tensor:
     """It is the positive part, and alpha times expm1 of the negative one."""
     return x.clamp(min=0) + alpha * torch.expm1(x.clamp(max=0))
+
+
+@right("selu", "value")
+def by_elu(x: Tensor) -> Tensor:
+    """It is a scaled elu."""
+    scale, alpha = 1.0507009873554805, 1.6732632423543772
+    return scale * torch.nn.functional.elu(x, alpha)
+
+
+@right("erf", "precision")
+def erf_in_double(x: Tensor) -> Tensor:
+    """It is computed in double, and rounded once."""
+    return torch.erf(x.double()).to(x.dtype)
+
+
+@right("gelu", "precision")
+def gelu_in_double(x: Tensor, approximate: str = "none") -> Tensor:
+    """It is computed in double, and rounded once."""
+    return torch.nn.functional.gelu(x.double(), approximate=approximate).to(x.dtype)
+
+
+@right("gelu value", "value")
+def by_the_tail(x: Tensor, approximate: str = "none") -> Tensor:
+    """It is x times half of erfc(-x sqrt(1/2)), where that is asked for."""
+    if approximate == "tanh":
+        return torch.nn.functional.gelu(x, approximate="tanh")
+    gate: Tensor = torch.special.erfc(-x * math.sqrt(0.5))
+    return x * (0.5 * gate)

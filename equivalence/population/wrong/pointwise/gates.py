@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from equivalence.population.pieces import absorbed
 from equivalence.population.record import wrong
+
+ALPHA, SCALE = 1.6732632423543772, 1.0507009873554805
 
 SUBTRACTED = "https://github.com/CE-Programming/toolchain/issues/515"
 
@@ -133,3 +137,57 @@ def sum_of_both_pieces(x: Tensor, alpha: float = 1.0) -> Tensor:
 def bent_by_a_difference(x: Tensor, alpha: float = 1.0) -> Tensor:
     """The lower piece is alpha (e^x - 1), of which nothing is left near 0."""
     return torch.where(x > 0, x, alpha * (torch.exp(x) - 1))
+
+
+@wrong("selu value", "value", source="https://github.com/jax-ml/jax/pull/1446")
+def leaky(x: Tensor) -> Tensor:
+    """The lower piece is a line."""
+    return SCALE * torch.where(x > 0, x, ALPHA * x)
+
+
+@wrong("selu value", "value", source="https://github.com/tenstorrent/tt-metal/issues/55252")
+def constants_swapped(x: Tensor) -> Tensor:
+    """What is positive is multiplied by alpha."""
+    return torch.where(x > 0, ALPHA * x, SCALE * ALPHA * torch.expm1(x))
+
+
+@wrong("selu vjp", "gradient", source="https://github.com/RubixML/ML/pull/427")
+def scaled_twice(g: Tensor, x: Tensor) -> Tensor:
+    """The lower rate is scale (z + alpha), which has the scale of z once more."""
+    z = SCALE * ALPHA * torch.expm1(x)
+    return g * torch.where(x > 0, SCALE, SCALE * (z + ALPHA))
+
+
+@wrong("erf value", "precision", source="Abramowitz and Stegun, 7.1.26")
+def of_five_terms(x: Tensor) -> Tensor:
+    """It is a polynomial of five terms, within 1.5e-7, of which nothing is left near 0."""
+    t = 1 / (1 + 0.3275911 * x.abs())
+    p = 0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
+    return torch.sign(x) * (1 - p * t * torch.exp(-x * x))
+
+
+@wrong("erf vjp", "gradient", source="densities whose constant is that of another integral")
+def density_of_the_normal(g: Tensor, x: Tensor) -> Tensor:
+    """The rate is that of the normal distribution function."""
+    return g * torch.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+
+
+@wrong("gelu value", "value", source="https://github.com/tenstorrent/tt-metal/issues/1262")
+def always_approximated(x: Tensor, approximate: str = "none") -> Tensor:
+    """It is the approximation by tanh, whatever was asked for."""
+    del approximate
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+@wrong("gelu value", "precision", source="Hendrycks and Gimpel, 2016, section 2")
+def by_a_logistic_curve(x: Tensor, approximate: str = "none") -> Tensor:
+    """It is x sigmoid(1.702 x), which is another approximation."""
+    del approximate
+    return x * torch.sigmoid(1.702 * x)
+
+
+@wrong("gelu vjp", "gradient", source="gates that are taken as fixed")
+def gelu_held_fixed(g: Tensor, x: Tensor, approximate: str = "none") -> Tensor:
+    """The rate is the gate alone."""
+    z = torch.nn.functional.gelu(x, approximate=approximate)
+    return torch.where(x == 0, 0.5 * g, g * (z / x))

@@ -1,0 +1,112 @@
+"""Twin of spec.ops.gelu.
+
+Each of the two ways has kernels of its own; the input is saved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from fast.device.dtypes import wide
+from fast.device.mode import tl, triton
+from fast.errors import Rejected
+from fast.kernels import checks, pointwise
+from fast.kernels.examples import with_attributes
+from fast.kernels.functions import erf, tanh
+from fast.kernels.page import Gradients, Saved
+from fast.ops.erf import SLOPE
+
+WAYS = ("none", "tanh")
+
+_ROOT, _RATE, _CUBIC = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.044715
+ROOT, RATE, CUBIC = tl.constexpr(_ROOT), tl.constexpr(_RATE), tl.constexpr(_CUBIC)
+TRIPLE = tl.constexpr(3 * _CUBIC)
+_DENSITY = 2 / math.sqrt(math.pi) * _ROOT
+"""The rate of erf(x sqrt(1/2)) at 0."""
+
+
+@triton.jit
+def _exactly(x):
+    return 0.5 * x * (1.0 + erf(x * ROOT))
+
+
+@triton.jit
+def _exactly_vjp(x, g):
+    u = x * ROOT
+    gate = 0.5 * (1.0 + erf(u))
+    return (gate + 0.5 * x * (tl.exp(-(u * u)) * SLOPE * ROOT)) * g
+
+
+@triton.jit
+def _by_tanh(x):
+    return 0.5 * x * (1.0 + tanh((x + x * x * x * CUBIC) * RATE))
+
+
+@triton.jit
+def _by_tanh_vjp(x, g):
+    t = tanh((x + x * x * x * CUBIC) * RATE)
+    slope = (1.0 + x * x * TRIPLE) * RATE
+    return (0.5 * (1.0 + t) + 0.5 * x * ((1.0 - t * t) * slope)) * g
+
+
+def check(x: Tensor, *, approximate: str = "none") -> None:
+    """Refuse anything but a floating tensor, and another way than the two (C1)."""
+    checks.floats("gelu", x)
+    if approximate not in WAYS:
+        raise Rejected(f"gelu C1: approximate is one of {WAYS}; got {approximate!r}")
+
+
+def value(x: Tensor, *, approximate: str = "none") -> tuple[Tensor, Saved]:
+    """Gate the input; it is saved."""
+    kernel = _by_tanh if approximate == "tanh" else _exactly
+    return pointwise.value(kernel, x), (x, approximate)
+
+
+def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return the gate, and half of x times its rate, times g."""
+    x, approximate = saved
+    kernel = _by_tanh_vjp if approximate == "tanh" else _exactly_vjp
+    return pointwise.vjp(kernel, (x,), cotangent, needs)
+
+
+def aten_value(x: Tensor, *, approximate: str = "none") -> tuple[Tensor, Saved]:
+    """Gate the input, computed wide; it is saved."""
+    x32 = wide(x)
+    gate = _inner(x32).tanh_() if approximate == "tanh" else (x32 * _ROOT).erf_()
+    return (0.5 * x32 * gate.add_(1)).to(x.dtype), (x, approximate)
+
+
+def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
+    """Return the gate, and half of x times its rate, times g, computed wide."""
+    x, approximate = saved
+    if not needs[0]:
+        return (None,)
+    x32 = wide(x)
+    if approximate == "tanh":
+        t = _inner(x32).tanh_()
+        slope = (1 - t * t) * ((1 + 3 * _CUBIC * x32.square()) * _RATE)
+    else:
+        u = x32 * _ROOT
+        t, slope = u.erf(), u.square().neg_().exp_().mul_(_DENSITY)
+    rate = 0.5 * (1 + t) + 0.5 * x32 * slope
+    return ((rate * wide(cotangent)).to(x.dtype),)
+
+
+def _inner(x: Tensor) -> Tensor:
+    return (x + _CUBIC * (x * x * x)).mul_(_RATE)
+
+
+EXAMPLES = with_attributes(approximate="none")
+op = pointwise.op(
+    "gelu",
+    check,
+    value,
+    vjp,
+    aten_value,
+    aten_vjp,
+    inputs=("x",),
+    attributes={"approximate": "none"},
+)
