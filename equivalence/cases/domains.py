@@ -31,7 +31,7 @@ REAL: Regimes = (
 )
 MODERATE: Regimes = ("integers", "normal", "zeros", "ties", "kinks", "logits", "tiny")
 POSITIVE: Regimes = ("positive_integers", "positive", "near_one", "positive_mixed")
-PAST_MINUS_ONE: Regimes = ("positive_integers", "past_minus_one", "tiny", "positive_mixed")
+PAST_MINUS_ONE: Regimes = ("positive_integers", "positive", "past_minus_one", "positive_mixed")
 NONZERO: Regimes = ("nonzero_integers", "nonzero", "nonzero_mixed", "positive")
 MASKS: Regimes = ("truths", "all_true", "all_false", "few_true")
 INDICES: Regimes = ("indices", "repeated", "ends")

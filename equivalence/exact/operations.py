@@ -17,7 +17,7 @@ from equivalence.backends.protocol import Backend
 from equivalence.cases.built import build
 from equivalence.cases.call import CaseSpec, Recipe, Shape, attribute_pairs, describe, handed
 from equivalence.cases.covering import SINGLES
-from equivalence.cases.domains import LABELS, domain
+from equivalence.cases.domains import LABELS, domain, usual
 from equivalence.cases.families.losses import SCORES
 from equivalence.cases.families.random import PROBABILITIES
 from equivalence.cases.families.rows import NORMS, ROWS
@@ -124,9 +124,9 @@ def _found_again(name: str, value: Any) -> bool:
 
 @cache
 def rescales(op: str) -> bool:
-    """Say whether a page shifts exponents by a maximum, so that a kernel may rescale a sum."""
+    """Say whether a page chooses among exponents by an order, so that a kernel may rescale."""
     page = OPS[op]
-    if page.kind != "composite":
+    if page.kind not in ("composite", "pointwise"):
         return False
     shapes = max(cases(op, "value"), key=_least).shapes
     inputs = [
@@ -134,7 +134,7 @@ def rescales(op: str) -> bool:
         for k, shape in enumerate(shapes)
     ]
     with stood_in(), traced() as trace:
-        page.value(*inputs)
+        page.value(*inputs, **usual(page))
     return trace.ordered and any(name == "exp" for name, _ in trace.opaque)
 
 

@@ -12,7 +12,6 @@ from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
 from fast.kernels.functions import log1p, logistic, shrunk
 from fast.kernels.page import Gradients, Saved
-from fast.ops.log1p import log1p_wide
 from fast.ops.sigmoid import logistic_wide, shrunk_wide
 
 
@@ -44,7 +43,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
     """Take the logarithm of the logistic curve, computed wide; the input is saved."""
     x32 = wide(x)
-    return (x32.clamp(max=0) - log1p_wide(shrunk_wide(x32))).to(x.dtype), (x,)
+    return (x32.clamp(max=0) - shrunk_wide(x32).log1p_()).to(x.dtype), (x,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:

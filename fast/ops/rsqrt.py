@@ -55,8 +55,8 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     (x,) = saved
     if not needs[0]:
         return (None,)
-    x32 = wide(x)
-    gradient = (x32.rsqrt() / (x32 * -2)).mul_(cotangent)
+    r = wide(x).rsqrt()
+    gradient = (r * -0.5).mul_(r).mul_(r).mul_(cotangent)
     return (torch.where(cotangent == 0, 0.0, gradient).to(x.dtype),)
 
 

@@ -43,8 +43,10 @@ def test_a_row_says_what_it_compared() -> None:
     assert found(Row("rand_uniform", "value"), 1).bound == "no bound"
 
 
-def test_only_pages_that_shift_exponents_need_a_homomorphism() -> None:
-    assert {op for op in OPS if rescales(op)} == {"softmax", "log_softmax", "cross_entropy"}
+def test_only_pages_that_shift_or_turn_exponents_need_a_homomorphism() -> None:
+    rows = {"softmax", "log_softmax", "cross_entropy"}
+    curves = {"sigmoid", "log_sigmoid", "softplus", "silu", "mish"}
+    assert {op for op in OPS if rescales(op)} == {*rows, *curves, "elu", "selu"}
 
 
 def test_the_interpreter_is_restored() -> None:

@@ -128,4 +128,6 @@ def test_a_backend_of_torch_functions_equals_the_pages(name: str) -> None:
     assert len(asked) > 60
     for row in asked:
         verdict = judged(cases(row.of, row.direction)[0], backend=backend)
-        assert verdict.elements and not verdict.differences, verdict.differences
+        # torch's softplus is the identity beyond 20, which drawn numbers are.
+        differs = (name, row.of) == ("torch", "softplus")
+        assert verdict.elements and bool(verdict.differences) is differs, verdict.differences
