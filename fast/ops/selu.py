@@ -56,8 +56,9 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     (x,) = saved
     if not needs[0]:
         return (None,)
-    rate = torch.where(x > 0, _SCALE, wide(x).exp().mul_(_ALPHA * _SCALE))
-    return ((rate * wide(cotangent)).to(x.dtype),)
+    g = wide(cotangent)
+    lower = wide(x).exp().mul_(_ALPHA * _SCALE).mul_(g)
+    return (torch.where(x > 0, g * _SCALE, lower).to(x.dtype),)
 
 
 EXAMPLES = unary
