@@ -16,7 +16,7 @@ axes that come and go are one `reshape` at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -69,9 +69,9 @@ def steps(shape: Shape, index: object) -> list[Step]:
     return found
 
 
-def _asked(index: object, rank: int) -> list[Any]:
+def _asked(index: Any, rank: int) -> list[Any]:
     """List what an index asks, axis by axis, with slices in the place of its Ellipsis."""
-    given = list(index) if isinstance(index, tuple) else [index]
+    given: list[Any] = [*index] if isinstance(index, tuple) else [index]
     for one in given:
         if not _is_index(one):
             raise refuse("index", KINDS, type(one).__name__)
@@ -86,11 +86,11 @@ def _asked(index: object, rank: int) -> list[Any]:
     return given
 
 
-def _is_index(one: object) -> bool:
+def _is_index(one: Any) -> bool:
     """Say whether this asks something of an axis; a truth value does not."""
-    if isinstance(one, slice):
-        return all(b is None or _is_int(b) for b in (one.start, one.stop, one.step))
-    return one is None or one is Ellipsis or _is_int(one)
+    asks: Any = one
+    bounds = (asks.start, asks.stop, asks.step) if isinstance(one, slice) else (asks,)
+    return one is Ellipsis or all(bound is None or _is_int(bound) for bound in bounds)
 
 
 def _is_int(one: object) -> bool:
@@ -99,10 +99,11 @@ def _is_int(one: object) -> bool:
 
 def _places(one: Any, extent: int) -> range:
     """Return the places that an int or a slice names, in order."""
-    if isinstance(one, slice):
+    if not _is_int(one):
         if one.step == 0:
             raise refuse("index", "the step of a slice is not 0", one)
-        return range(extent)[one]
+        places: range = range(extent)[one]
+        return places
     if not -extent <= one < extent:
         raise OutOfRange(f"index: a place lies in [-{extent}, {extent}); got {one}")
     return range(one % extent, one % extent + 1)
@@ -116,19 +117,21 @@ def _along(axis: int, places: range) -> Step:
     return Step("take", {"axis": axis}, tuple(places))
 
 
-def resolved(shape: Shape, wanted: object) -> Any:
+def resolved(shape: Shape, wanted: Any) -> Any:
     """Write out the one extent of a shape that is -1, which the others leave.
 
     What has none is returned as it is, for the page to judge; what leaves none is Rejected.
     """
-    if not isinstance(wanted, Sequence) or -1 not in wanted:
-        return wanted
-    known = [extent for extent in wanted if extent != -1]
+    asked: Any = wanted
+    given: list[Any] = [*asked] if isinstance(wanted, (tuple, list)) else []
+    if -1 not in given:
+        return asked
+    known = [extent for extent in given if extent != -1]
     total, rest = math.prod(shape), math.prod(known) if all(map(_is_int, known)) else 0
-    if len(wanted) - len(known) > 1 or rest <= 0 or total % rest:
+    if len(given) - len(known) > 1 or rest <= 0 or total % rest:
         rule = "one extent may be -1, where the others divide the number of entries"
-        raise refuse("reshape C2", rule, f"{tuple(wanted)} for {shape}")
-    return tuple(total // rest if extent == -1 else extent for extent in wanted)
+        raise refuse("reshape C2", rule, f"{tuple(given)} for {shape}")
+    return tuple(total // rest if extent == -1 else extent for extent in given)
 
 
 class Indexed:
