@@ -38,6 +38,7 @@ ROOMS = (
     "protocol",
     "device",
     "tape",
+    "indexing",
     "ref",
     "naturals",
     "kernels",

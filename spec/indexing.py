@@ -102,8 +102,8 @@ def _places(one: Any, extent: int) -> range:
     if not _is_int(one):
         if one.step == 0:
             raise refuse("index", "the step of a slice is not 0", one)
-        places: range = range(extent)[one]
-        return places
+        asked: slice[Any, Any, Any] = one
+        return range(extent)[asked]
     if not -extent <= one < extent:
         raise OutOfRange(f"index: a place lies in [-{extent}, {extent}); got {one}")
     return range(one % extent, one % extent + 1)

@@ -153,10 +153,10 @@ def test_a_graph_obeys(law: Callable[[Case], None], case: Case) -> None:
 
 
 def caught() -> set[str]:
-    """Return the names of the laws that are broken on one of a hundred programs."""
+    """Return the names of the laws that are broken on one of three hundred programs."""
     found: set[str] = set()
 
-    @settings(max_examples=100, phases=[Phase.generate])
+    @settings(max_examples=300, phases=[Phase.generate])
     @given(case=CASES)
     def check(case: Case) -> None:
         for name, law in LAWS.items():
