@@ -37,15 +37,22 @@ _TWO_PI = tl.constexpr(2 * math.pi)
 
 
 @triton.jit
+def _reduced(a):
+    """Return k, r = a - k ln 2, and the q with which e^r - 1 = r + r^2 q."""
+    k = tl.floor(a * _LOG2_E + 0.5)
+    r = (a - k * _LN2_HIGH) - k * _LN2_LOW
+    q = 1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * (1 / 40320)))
+    q = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * q))
+    return k, r, q
+
+
+@triton.jit
 def tanh(x):
     """Compute e / (e + 2) for e = expm1(2 |x|), which keeps relative accuracy everywhere."""
     a = tl.abs(x)
     # tanh(10) rounds to 1. A NaN compares false, and comes back in the last line.
     a = 2.0 * tl.where(a < 10.0, a, 10.0)
-    k = tl.floor(a * _LOG2_E + 0.5)
-    r = (a - k * _LN2_HIGH) - k * _LN2_LOW
-    q = 1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * (1 / 40320)))
-    q = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * q))
+    k, r, q = _reduced(a)
     power = ((k.to(tl.int32) + 127) << 23).to(tl.float32, bitcast=True)
     e = power * (r + r * r * q) + (power - 1.0)
     t = tl.div_rn(e, e + 2.0)
@@ -57,10 +64,7 @@ def expm1(x):
     """Compute 2^k e^r - 1 for r = x - k ln 2, and r (1 + r q) alone where k is 0."""
     # Beyond these ends the results are -1 and infinity. A NaN compares false, and comes back below.
     a = tl.where(x > -25.0, tl.where(x < 89.0, x, 89.0), -25.0)
-    k = tl.floor(a * _LOG2_E + 0.5)
-    r = (a - k * _LN2_HIGH) - k * _LN2_LOW
-    q = 1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * (1 / 40320)))
-    q = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * q))
+    k, r, q = _reduced(a)
     s = r * (1.0 + r * q)
     # Half the power, as 2^128 is no fp32 number.
     half = ((k.to(tl.int32) + 126) << 23).to(tl.float32, bitcast=True)

@@ -50,7 +50,7 @@ def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g times the sign of x."""
     (x,) = saved
-    return (torch.sgn(x).mul_(cotangent) if needs[0] else None,)
+    return (torch.sgn(x) * cotangent if needs[0] else None,)
 
 
 EXAMPLES = unary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from fast.device.dtypes import wide
@@ -43,7 +44,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
     """Take the logarithm of the logistic curve, computed wide; the input is saved."""
     x32 = wide(x)
-    return (x32.clamp(max=0) - shrunk_wide(x32).log1p_()).to(x.dtype), (x,)
+    return (torch.where(x32 < 0, x32, 0.0) - shrunk_wide(x32).log1p_()).to(x.dtype), (x,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from fast.device.dtypes import wide
@@ -41,7 +42,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def softened_wide(x: Tensor) -> Tensor:
     """Return ln(1 + e^x), in a tensor of its own."""
-    return shrunk_wide(x).log1p_().add_(x.clamp(min=0))
+    return shrunk_wide(x).log1p_().add_(torch.where(x < 0, 0.0, x))
 
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
