@@ -41,7 +41,8 @@ def logarithm_of_two_exponentials(x: Tensor) -> Tensor:
     return torch.logaddexp(x, torch.zeros_like(x))
 
 
-@right("softplus vjp", "gradient")
+# torch's sigmoid is 0 where its results would be subnormal.
+@right("softplus vjp", "gradient", contract={"flush": "outputs"})
 def by_torch_sigmoid(g: Tensor, x: Tensor) -> Tensor:
     """The rate is torch's sigmoid."""
     return g * torch.sigmoid(x)
