@@ -50,7 +50,8 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def aten_value(x: Tensor, *, lo: float = -1.0, hi: float = 1.0) -> tuple[Tensor, Saved]:
     """Replace what is beyond a bound by the bound; the input is saved."""
-    return torch.clamp(x, lo, hi), (x, float(lo), float(hi))
+    # `clamp` would carry tangents at the bounds, where the rate is 0.
+    return torch.nn.functional.hardtanh(x, lo, hi), (x, float(lo), float(hi))
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:

@@ -18,10 +18,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from equivalence.budgets.judge import fraction_of
+from equivalence.cases.domains import domain, usual
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact
 from equivalence.worlds.contract import FP32, Contract
 from fast.autodiff import hvp
+from fast.ops import OPS as FAST
 from fast.programs import forward
 from spec import autodiff
 from spec.op import AnyTensor
@@ -145,6 +147,30 @@ def test_a_hessian_is_symmetric() -> None:
     there = hvp(f, [x, y], [one, None], **CPU)
     back = hvp(f, [x, y], [None, two], **CPU)
     assert (there[1] * torch.tensor(two)).sum() == (back[0] * torch.tensor(one)).sum() != 0
+
+
+def test_torch_carries_tangents_through_every_kink_as_the_page_does() -> None:
+    points = [-3.0, -1.0, -0.0, 0.0, 1.0, 2.0, 3.0]
+    ones = [1.0] * len(points)
+    arithmetic = Arithmetic(Contract("fp32", FP32, FP32))
+    x, along = (Tensor((len(points),), exact(arithmetic, *row)) for row in (points, ones))
+    smooth = ("real", "moderate")
+    unary = [
+        n
+        for n in OF_NUMBERS
+        if OPS[n].inputs == ("x",) and set(OPS[n].tried) == set(OPS[n].attributes)
+    ]
+    names = [n for n in unary if domain(OPS[n], 0) in smooth and not OPS[n].stops_gradients]
+    assert {"abs", "clamp", "hardtanh", "hardswish", "relu", "softplus"} <= set(names)
+    for name in names:
+        with forward.level():
+            primal = forward.dual(torch.tensor(points).to(DOUBLES), torch.tensor(ones).to(DOUBLES))
+            _, tangent = forward.split(FAST[name].aten_value(primal, **usual(OPS[name]))[0])
+        got = ones if tangent is None else tangent.tolist()
+        expected = OPS[name].jvp((x,), (along,), **usual(OPS[name]))
+        for number, allowed in zip(got, expected.data, strict=True):
+            fraction = fraction_of(number, allowed)
+            assert fraction is None or fraction <= 1, f"{name}: {number} for {allowed}"
 
 
 @pytest.mark.holds("Higher derivatives, and the functions of programs")
