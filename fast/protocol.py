@@ -91,6 +91,14 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.log1p."""
         return self.apply("log1p", (x,), {})
 
+    def sin(self, x: R) -> R:
+        """Twin of spec.ops.sin."""
+        return self.apply("sin", (x,), {})
+
+    def cos(self, x: R) -> R:
+        """Twin of spec.ops.cos."""
+        return self.apply("cos", (x,), {})
+
     def tanh(self, x: R) -> R:
         """Twin of spec.ops.tanh."""
         return self.apply("tanh", (x,), {})

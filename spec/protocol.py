@@ -97,6 +97,14 @@ class Ops(ABC, Generic[R]):
         """Take the natural logarithm of 1 plus each entry."""
         return self.apply("log1p", (x,), {})
 
+    def sin(self, x: R) -> R:
+        """Take the sine of each entry, an angle in radians."""
+        return self.apply("sin", (x,), {})
+
+    def cos(self, x: R) -> R:
+        """Take the cosine of each entry, an angle in radians."""
+        return self.apply("cos", (x,), {})
+
     def tanh(self, x: R) -> R:
         """Take the hyperbolic tangent of each entry."""
         return self.apply("tanh", (x,), {})

@@ -38,8 +38,8 @@ CORE: Mapping[str, Sequence[Interval]] = {
     "log1p": ((-0.9999999, -1e-30), (1e-30, 1.0), (1.0, 1e38)),
     "erf": ((-4.0, -1e-30), (1e-30, 4.0)),
     "sqrt": ((FP32.min_normal, 1e38),),
-    "cos": ((1e-6, 6.2831855),),
-    "sin": ((1e-6, 6.2831855),),
+    "cos": ((1e-6, 6.2831855), (6.2831855, 3e38)),
+    "sin": ((1e-6, 6.2831855), (6.2831855, 3e38)),
     "cos of turns": ((2.0**-24, 1.0),),
     "sin of turns": ((2.0**-24, 1.0),),
     "divide": ((1e-18, 1e18),),
@@ -138,10 +138,8 @@ LIBRARIES: Mapping[str, Mapping[str, tuple[Callable[[Singles], Any], FunctionErr
 
 
 def triton_library() -> dict[str, tuple[Callable[[Singles], Any], FunctionError]]:
-    """Return the kernels of our own pages, on the ring that this machine offers.
-
-    No page is a cosine yet; the kernels have it, and sine, of an angle in turns.
-    """
+    """Return the kernels of our own pages, and cosine and sine of an angle in turns, on the ring
+    that this machine offers."""
     from fast.device import mode
     from fast.kernels import functions, pointwise
     from fast.ops import OPS

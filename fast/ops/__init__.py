@@ -12,6 +12,7 @@ from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.broadcast_to import op as _broadcast_to
 from fast.ops.clamp import op as _clamp
 from fast.ops.concat import op as _concat
+from fast.ops.cos import op as _cos
 from fast.ops.cross_entropy import op as _cross_entropy
 from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
@@ -53,6 +54,7 @@ from fast.ops.scatter_add import op as _scatter_add
 from fast.ops.selu import op as _selu
 from fast.ops.sigmoid import op as _sigmoid
 from fast.ops.silu import op as _silu
+from fast.ops.sin import op as _sin
 from fast.ops.slice import op as _slice
 from fast.ops.softmax import op as _softmax
 from fast.ops.softplus import op as _softplus
@@ -94,6 +96,8 @@ OPS: dict[str, Op] = Table(
         _expm1,
         _log,
         _log1p,
+        _sin,
+        _cos,
         _tanh,
         _erf,
         _sigmoid,

@@ -21,6 +21,7 @@ from spec.ops.bernoulli_mask import op as _bernoulli_mask
 from spec.ops.broadcast_to import op as _broadcast_to
 from spec.ops.clamp import op as _clamp
 from spec.ops.concat import op as _concat
+from spec.ops.cos import op as _cos
 from spec.ops.cross_entropy import op as _cross_entropy
 from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
@@ -62,6 +63,7 @@ from spec.ops.scatter_add import op as _scatter_add
 from spec.ops.selu import op as _selu
 from spec.ops.sigmoid import op as _sigmoid
 from spec.ops.silu import op as _silu
+from spec.ops.sin import op as _sin
 from spec.ops.slice import op as _slice
 from spec.ops.softmax import op as _softmax
 from spec.ops.softplus import op as _softplus
@@ -97,6 +99,8 @@ OPS: dict[str, Op] = Table(
             _expm1,
             _log,
             _log1p,
+            _sin,
+            _cos,
             _tanh,
             _erf,
             _sigmoid,

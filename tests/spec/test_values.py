@@ -48,8 +48,8 @@ def each(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
     return np.vectorize(function, otypes=[object])
 
 
-exp, log, sqrt, tanh, erf = (
-    each(function) for function in (scalar.exp, scalar.log, scalar.sqrt, scalar.tanh, scalar.erf)
+exp, log, sqrt, tanh, erf, sin, cos = (
+    each(getattr(scalar, name)) for name in ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos")
 )
 
 
@@ -212,6 +212,8 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "elu": lambda x, *, alpha: np.where(x > 0, x, Fraction(alpha) * (exp(x) - 1)),
     "selu": lambda x: np.where(x > 0, SCALE * x, SCALE_ALPHA * (exp(x) - 1)),
     "erf": erf,
+    "sin": sin,
+    "cos": cos,
     "gelu": gelu,
     "hardswish": each(lambda a: a * min(max(a + 3, 0), 6) / Fraction(6)),
     "relu": each(lambda a: max(a, 0)),

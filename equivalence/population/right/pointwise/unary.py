@@ -55,3 +55,16 @@ def logistic_in_double(x: Tensor) -> Tensor:
 def by_a_falling_exponential(x: Tensor) -> Tensor:
     """It is 1 / (1 + e^-x), and 0 where that overflows."""
     return 1 / (1 + torch.exp(-x))
+
+
+@right("sin", "precision")
+def sine_in_double(x: Tensor) -> Tensor:
+    """It is torch's sine of fp64."""
+    return torch.sin(x.double()).to(x.dtype)
+
+
+@right("cos", "value")
+def by_the_exponential_of_an_imaginary_number(x: Tensor) -> Tensor:
+    """It is the real part of e^ix, in double precision."""
+    turned = torch.polar(torch.ones_like(x, dtype=torch.double), x.double())
+    return turned.real.to(x.dtype)

@@ -1,6 +1,8 @@
-"""Wrong signs, magnitudes, reciprocals and logistic curves."""
+"""Wrong signs, magnitudes, reciprocals, logistic curves and angles."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -8,6 +10,7 @@ from torch import Tensor
 from equivalence.population.pieces import absorbed, first_only, kept_in
 from equivalence.population.record import wrong
 
+ANGLES = "https://github.com/tenstorrent/tt-metal/issues/51845"
 ESTIMATES = "https://github.com/pytorch/pytorch/issues/47476"
 
 
@@ -99,3 +102,32 @@ def gradient_of_a_quotient(g: Tensor, x: Tensor) -> Tensor:
 def by_the_tangent(x: Tensor) -> Tensor:
     """It is (1 + tanh(x / 2)) / 2, of which nothing is left far below 0."""
     return 0.5 * (1 + torch.tanh(0.5 * x))
+
+
+@wrong("sin value", "precision", source=ANGLES)
+def sine_by_turns(x: Tensor) -> Tensor:
+    """The angle is turned into a fraction of a turn, of which fp32 keeps less as it grows."""
+    turns = x / (2 * math.pi)
+    return torch.sin((turns - turns.round()) * (2 * math.pi))
+
+
+@wrong("sin vjp", "gradient", source="rules that take the output for the rate, as exp may")
+def rate_of_the_sine_is_the_sine(g: Tensor, x: Tensor) -> Tensor:
+    """The cotangent is multiplied by the sine."""
+    return g * torch.sin(x)
+
+
+@wrong("cos value", "precision", source=ANGLES)
+def cosine_by_two_pieces_of_pi(x: Tensor) -> Tensor:
+    """Quarter turns are taken off in two pieces, whose products are rounded for large angles."""
+    quarters = (x * (2 / math.pi)).round()
+    angle = (x - quarters * 1.5703125) - quarters * (math.pi / 2 - 1.5703125)
+    place = quarters.to(torch.int64) % 4
+    turned = torch.where(place % 2 == 0, torch.cos(angle), torch.sin(angle))
+    return torch.where((place == 1) | (place == 2), -turned, turned)
+
+
+@wrong("cos vjp", "gradient")
+def sign_of_the_sine_forgotten(g: Tensor, x: Tensor) -> Tensor:
+    """The gradient lacks its minus."""
+    return g * torch.sin(x)
