@@ -99,6 +99,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.cos."""
         return self.apply("cos", (x,), {})
 
+    def pow(self, x: R, *, c: float) -> R:
+        """Twin of spec.ops.pow."""
+        return self.apply("pow", (x,), {"c": c})
+
     def tanh(self, x: R) -> R:
         """Twin of spec.ops.tanh."""
         return self.apply("tanh", (x,), {})
@@ -118,6 +122,10 @@ class Ops(ABC, Generic[R]):
     def softplus(self, x: R) -> R:
         """Twin of spec.ops.softplus."""
         return self.apply("softplus", (x,), {})
+
+    def safe_log(self, x: R, *, eps: float = 1e-06) -> R:
+        """Twin of spec.ops.safe_log."""
+        return self.apply("safe_log", (x,), {"eps": eps})
 
     def relu(self, x: R) -> R:
         """Twin of spec.ops.relu."""

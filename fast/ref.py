@@ -131,6 +131,11 @@ class Ref(Indexed, Entry):
         # The product with -1 is exact, and turns +0 into -0 where 0 - x would not.
         return _binary("mul", self, -1)
 
+    def __pow__(self, power: Number) -> Ref:
+        if not _is_number(power):
+            raise _no_operand("pow", power)
+        return self.session.pow(self, c=float(power))
+
 
 class Interpreter(Ops[Ref]):
     """Whatever runs a program: it records each op, and each number, that the program asks for."""

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 from spec.refusals import Rejected, refuse
 from spec.shape import Shape
 from spec.tensor import tensor
+from spec.worlds import is_number
 
 Axis = int | tuple[int, ...] | None
 
@@ -155,6 +156,15 @@ class Indexed:
         """Take the absolute value of each entry."""
         magnitude: Self = self.session.abs(self)
         return magnitude
+
+    def __pow__(self, power: Any) -> Self:
+        """Raise each entry to a power, which is a number."""
+        if not is_number(power):
+            others = "write ops.exp(y * ops.log(x)) for others"
+            rule = f"a power is an int, a float or a Fraction; {others}"
+            raise refuse("operator", rule, type(power).__name__)
+        raised: Self = self.session.pow(self, c=power)
+        return raised
 
     @property
     def T(self) -> Self:

@@ -78,11 +78,13 @@ def pointwise(
     choosing: bool = False,
     **facts: Unpack[Facts],
 ) -> Op:
-    """Make an op of single numbers; partials(*scalars, **attributes) are rates, or shares."""
+    """Make an op of single numbers; partials(*scalars, **attributes) are rates or shares, None
+    where nothing depends on the number, whatever the direction is."""
     multiply: Callable[[Any, Any], Any] = chosen if choosing else absorb if absorbing else mul
 
     def every(direction: Any, *scalars: Any, **attributes: Any) -> list[Any]:
-        return [multiply(direction, factor) for factor in partials(*scalars, **attributes)]
+        factors = partials(*scalars, **attributes)
+        return [zero_like(direction) if f is None else multiply(direction, f) for f in factors]
 
     def jvp(inputs: Sequence[AnyTensor], tangents: Directions, **attributes: Any) -> AnyTensor:
         total: AnyTensor | None = None

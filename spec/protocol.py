@@ -105,6 +105,10 @@ class Ops(ABC, Generic[R]):
         """Take the cosine of each entry, an angle in radians."""
         return self.apply("cos", (x,), {})
 
+    def pow(self, x: R, *, c: float) -> R:
+        """Raise each entry to one power that is no tensor."""
+        return self.apply("pow", (x,), {"c": c})
+
     def tanh(self, x: R) -> R:
         """Take the hyperbolic tangent of each entry."""
         return self.apply("tanh", (x,), {})
@@ -124,6 +128,10 @@ class Ops(ABC, Generic[R]):
     def softplus(self, x: R) -> R:
         """Bend each entry smoothly from 0 to itself."""
         return self.apply("softplus", (x,), {})
+
+    def safe_log(self, x: R, *, eps: float = 1e-06) -> R:
+        """Take a logarithm that every entry has."""
+        return self.apply("safe_log", (x,), {"eps": eps})
 
     def relu(self, x: R) -> R:
         """Keep each positive entry and replace the others by zero."""

@@ -39,7 +39,6 @@ _COMPARE = "compare ops.value(x); `where` chooses by a tensor of truth values"
 
 @hints(
     {
-        "__pow__": "write ops.square(x), ops.sqrt(x) or x * x",
         "__rpow__": "write ops.exp(y * constant), with the constant's logarithm",
         "__floordiv__": "write x / y",
         "__rfloordiv__": "write x / y",

@@ -100,6 +100,10 @@ def _erf(x: Array) -> Array:
     return lax.erf(x)
 
 
+def _pow(x: Array, c: float) -> Array:
+    return jnp.power(x, c)
+
+
 def _silu(x: Array) -> Array:
     return nn.silu(x)
 
@@ -230,7 +234,7 @@ def _reduced(losses: Array, count: Array, reduction: str) -> Array:
 
 OWN = (
     *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
-    *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid),
+    *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid, _pow),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *(_mse_loss, _nll_loss, _cross_entropy),

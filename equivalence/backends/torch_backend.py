@@ -90,6 +90,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "hardswish": functional.hardswish,
     "elu": lambda x, alpha=1.0: functional.elu(x, alpha),
     "selu": functional.selu,
+    "pow": lambda x, c: torch.pow(x, c),
     "gelu": lambda x, approximate="none": functional.gelu(x, approximate=approximate),
     "silu": functional.silu,
     "mish": functional.mish,

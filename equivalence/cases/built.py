@@ -128,9 +128,9 @@ def _together(case: CaseSpec, device: str, numbers: Numbers | None) -> dict[str,
 
 def _narrowest(case: CaseSpec, parts: Parts) -> Recipe:
     """Return the recipe whose numbers suit all tensors: that of the narrowest domain."""
-    op = OPS[case.op]
+    op, attributes = OPS[case.op], case.attributes()
     inputs = [k for k in range(len(case.shapes)) if k not in op.index_inputs]
-    narrowest = min(inputs, key=lambda k: NARROWEST.index(domain(op, k)))
+    narrowest = min(inputs, key=lambda k: NARROWEST.index(domain(op, k, attributes)))
     return case.recipes[narrowest]
 
 

@@ -7,11 +7,13 @@ ties, a division of zero by zero needs exact zeros.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import product
 from typing import Any, Literal
 
 from equivalence.cases.fills import ENDS, NONFINITE
+from equivalence.cases.fills import REGIMES as FILLS
 from spec.op import Op, Rejected
 from spec.tensor import tensor
 
@@ -83,22 +85,31 @@ def usual(op: Op) -> dict[str, Any]:
     return {name: among[0] for name, among in op.tried.items()}
 
 
-@cache
-def domain(op: Op, k: int) -> Domain:
+def domain(op: Op, k: int, attributes: Mapping[str, Any] | None = None) -> Domain:
     """Return where input k of an op may lie, which the page tells when it is tried at numbers.
 
-    Only an op of single numbers is tried, its other inputs at 1: of softmax or matmul any do.
+    Only an op of single numbers is tried, its other inputs at 1: of softmax or matmul any do. Of
+    the attributes, those count that the page tries; without any, they are the plainest.
     """
-    if not _tame(op, k, 1.0):
+    given = usual(op) if attributes is None else attributes
+    return _domain(op, k, tuple((name, given[name]) for name in op.tried if name in given))
+
+
+@cache
+def _domain(op: Op, k: int, attributes: tuple[tuple[str, Any], ...]) -> Domain:
+    def tame(number: float) -> bool:
+        return _tame(op, k, number, dict(attributes))
+
+    if not tame(1.0):
         return "real"
-    if not _tame(op, k, -1.0):
-        return "past_minus_one" if _tame(op, k, -0.5) else "positive"
-    if not _tame(op, k, 0.0):
+    if not tame(-1.0):
+        return "past_minus_one" if tame(-0.5) else "positive"
+    if not tame(0.0):
         return "nonzero"
-    return "real" if _tame(op, k, FAR) and _tame(op, k, -FAR) else "moderate"
+    return "real" if tame(FAR) and tame(-FAR) else "moderate"
 
 
-def _tame(op: Op, k: int, number: float) -> bool:
+def _tame(op: Op, k: int, number: float, attributes: Mapping[str, Any]) -> bool:
     """Say whether value and gradient are finite where input k is a number; indices have none."""
     if op.variadic or k in op.index_inputs:
         return False
@@ -107,21 +118,32 @@ def _tame(op: Op, k: int, number: float) -> bool:
         for at in range(len(op.inputs))
     ]
     try:
-        op.check(*inputs, **usual(op))
+        op.check(*inputs, **attributes)
     except Rejected:
         return False
-    found = (op.value(*inputs, **usual(op)), *op.vjp(inputs, tensor(1.0), **usual(op)))
+    found = (op.value(*inputs, **attributes), *op.vjp(inputs, tensor(1.0), **attributes))
     return all(x is None or all(abs(z) < OVERFLOW for z in x.data) for x in found)
 
 
-def regimes(op: Op, inputs: int) -> tuple[Regimes, ...]:
-    """Return the value regimes of each input of an operation, simplest first."""
-    return tuple(_suited(op, k) for k in range(inputs))
+def regimes(
+    op: Op, inputs: int, attributes: Mapping[str, Any] | None = None
+) -> tuple[Regimes, ...]:
+    """Return the value regimes of each input of an operation, simplest first.
+
+    Without attributes they are those that suit it with any of the attributes that its page tries.
+    """
+    return tuple(_suited(op, k, attributes) for k in range(inputs))
 
 
-def _suited(op: Op, k: int) -> Regimes:
+def _suited(op: Op, k: int, attributes: Mapping[str, Any] | None) -> Regimes:
     if k in op.mask_inputs:
         return MASKS
     if k in op.index_inputs:
         return LABELS if "ignore_index" in op.attributes else INDICES
-    return BY_DOMAIN[domain(op, k)]
+    tried = (dict(zip(op.tried, levels, strict=True)) for levels in product(*op.tried.values()))
+    every = tried if attributes is None else [attributes]
+    suited = list(dict.fromkeys(BY_DOMAIN[domain(op, k, chosen)] for chosen in every))
+    if len(suited) == 1:
+        return suited[0]
+    among = {regime for regimes in suited for regime in regimes}
+    return tuple(regime for regime in FILLS if regime in among)

@@ -76,7 +76,7 @@ def _below_call(case: CaseSpec) -> Iterator[CaseSpec]:
     for axis in [k for k, n in enumerate(shapes[0]) if n == 1 and len(set(case.shapes)) == 1]:
         fewer = (*shapes[0][:axis], *shapes[0][axis + 1 :])
         yield replace(case, shapes=(fewer,) * len(case.shapes))
-    for k, among in enumerate(regimes(OPS[case.op], len(case.shapes))):
+    for k, among in enumerate(regimes(OPS[case.op], len(case.shapes), case.attributes())):
         for recipe in smaller_recipes(case.recipes[k], among):
             recipes = (*case.recipes[:k], recipe, *case.recipes[k + 1 :])
             yield replace(case, recipes=recipes)

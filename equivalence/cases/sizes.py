@@ -303,7 +303,7 @@ class Numbers:
             half = source.integers(-7, 8, (*shape[:-1], shape[-1] // 2))
             rest = np.zeros((*shape[:-1], shape[-1] % 2))
             return 2.0 ** (min(self.precision, 13) - 1) + np.concatenate([half, -half, rest], -1)
-        return self._spread(source, shape, domain(self.op, k))
+        return self._spread(source, shape, domain(self.op, k, self.case.attributes()))
 
     def of_direction(self, position: str, shape: Shape) -> Any:
         """Return the numbers of a cotangent or a tangent.

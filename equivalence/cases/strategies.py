@@ -33,7 +33,7 @@ def case_specs(draw: Any, op: str, direction: str, dtype: str) -> CaseSpec:
     """Draw a case of one operation that its page's type rule accepts."""
     page = OPS[op]
     shapes, attrs = family_of(page).draw(draw, page, direction)
-    suited = regimes(page, len(shapes))
+    suited = regimes(page, len(shapes), attrs)
     case = CaseSpec(
         op=op,
         direction=direction,

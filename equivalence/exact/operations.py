@@ -27,6 +27,7 @@ from equivalence.exact.literals import meant
 from equivalence.exact.numbers import drawn, traced
 from equivalence.exact.points import Form, Point, Verdict, compared, integers
 from equivalence.exact.standins import stood_in
+from spec.op import Op
 from spec.ops import OPS
 from spec.tensor import tabulate
 
@@ -180,11 +181,16 @@ def _told(case: CaseSpec) -> dict[str, Any]:
     return {**told, "like": drawn(1)} if "like" in page.attributes else told
 
 
+def _positive(page: Op, k: int, attributes: dict[str, Any]) -> bool:
+    return domain(page, k, attributes) in DRAWN_POSITIVE
+
+
 def _tensors(case: CaseSpec, point: Point) -> tuple[list[Any], list[torch.Tensor], Any]:
     """Return the inputs of a case for the page and for the kernel, and the cotangent, if any."""
     page = OPS[case.op]
+    attributes = case.attributes()
     forms = [
-        Form(shape, recipe.layout, domain(page, 0 if page.variadic else k) in DRAWN_POSITIVE)
+        Form(shape, recipe.layout, _positive(page, 0 if page.variadic else k, attributes))
         for k, (shape, recipe) in enumerate(zip(case.shapes, case.recipes, strict=True))
         if k not in page.index_inputs
     ]

@@ -96,6 +96,9 @@ def _is_positive(name: str, value: Value, chance: bool) -> bool:
     """Say whether a stand-in is above 0: where the truth is, and else by chance."""
     if name in ("exp", "sqrt"):
         return True
+    if name == "log" and isinstance(value, Residue):
+        # Residues have no order; so one can take a logarithm of what a logarithm is added to.
+        return True
     if isinstance(value, Residue) or name in ("sin", "cos"):
         return chance
     return value > 1 if name == "log" else value > 0

@@ -43,12 +43,14 @@ from fast.ops.mul import op as _mul
 from fast.ops.neg import op as _neg
 from fast.ops.nll_loss import op as _nll_loss
 from fast.ops.permute import op as _permute
+from fast.ops.pow import op as _pow
 from fast.ops.rand_normal import op as _rand_normal
 from fast.ops.rand_uniform import op as _rand_uniform
 from fast.ops.reciprocal import op as _reciprocal
 from fast.ops.relu import op as _relu
 from fast.ops.reshape import op as _reshape
 from fast.ops.rsqrt import op as _rsqrt
+from fast.ops.safe_log import op as _safe_log
 from fast.ops.scale import op as _scale
 from fast.ops.scatter_add import op as _scatter_add
 from fast.ops.selu import op as _selu
@@ -98,11 +100,13 @@ OPS: dict[str, Op] = Table(
         _log1p,
         _sin,
         _cos,
+        _pow,
         _tanh,
         _erf,
         _sigmoid,
         _log_sigmoid,
         _softplus,
+        _safe_log,
         _relu,
         _leaky_relu,
         _elu,

@@ -52,12 +52,14 @@ from spec.ops.mul import op as _mul
 from spec.ops.neg import op as _neg
 from spec.ops.nll_loss import op as _nll_loss
 from spec.ops.permute import op as _permute
+from spec.ops.pow import op as _pow
 from spec.ops.rand_normal import op as _rand_normal
 from spec.ops.rand_uniform import op as _rand_uniform
 from spec.ops.reciprocal import op as _reciprocal
 from spec.ops.relu import op as _relu
 from spec.ops.reshape import op as _reshape
 from spec.ops.rsqrt import op as _rsqrt
+from spec.ops.safe_log import op as _safe_log
 from spec.ops.scale import op as _scale
 from spec.ops.scatter_add import op as _scatter_add
 from spec.ops.selu import op as _selu
@@ -101,11 +103,13 @@ OPS: dict[str, Op] = Table(
             _log1p,
             _sin,
             _cos,
+            _pow,
             _tanh,
             _erf,
             _sigmoid,
             _log_sigmoid,
             _softplus,
+            _safe_log,
             _relu,
             _leaky_relu,
             _elu,

@@ -423,8 +423,9 @@ def test_a_table_kept_by_hand_is_noticed(tree: Copy) -> None:
     """Were the regimes listed by name, as they once were, the new ops would not be drawn."""
     path = tree.root / "equivalence" / "cases" / "domains.py"
     kept = path.read_text(encoding="utf-8")
-    listed = 'return {"exp": MODERATE, "add": REAL}[op.name]\n'
-    path.write_text(kept.replace("return BY_DOMAIN[domain(op, k)]\n", listed), encoding="utf-8")
+    listed = '{"exp": MODERATE, "add": REAL}[op.name]'
+    derived = "BY_DOMAIN[domain(op, k, chosen)]"
+    path.write_text(kept.replace(derived, listed), encoding="utf-8")
     assert listed in path.read_text(encoding="utf-8")
     try:
         with pytest.raises(AssertionError, match="KeyError: 'cosh_like'"):

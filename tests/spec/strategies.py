@@ -272,11 +272,13 @@ def _indices(
     return ignored if classes == 0 else st.one_of(kept, kept, ignored)
 
 
-def _entries(draw: Draw, op: Op) -> Callable[[int], st.SearchStrategy[Fraction]]:
+def _entries(
+    draw: Draw, op: Op, attributes: dict[str, Any]
+) -> Callable[[int], st.SearchStrategy[Fraction]]:
     """Return what the inputs of a call hold: numbers in their domains, or nothing but ties."""
     anything = TYING if draw(st.integers(0, 2)) == 2 else NUMBERS
     by = {"positive": POSITIVE, "past_minus_one": PAST_MINUS_ONE, "nonzero": NONZERO}
-    return lambda k: by.get(domain(op, k), anything)
+    return lambda k: by.get(domain(op, k, attributes), anything)
 
 
 @st.composite
@@ -284,7 +286,7 @@ def calls(draw: Draw, name: str) -> Call:
     """Draw a valid call of an op."""
     op = OPS[name]
     shapes, attributes = drawing(op)(draw)
-    entries = _entries(draw, op)
+    entries = _entries(draw, op, attributes)
     inputs = [
         draw(
             filled(

@@ -62,6 +62,7 @@ def test_a_place_that_there_is_not_ends_a_loop() -> None:
 
 METHODS: dict[str, Callable[[Any], Any]] = {
     "abs": abs,
+    "power": lambda x: x**2,
     "T": lambda x: x.T,
     "reshape of extents": lambda x: x.reshape(3, -1),
     "reshape of a tuple": lambda x: x.reshape((-1,)),

@@ -69,6 +69,17 @@ def gelu(x: Array, *, approximate: str) -> Array:
     return x * (1 + tanh(inner)) / 2
 
 
+def powers(x: Array, *, c: float) -> Array:
+    exponent = Fraction(c)
+    if (2 * exponent).denominator > 1:
+        return exp(exponent * log(x))
+    if exponent > 64:
+        return x * exp((exponent - 1) * log(np.abs(x)))
+    whole = np.prod([np.ones_like(x), *[x] * int(abs(exponent))], axis=0)
+    product = whole * sqrt(x) if exponent.denominator == 2 else whole
+    return product if exponent > 0 else 1 / product
+
+
 def softened(x: Array) -> Array:
     return np.where(x < 0, 0, x) + log(1 + np.where(x < 0, exp(x), exp(-x)))
 
@@ -216,6 +227,8 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "cos": cos,
     "gelu": gelu,
     "hardswish": each(lambda a: a * min(max(a + 3, 0), 6) / Fraction(6)),
+    "pow": powers,
+    "safe_log": lambda x, *, eps: log(softened(x) + Fraction(eps)),
     "relu": each(lambda a: max(a, 0)),
     "leaky_relu": lambda x, *, slope: np.where(x > 0, x, Fraction(slope) * x),
     "clamp": clamped,

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from equivalence.cases.call import counts
+from equivalence.cases.domains import GROUPS, regimes
 from equivalence.cases.families.family import Call
 from equivalence.cases.guard import core_shape, is_own
 from spec.op import Op
@@ -64,12 +65,25 @@ def tensors_can_be_one(call: Call) -> bool:
     }.get(call.levels.get("manner", ""), True)
 
 
+def regimes_suit_the_attributes(call: Call) -> bool:
+    """With some attributes an input may lie where with others nothing is to be seen."""
+    if not call.op.tried:
+        return True
+    suited = regimes(call.op, len(call.shapes), call.attributes)
+    return all(
+        level in GROUPS or level in among
+        for k, among in enumerate(suited)
+        if (level := _level(call, "regime", k)) is not None
+    )
+
+
 RULES: tuple[Callable[[Call], bool], ...] = (
     layouts_are_their_own,
     the_seeds_layout_is_its_own,
     a_lone_cotangent_is_not_zero,
     a_lone_input_has_no_second,
     tensors_can_be_one,
+    regimes_suit_the_attributes,
 )
 """Which levels may meet, beside those that a page refuses and those that a family names."""
 

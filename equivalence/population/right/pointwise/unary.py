@@ -1,6 +1,8 @@
-"""Right signs, magnitudes, reciprocals and logistic curves: other formulas that are as good."""
+"""Right signs, reciprocals, logistic curves, angles and powers: other formulas that are as good."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -68,3 +70,32 @@ def by_the_exponential_of_an_imaginary_number(x: Tensor) -> Tensor:
     """It is the real part of e^ix, in double precision."""
     turned = torch.polar(torch.ones_like(x, dtype=torch.double), x.double())
     return turned.real.to(x.dtype)
+
+
+@right("pow value", "precision")
+def power_in_double(x: Tensor, c: float) -> Tensor:
+    """It is torch's power of fp64, whose roots and powers of 0 and infinity are those of IEEE."""
+    wide = x.double()
+    return torch.where(wide == -math.inf, unsigned(wide, c), wide).pow(c).to(x.dtype)
+
+
+def unsigned(x: Tensor, c: float) -> Tensor:
+    """Take the sign from minus infinity, unless the power is whole."""
+    return x if c == int(c) else x.abs()
+
+
+@right("pow vjp", "gradient")
+def rate_in_double(g: Tensor, x: Tensor, c: float) -> Tensor:
+    """It is computed in fp64, and nothing where the power is 0."""
+    wide = x.double()
+    if c == 0:
+        return torch.zeros_like(x)
+    rate = c * torch.where(wide == -math.inf, unsigned(wide, c), wide).pow(c - 1)
+    return absorbed(g, (g.double() * rate).to(x.dtype))
+
+
+@right("safe_log", "precision")
+def safe_logarithm_in_double(x: Tensor, eps: float = 1e-6) -> Tensor:
+    """It is computed in fp64 from logaddexp."""
+    wide = x.double()
+    return torch.log(torch.logaddexp(wide, torch.zeros_like(wide)) + eps).to(x.dtype)

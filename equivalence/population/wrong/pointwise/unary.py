@@ -1,4 +1,4 @@
-"""Wrong signs, magnitudes, reciprocals, logistic curves and angles."""
+"""Wrong signs, magnitudes, reciprocals, logistic curves, angles and powers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from equivalence.population.pieces import absorbed, first_only, kept_in
 from equivalence.population.record import wrong
 
 ANGLES = "https://github.com/tenstorrent/tt-metal/issues/51845"
+POWERS = "https://github.com/tenstorrent/tt-metal/pull/54440"
+POWERS_OF_ZERO = "https://github.com/tenstorrent/tt-metal/issues/5082"
 ESTIMATES = "https://github.com/pytorch/pytorch/issues/47476"
 
 
@@ -131,3 +133,40 @@ def cosine_by_two_pieces_of_pi(x: Tensor) -> Tensor:
 def sign_of_the_sine_forgotten(g: Tensor, x: Tensor) -> Tensor:
     """The gradient lacks its minus."""
     return g * torch.sin(x)
+
+
+@wrong("pow value", "range", source=POWERS)
+def powers_by_the_logarithm(x: Tensor, c: float) -> Tensor:
+    """Every power is e^(c ln x), which no negative number has."""
+    return torch.exp(c * torch.log(x))
+
+
+@wrong("pow value", "precision", dtypes=("bf16",), source="torch rounds the power to 16 bits, too")
+def power_rounded_to_storage(x: Tensor, c: float) -> Tensor:
+    """The power is rounded to the dtype of the tensor."""
+    return torch.pow(x.float(), torch.tensor(c, dtype=x.dtype).item()).to(x.dtype)
+
+
+@wrong("pow vjp", "non-finite", source=POWERS_OF_ZERO)
+def power_zero_like_any_other(g: Tensor, x: Tensor, c: float) -> Tensor:
+    """The gradient of x^0 is 0 times 1 / x, which is no number at 0."""
+    return absorbed(g, g * (c * x.pow(c - 1)))
+
+
+@wrong("pow vjp", "gradient", source=POWERS)
+def infinite_for_negative_bases(g: Tensor, x: Tensor, c: float) -> Tensor:
+    """Where the base is not positive the gradient is infinite."""
+    rate = torch.where(x <= 0, math.inf, c * x.pow(c - 1))
+    return absorbed(g, g * rate)
+
+
+@wrong("safe_log value", "value", source="documentation that takes it for ln(x + eps)")
+def logarithm_of_the_shifted(x: Tensor, eps: float = 1e-6) -> Tensor:
+    """It is ln(max(x, 0) + eps)."""
+    return torch.log(x.clamp(min=0) + eps)
+
+
+@wrong("safe_log vjp", "gradient")
+def inner_rate_forgotten(g: Tensor, x: Tensor, eps: float = 1e-6) -> Tensor:
+    """The rate of softplus is left out."""
+    return g / (torch.nn.functional.softplus(x) + eps)
