@@ -140,6 +140,12 @@ def permuted(case: CaseSpec) -> str | None:
     return "kept" if axes == sorted(axes) else "reversed" if axes == sorted(axes)[::-1] else "other"
 
 
+def span(case: CaseSpec) -> str:
+    attrs = case.attributes()
+    count = attrs.get("end", -1) % rank(case) - attrs.get("start", 0) % rank(case) + 1
+    return "all" if count == rank(case) else "one" if count == 1 else "some"
+
+
 def others(case: CaseSpec) -> str:
     axis = case.attributes()["axis"]
     extents = [shape[axis] for shape in case.shapes]
@@ -218,6 +224,54 @@ WANTED: dict[str, Table] = {
         "order": (("ascending", "another"), order),
         "permuted": (("kept", "reversed", "other"), permuted),
         "name": ((*NAMES, "mixed"), signs),
+    },
+    "flattenings": {**PLACED, "span": (("all", "some", "one"), span)},
+    "flips": {
+        **PLACED,
+        "turned": ((0, 1, 2, 3), lambda case: len(case.attributes().get("axes", ()))),
+        "name": ((*NAMES, "mixed"), signs),
+    },
+    "paddings": {
+        **PLACED,
+        "before": ((False, True), lambda case: any(case.attributes()["before"])),
+        "after": ((False, True), lambda case: any(case.attributes()["after"])),
+        "value": ((0.0, 1.5, -3.0, 0.1), attribute("value")),
+    },
+    "stacks": {
+        "rank": (RANKS, rank),
+        "inputs": ((1, 2, 3, 4, 5, 6), inputs),
+        "name": (NAMES, sign),
+    },
+    "triangles": {
+        "rank": ((2, 3, 4, 5, 6), rank),
+        "rows": ((1, 2, 8, 9, 33, 65, 257), lambda case: own(case)[-2]),
+        "columns": ((1, 2, 8, 9, 33, 64, 65, 257), lambda case: own(case)[-1]),
+        "diagonal": ((-1, 0, 1), lambda case: min(1, max(-1, case.attributes()["diagonal"]))),
+    },
+    "picks": {
+        "rank": (RANKS, rank),
+        "extent": ((1, 2, 8, 9, 31, 33, 64, 65, 257), along),
+        "place": (PLACES, axis_place),
+        "length": (
+            (1, 2, 7, 9, 33, 65, 300),
+            lambda case: case.shapes[1][case.attributes()["axis"]],
+        ),
+        "name": (NAMES, sign),
+    },
+    "lookups": {
+        "rows": ((1, 2, 8, 9, 33, 65, 257), lambda case: case.shapes[1][0]),
+        "columns": ((1, 2, 8, 9, 33, 64, 65, 257), lambda case: case.shapes[1][1]),
+        "indices": (
+            ((), (1,), (7,), (33,), (3, 4), (2, 2, 2), (300,)),
+            lambda case: case.shapes[0],
+        ),
+    },
+    "classes": {
+        "classes": ((1, 2, 8, 9, 10, 33, 65, 257), attribute("classes")),
+        "indices": (
+            ((), (1,), (7,), (33,), (3, 4), (2, 2, 2), (300,)),
+            lambda case: case.shapes[0],
+        ),
     },
     "slices": {
         **PLACED,
