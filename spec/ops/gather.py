@@ -21,6 +21,7 @@ Tensor([[20, 20], [30, 40]])
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, TypeVar
 
 from spec.axes import bad_positions, check_axis, refuse_positions, sum_at
@@ -64,11 +65,10 @@ def transpose(cotangent: AnyTensor, shape: Shape, indices: AnyTensor, *, axis: i
     at = axis % len(shape)
 
     def entry(*i: Any) -> Any:
-        def place(j: Extent) -> Any:
-            return (*i[:at], j, *i[at + 1 :])
+        def read(tensor: AnyTensor, j: Extent) -> Any:
+            return tensor[(*i[:at], j, *i[at + 1 :])]
 
-        extents = (indices.shape[at],)
-        return sum_at(i[at], extents, lambda j: indices[place(j)], lambda j: cotangent[place(j)])
+        return sum_at(i[at], (indices.shape[at],), partial(read, indices), partial(read, cotangent))
 
     return tabulate(shape, entry)
 
