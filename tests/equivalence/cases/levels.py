@@ -146,6 +146,24 @@ def span(case: CaseSpec) -> str:
     return "all" if count == rank(case) else "one" if count == 1 else "some"
 
 
+def ends_named(case: CaseSpec) -> str:
+    attrs = case.attributes()
+    start, end = attrs.get("start", 0), attrs.get("end", -1)
+    return "mixed" if start >= 0 > end else "negative" if end < 0 else "positive"
+
+
+def turned(case: CaseSpec) -> str:
+    axes = case.attributes().get("axes")
+    if axes is None or len(axes) == rank(case):
+        return "all"
+    return "none" if not axes else "one" if len(axes) == 1 else "some"
+
+
+def joined(case: CaseSpec) -> str:
+    at = case.attributes()["axis"] % (rank(case) + 1)
+    return "front" if at == 0 else "back" if at == rank(case) else "inside"
+
+
 def others(case: CaseSpec) -> str:
     axis = case.attributes()["axis"]
     extents = [shape[axis] for shape in case.shapes]
@@ -225,10 +243,15 @@ WANTED: dict[str, Table] = {
         "permuted": (("kept", "reversed", "other"), permuted),
         "name": ((*NAMES, "mixed"), signs),
     },
-    "flattenings": {**PLACED, "span": (("all", "some", "one"), span)},
+    "flattenings": {
+        **PLACED,
+        "place": (PLACES, source_place),
+        "span": (("all", "some", "one"), span),
+        "name": ((*NAMES, "mixed"), ends_named),
+    },
     "flips": {
         **PLACED,
-        "turned": ((0, 1, 2, 3), lambda case: len(case.attributes().get("axes", ()))),
+        "turned": (("none", "one", "some", "all"), turned),
         "name": ((*NAMES, "mixed"), signs),
     },
     "paddings": {
@@ -238,7 +261,9 @@ WANTED: dict[str, Table] = {
         "value": ((0.0, 1.5, -3.0, 0.1), attribute("value")),
     },
     "stacks": {
-        "rank": (RANKS, rank),
+        **PLACED,
+        "place": (PLACES, source_place),
+        "joined": (("front", "back", "inside"), joined),
         "inputs": ((1, 2, 3, 4, 5, 6), inputs),
         "name": (NAMES, sign),
     },
@@ -331,7 +356,7 @@ OPTIONAL: Table = {
 """Attributes that not all ops of a family have."""
 
 
-BLURRED = (long_place, source_place, permuted, length, others, target, repeated)
+BLURRED = (long_place, source_place, permuted, length, others, target, repeated, turned, span)
 """Readers that tell a level only in some shapes: what meets it there need not meet everywhere."""
 
 
