@@ -164,7 +164,10 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
             "elements", _grown(lambda n: ((4 * n,),), lambda n: {"shape": (n, 4)}), 2**20, 8_201
         ),
     ),
-    "flattenings": (Growth("rows", _fixed(lambda n: ((n, 16),), start=0), ROWS, 2_731),),
+    "flattenings": (
+        Growth("rows", _fixed(lambda n: ((n, 16),), start=0), ROWS, 2_731),
+        Growth("columns", _fixed(lambda n: ((2, 4, n),), start=1), 2**16, 4_101),
+    ),
     "flips": (
         Growth("rows", _fixed(lambda n: ((n, 16),), axes=(0,)), ROWS, 2_731),
         Growth("columns", _fixed(lambda n: ((8, n),), axes=(1,)), 2**17, 8_201),
