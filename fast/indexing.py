@@ -1,12 +1,14 @@
 """Which ops x[...] stands for, by NumPy's rules; the twin of spec.indexing.
 
 Places side by side are a `slice`, others a `take`, and axes that come and go are one `reshape`.
+To split is to slice, part by part.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -14,6 +16,7 @@ import torch
 from fast.errors import Rejected
 
 Axis = int | tuple[int, ...] | None
+Lengths = int | Sequence[int]
 
 ALL = slice(None)
 
@@ -99,6 +102,37 @@ def resolved(shape: Sequence[int], wanted: Any) -> Any:
     return tuple(math.prod(shape) // rest if extent == -1 else extent for extent in wanted)
 
 
+def cuts(shape: Sequence[int], lengths: Any, axis: int) -> tuple[int, list[tuple[int, int]]]:
+    """Return an axis, from the front, and the start and length of each part into which it is cut.
+
+    The parts have one length, the last may be shorter, or they have several, which add up to it.
+    """
+    rank = len(shape)
+    if type(axis) is not int or not -rank <= axis < rank:
+        raise Rejected(f"split C1: the axis lies in [-{rank}, {rank}), got {axis!r}")
+    extent = shape[axis]
+    if type(lengths) is int and lengths > 0:
+        lengths = [min(lengths, extent - start) for start in range(0, extent, lengths)] or [0]
+    known = list(lengths) if isinstance(lengths, (tuple, list)) else [-1]
+    if any(type(n) is not int or n < 0 for n in known) or sum(known) != extent:
+        raise Rejected(
+            f"split C2: lengths are an integer >= 1, or several >= 0 that add up to {extent}, "
+            f"got {lengths!r}"
+        )
+    return axis % rank, list(zip(accumulate(known, initial=0), known, strict=False))
+
+
+def even(shape: Sequence[int], count: Any, axis: int) -> Lengths:
+    """Return the length at which an axis is cut into so many parts, or into fewer if it is short.
+
+    As torch has it, an axis without entries is cut into so many parts of none.
+    """
+    if type(count) is not int or count < 1:
+        raise Rejected(f"chunk C1: the count is an integer >= 1, got {count!r}")
+    named = type(axis) is int and -len(shape) <= axis < len(shape)
+    return (-(-shape[axis] // count) if named else 0) or [0] * count
+
+
 class Indexed:
     """What reads like a tensor: places, axes and totals, each of them an op of its session."""
 
@@ -132,6 +166,16 @@ class Indexed:
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         laid: Self = self.session.reshape(self, shape=wanted)
         return laid
+
+    def split(self, lengths: Lengths, axis: int = 0) -> list[Self]:
+        """Cut along an axis into parts of a length, or of several."""
+        parts: list[Self] = self.session.split(self, lengths, axis=axis)
+        return parts
+
+    def chunk(self, count: int, axis: int = 0) -> list[Self]:
+        """Cut along an axis into so many parts."""
+        parts: list[Self] = self.session.chunk(self, count, axis=axis)
+        return parts
 
     def sum(self, axis: Axis = None, keepdims: bool = False) -> Self:
         """Add the entries along an axis, several, or all."""

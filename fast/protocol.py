@@ -195,13 +195,33 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.reshape."""
         return self.apply("reshape", (x,), {"shape": shape})
 
+    def flatten(self, x: R, *, start: int = 0, end: int = -1) -> R:
+        """Twin of spec.ops.flatten."""
+        return self.apply("flatten", (x,), {"start": start, "end": end})
+
     def permute(self, x: R, *, axes: Sequence[int]) -> R:
         """Twin of spec.ops.permute."""
         return self.apply("permute", (x,), {"axes": axes})
 
+    def flip(self, x: R, *, axes: Sequence[int] | None = None) -> R:
+        """Twin of spec.ops.flip."""
+        return self.apply("flip", (x,), {"axes": axes})
+
     def take(self, x: R, indices: Any, *, axis: int) -> R:
         """Twin of spec.ops.take."""
         return self.apply("take", (x, indices), {"axis": axis})
+
+    def gather(self, x: R, indices: Any, *, axis: int) -> R:
+        """Twin of spec.ops.gather."""
+        return self.apply("gather", (x, indices), {"axis": axis})
+
+    def embedding(self, indices: Any, weight: R) -> R:
+        """Twin of spec.ops.embedding."""
+        return self.apply("embedding", (indices, weight), {})
+
+    def one_hot(self, indices: Any, *, classes: int) -> R:
+        """Twin of spec.ops.one_hot."""
+        return self.apply("one_hot", (indices,), {"classes": classes})
 
     def scatter_add(self, x: R, indices: Any, source: R, *, axis: int) -> R:
         """Twin of spec.ops.scatter_add."""
@@ -214,6 +234,22 @@ class Ops(ABC, Generic[R]):
     def concat(self, *xs: R, axis: int) -> R:
         """Twin of spec.ops.concat."""
         return self.apply("concat", xs, {"axis": axis})
+
+    def stack(self, *xs: R, axis: int) -> R:
+        """Twin of spec.ops.stack."""
+        return self.apply("stack", xs, {"axis": axis})
+
+    def pad(self, x: R, *, before: Sequence[int], after: Sequence[int], value: float = 0.0) -> R:
+        """Twin of spec.ops.pad."""
+        return self.apply("pad", (x,), {"before": before, "after": after, "value": value})
+
+    def triu(self, x: R, *, diagonal: int = 0) -> R:
+        """Twin of spec.ops.triu."""
+        return self.apply("triu", (x,), {"diagonal": diagonal})
+
+    def tril(self, x: R, *, diagonal: int = 0) -> R:
+        """Twin of spec.ops.tril."""
+        return self.apply("tril", (x,), {"diagonal": diagonal})
 
     def detach(self, x: R) -> R:
         """Twin of spec.ops.detach."""

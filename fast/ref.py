@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fast.device.integers import is_integer
 from fast.errors import Rejected, SessionError, Unknown, unknown
-from fast.indexing import Indexed, resolved
+from fast.indexing import Indexed, Lengths, cuts, even, resolved
 from fast.protocol import Ops
 from fast.tape import Tape
 
@@ -153,9 +153,26 @@ class Interpreter(Ops[Ref]):
         wanted = resolved(x.shape, shape) if isinstance(x, Ref) else shape
         return super().reshape(x, shape=wanted)
 
+    def split(self, x: Ref, lengths: Lengths, *, axis: int = 0) -> list[Ref]:
+        """Cut along an axis into parts of a length, the last may be shorter, or of several."""
+        at, parts = cuts(_shape("split", x), lengths, axis)
+        return [self.slice(x, axis=at, start=start, length=length) for start, length in parts]
+
+    def chunk(self, x: Ref, count: int, *, axis: int = 0) -> list[Ref]:
+        """Cut an axis into so many parts of one length; the last may be shorter, or missing."""
+        return self.split(x, even(_shape("chunk", x), count, axis), axis=axis)
+
     @abstractmethod
     def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
         """Record one number, rounded once and repeated to a shape."""
+
+
+def _shape(name: str, x: object) -> tuple[int, ...]:
+    if not isinstance(x, Ref):
+        raise Rejected(
+            f"{name} takes a ref of this session, got {type(x).__name__}; {made_a_ref(x)}"
+        )
+    return x.shape
 
 
 def _public(kind: type) -> list[str]:

@@ -64,7 +64,11 @@ BAD_AXIS = (
 
 def refuse_positions(label: str, x: AnyTensor, positions: AnyTensor, axis: int) -> None:
     """Refuse, under the label, a position that does not lie on an axis of x."""
-    extent = x.shape[axis]
+    refuse_beyond(label, positions, x.shape[axis])
+
+
+def refuse_beyond(label: str, positions: AnyTensor, extent: Extent) -> None:
+    """Refuse, under the label, a position that does not lie in [0, extent)."""
     for position in positions.data:
         if not 0 <= position < extent:
             raise refuse(label, f"every index lies in [0, {extent})", position)
@@ -83,6 +87,21 @@ def bad_positions(*others: Nested) -> tuple[Miss, ...]:
         *(Miss("C3", (row, wrong, *others), {"axis": -1}) for wrong in ([2], [-1])),
         Miss("C3", ([], [0], *others), {"axis": 0}),
     )
+
+
+def check_triangle(name: str, x: Type, diagonal: int) -> None:
+    """Refuse what has no rows and columns (C1), and a diagonal that is no integer (C2)."""
+    if len(x.shape) < 2:
+        raise refuse(f"{name} C1", "there are two axes at least", x)
+    if type(diagonal) is not int:
+        raise refuse(f"{name} C2", "the diagonal is an integer", repr(diagonal))
+
+
+BAD_TRIANGLES = (
+    *(Miss("C1", (wrong,), {"diagonal": 0}) for wrong in ([1.0, 2.0], 1.0)),
+    *(Miss("C2", ([[1.0, 2.0], [3.0, 4.0]],), {"diagonal": wrong}) for wrong in (0.0, True, None)),
+)
+"""Inputs and diagonals that check_triangle refuses."""
 
 
 def split_axes(rank: int, axes: Axes | None) -> tuple[Axes, Axes]:

@@ -3,7 +3,7 @@
 An index is an int, a slice, None or an Ellipsis, or a tuple of these, and means what it means in
 NumPy: an int picks a place and drops its axis, a slice keeps it, None makes a new axis, and an
 Ellipsis stands for all axes that are left. Places side by side are a `slice`, others a `take`, and
-axes that come and go are one `reshape` at the end.
+axes that come and go are one `reshape` at the end. To split is to slice, part by part.
 
 >>> [(s.op, dict(s.attributes)) for s in steps((3, 4), (slice(None), 1))]
 [('slice', {'axis': 1, 'start': 1, 'length': 1}), ('reshape', {'shape': (3,)})]
@@ -11,21 +11,26 @@ axes that come and go are one `reshape` at the end.
 [Step(op='take', attributes={'axis': 0}, positions=(2, 1, 0))]
 >>> resolved((2, 6), (3, -1)), steps((3, 4), ...)
 ((3, 4), [])
+>>> cuts((2, 7), 3, -1), cuts((2, 7), (6, 1), 1)
+((1, [(0, 3), (3, 3), (6, 1)]), (1, [(0, 6), (6, 1)]))
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from spec.refusals import Rejected, refuse
-from spec.shape import Shape
+from spec.shape import Shape, normalize_axis
 from spec.tensor import tensor
 from spec.worlds import is_number
 
 Axis = int | tuple[int, ...] | None
+Lengths = int | Sequence[int]
+R = TypeVar("R")
 
 KINDS = (
     "an index is an int, a slice, None or an Ellipsis, or a tuple of these; by a tensor of "
@@ -135,6 +140,52 @@ def resolved(shape: Shape, wanted: Any) -> Any:
     return tuple(total // rest if extent == -1 else extent for extent in given)
 
 
+def cuts(shape: Shape, lengths: Any, axis: int) -> tuple[int, list[tuple[int, int]]]:
+    """Return an axis, from the front, and the start and length of each part into which it is cut.
+
+    The parts have one length, the last may be shorter, or they have several, which add up to it.
+    """
+    at = normalize_axis(axis, len(shape))
+    if at is None:
+        raise refuse("split C1", f"the axis lies in [-{len(shape)}, {len(shape)})", repr(axis))
+    extent = shape[at]
+    each: Any = lengths
+    if _is_int(lengths) and lengths > 0:
+        each = [min(lengths, extent - start) for start in range(0, extent, lengths)] or [0]
+    known: list[Any] = [*each] if isinstance(each, (tuple, list)) else [-1]
+    if any(not _is_int(n) or n < 0 for n in known) or sum(known) != extent:
+        rule = f"lengths are an integer >= 1, or several >= 0 that add up to {extent}"
+        raise refuse("split C2", rule, repr(lengths))
+    return at, list(zip(accumulate(known, initial=0), known, strict=False))
+
+
+def even(shape: Shape, count: Any, axis: int) -> Lengths:
+    """Return the length at which an axis is cut into so many parts, or into fewer if it is short.
+
+    As torch has it, an axis without entries is cut into so many parts of none.
+    """
+    if not _is_int(count) or count < 1:
+        raise refuse("chunk C1", "the count is an integer >= 1", repr(count))
+    at = normalize_axis(axis, len(shape))
+    extent: int = 0 if at is None else shape[at]
+    return -(-extent // count) or [0] * count
+
+
+class Parts:
+    """What cuts a ref into a list of refs, each of them a `slice` of the session."""
+
+    def split(self, x: R, lengths: Lengths, *, axis: int = 0) -> list[R]:
+        """Cut along an axis into parts of a length, the last may be shorter, or of several."""
+        ops: Any = self
+        at, parts = cuts(ops.own("split", x).shape, lengths, axis)
+        return [ops.slice(x, axis=at, start=start, length=length) for start, length in parts]
+
+    def chunk(self, x: R, count: int, *, axis: int = 0) -> list[R]:
+        """Cut an axis into so many parts of one length; the last may be shorter, or missing."""
+        ops: Any = self
+        return self.split(x, even(ops.own("chunk", x).shape, count, axis), axis=axis)
+
+
 class Indexed:
     """What reads like a tensor: places, axes and totals, each of them an op of its session."""
 
@@ -177,6 +228,16 @@ class Indexed:
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         laid: Self = self.session.reshape(self, shape=wanted)
         return laid
+
+    def split(self, lengths: Lengths, axis: int = 0) -> list[Self]:
+        """Cut along an axis into parts of a length, or of several."""
+        parts: list[Self] = self.session.split(self, lengths, axis=axis)
+        return parts
+
+    def chunk(self, count: int, axis: int = 0) -> list[Self]:
+        """Cut along an axis into so many parts."""
+        parts: list[Self] = self.session.chunk(self, count, axis=axis)
+        return parts
 
     def sum(self, axis: Axis = None, keepdims: bool = False) -> Self:
         """Add the entries along an axis, several, or all."""

@@ -39,6 +39,13 @@ class Facts(TypedDict, total=False):
     tried: Mapping[str, tuple[Any, ...]]
 
 
+class IndexFacts(Facts, total=False):
+    """What a page says beside that which reads indices."""
+
+    index_inputs: tuple[int, ...]
+    refuse_indices: Callable[..., None] | None
+
+
 def same_shape(name: str, *types: Type) -> Type:
     """The type rule of pointwise ops: C1, all shapes are equal; there is no broadcasting."""
     first = types[0]
@@ -152,10 +159,7 @@ def linear(
     type_rule: TypeRule,
     value: Value,
     transpose: Callable[..., AnyTensor],
-    *,
-    index_inputs: tuple[int, ...] = (),
-    refuse_indices: Callable[..., None] | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[IndexFacts],
 ) -> Op:
     """Make an op that is linear in its first input; the others, if any, are indices.
 
@@ -168,15 +172,7 @@ def linear(
         back = transpose(cotangent, x.shape, *indices, **attributes)
         return (back, *(None for _ in indices))
 
-    return jointly_linear(
-        name,
-        type_rule,
-        value,
-        transposes,
-        index_inputs=index_inputs,
-        refuse_indices=refuse_indices,
-        **facts,
-    )
+    return jointly_linear(name, type_rule, value, transposes, **facts)
 
 
 def bilinear(
@@ -232,19 +228,19 @@ def source(
     name: str,
     type_rule: TypeRule,
     value: Value,
-    **facts: Unpack[Facts],
+    **facts: Unpack[IndexFacts],
 ) -> Op:
-    """Make an op without inputs: nothing moves it, and it hands no cotangent on.
+    """Make an op of no inputs but indices: nothing moves it, and it hands no cotangent on.
 
     value takes, beside its attributes, `like`: a scalar of the world in which it answers.
     """
 
     def jvp(inputs: Sequence[AnyTensor], tangents: Directions, **attributes: Any) -> AnyTensor:
-        return zeros_like(value(**attributes))
+        return zeros_like(value(*inputs, **attributes))
 
     def vjp(
         inputs: Sequence[AnyTensor], cotangent: AnyTensor, **attributes: Any
     ) -> tuple[AnyTensor | None, ...]:
-        return ()
+        return (None,) * len(inputs)
 
     return Op(name, "source", type_rule, value, jvp, vjp, **facts)

@@ -12,7 +12,7 @@ linear      the map and its transpose       the map                   the transp
 bilinear    the map, a transpose per slot   f(x', y) + f(x, y')       two transposes
 composite   a program over earlier pages    through the program       through the program
 irregular   both maps, by a named choice    explicit                  explicit
-source      numbers, of no input            0                         none
+source      numbers, but of no numbers      0                         none
 =========== =============================== ========================= ==========================
 
 A tangent is a direction of an input; a cotangent is a direction of the result.

@@ -201,13 +201,33 @@ class Ops(ABC, Generic[R]):
         """Read the same entries, in row-major order, under another shape."""
         return self.apply("reshape", (x,), {"shape": shape})
 
+    def flatten(self, x: R, *, start: int = 0, end: int = -1) -> R:
+        """Make one axis of several that follow each other."""
+        return self.apply("flatten", (x,), {"start": start, "end": end})
+
     def permute(self, x: R, *, axes: tuple[int, ...]) -> R:
         """Reorder the axes of a tensor."""
         return self.apply("permute", (x,), {"axes": axes})
 
+    def flip(self, x: R, *, axes: tuple[int, ...] | None = None) -> R:
+        """Reverse the order of the entries along some axes."""
+        return self.apply("flip", (x,), {"axes": axes})
+
     def take(self, x: R, indices: Any, *, axis: int) -> R:
         """Select entries along one axis by their positions."""
         return self.apply("take", (x, indices), {"axis": axis})
+
+    def gather(self, x: R, indices: Any, *, axis: int) -> R:
+        """Select, at each place, an entry along one axis by a position of its own."""
+        return self.apply("gather", (x, indices), {"axis": axis})
+
+    def embedding(self, indices: Any, weight: R) -> R:
+        """Look rows of a table up by their numbers."""
+        return self.apply("embedding", (indices, weight), {})
+
+    def one_hot(self, indices: Any, *, classes: int) -> R:
+        """Write class numbers as rows of zeros with a one."""
+        return self.apply("one_hot", (indices,), {"classes": classes})
 
     def scatter_add(self, x: R, indices: Any, source: R, *, axis: int) -> R:
         """Add entries into a tensor along one axis, at given positions."""
@@ -220,6 +240,29 @@ class Ops(ABC, Generic[R]):
     def concat(self, *xs: R, axis: int) -> R:
         """Join tensors along one axis."""
         return self.apply("concat", xs, {"axis": axis})
+
+    def stack(self, *xs: R, axis: int) -> R:
+        """Join tensors of one shape along a new axis."""
+        return self.apply("stack", xs, {"axis": axis})
+
+    def pad(
+        self,
+        x: R,
+        *,
+        before: tuple[int, ...],
+        after: tuple[int, ...],
+        value: float = 0.0,
+    ) -> R:
+        """Put one number around a tensor, so many places before and after along each axis."""
+        return self.apply("pad", (x,), {"before": before, "after": after, "value": value})
+
+    def triu(self, x: R, *, diagonal: int = 0) -> R:
+        """Keep the upper triangle of matrices."""
+        return self.apply("triu", (x,), {"diagonal": diagonal})
+
+    def tril(self, x: R, *, diagonal: int = 0) -> R:
+        """Keep the lower triangle of matrices."""
+        return self.apply("tril", (x,), {"diagonal": diagonal})
 
     def detach(self, x: R) -> R:
         """Pass a value on and let no derivative through."""

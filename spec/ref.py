@@ -18,7 +18,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spec.indexing import Indexed, resolved
+from spec.indexing import Indexed, Parts, resolved
 from spec.op import AnyTensor, Op, checked, refuse
 from spec.ops import OPS
 from spec.protocol import Ops
@@ -150,7 +150,7 @@ def _aligned(x: Ref, y: Ref) -> tuple[Ref, Ref]:
     return first, second
 
 
-class Interpreter(Draws, Ops[Ref], Generic[T]):
+class Interpreter(Draws, Parts, Ops[Ref], Generic[T]):
     """Whatever runs a program: it records each op that the program asks for."""
 
     def __init__(self, tape: T) -> None:

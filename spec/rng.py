@@ -178,13 +178,13 @@ class Draws:
         self._next_call = counter
 
     def with_counter(self, op: Op, attributes: dict[str, Any]) -> dict[str, Any]:
-        """Return an op's attributes, with what the session supplies to a random op."""
-        supplied = {"counter": self._next_call, "like": self.like} if op.random else {}
+        """Return an op's attributes, with what the session supplies to one that makes numbers."""
+        known = {"counter": self._next_call, "like": self.like}
+        supplied = {name: value for name, value in known.items() if name in op.attributes}
         given = supplied.keys() & attributes.keys()
         if given:
             raise Rejected(f"{op.name}: the session supplies {min(given)!r}; leave it out")
-        known = op.attributes
-        return attributes | {name: value for name, value in supplied.items() if name in known}
+        return attributes | supplied
 
     def count_call(self, op: Op) -> None:
         """Take the counter of an op that was recorded; one that was refused takes none."""

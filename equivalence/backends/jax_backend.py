@@ -9,8 +9,11 @@ JAX runs op by op here, each compiled for the shapes that it meets, so that a ru
 another library's.
 """
 
+# This file is longer than the guide because most ops have a function here.
+
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -144,6 +147,47 @@ def _take(x: Array, indices: Array, axis: int) -> Array:
     return jnp.take(x, indices, axis=axis)
 
 
+def _flatten(x: Array, start: int = 0, end: int = -1) -> Array:
+    """Reshape, as numpy has no such function; IndexError where there is no such axis."""
+    shape = x.shape or (1,)
+    axes = range(len(shape))
+    first, last = axes[start], axes[end]
+    return x.reshape((*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
+
+
+def _flip(x: Array, axes: tuple[int, ...] | None = None) -> Array:
+    return jnp.flip(x, axes)
+
+
+def _pad(x: Array, before: tuple[int, ...], after: tuple[int, ...], value: float = 0.0) -> Array:
+    return jnp.pad(x, tuple(zip(before, after, strict=True)), constant_values=value)
+
+
+def _gather(x: Array, indices: Array, axis: int) -> Array:
+    return jnp.take_along_axis(x, indices, axis=axis)
+
+
+def _embedding(indices: Array, weight: Array) -> Array:
+    """Look rows up as Flax does."""
+    return jnp.take(weight, indices, axis=0)
+
+
+def _one_hot(indices: Array, classes: int, dtype: torch.dtype) -> Array:
+    return nn.one_hot(indices, classes, dtype=_jax(torch.empty(0, dtype=dtype)).dtype)
+
+
+def _stack(*xs: Array, axis: int) -> Array:
+    return jnp.stack(xs, axis=axis)
+
+
+def _triu(x: Array, diagonal: int = 0) -> Array:
+    return jnp.triu(x, diagonal)
+
+
+def _tril(x: Array, diagonal: int = 0) -> Array:
+    return jnp.tril(x, diagonal)
+
+
 def _scatter_add(x: Array, indices: Array, source: Array, axis: int) -> Array:
     """Add along an axis with indices of any rank; IndexError where there is no such axis."""
     at = range(x.ndim)[axis]
@@ -236,6 +280,7 @@ OWN = (
     *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid, _pow),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
+    *(_flatten, _flip, _pad, _gather, _embedding, _one_hot, _stack, _triu, _tril),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *(_mse_loss, _nll_loss, _cross_entropy),
 )

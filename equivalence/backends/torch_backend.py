@@ -24,6 +24,8 @@ from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
 from spec.ops import OPS as PAGES
 
+Widths = tuple[int, ...]
+
 
 def _sum(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
     """Sum over axes; to torch an empty tuple of axes means all of them."""
@@ -60,6 +62,17 @@ def _scatter_add(x: Tensor, indices: Tensor, source: Tensor, axis: int) -> Tenso
     return torch.index_add(x, axis, indices.flatten(), terms)
 
 
+def _pad(x: Tensor, before: Widths, after: Widths, value: float = 0.0) -> Tensor:
+    """Pad by torch's list of widths, which starts with the last axis."""
+    widths = [n for pair in zip(before[::-1], after[::-1], strict=True) for n in pair]
+    return functional.pad(x, widths, value=value)
+
+
+def _one_hot(indices: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+    """Write ones, which torch has as integers."""
+    return functional.one_hot(indices, classes).to(dtype)
+
+
 def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
@@ -78,10 +91,19 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "broadcast_to": lambda x, shape: torch.broadcast_to(x, shape),
     "reshape": lambda x, shape: torch.reshape(x, shape),
     "permute": lambda x, axes: torch.permute(x, axes),
+    "flatten": lambda x, start=0, end=-1: torch.flatten(x, start, end),
+    "flip": lambda x, axes=None: torch.flip(x, tuple(range(x.dim())) if axes is None else axes),
+    "pad": _pad,
     "take": _take,
+    "gather": lambda x, indices, axis: torch.gather(x, axis, indices),
+    "embedding": lambda indices, weight: functional.embedding(indices, weight),
+    "one_hot": _one_hot,
     "scatter_add": _scatter_add,
     "slice": lambda x, axis, start, length: torch.narrow(x, axis, start, length),
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
+    "stack": lambda *xs, axis: torch.stack(xs, dim=axis),
+    "triu": lambda x, diagonal=0: torch.triu(x, diagonal),
+    "tril": lambda x, diagonal=0: torch.tril(x, diagonal),
     "max": _max,
     "leaky_relu": lambda x, slope=0.01: functional.leaky_relu(x, slope),
     "clamp": lambda x, lo, hi: torch.clamp(x, lo, hi),

@@ -75,8 +75,12 @@ class Call:
     @property
     def axes(self) -> int:
         """The most axes that any tensor of the call has."""
-        given = [len(self.attributes.get("shape", ())), *(x.ndim for x in self.inputs)]
-        return max(given if self.cotangent is None else [*given, self.cotangent.ndim])
+        page = OPS[self.op]
+        types = (
+            page.type_at(0 if page.variadic else k, x.shape) for k, x in enumerate(self.inputs)
+        )
+        result = page.check_types(*types, **self.attributes)
+        return max(len(result.shape), *(x.ndim for x in self.inputs), 0)
 
     def results(
         self, kind: type[Extent], lift: Callable[[npt.NDArray[Any]], AnyTensor], like: Any
@@ -94,7 +98,7 @@ class Call:
         if self.tangents is not None:
             tangents = [None if t is None else lift(t) for t in self.tangents]
             return [page.jvp(inputs, tangents, **attributes)]
-        world = {} if page.inputs else {"like": like}
+        world = {"like": like} if page.kind == "source" else {}
         return [(self.program or page.value)(*inputs, **attributes, **world)]
 
     def in_forms(self, contract: Contract) -> list[Call]:

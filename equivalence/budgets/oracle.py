@@ -224,7 +224,7 @@ def expected_value(
     programs = [form.value for form in contract.forms if form.value is not None]
 
     def run(world: World) -> list[Expected | None]:
-        place = {} if page.inputs else {"like": world.constant(0)}
+        place = {"like": world.constant(0)} if page.kind == "source" else {}
         given = list(map(world.lift, inputs))
         own = world.store(page.value(*given, **attrs, **place))
         others = (world.store(program(*given, **attrs)) for program in programs)

@@ -222,14 +222,18 @@ def dtype_at(op: str, k: int, dtype: str) -> torch.dtype:
 
 
 def handed(op: str, attrs: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    """Return attributes as a backend receives them: an op without inputs is told its dtype."""
-    place = {} if OPS[op].inputs else {"dtype": TORCH[dtype]}
+    """Return attributes as a backend receives them: an op that makes numbers is told its dtype."""
+    place = {"dtype": TORCH[dtype]} if OPS[op].kind == "source" else {}
     return {**attrs, **place}
 
 
 def index_range(case: CaseSpec) -> IndexRange:
-    """Return what the index input of a case may hold, read off its other input."""
+    """Return what the index input of a case may hold, read off its other input, or told."""
     attrs = case.attributes()
+    if "classes" in attrs:
+        return IndexRange(attrs["classes"])
     if "axis" in attrs:
         return IndexRange(case.shapes[0][attrs["axis"]])
+    if 0 in OPS[case.op].index_inputs:
+        return IndexRange(case.shapes[1][0])
     return IndexRange(case.shapes[0][1], attrs.get("ignore_index", IGNORE_INDEX))

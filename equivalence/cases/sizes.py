@@ -38,6 +38,7 @@ from equivalence.cases.call import (
     attribute_pairs,
     case_from_dict,
     dtype_at,
+    index_range,
 )
 from equivalence.cases.domains import domain, usual
 from equivalence.cases.families.family import Signature
@@ -163,6 +164,19 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
             "elements", _grown(lambda n: ((4 * n,),), lambda n: {"shape": (n, 4)}), 2**20, 8_201
         ),
     ),
+    "flattenings": (
+        Growth("rows", _fixed(lambda n: ((n, 16),), start=0), ROWS, 2_731),
+        Growth("columns", _fixed(lambda n: ((2, 4, n),), start=1), 2**16, 4_101),
+    ),
+    "flips": (
+        Growth("rows", _fixed(lambda n: ((n, 16),), axes=(0,)), ROWS, 2_731),
+        Growth("columns", _fixed(lambda n: ((8, n),), axes=(1,)), 2**17, 8_201),
+        Growth("elements", _fixed(lambda n: ((n,),), axes=None), 2**20, 24_601),
+    ),
+    "paddings": (
+        Growth("rows", _fixed(lambda n: ((n, 16),), before=(1, 0), after=(2, 1)), ROWS, 2_731),
+        Growth("columns", _fixed(lambda n: ((8, n),), before=(0, 3), after=(0, 2)), 2**17, 8_201),
+    ),
     "permutations": (
         Growth("rows", _grown(lambda n: ((n, 16),), lambda n: {"axes": (1, 0)}), ROWS, 2_731),
         Growth(
@@ -186,6 +200,30 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
     "concatenations": (
         Growth("rows", _fixed(lambda n: ((n, 8), (3, 8), (n + 7, 8)), axis=0), ROWS, 2_731),
         Growth("columns", _fixed(lambda n: ((8, n + 1), (8, n - 1)), axis=1), 2**16, 4_101),
+    ),
+    "stacks": (
+        Growth("rows", _fixed(lambda n: ((n, 8),) * 3, axis=1), ROWS, 2_731),
+        Growth("columns", _fixed(lambda n: ((4, n),) * 2, axis=2), 2**16, 4_101),
+    ),
+    "triangles": (
+        Growth("rows", _grown(lambda n: ((n, 16),), lambda n: {"diagonal": -n // 2}), ROWS, 2_731),
+        Growth(
+            "columns", _grown(lambda n: ((8, n),), lambda n: {"diagonal": n // 2}), 2**17, 8_201
+        ),
+    ),
+    "picks": (
+        Growth("rows", _fixed(lambda n: ((n, 16), (n // 16, 16)), axis=0), ROWS, 2_731),
+        Growth("columns", _fixed(lambda n: ((8, n), (8, n // 16)), axis=1), 2**17, 4_101),
+        Growth("indices", _fixed(lambda n: ((513, 16), (n, 16)), axis=0), 2**13 + 1, 1_025),
+    ),
+    "lookups": (
+        Growth("rows", _fixed(lambda n: ((n // 16,), (n, 16))), ROWS, 2_731),
+        Growth("columns", _fixed(lambda n: ((7,), (8, n))), 2**17, 4_101),
+        Growth("indices", _fixed(lambda n: ((n,), (513, 16))), 2**13 + 1, 1_025),
+    ),
+    "classes": (
+        Growth("rows", _fixed(lambda n: ((n,),), classes=9), ROWS, 2_731),
+        Growth("columns", _grown(lambda n: ((8,),), lambda n: {"classes": n}), 2**17, 8_201),
     ),
     "gathers": (
         Growth("rows", _fixed(lambda n: ((n, 16), (n // 16,)), axis=0), ROWS, 2_731),
@@ -268,6 +306,9 @@ def sized(growth: Growth, n: int, op: str, direction: str, dtype: str, regime: s
 SHARING = frozenset({"norms", "products", "linear layers", "broadcasts"})
 """The families whose gradients are sums over all rows, or all columns."""
 
+SUMMING = SHARING - {"norms"} | {"gathers", "picks", "lookups"}
+"""The families whose gradients are sums of cotangents, or of products with them."""
+
 MOST_ADDED = 2**12
 """About how many entries along a longer axis are not zero, of what meets large factors."""
 
@@ -326,7 +367,7 @@ class Numbers:
         return found
 
     def _sums(self) -> bool:
-        return self.family in ("products", "linear layers", "broadcasts", "gathers")
+        return self.family in SUMMING
 
     def _most(self, k: int) -> int:
         """Return the largest magnitude of an input's integers, so that all sums are exact.
@@ -372,11 +413,8 @@ class Numbers:
 
     def _indices(self, source: np.random.Generator, shape: Shape) -> Any:
         """Draw every index about as often; where the loss is a mean, no row is ignored."""
-        attributes = self.case.attributes()
-        if "axis" in attributes:
-            return source.integers(0, self.case.shapes[0][attributes["axis"]], shape)
-        found = source.integers(0, self.case.shapes[0][1], shape)
-        if attributes.get("reduction") == "none":
+        found = source.integers(0, index_range(self.case).extent, shape)
+        if self.case.attributes().get("reduction") == "none":
             found[source.random(shape) < 1 / 8] = IGNORE_INDEX
         return found
 

@@ -129,13 +129,13 @@ def rescales(op: str) -> bool:
     page = OPS[op]
     if page.kind not in ("composite", "pointwise"):
         return False
-    shapes = max(cases(op, "value"), key=_least).shapes
+    case = max(cases(op, "value"), key=_least)
     inputs = [
         tabulate(shape, _nothing if k in page.index_inputs else _some)
-        for k, shape in enumerate(shapes)
+        for k, shape in enumerate(case.shapes)
     ]
     with stood_in(), traced() as trace:
-        page.value(*inputs, **usual(page))
+        page.value(*inputs, **{**usual(page), **case.attributes()})
     return trace.ordered and any(name == "exp" for name, _ in trace.opaque)
 
 

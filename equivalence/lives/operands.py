@@ -89,6 +89,11 @@ class Offer:
             found = [[(pick + row) % classes for row in range(rows)]]
         return found[pick // 4 % len(found)]
 
+    def positions(self, pick: int, shape: Sequence[int], extent: int) -> Any:
+        """Write numbers in [0, extent) down, in a shape."""
+        draw = torch.Generator().manual_seed(pick)
+        return torch.randint(extent, tuple(shape), generator=draw).tolist()
+
     def mask(self, pick: int, shape: Sequence[int]) -> Any:
         """Write a mask down."""
         draw = torch.Generator().manual_seed(pick)

@@ -12,10 +12,10 @@ import torch
 from torch import Generator, Tensor
 
 from equivalence.cases.domains import domain, usual
-from equivalence.cases.families.gathers import SCATTERS, TAKES
+from equivalence.cases.families.gathers import CLASSES, LOOKUPS, PICKS, SCATTERS, TAKES
 from equivalence.cases.families.losses import SCORES
-from equivalence.cases.families.moves import BROADCASTS, PERMUTES, RESHAPES
-from equivalence.cases.families.parts import CONCATS, SLICES
+from equivalence.cases.families.moves import BROADCASTS, FLIPS, PERMUTES, RESHAPES
+from equivalence.cases.families.parts import CONCATS, PADS, SLICES, STACKS
 from equivalence.cases.families.products import LINEAR, PRODUCTS
 from equivalence.cases.families.random import PROBABILITIES, RANDOM
 from equivalence.cases.families.reductions import REDUCTIONS
@@ -106,10 +106,19 @@ BY_FAMILY: Mapping[str, Callable[[Sampler, Op], Call]] = {
     NORMS.name: _normed,
     BROADCASTS.name: lambda s, op: ([s.normal(1, s.columns)], {"shape": (s.rows, s.columns)}),
     RESHAPES.name: lambda s, op: ([s.matrix()], {"shape": (s.columns, s.rows)}),
+    FLIPS.name: lambda s, op: ([s.matrix()], {"axes": (1,)}),
+    PADS.name: lambda s, op: ([s.matrix()], {"before": (1, 1), "after": (1, 1)}),
     PERMUTES.name: lambda s, op: ([s.matrix()], {"axes": (1, 0)}),
     SLICES.name: lambda s, op: ([s.matrix()], {"axis": 1, "start": 0, "length": s.columns}),
     CONCATS.name: lambda s, op: ([s.matrix(), s.matrix()], {"axis": 1}),
+    STACKS.name: lambda s, op: ([s.matrix(), s.matrix()], {"axis": 0}),
     TAKES.name: lambda s, op: ([s.matrix(), s.below(s.rows, 6)], {"axis": 0}),
+    PICKS.name: lambda s, op: ([s.matrix(), s.below(s.rows, 6, s.columns)], {"axis": 0}),
+    LOOKUPS.name: lambda s, op: ([s.below(s.rows, 6), s.matrix()], {}),
+    CLASSES.name: lambda s, op: (
+        [s.below(s.columns, s.rows)],
+        {"classes": s.columns, "dtype": s.dtype},
+    ),
     SCATTERS.name: _scattered,
     PRODUCTS.name: lambda s, op: ([s.matrix(), s.normal(s.columns, s.rows)], {}),
     LINEAR.name: _layer,

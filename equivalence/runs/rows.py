@@ -32,7 +32,7 @@ def rows_of(
     """Return the rows of a run over some operations (None: all), in reading order.
 
     forward adds rows for forward mode, which few backends have.
-    An op without inputs has no derivatives, and so no rows but those of its value.
+    An op that makes numbers has no derivatives, and so no rows but those of its value.
     """
     ways = ("value", "vjp", "jvp") if forward else ("value", "vjp")
     if names is not None:
@@ -41,7 +41,7 @@ def rows_of(
     for op in OPS:
         if names is None or op in names:
             dtypes = _dtypes(capabilities.ops.get(op, ()))
-            own = ways if OPS[op].inputs else ("value",)
+            own = ("value",) if OPS[op].kind == "source" else ways
             found += [Row(op, way, dtype) for dtype in dtypes for way in own]
     for optimizer in OPTIMIZERS:
         if names is None or optimizer in names:

@@ -60,6 +60,10 @@ class Offer:
         """Label rows in turn, or all alike."""
         return tensor([(pick + row * (pick % 2)) % classes for row in range(rows)])
 
+    def positions(self, pick: int, shape: Shape, extent: int) -> Any:
+        """Number places, some of them twice."""
+        return tabulate(shape, lambda *index: (sum(index) * (pick % 3) + pick) % extent)
+
     def mask(self, pick: int, shape: Shape) -> Any:
         """Choose on a diagonal."""
         return tabulate(shape, lambda *index: (sum(index) + pick) % 2 == 0)
@@ -105,7 +109,7 @@ def _step(op: Op, picks: Picks, ops: Any, nodes: Sequence[Any]) -> Any:
     node = _squared(ops, getattr(ops, op.name)(*inputs, **attributes), made)
     if not math.prod(made):
         return ops.add(nodes[-1], node)  # what adds up nothing is the constant 0, of no world
-    return ops.mul(nodes[-1], node) if op.stops_gradients or not op.inputs else node
+    return ops.mul(nodes[-1], node) if op.stops_gradients or op.kind == "source" else node
 
 
 def _squared(ops: Any, x: Any, shape: Shape) -> Any:

@@ -1,4 +1,4 @@
-"""What the kernels that move entries along one axis share, and the one that moves an interval.
+"""What the kernels that move entries along one axis share, and those that move intervals.
 
 A tensor is read as [before, axis, behind]: three strides, whatever its rank and layout.
 """
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
+from fast.kernels import checks
 from fast.kernels.pointwise import merged
 
 # (rows, columns): for wide rows, for narrow ones, and for few long ones.
@@ -35,14 +36,14 @@ def tile(width: int) -> tuple[int, int]:
 @triton.jit(
     do_not_specialize=[
         "rows", "inner", "columns", "d0", "d1", "c0", "c1",
-        "shift", "za", "zd", "xa", "xd", "xc",
+        "shift", "za", "zd", "xa", "xd", "xc", "fill",
     ],
     do_not_specialize_on_alignment=["z", "x"],
 )  # fmt: skip
 def _place_kernel(
     z, x, rows: tl.int64, inner: tl.int64, columns: tl.int64,
     d0: tl.int64, d1: tl.int64, c0: tl.int64, c1: tl.int64,
-    shift: tl.int64, za: tl.int64, zd: tl.int64, xa: tl.int64, xd: tl.int64, xc: tl.int64,
+    shift: tl.int64, za: tl.int64, zd: tl.int64, xa: tl.int64, xd: tl.int64, xc: tl.int64, fill,
     BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     across = (columns + BLOCK_C - 1) // BLOCK_C
@@ -53,13 +54,15 @@ def _place_kernel(
     live = (row < rows)[:, None] & (column < columns)[None, :]
     there = ((d >= d0) & (d < d1))[:, None] & ((column >= c0) & (column < c1))[None, :]
     source = (a * xa + (d - d0) * xd)[:, None] + ((column - c0) * xc)[None, :]
-    value = tl.load(x + source, mask=live & there, other=0)
+    value = tl.load(x + source, mask=live & there, other=fill)
     place = (shift + a * za + d * zd)[:, None] + column[None, :]
     tl.store(z + place, value, mask=live)
 
 
-def place(z: Tensor, x: Tensor, axis: int, start: int, begin: int, end: int) -> None:
-    """Write positions begin to end of z's axis: x from start on, and zeros beside it.
+def place(
+    z: Tensor, x: Tensor, axis: int, start: int, begin: int, end: int, fill: float = 0.0
+) -> None:
+    """Write positions begin to end of z's axis: x from start on, and a number beside it.
 
     z is contiguous, and x has its shape but for the axis, in any layout.
     """
@@ -75,13 +78,83 @@ def place(z: Tensor, x: Tensor, axis: int, start: int, begin: int, end: int) -> 
         rows, inner, columns = before * (end - begin), end - begin, behind
         d0, d1, c0, c1 = first, first + length, 0, behind
         zd, xc = behind, xb
-    block_r, block_c = LONG if rows < WIDE[0] and columns > WIDE[1] else tile(columns)
+    block_r, block_c = _tile_of(rows, columns)
     launch(
         _place_kernel, (-(-rows // block_r) * -(-columns // block_c),), z, x,
         rows, inner, columns, d0, d1, c0, c1,
-        begin * behind, z.shape[axis] * behind, zd, xa, xd, xc,
+        begin * behind, z.shape[axis] * behind, zd, xa, xd, xc, float(fill),
         BLOCK_R=block_r, BLOCK_C=block_c,
     )  # fmt: skip
+
+
+def _tile_of(rows: int, columns: int) -> tuple[int, int]:
+    return LONG if rows < WIDE[0] and columns > WIDE[1] else tile(columns)
+
+
+def reverse(x: Tensor, begin: int, end: int) -> Tensor:
+    """Copy x with the entries of the axes from begin to end, read as one, in the opposite order."""
+    z = torch.empty_like(x, memory_format=torch.contiguous_format)
+    if z.numel() == 0:
+        return z
+    before, extent, behind = (
+        x.shape[part].numel() for part in (slice(begin), slice(begin, end), slice(end, None))
+    )
+    x, (xa, xd, xb) = planes(x, begin, end)
+    last = x
+    for axis in range(begin, end):
+        last = last.narrow(axis, x.shape[axis] - 1, 1)
+    # From the last entry on, the axis is walked with its stride negated.
+    if behind == 1:
+        rows, inner, columns, zd, xd, xc = before, 1, extent, 0, 0, -xd
+    else:
+        rows, inner, columns, zd, xd, xc = before * extent, extent, behind, behind, -xd, xb
+    block_r, block_c = _tile_of(rows, columns)
+    launch(
+        _place_kernel, (-(-rows // block_r) * -(-columns // block_c),), z, last,
+        rows, inner, columns, 0, inner, 0, columns, 0, extent * behind, zd, xa, xd, xc, 0.0,
+        BLOCK_R=block_r, BLOCK_C=block_c,
+    )  # fmt: skip
+    return z
+
+
+@triton.jit(
+    do_not_specialize=["height", "rows", "columns", "diagonal", "xa", "xr", "xc"],
+    do_not_specialize_on_alignment=["z", "x"],
+)
+def _triangle_kernel(
+    z, x, height: tl.int64, rows: tl.int64, columns: tl.int64, diagonal: tl.int64,
+    xa: tl.int64, xr: tl.int64, xc: tl.int64,
+    UPPER: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    across = (columns + BLOCK_C - 1) // BLOCK_C
+    row = tl.program_id(0) // across * BLOCK_R + tl.arange(0, BLOCK_R)
+    column = tl.program_id(0) % across * BLOCK_C + tl.arange(0, BLOCK_C)
+    a = row // height
+    r = row % height
+    live = (row < rows)[:, None] & (column < columns)[None, :]
+    if UPPER:
+        kept = column[None, :] - r[:, None] >= diagonal
+    else:
+        kept = column[None, :] - r[:, None] <= diagonal
+    source = (a * xa + r * xr)[:, None] + (column * xc)[None, :]
+    value = tl.load(x + source, mask=live & kept, other=0)
+    tl.store(z + ((row * columns)[:, None] + column[None, :]), value, mask=live)
+
+
+def triangle(x: Tensor, diagonal: int, upper: bool) -> Tensor:
+    """Copy the entries of matrices on one side of a diagonal, which counts, among zeros."""
+    z = torch.empty_like(x, memory_format=torch.contiguous_format)
+    *_, height, columns = x.shape
+    rows = x.shape[:-1].numel()
+    x, (xa, xr, xc) = planes(x, x.dim() - 2, x.dim() - 1)
+    diagonal = checks.within(diagonal, z.shape)
+    block_r, block_c = tile(columns)
+    launch(
+        _triangle_kernel, (-(-rows // block_r) * -(-columns // block_c),), z, x,
+        height, rows, columns, diagonal, xa, xr, xc,
+        UPPER=upper, BLOCK_R=block_r, BLOCK_C=block_c,
+    )  # fmt: skip
+    return z
 
 
 def fresh(x: Tensor, axis: int, extent: int) -> Tensor:

@@ -69,6 +69,20 @@ def axes(op: str, rank: int, given: Sequence[int] | None) -> tuple[int, ...]:
     return normal
 
 
+def triangle(op: str, x: Tensor, diagonal: Any) -> None:
+    """Refuse what has no rows and columns (C1), and a diagonal that is no integer (C2)."""
+    floats(op, x)
+    if x.dim() < 2:
+        raise Rejected(f"{op} C1: there are two axes at least, got {tuple(x.shape)}")
+    if type(diagonal) is not int:
+        raise Rejected(f"{op} C2: the diagonal is an integer, got {diagonal!r}")
+
+
+def within(diagonal: int, shape: Sequence[int]) -> int:
+    """Return a diagonal that cuts matrices of a shape alike, and is no longer than they are."""
+    return max(-shape[-2], min(diagonal, shape[-1]))
+
+
 _FEW = 256
 """Up to here, Python's own extremes of a list are quicker than a reduction of a tensor."""
 

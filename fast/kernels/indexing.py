@@ -16,6 +16,7 @@ from fast.device import flags
 from fast.device.dtypes import computed_in
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
+from fast.kernels import checks
 from fast.kernels.along_axis import planes, tile
 
 Shape = tuple[int, ...]
@@ -81,6 +82,57 @@ def _scatter_kernel(
     tl.store(z + place, total.to(z.dtype.element_ty), mask=mask)
 
 
+@triton.jit(
+    do_not_specialize=["n", "extent", "length", "width", "sa", "sd", "sb"],
+    do_not_specialize_on_alignment=["z", "x", "indices"],
+)
+def _pick_kernel(
+    z, x, indices, flag, n: tl.int64, extent: tl.int64, length: tl.int64, width: tl.int64,
+    sa: tl.int64, sd: tl.int64, sb: tl.int64, CODE: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < n
+    index = tl.load(indices + place, mask=inside, other=0).to(tl.int64)
+    bad = (index < 0) | (index >= extent)
+    flags.flag_bad(flag, index, inside & bad, CODE)
+    source = place // width // length * sa + index * sd + place % width * sb
+    value = tl.load(x + source, mask=inside & (bad == 0), other=0)
+    tl.store(z + place, value, mask=inside)
+
+
+@triton.jit(
+    do_not_specialize=["n"],
+    do_not_specialize_on_alignment=["z", "g", "order", "starts"],
+)
+def _collect_kernel(z, g, order, starts, n: tl.int64, BLOCK: tl.constexpr):
+    target = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = target < n
+    at = tl.load(starts + target, mask=inside, other=0)
+    end = tl.load(starts + target + 1, mask=inside, other=0)
+    total = tl.full([BLOCK], 0.0, tl.float32)
+    for _ in range(tl.max(end - at, 0)):
+        live = at < end
+        j = tl.load(order + at, mask=live, other=0)
+        total += tl.load(g + j, mask=live, other=0).to(tl.float32)
+        at += 1
+    tl.store(z + target, total.to(z.dtype.element_ty), mask=inside)
+
+
+@triton.jit(
+    do_not_specialize=["n", "classes"],
+    do_not_specialize_on_alignment=["z", "indices"],
+)
+def _one_hot_kernel(
+    z, indices, flag, n: tl.int64, classes: tl.int64, CODE: tl.constexpr, BLOCK: tl.constexpr
+):
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < n
+    index = tl.load(indices + place // classes, mask=inside, other=0).to(tl.int64)
+    flags.flag_bad(flag, index, inside & ((index < 0) | (index >= classes)), CODE)
+    value = tl.where(index == place % classes, 1.0, 0.0)
+    tl.store(z + place, value.to(z.dtype.element_ty), mask=inside)
+
+
 def flattened(indices: Tensor) -> Tensor:
     """Return the indices as the kernels and torch take them: one row of int64."""
     return indices.reshape(-1).to(torch.int64)
@@ -122,6 +174,59 @@ def scatter(
         ordered, order, starts, flags.word(z.device),
         flat.numel(), extent, before, width, xa, xd, xb, ga, gj, gb,
         ONTO=onto is not None, CODE=flags.code_of(op), BLOCK_R=block_r, BLOCK_C=block_c,
+    )  # fmt: skip
+    return z
+
+
+BLOCK = 1024
+"""The entries that a program of the kernels below takes."""
+
+
+def pick(op: str, x: Tensor, flat: Tensor, axis: int, shape: Shape) -> Tensor:
+    """Read x at indices of a shape, which is x's but for the axis; flat holds them row by row."""
+    x3, (sa, sd, sb) = planes(x, axis, axis + 1)
+    z = torch.empty(shape, dtype=x.dtype, device=x.device)
+    n, width = z.numel(), prod(shape[axis + 1 :])
+    launch(
+        _pick_kernel, (-(-n // BLOCK),), z, x3, flat, flags.word(x.device),
+        n, x.shape[axis], shape[axis], width, sa, sd, sb, CODE=flags.code_of(op), BLOCK=BLOCK,
+    )  # fmt: skip
+    return z
+
+
+def targets(flat: Tensor, axis: int, shape: Shape, length: int) -> Tensor:
+    """Return where in a contiguous tensor of a shape each entry lies that `pick` reads.
+
+    An index out of range has its target behind all others.
+    """
+    before, extent, width = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+    index = flat.reshape(before, length, width)
+    outer = torch.arange(before, device=flat.device).reshape(-1, 1, 1)
+    inner = torch.arange(width, device=flat.device)
+    found = ((outer * extent + index) * width + inner).reshape(-1)
+    return found.masked_fill_((flat < 0) | (flat >= extent), prod(shape))
+
+
+def collect(shape: Shape, g: Tensor, into: Tensor) -> Tensor:
+    """Add the entries of g, row by row, at targets in a fresh tensor of a shape."""
+    z = torch.empty(shape, dtype=g.dtype, device=g.device)
+    ordered, order = torch.sort(into, stable=True)
+    starts = torch.searchsorted(ordered, torch.arange(z.numel() + 1, device=g.device))
+    launch(
+        _collect_kernel, (-(-z.numel() // BLOCK),), z, g.contiguous(), order, starts, z.numel(),
+        BLOCK=BLOCK,
+    )  # fmt: skip
+    return z
+
+
+def one_hot(op: str, indices: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+    """Write rows of zeros with a one at each index; a bad index has none."""
+    z = torch.empty((*indices.shape, classes), dtype=dtype, device=indices.device)
+    checks.for_kernels(z)
+    flat = flattened(indices).contiguous()
+    launch(
+        _one_hot_kernel, (-(-z.numel() // BLOCK),), z, flat, flags.word(z.device),
+        z.numel(), classes, CODE=flags.code_of(op), BLOCK=BLOCK,
     )  # fmt: skip
     return z
 

@@ -53,8 +53,8 @@ class Op:
     An op with `indices` or `buffers` returns a tuple even of one result; its cotangent is a tuple
     only where there are several results.
     A `variadic` op takes any number of inputs, for which `inputs` has one name.
-    A `random` op has the attribute `counter`, which a session supplies; a `source` has no inputs,
-    and its check and values take `dtype` and `device` as well.
+    A `random` op has the attribute `counter`, which a session supplies; a `source` has no inputs
+    but indices, and its check and values take `dtype` and `device` as well.
     """
 
     name: str

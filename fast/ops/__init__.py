@@ -18,9 +18,13 @@ from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
 from fast.ops.dropout import op as _dropout
 from fast.ops.elu import op as _elu
+from fast.ops.embedding import op as _embedding
 from fast.ops.erf import op as _erf
 from fast.ops.exp import op as _exp
 from fast.ops.expm1 import op as _expm1
+from fast.ops.flatten import op as _flatten
+from fast.ops.flip import op as _flip
+from fast.ops.gather import op as _gather
 from fast.ops.gelu import op as _gelu
 from fast.ops.hardsigmoid import op as _hardsigmoid
 from fast.ops.hardswish import op as _hardswish
@@ -42,6 +46,8 @@ from fast.ops.mse_loss import op as _mse_loss
 from fast.ops.mul import op as _mul
 from fast.ops.neg import op as _neg
 from fast.ops.nll_loss import op as _nll_loss
+from fast.ops.one_hot import op as _one_hot
+from fast.ops.pad import op as _pad
 from fast.ops.permute import op as _permute
 from fast.ops.pow import op as _pow
 from fast.ops.rand_normal import op as _rand_normal
@@ -63,10 +69,13 @@ from fast.ops.softplus import op as _softplus
 from fast.ops.softsign import op as _softsign
 from fast.ops.sqrt import op as _sqrt
 from fast.ops.square import op as _square
+from fast.ops.stack import op as _stack
 from fast.ops.sub import op as _sub
 from fast.ops.sum import op as _sum
 from fast.ops.take import op as _take
 from fast.ops.tanh import op as _tanh
+from fast.ops.tril import op as _tril
+from fast.ops.triu import op as _triu
 from fast.ops.where import op as _where
 
 
@@ -124,11 +133,20 @@ OPS: dict[str, Op] = Table(
         _mean,
         _broadcast_to,
         _reshape,
+        _flatten,
         _permute,
+        _flip,
         _take,
+        _gather,
+        _embedding,
+        _one_hot,
         _scatter_add,
         _slice,
         _concat,
+        _stack,
+        _pad,
+        _triu,
+        _tril,
         _detach,
         _max,
         _matmul,

@@ -55,34 +55,37 @@ def bind(name: str, options: Options, known: Bindings) -> Bound:
     if options.precision == "tf32":
         value = _allowing_tf32(value)
     check = _check_of(op)
-    if op.random:
-        check, value = _drawing(op, value, options, known)
-    # What has no inputs can save none of them, nor be a view of one.
+    if op.random or op.source:
+        check, value = _making(op, value, options, known)
+    # What has no real inputs can save none of them, nor be a view of one.
     plain = (op.plain or op.source) and op.results == 1 and not op.indices and not op.buffers
     form = WRITES if op.aten_writes and options.provider == "aten" else None
     known[name] = Bound(check, value, vjp, plain, form, op)
     return known[name]
 
 
-def _drawing(
+def _making(
     op: Op, value: Value, options: Options, calls: Bindings
 ) -> tuple[Callable[..., None], Value]:
-    """Return check and value with what the session supplies; a value that is made takes a call."""
+    """Return check and value with what the session supplies; a value that is drawn takes a call."""
     place = {"dtype": options.compute, "device": options.device} if op.source else {}
 
+    def supplied() -> dict[str, Any]:
+        return {"counter": calls.next_call, **place} if op.random else place
+
     def check(*inputs: Tensor, **attributes: Any) -> None:
-        supplied = {"counter": calls.next_call, **place}
-        for name in supplied:
+        known = supplied()
+        for name in known:
             if name in attributes:
                 raise Rejected(f"{op.name}: the session supplies {name!r}; leave it out")
-        op.check(*inputs, **attributes, **supplied)
+        op.check(*inputs, **attributes, **known)
 
-    def draw(*inputs: Tensor, **attributes: Any) -> Any:
-        drawn = value(*inputs, **attributes, counter=calls.next_call, **place)
-        calls.next_call += 1
-        return drawn
+    def make(*inputs: Tensor, **attributes: Any) -> Any:
+        made = value(*inputs, **attributes, **supplied())
+        calls.next_call += op.random
+        return made
 
-    return check, draw
+    return check, make
 
 
 def _check_of(op: Op) -> Callable[..., None] | None:

@@ -27,9 +27,13 @@ from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
 from spec.ops.dropout import op as _dropout
 from spec.ops.elu import op as _elu
+from spec.ops.embedding import op as _embedding
 from spec.ops.erf import op as _erf
 from spec.ops.exp import op as _exp
 from spec.ops.expm1 import op as _expm1
+from spec.ops.flatten import op as _flatten
+from spec.ops.flip import op as _flip
+from spec.ops.gather import op as _gather
 from spec.ops.gelu import op as _gelu
 from spec.ops.hardsigmoid import op as _hardsigmoid
 from spec.ops.hardswish import op as _hardswish
@@ -51,6 +55,8 @@ from spec.ops.mse_loss import op as _mse_loss
 from spec.ops.mul import op as _mul
 from spec.ops.neg import op as _neg
 from spec.ops.nll_loss import op as _nll_loss
+from spec.ops.one_hot import op as _one_hot
+from spec.ops.pad import op as _pad
 from spec.ops.permute import op as _permute
 from spec.ops.pow import op as _pow
 from spec.ops.rand_normal import op as _rand_normal
@@ -72,10 +78,13 @@ from spec.ops.softplus import op as _softplus
 from spec.ops.softsign import op as _softsign
 from spec.ops.sqrt import op as _sqrt
 from spec.ops.square import op as _square
+from spec.ops.stack import op as _stack
 from spec.ops.sub import op as _sub
 from spec.ops.sum import op as _sum
 from spec.ops.take import op as _take
 from spec.ops.tanh import op as _tanh
+from spec.ops.tril import op as _tril
+from spec.ops.triu import op as _triu
 from spec.ops.where import op as _where
 from spec.refusals import Table
 
@@ -127,11 +136,20 @@ OPS: dict[str, Op] = Table(
             _mean,
             _broadcast_to,
             _reshape,
+            _flatten,
             _permute,
+            _flip,
             _take,
+            _gather,
+            _embedding,
+            _one_hot,
             _scatter_add,
             _slice,
             _concat,
+            _stack,
+            _pad,
+            _triu,
+            _tril,
             _detach,
             _max,
             _matmul,

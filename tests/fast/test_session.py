@@ -331,9 +331,11 @@ def test_ops_that_need_no_weighing_save_only_inputs_and_result() -> None:
         3: [torch.ones(2, 2), torch.ones(2, 2), torch.ones(2)],
     }
     calls = {"shape": (2, 2), "keep_prob": 0.5, "p": 0.5, "seed": 7, "counter": 0, "training": True}
+    calls["classes"] = 2
     for name in (name for name, op in OPS.items() if op.plain or op.source):
         for provider in PROVIDERS:
             inputs = samples[len(OPS[name].inputs)]
+            inputs = [x.long() if k in OPS[name].index_inputs else x for k, x in enumerate(inputs)]
             usual = domains.usual(PAGES[name])
             call = {name: {**calls, **usual}[name] for name in OPS[name].attributes}
             if OPS[name].source:

@@ -61,12 +61,13 @@ def covered(root: Path) -> set[str]:
 
 
 PLACE = ("like", "dtype", "device")
-"""How an op without inputs is told where its numbers go: into a world, or onto a device."""
+"""How an op that makes numbers is told where they go: into a world, or onto a device."""
 
 
 def told(op: Any, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names of parameters but for those that say where numbers go."""
-    return tuple(n for n in names if op.inputs or n not in PLACE)
+    makes = len(op.inputs) == len(op.index_inputs)
+    return tuple(n for n in names if not (makes and n in PLACE))
 
 
 def signature(op: Any) -> dict[str, object]:

@@ -155,6 +155,55 @@ def _concat(draw: Draw) -> Signature:
     return [first, *((*first[:at], n, *first[at + 1 :]) for n in others)], {"axis": axis}
 
 
+def _flip(draw: Draw) -> Signature:
+    source = draw(SHAPES)
+    every = range(len(source))
+    axes: set[int] = draw(st.sets(st.sampled_from(every))) if source else set()
+    return [source], {"axes": draw(st.sampled_from([None, tuple(axes)]))}
+
+
+def _flatten(draw: Draw) -> Signature:
+    source = draw(SHAPES)
+    rank = max(len(source), 1)
+    start, end = sorted(draw(st.integers(0, rank - 1)) for _ in range(2))
+    return [source], {"start": start, "end": end - rank if draw(st.booleans()) else end}
+
+
+def _stack(draw: Draw) -> Signature:
+    source = draw(SHAPES)
+    return [source] * draw(st.integers(1, 3)), {"axis": _axis(draw, len(source) + 1)}
+
+
+def _pad(draw: Draw) -> Signature:
+    source = draw(SHAPES)
+    before, after = (tuple(draw(st.integers(0, 2)) for _ in source) for _ in range(2))
+    fill = draw(st.sampled_from([0.0, 1.5, Fraction(1, 3)]))
+    return [source], {"before": before, "after": after, "value": fill}
+
+
+def _triangle(draw: Draw) -> Signature:
+    lead = draw(st.lists(st.integers(0, 2), max_size=1).map(tuple))
+    return [(*lead, draw(EXTENTS), draw(EXTENTS))], {"diagonal": draw(st.integers(-4, 4))}
+
+
+def _gather(draw: Draw) -> Signature:
+    source = draw(SHAPES.filter(lambda shape: len(shape) > 0))
+    axis = _axis(draw, len(source))
+    at = axis % len(source)
+    length: int = draw(EXTENTS) if source[at] else 0
+    return [source, (*source[:at], length, *source[at + 1 :])], {"axis": axis}
+
+
+def _embedding(draw: Draw) -> Signature:
+    rows, columns = draw(EXTENTS), draw(EXTENTS)
+    picked: Shape = draw(st.lists(st.integers(0, 2), max_size=2).map(tuple))
+    return [picked if rows else (0,), (rows, columns)], {}
+
+
+def _one_hot(draw: Draw) -> Signature:
+    return [draw(SHAPES)], {"classes": draw(st.integers(1, 3)), "like": Fraction(0)}
+
+
 def _matmul(draw: Draw) -> Signature:
     m, k, n = (draw(EXTENTS) for _ in range(3))
     return [(m, k), (k, n)], {}
@@ -217,7 +266,10 @@ def _tried(draw: Draw, op: Op) -> Signature:
 
 CALLED: dict[tuple[int, frozenset[str]], Callable[[Draw], Signature]] = {
     (1, frozenset({"axis"})): _softmax,
-    (1, frozenset({"axes"})): _permute,
+    (1, frozenset({"start", "end"})): _flatten,
+    (1, frozenset({"before", "after", "value"})): _pad,
+    (1, frozenset({"diagonal"})): _triangle,
+    (1, frozenset({"classes", "like"})): _one_hot,
     (1, frozenset({"axis", "start", "length"})): _slice,
     (2, frozenset({"axis"})): _take,
     (3, frozenset({"axis"})): _scatter_add,
@@ -239,13 +291,19 @@ def drawing(op: Op) -> Callable[[Draw], Signature]:
     if op.random:
         return lambda draw: _random(draw, op)
     if op.variadic:
-        return _concat
+        return _concat if accepts(op, [(1,), (2,)], axis=0) else _stack
     if names == set(op.tried) and accepts(op, [()] * len(op.inputs), **usual(op)):
         return lambda draw: _tried(draw, op)
     if names == {"axes", "keepdims"}:
         return lambda draw: _reduction(draw, 0 if accepts(op, [(0,)]) else 1)
     if names == {"shape"}:
         return _broadcast if accepts(op, [(1,)], shape=(2,)) else _reshape
+    if names == {"axes"}:
+        return _flip if accepts(op, [(1, 1)], axes=(0,)) else _permute
+    if op.index_inputs == (0,) and not names:
+        return _embedding
+    if names == {"axis"} and len(op.inputs) == 2 and not accepts(op, [(1,), ()], axis=0):
+        return _gather
     return CALLED[len(op.inputs), names]
 
 
@@ -264,6 +322,10 @@ def _indices(
     """Draw what an index input of an op may hold."""
     if k in op.mask_inputs:
         return st.booleans()
+    if "classes" in attributes:
+        return st.integers(0, max(attributes["classes"] - 1, 0))
+    if op.index_inputs == (0,):
+        return st.integers(0, max(shapes[1][0] - 1, 0))
     if "axis" in attributes:
         return st.integers(0, max(shapes[0][attributes["axis"]] - 1, 0))
     ignored = st.just(attributes["ignore_index"])

@@ -66,7 +66,7 @@ def results(op: Op, edge: Edge, enter: Enter) -> tuple[AnyTensor | None, ...]:
     ]
     op.check(*inputs, **edge.attributes)
     if edge.cotangent is None:
-        world = {} if op.inputs else {"like": enter(0.0)}
+        world = {"like": enter(0.0)} if op.kind == "source" else {}
         return (op.value(*inputs, **edge.attributes, **world),)
     return op.vjp(inputs, tensor(edge.cotangent).map(enter), **edge.attributes)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 
 from spec.indexing import OutOfRange
@@ -96,3 +97,45 @@ def test_one_extent_may_be_left_open() -> None:
         with pytest.raises(Rejected, match=r"^reshape C2: one extent may be -1, where the others"):
             s.reshape(x, shape=shape)
     assert len(s.tape) == 2
+
+
+def test_parts_are_torchs() -> None:
+    array = np.arange(14.0).reshape(2, 7)
+    for lengths, axis in ((3, 1), (7, -1), (9, 1), ([2, 0, 5], 1), (1, 0)):
+        expected = torch.split(torch.from_numpy(array), lengths, axis)
+        found = ref(array).split(lengths, axis)
+        assert [plain(x) for x in found] == [
+            (tuple(x.shape), x.flatten().tolist()) for x in expected
+        ]
+    for count, axis in ((3, 1), (7, 1), (9, 1), (4, 1), (2, 0)):
+        expected = torch.chunk(torch.from_numpy(array), count, axis)
+        assert [plain(x)[0] for x in ref(array).chunk(count, axis)] == [
+            tuple(x.shape) for x in expected
+        ]
+
+
+def test_gradients_pass_through_parts() -> None:
+    s = Session()
+    array = np.arange(5.0)
+    x = s.input(tensor(array.tolist()), requires_grad=True)
+    first, _, last = s.split(x, [2, 1, 2])
+    assert s.grad(s.backward((first * last).sum()), x) == tensor([3.0, 4.0, 0.0, 0.0, 1.0])
+    assert [part.shape for part in s.chunk(x[5:], 3)] == [(0,)] * 3
+
+
+def test_what_cuts_nothing_apart_is_refused() -> None:
+    s = Session()
+    array = np.arange(6.0)
+    x = s.input(tensor(array.tolist()))
+    wrong: tuple[Any, ...] = (0, -1, 2.0, True, [4, 1], [7, -1], [3.0, 3.0], None)
+    for lengths in wrong:
+        with pytest.raises(Rejected, match=r"^split C2: lengths are an integer >= 1, or several"):
+            s.split(x, lengths)
+    for axis in (1, -2, True):
+        with pytest.raises(Rejected, match=r"^split C1: the axis lies in \[-1, 1\)"):
+            s.chunk(x, 2, axis=axis)
+    for count in (0, 1.5, True):
+        with pytest.raises(Rejected, match=r"^chunk C1: the count is an integer >= 1"):
+            x.chunk(count)  # type: ignore[arg-type]
+    with pytest.raises(Rejected, match=r"^split"):
+        s.split([1.0], 1)  # type: ignore[type-var]

@@ -159,6 +159,24 @@ def _flat(x: Array, indices: Array, axis: int) -> tuple[int, ...]:
     return tuple(indices.size if k == axis % x.ndim else n for k, n in enumerate(x.shape))
 
 
+def flattened(x: Array, *, start: int, end: int) -> Array:
+    shape = x.shape or (1,)
+    last = end % len(shape)
+    count = int(np.prod(shape[start : last + 1], dtype=int))
+    return x.reshape((*shape[:start], count, *shape[last + 1 :]))
+
+
+def padded(x: Array, *, before: Any, after: Any, value: Any) -> Array:
+    wide = np.full(np.add(np.add(before, x.shape), after).astype(int), Fraction(value), object)
+    wide[tuple(slice(b, b + n) for b, n in zip(before, x.shape, strict=True))] = x
+    return wide
+
+
+def _offsets(x: Array) -> Any:
+    """How far each entry lies to the right of the main diagonal."""
+    return np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
+
+
 def slice_(x: Array, *, axis: int, start: int, length: int) -> Array:
     return np.moveaxis(np.moveaxis(x, axis, 0)[start : start + length], 0, axis)
 
@@ -244,10 +262,19 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "broadcast_to": lambda x, *, shape: np.broadcast_to(x, shape),
     "reshape": lambda x, *, shape: x.reshape(shape),
     "permute": lambda x, *, axes: x.transpose(axes),
+    "flatten": flattened,
+    "flip": lambda x, *, axes: np.flip(x, axes),
+    "pad": padded,
     "take": lambda x, indices, *, axis: np.take(x, indices, axis=axis),
+    "gather": lambda x, indices, *, axis: np.take_along_axis(x, indices.astype(int), axis),
+    "embedding": lambda indices, weight: weight[indices.astype(int)],
+    "one_hot": lambda indices, *, classes, like: np.eye(classes, dtype=int)[indices.astype(int)],
     "scatter_add": scatter_add,
     "slice": slice_,
     "concat": lambda *xs, axis: np.concatenate(xs, axis=axis),
+    "stack": lambda *xs, axis: np.stack(xs, axis),
+    "triu": lambda x, *, diagonal: np.where(_offsets(x) >= diagonal, x, 0),
+    "tril": lambda x, *, diagonal: np.where(_offsets(x) <= diagonal, x, 0),
     "detach": lambda x: x,
     "max": lambda x, *, axes, keepdims: x.max(axis=axes, keepdims=keepdims),
     "matmul": matmul,

@@ -60,6 +60,9 @@ class Offer(Protocol):
     def labels(self, pick: int, rows: int, classes: int) -> Any:
         """Pick a natural vector of so many labels, or write labels down."""
 
+    def positions(self, pick: int, shape: Shape, extent: int) -> Any:
+        """Write numbers in [0, extent) down, in a shape."""
+
     def mask(self, pick: int, shape: Shape) -> Any:
         """Write a mask down."""
 

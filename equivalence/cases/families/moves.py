@@ -57,6 +57,21 @@ PERMUTED: Factors = {
 }
 
 
+FLIPPED: Factors = {
+    **PLACED,
+    "turned": ("one", "others", "all", "ends", "none"),
+    "name": (*NAMES, "mixed"),
+}
+"""The axes that are reversed, and how they are named."""
+
+FLATTENED: Factors = {
+    **PLACED,
+    "span": ("all", "first", "last", "inner", "one"),
+    "name": (*NAMES, "mixed"),
+}
+"""Which axes become one, and how the ends are named: mixed, as the defaults are."""
+
+
 def varied(factors: Factors) -> Callable[[Op], Factors]:
     return lambda op: factors
 
@@ -138,6 +153,51 @@ def _permute_call(op: Op, direction: str, levels: Levels) -> Signature:
     return (own,), {"axes": tuple(k - len(own) if k in backwards else k for k in order)}
 
 
+def _turned(rank: int, axis: int, turned: str) -> list[int]:
+    others = [k for k in range(rank) if k != axis]
+    every = list(range(rank))
+    return {"one": [axis], "others": others, "all": every, "ends": [0, rank - 1], "none": []}[
+        turned
+    ]
+
+
+def the_turned_axes_are_their_own(rank: int, place: str, extent: int, turned: str) -> bool:
+    """All of one axis are that one, and what is reversed has two entries."""
+    least = {"others": 2, "all": 2, "ends": 3}.get(turned, 1)
+    if turned == "ends" and place != "middle":
+        return False
+    return rank >= least and (extent > 1 or turned != "one")
+
+
+def names_need_axes(rank: int, turned: str, name: str) -> bool:
+    """No axis has no name, and two names need two axes."""
+    count = {"one": 1, "others": rank - 1, "all": rank, "ends": 2, "none": 0}[turned]
+    return count > {"positive": -1, "negative": 0, "mixed": 1}[name]
+
+
+def _flip_call(op: Op, direction: str, levels: Levels) -> Signature:
+    own, axis = around(levels)
+    turned = _turned(len(own), axis, levels["turned"])
+    backwards = {"positive": (), "negative": turned, "mixed": turned[::2]}[levels["name"]]
+    return (own,), {"axes": tuple(k - len(own) if k in backwards else k for k in turned)}
+
+
+def a_span_is_its_own(rank: int, span: str) -> bool:
+    """Fewer than all axes need others."""
+    return rank >= {"all": 1, "first": 3, "last": 3, "inner": 4, "one": 2}[span]
+
+
+def _flatten_call(op: Op, direction: str, levels: Levels) -> Signature:
+    own, axis = around(levels)
+    end = len(own) - 1
+    start, last = {
+        "all": (0, end), "first": (0, end - 1), "last": (1, end), "inner": (1, end - 1),
+        "one": (axis, axis),
+    }[levels["span"]]  # fmt: skip
+    back = {"positive": (0, 0), "negative": (1, 1), "mixed": (0, 1)}[levels["name"]]
+    return (own,), {"start": start - back[0] * len(own), "end": last - back[1] * len(own)}
+
+
 def one_number_moves_nowhere(call: Call) -> bool:
     """Where all entries are one number, its copies are equal."""
     one = math.prod(core_shape(call.shapes[0], call.levels.get("layout_0", "contiguous"))) == 1
@@ -195,6 +255,32 @@ def _permute(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return None if x is None else ((x,), {"axes": (1, 0)})
 
 
+def _draw_flip(draw: Draw, op: Op, direction: str) -> Signature:
+    own = shape(draw, ENOUGH, 300)
+    turned: set[int] = draw(st.sets(st.sampled_from(range(len(own)))))
+    return (own,), {"axes": tuple(named_axis(draw, k, len(own)) for k in turned)}
+
+
+def _flip(op: Op, offer: Offer, picks: Picks) -> Operands | None:
+    x = offer.entry(picks[0], everything)
+    if x is None:
+        return None
+    axes = [None, (), *((k,) for k in range(len(offer.shapes[x])))]
+    return (x,), {"axes": axes[picks[1] % len(axes)]}
+
+
+def _draw_flatten(draw: Draw, op: Op, direction: str) -> Signature:
+    own = shape(draw, ENOUGH, 300)
+    ends = sorted(draw(st.integers(0, len(own) - 1)) for _ in range(2))
+    start, end = (named_axis(draw, k, len(own)) for k in ends)
+    return (own,), {"start": start, "end": end}
+
+
+def _flatten(op: Op, offer: Offer, picks: Picks) -> Operands | None:
+    x = offer.entry(picks[0], everything)
+    return None if x is None else ((x,), {"end": -1 if picks[1] % 2 else 0})
+
+
 BROADCASTS = Family(
     "broadcasts",
     varied(BROADCAST),
@@ -223,5 +309,26 @@ PERMUTES = Family(
     always((((0, 3),), {"axes": (1, 0)}), (((),), {"axes": ()})),
     _draw_permute,
     _permute,
+    (one_number_moves_nowhere,),
+)
+FLIPS = Family(
+    "flips",
+    varied(FLIPPED),
+    (place_is_its_own, the_turned_axes_are_their_own, names_need_axes),
+    _flip_call,
+    always((((0, 3),), {"axes": (0, 1)}), (((),), {}), (((1,),), {"axes": (0,)})),
+    _draw_flip,
+    _flip,
+    (one_number_moves_nowhere,),
+    keeps_shape=True,
+)
+FLATTENS = Family(
+    "flattenings",
+    varied(FLATTENED),
+    (place_is_its_own, a_span_is_its_own),
+    _flatten_call,
+    always((((0, 3),), {}), (((),), {}), (((2, 0, 3),), {"start": 1, "end": 2})),
+    _draw_flatten,
+    _flatten,
     (one_number_moves_nowhere,),
 )

@@ -6,10 +6,10 @@ from functools import cache
 
 from equivalence.cases.families.elementwise import ELEMENTWISE
 from equivalence.cases.families.family import Family
-from equivalence.cases.families.gathers import SCATTERS, TAKES
+from equivalence.cases.families.gathers import CLASSES, LOOKUPS, PICKS, SCATTERS, TAKES
 from equivalence.cases.families.losses import DISTANCES, SCORES
-from equivalence.cases.families.moves import BROADCASTS, PERMUTES, RESHAPES
-from equivalence.cases.families.parts import CONCATS, SLICES
+from equivalence.cases.families.moves import BROADCASTS, FLATTENS, FLIPS, PERMUTES, RESHAPES
+from equivalence.cases.families.parts import CONCATS, PADS, SLICES, STACKS, TRIANGLES
 from equivalence.cases.families.products import LINEAR, PRODUCTS
 from equivalence.cases.families.random import RANDOM
 from equivalence.cases.families.reductions import REDUCTIONS
@@ -17,17 +17,25 @@ from equivalence.cases.families.rows import NORMS, ROWS
 from spec.op import Op
 
 FAMILIES: tuple[Family, ...] = (
+    FLIPS,
     ELEMENTWISE,
     RANDOM,
     REDUCTIONS,
     NORMS,
     BROADCASTS,
     RESHAPES,
+    FLATTENS,
     PERMUTES,
+    PADS,
     SLICES,
     CONCATS,
+    STACKS,
+    TRIANGLES,
     ROWS,
     TAKES,
+    PICKS,
+    LOOKUPS,
+    CLASSES,
     SCATTERS,
     PRODUCTS,
     LINEAR,

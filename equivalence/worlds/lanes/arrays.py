@@ -448,17 +448,27 @@ def _sent_to(
     term: Callable[..., Any],
     onto: Any,
 ) -> Many:
-    """Sort what is sent by where it is sent to, and add, at each place, as many as the most."""
-    shape = tuple(map(int, extents))
+    """Sort what is sent by where it is sent to, and add, at each place, as many as the most.
+
+    Where the positions depend on other axes as well, what lies there is sorted apart, by a key.
+    """
+    work, shape = _works[-1], tuple(map(int, extents))
     every = [j.reshape(-1) for j in np.indices(shape)] if shape else [np.zeros(1, np.int64)]
-    sent = np.asarray(position(*(every if shape else ())), dtype=np.int64).reshape(-1)
-    order = np.argsort(sent, kind="stable")
-    first, last = (np.searchsorted(sent[order], place, side=s) for s in ("left", "right"))
+    open_axes = (1,) * work.axes
+    asked = (j.reshape(-1, *open_axes) for j in every) if shape else ()
+    sent = np.asarray(position(*asked), dtype=np.int64)
+    sent = np.broadcast_to(sent, np.broadcast_shapes((len(every[0]), *open_axes), sent.shape))
+    beside = np.arange(math.prod(sent.shape[1:])).reshape(sent.shape[1:])
+    span = 1 + int(max(np.max(sent, initial=0), np.max(place, initial=0)))
+    keys = (beside * span + sent).reshape(-1)
+    order = np.argsort(keys, kind="stable")
+    wanted = beside * span + place
+    first, last = (np.searchsorted(keys[order], wanted, side=s) for s in ("left", "right"))
     most = int(np.max(last - first, initial=0))
-    work = _works[-1]
-    number = np.arange(most).reshape(-1, *(1,) * work.axes)
+    number = np.arange(most).reshape(-1, *open_axes)
     live = first + number < last
     chosen = order[np.minimum(first + number, max(len(order) - 1, 0))] if len(order) else number
+    chosen = chosen // max(beside.size, 1)
     work.axes += 1
     try:
         found = _meet(term(*(j[chosen] for j in every) if shape else ()))

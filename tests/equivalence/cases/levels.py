@@ -140,6 +140,30 @@ def permuted(case: CaseSpec) -> str | None:
     return "kept" if axes == sorted(axes) else "reversed" if axes == sorted(axes)[::-1] else "other"
 
 
+def span(case: CaseSpec) -> str:
+    attrs = case.attributes()
+    count = attrs.get("end", -1) % rank(case) - attrs.get("start", 0) % rank(case) + 1
+    return "all" if count == rank(case) else "one" if count == 1 else "some"
+
+
+def ends_named(case: CaseSpec) -> str:
+    attrs = case.attributes()
+    start, end = attrs.get("start", 0), attrs.get("end", -1)
+    return "mixed" if start >= 0 > end else "negative" if end < 0 else "positive"
+
+
+def turned(case: CaseSpec) -> str:
+    axes = case.attributes().get("axes")
+    if axes is None or len(axes) == rank(case):
+        return "all"
+    return "none" if not axes else "one" if len(axes) == 1 else "some"
+
+
+def joined(case: CaseSpec) -> str:
+    at = case.attributes()["axis"] % (rank(case) + 1)
+    return "front" if at == 0 else "back" if at == rank(case) else "inside"
+
+
 def others(case: CaseSpec) -> str:
     axis = case.attributes()["axis"]
     extents = [shape[axis] for shape in case.shapes]
@@ -219,6 +243,61 @@ WANTED: dict[str, Table] = {
         "permuted": (("kept", "reversed", "other"), permuted),
         "name": ((*NAMES, "mixed"), signs),
     },
+    "flattenings": {
+        **PLACED,
+        "place": (PLACES, source_place),
+        "span": (("all", "some", "one"), span),
+        "name": ((*NAMES, "mixed"), ends_named),
+    },
+    "flips": {
+        **PLACED,
+        "turned": (("none", "one", "some", "all"), turned),
+        "name": ((*NAMES, "mixed"), signs),
+    },
+    "paddings": {
+        **PLACED,
+        "before": ((False, True), lambda case: any(case.attributes()["before"])),
+        "after": ((False, True), lambda case: any(case.attributes()["after"])),
+        "value": ((0.0, 1.5, -3.0, 0.1), attribute("value")),
+    },
+    "stacks": {
+        **PLACED,
+        "place": (PLACES, source_place),
+        "joined": (("front", "back", "inside"), joined),
+        "inputs": ((1, 2, 3, 4, 5, 6), inputs),
+        "name": (NAMES, sign),
+    },
+    "triangles": {
+        "rank": ((2, 3, 4, 5, 6), rank),
+        "rows": ((1, 2, 8, 9, 33, 65, 257), lambda case: own(case)[-2]),
+        "columns": ((1, 2, 8, 9, 33, 64, 65, 257), lambda case: own(case)[-1]),
+        "diagonal": ((-1, 0, 1), lambda case: min(1, max(-1, case.attributes()["diagonal"]))),
+    },
+    "picks": {
+        "rank": (RANKS, rank),
+        "extent": ((1, 2, 8, 9, 31, 33, 64, 65, 257), along),
+        "place": (PLACES, axis_place),
+        "length": (
+            (1, 2, 7, 9, 33, 65, 300),
+            lambda case: case.shapes[1][case.attributes()["axis"]],
+        ),
+        "name": (NAMES, sign),
+    },
+    "lookups": {
+        "rows": ((1, 2, 8, 9, 33, 65, 257), lambda case: case.shapes[1][0]),
+        "columns": ((1, 2, 8, 9, 33, 64, 65, 257), lambda case: case.shapes[1][1]),
+        "indices": (
+            ((), (1,), (7,), (33,), (3, 4), (2, 2, 2), (300,)),
+            lambda case: case.shapes[0],
+        ),
+    },
+    "classes": {
+        "classes": ((1, 2, 8, 9, 10, 33, 65, 257), attribute("classes")),
+        "indices": (
+            ((), (1,), (7,), (33,), (3, 4), (2, 2, 2), (300,)),
+            lambda case: case.shapes[0],
+        ),
+    },
     "slices": {
         **PLACED,
         "place": (PLACES, axis_place),
@@ -277,7 +356,7 @@ OPTIONAL: Table = {
 """Attributes that not all ops of a family have."""
 
 
-BLURRED = (long_place, source_place, permuted, length, others, target, repeated)
+BLURRED = (long_place, source_place, permuted, length, others, target, repeated, turned, span)
 """Readers that tell a level only in some shapes: what meets it there need not meet everywhere."""
 
 

@@ -11,7 +11,15 @@ import torch
 from equivalence.backends.protocol import Capabilities
 from equivalence.budgets.declared import declared
 from equivalence.cases.built import build
-from equivalence.cases.call import WORDS, CaseSpec, Recipe, describe, handed, size_key
+from equivalence.cases.call import (
+    WORDS,
+    CaseSpec,
+    Recipe,
+    describe,
+    handed,
+    index_range,
+    size_key,
+)
 from equivalence.cases.domains import COTANGENTS, domain, regimes
 from equivalence.cases.families.table import FAMILIES, NoFamily, family_of
 from equivalence.cases.fills import ENDS, MASK_REGIMES, NONFINITE, REGIMES, fill, fill_mask
@@ -118,11 +126,10 @@ def test_no_cotangent_regime_is_all_ones() -> None:
 )
 def test_indices_stay_in_range(op: str) -> None:
     for case in drawn(op, "value"):
-        attrs = case.attributes()
-        indices = build(case).views()[1]
-        extent = case.shapes[0][attrs.get("axis", 1)]
-        ignored = indices == attrs.get("ignore_index", -100)
-        assert bool(torch.all(ignored | ((indices >= 0) & (indices < extent))))
+        (k,) = OPS[op].index_inputs
+        indices, found = build(case).views()[k], index_range(case)
+        ignored = indices == found.ignore_index if found.ignore_index is not None else False
+        assert bool(torch.all(ignored | ((indices >= 0) & (indices < found.extent))))
 
 
 def test_variadic_cases_vary_in_number_and_have_empty_inputs() -> None:
