@@ -207,6 +207,14 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.max."""
         return self.apply("max", (x,), {"axes": axes, "keepdims": keepdims})
 
+    def min(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Twin of spec.ops.min."""
+        return self.apply("min", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def logsumexp(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Twin of spec.ops.logsumexp."""
+        return self.apply("logsumexp", (x,), {"axes": axes, "keepdims": keepdims})
+
     def matmul(self, x: R, y: R) -> R:
         """Twin of spec.ops.matmul."""
         return self.apply("matmul", (x, y), {})

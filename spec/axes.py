@@ -46,6 +46,18 @@ BAD_AXES = (
 """Axes of one input that check_axes refuses."""
 
 
+def check_full_axes(name: str, x: Type, axes: Axes | None) -> Axes:
+    """Return the axes counted from the front; C1 and C2 as ever, C3: none of them is empty."""
+    normal = check_axes(name, x, axes)
+    if any(x.shape[axis] == 0 for axis in normal):
+        raise refuse(f"{name} C3", "no reduced axis is empty", f"axes {normal} of {x}")
+    return normal
+
+
+NOT_FULL_AXES = (*BAD_AXES, Miss("C3", ([],)), Miss("C3", ([[], []],), {"axes": (1,)}))
+"""Axes of one input that check_full_axes refuses."""
+
+
 def check_axis(label: str, x: Type, axis: int) -> int:
     """Return one axis counted from the front, or refuse under the label."""
     normal = normalize_axis(axis, len(x.shape))

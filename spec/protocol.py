@@ -213,6 +213,14 @@ class Ops(ABC, Generic[R]):
         """Take the largest entry along some axes."""
         return self.apply("max", (x,), {"axes": axes, "keepdims": keepdims})
 
+    def min(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Take the smallest entry along some axes."""
+        return self.apply("min", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def logsumexp(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Take the logarithm of the sum of the exponentials along some axes."""
+        return self.apply("logsumexp", (x,), {"axes": axes, "keepdims": keepdims})
+
     def matmul(self, x: R, y: R) -> R:
         """Multiply two matrices."""
         return self.apply("matmul", (x, y), {})

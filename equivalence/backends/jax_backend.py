@@ -132,6 +132,14 @@ def _max(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) 
     return jnp.max(x, axis=axes, keepdims=keepdims)
 
 
+def _min(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    return jnp.min(x, axis=axes, keepdims=keepdims)
+
+
+def _logsumexp(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    return nn.logsumexp(x, axis=axes, keepdims=keepdims)
+
+
 def _permute(x: Array, axes: tuple[int, ...]) -> Array:
     return jnp.transpose(x, axes)
 
@@ -232,6 +240,7 @@ OWN = (
     *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
+    *(_min, _logsumexp),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *(_mse_loss, _nll_loss, _cross_entropy),
 )

@@ -46,6 +46,20 @@ def _max(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False)
     return torch.amax(x, dim=tuple(range(x.dim())) if axes is None else axes, keepdim=keepdims)
 
 
+def _min(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+    """Take minima; amin shares ties equally, as the reference does."""
+    if axes == ():
+        return x.clone()
+    return torch.amin(x, dim=tuple(range(x.dim())) if axes is None else axes, keepdim=keepdims)
+
+
+def _logsumexp(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+    """Name all axes; no axis is one of one entry, as to torch an empty tuple means all of them."""
+    if axes == ():
+        return torch.logsumexp(x.unsqueeze(-1), -1)
+    return torch.logsumexp(x, tuple(range(x.dim())) if axes is None else axes, keepdims)
+
+
 def _take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """Select along an axis with indices of any rank."""
     chosen = torch.index_select(x, axis, indices.flatten())
@@ -83,6 +97,8 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "slice": lambda x, axis, start, length: torch.narrow(x, axis, start, length),
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
     "max": _max,
+    "min": _min,
+    "logsumexp": _logsumexp,
     "leaky_relu": lambda x, slope=0.01: functional.leaky_relu(x, slope),
     "clamp": lambda x, lo, hi: torch.clamp(x, lo, hi),
     "hardtanh": lambda x, lo=-1.0, hi=1.0: functional.hardtanh(x, lo, hi),

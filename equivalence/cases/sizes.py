@@ -268,6 +268,10 @@ def sized(growth: Growth, n: int, op: str, direction: str, dtype: str, regime: s
 SHARING = frozenset({"norms", "products", "linear layers", "broadcasts"})
 """The families whose gradients are sums over all rows, or all columns."""
 
+BEYOND_ZERO = {"max": -1, "min": 1}
+"""The ops that take an extreme, and on which side of 0 their integers lie, so that a 0 with which a
+block that is not full was filled would be the extreme."""
+
 MOST_ADDED = 2**12
 """About how many entries along a longer axis are not zero, of what meets large factors."""
 
@@ -296,8 +300,8 @@ class Numbers:
             return self._indices(source, shape)
         if self.regime == "integers" or (self.regime == "offset" and k > 0):
             found = self._whole(source, shape, self._most(k))
-            if self.op.kind == "irregular":
-                return -np.abs(found)  # below what a block that is not full may be filled with
+            if self.op.name in BEYOND_ZERO:
+                return BEYOND_ZERO[self.op.name] * np.abs(found)
             return self._thinned(source, found) if k > 0 else found
         if self.regime == "offset":
             half = source.integers(-7, 8, (*shape[:-1], shape[-1] // 2))
@@ -335,7 +339,7 @@ class Numbers:
         """
         if self.family in ("products", "linear layers"):
             return self._wide() if k == 0 else 1
-        if self.op.kind == "irregular":
+        if self.op.name in BEYOND_ZERO:
             return self._wide()  # nothing is added, and few entries tie
         small = {
             "reductions": 3,

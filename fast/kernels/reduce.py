@@ -23,7 +23,7 @@ from fast.device.mode import tl, triton
 from fast.kernels import checks
 from fast.kernels.pointwise import merged
 
-SUM, MAX = "sum", "max"
+SUM, MAX, MIN = "sum", "max", "min"
 MAX_KEPT, MAX_GONE = 3, 2
 ROW_TILE, COLUMN_TILE = (8, 256), (64, 32)
 CHUNK = 4096
@@ -134,7 +134,9 @@ def _reduce_kernel(
     divisor: tl.float32, KIND: tl.constexpr, AXIS: tl.constexpr, ALIGNED: tl.constexpr,
     BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
 ):  # fmt: skip
-    OTHER: tl.constexpr = float("-inf") if KIND == "max" else 0.0
+    # The smallest is the largest of the opposites.
+    EXTREME: tl.constexpr = KIND != "sum"
+    OTHER: tl.constexpr = float("inf") if KIND == "min" else float("-inf") if EXTREME else 0.0
     row = tl.program_id(0).to(tl.int64) * BLOCK_K + tl.arange(0, BLOCK_K)
     # Rows past the end repeat the last one and are not stored, so that no load needs their mask.
     base = row_offset(tl.minimum(row, rows - 1), n1, n2, s0, s1, s2)
@@ -144,7 +146,7 @@ def _reduce_kernel(
     base = tl.expand_dims(base, AXIS)
     lane = tl.expand_dims(tl.arange(0, BLOCK_R), 1 - AXIS)
     SHAPE: tl.constexpr = [BLOCK_R, BLOCK_K] if AXIS == 0 else [BLOCK_K, BLOCK_R]
-    total = tl.full(SHAPE, OTHER, tl.float32)
+    total = tl.full(SHAPE, float("-inf") if EXTREME else 0.0, tl.float32)
     cuts = tl.maximum((m1 + chunk1 - 1) // chunk1, 1)
     r0 = tl.program_id(1) // cuts * chunk0
     end0 = tl.minimum(r0 + chunk0, m0)
@@ -157,7 +159,9 @@ def _reduce_kernel(
                 start = tl.multiple_of(r0 * t0 + at, UNIT)
                 pointers = tl.multiple_of(x + (base + (start + lane)), (1, 16))
                 value = tl.load(pointers).to(tl.float32)
-                if KIND == "max":
+                if KIND == "min":
+                    value = -value
+                if EXTREME:
                     total = tl.where((value > total) | (value != value), value, total)
                 else:
                     total += value
@@ -166,15 +170,19 @@ def _reduce_kernel(
             r1 = at + lane
             pointers = x + (base + (r0 * t0 + r1 * t1))
             value = tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32)
-            if KIND == "max":
+            if KIND == "min":
+                value = -value
+            if EXTREME:
                 # A total that is NaN compares false with everything, so it stays.
                 total = tl.where((value > total) | (value != value), value, total)
             else:
                 total += value
             at += BLOCK_R
         r0 += 1
-    if KIND == "max":
+    if EXTREME:
         result = maximum_along(total, AXIS)
+        if KIND == "min":
+            result = -result
     else:
         result = tl.div_rn(tl.sum(total, AXIS), divisor)
     place = row * tl.num_programs(1) + tl.program_id(1)

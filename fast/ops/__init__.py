@@ -31,10 +31,12 @@ from fast.ops.log import op as _log
 from fast.ops.log1p import op as _log1p
 from fast.ops.log_sigmoid import op as _log_sigmoid
 from fast.ops.log_softmax import op as _log_softmax
+from fast.ops.logsumexp import op as _logsumexp
 from fast.ops.matmul import op as _matmul
 from fast.ops.max import op as _max
 from fast.ops.maximum import op as _maximum
 from fast.ops.mean import op as _mean
+from fast.ops.min import op as _min
 from fast.ops.minimum import op as _minimum
 from fast.ops.mish import op as _mish
 from fast.ops.mse_loss import op as _mse_loss
@@ -123,6 +125,8 @@ OPS: dict[str, Op] = Table(
         _concat,
         _detach,
         _max,
+        _min,
+        _logsumexp,
         _matmul,
         _linear,
         _log_softmax,

@@ -40,10 +40,12 @@ from spec.ops.log import op as _log
 from spec.ops.log1p import op as _log1p
 from spec.ops.log_sigmoid import op as _log_sigmoid
 from spec.ops.log_softmax import op as _log_softmax
+from spec.ops.logsumexp import op as _logsumexp
 from spec.ops.matmul import op as _matmul
 from spec.ops.max import op as _max
 from spec.ops.maximum import op as _maximum
 from spec.ops.mean import op as _mean
+from spec.ops.min import op as _min
 from spec.ops.minimum import op as _minimum
 from spec.ops.mish import op as _mish
 from spec.ops.mse_loss import op as _mse_loss
@@ -126,6 +128,8 @@ OPS: dict[str, Op] = Table(
             _concat,
             _detach,
             _max,
+            _min,
+            _logsumexp,
             _matmul,
             _linear,
             _log_softmax,

@@ -108,6 +108,13 @@ def log_softmax(x: Array, *, axis: int) -> Array:
     return shifted(x, axis) - log(exp(shifted(x, axis)).sum(axis=axis, keepdims=True))
 
 
+def logsumexp(x: Array, *, axes: Any, keepdims: bool) -> Array:
+    largest = x.max(axis=axes, keepdims=True)
+    powers = np.asarray(exp(x - largest), object).sum(axis=axes, keepdims=True)
+    z = np.asarray(log(powers) + largest, object)
+    return z if keepdims else z.reshape(np.shape(x.max(axis=axes)))
+
+
 def layer_norm(x: Array, gamma: Array, beta: Array, *, eps: Any) -> Array:
     if x.size == 0:
         return x
@@ -235,6 +242,8 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "concat": lambda *xs, axis: np.concatenate(xs, axis=axis),
     "detach": lambda x: x,
     "max": lambda x, *, axes, keepdims: x.max(axis=axes, keepdims=keepdims),
+    "min": lambda x, *, axes, keepdims: x.min(axis=axes, keepdims=keepdims),
+    "logsumexp": logsumexp,
     "matmul": matmul,
     "linear": linear,
     "log_softmax": log_softmax,

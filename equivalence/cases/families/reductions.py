@@ -119,10 +119,14 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return (x,), {"axes": axes, "keepdims": bool(picks[2] % 2)}
 
 
+EVEN = ("sum", "mean")
+"""The ops that give the same share of a cotangent to each entry."""
+
+
 def gradients_of_one_result_differ(call: Call) -> bool:
     """What is spread evenly over all entries is the same everywhere."""
     lone = call.direction == "vjp" and math.prod(call.result) == 1
-    return not lone or call.op.kind == "irregular"
+    return not lone or call.op.name not in EVEN
 
 
 REDUCTIONS = Family(

@@ -98,7 +98,9 @@ class Many:
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Many:
-        """Subtract, and round once."""
+        """Subtract, and round once; of one number from itself, 0 is left."""
+        if other is self:
+            return Many(np.zeros_like(self.v))
         return _added(self, _meet(other), -1)
 
     def __rsub__(self, other: Any) -> Many:
