@@ -171,6 +171,12 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.mean."""
         return self.apply("mean", (x,), {"axes": axes, "keepdims": keepdims})
 
+    def cumsum(self, x: R, *, axis: int, reverse: bool = False, exclusive: bool = False) -> R:
+        """Twin of spec.ops.cumsum."""
+        return self.apply(
+            "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
+        )
+
     def broadcast_to(self, x: R, *, shape: Sequence[int]) -> R:
         """Twin of spec.ops.broadcast_to."""
         return self.apply("broadcast_to", (x,), {"shape": shape})

@@ -12,6 +12,8 @@ A move along an axis collects, at each place, what was sent there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
@@ -60,9 +62,9 @@ NOT_FULL_AXES = (*BAD_AXES, Miss("C3", ([],)), Miss("C3", ([[], []],), {"axes": 
 
 def check_axis(label: str, x: Type, axis: int) -> int:
     """Return one axis counted from the front, or refuse under the label."""
-    normal = normalize_axis(axis, len(x.shape))
+    rank = len(x.shape)
+    normal = normalize_axis(axis, rank)
     if normal is None:
-        rank = len(x.shape)
         raise refuse(label, f"the axis lies in [-{rank}, {rank})", f"{axis} for {x}")
     return normal
 
@@ -183,3 +185,67 @@ def _with_deltas(
 ) -> Any:
     total: Any = sum_over(extents, lambda *j: kronecker(position(*j), place) * term(*j))
     return total if onto is None else onto + total
+
+
+Prefixes = Callable[[Extent], Any]
+"""By a count, what so many first terms give."""
+
+
+class Running(OpenFunction):
+    """A fold of every number of first terms, dispatched on the extent's type."""
+
+    def __call__(self, extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
+        """Apply the rule of the extent's type."""
+        found: Prefixes = self.rule_for(type(extent))(extent, term)
+        return found
+
+
+running_sum, running_product = Running("running_sum"), Running("running_product")
+
+
+@running_sum.register(int)
+def _sums(extent: int, term: Callable[[int], Any]) -> Prefixes:
+    terms = [term(k) for k in range(extent)]
+    return lambda count: sum_terms(terms[:count])
+
+
+@running_sum.register(object)
+def _sums_of_so_many(extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
+    return lambda count: sum_over(count, term)
+
+
+@running_product.register(int)
+def _products(extent: int, term: Callable[[int], Any]) -> Prefixes:
+    found: list[Any] = list(accumulate((term(k) for k in range(extent)), mul, initial=1))
+    return found.__getitem__
+
+
+def along(
+    fold: Running,
+    x: AnyTensor,
+    axis: int,
+    reverse: bool,
+    exclusive: bool,
+    empty: Callable[[Any], Any],
+) -> AnyTensor:
+    """Fold the entries along an axis up to each one, it included or not, from either end.
+
+    empty is what a fold of nothing is, given the entry that is left out.
+    """
+    axis %= x.rank
+    extent = x.shape[axis]
+
+    def line(*i: Extent) -> Prefixes:
+        turn = (lambda j: extent - 1 - j) if reverse else (lambda j: j)
+        return fold(extent, lambda j: x[(*i[:axis], turn(j), *i[axis:])])
+
+    lines: AnyTensor = tabulate((*x.shape[:axis], *x.shape[axis + 1 :]), line)
+
+    def entry(*i: Extent) -> Any:
+        before = extent - 1 - i[axis] if reverse else i[axis]
+        count = before if exclusive else before + 1
+        if isinstance(count, int) and count == 0:
+            return empty(x[i])
+        return lines[(*i[:axis], *i[axis + 1 :])](count)
+
+    return tabulate(x.shape, entry)

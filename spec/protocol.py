@@ -177,6 +177,12 @@ class Ops(ABC, Generic[R]):
         """Average the entries of a tensor along some axes."""
         return self.apply("mean", (x,), {"axes": axes, "keepdims": keepdims})
 
+    def cumsum(self, x: R, *, axis: int, reverse: bool = False, exclusive: bool = False) -> R:
+        """Add the entries of a tensor up along an axis, and keep every sum on the way."""
+        return self.apply(
+            "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
+        )
+
     def broadcast_to(self, x: R, *, shape: tuple[int, ...]) -> R:
         """Repeat a tensor along axes of extent 1, and along new axes in front."""
         return self.apply("broadcast_to", (x,), {"shape": shape})

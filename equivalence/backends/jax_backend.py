@@ -128,6 +128,20 @@ def _mean(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False)
     return jnp.mean(x, axis=axes, keepdims=keepdims)
 
 
+def _cumsum(x: Array, axis: int, reverse: bool = False, exclusive: bool = False) -> Array:
+    """Put a zero before, or behind, what leaves an entry out; IndexError where there is no axis."""
+    at = range(x.ndim)[axis]
+    if exclusive and x.shape[at]:
+        zero, rest = jnp.zeros_like(x), x.shape[at] - 1
+        parts = (
+            (lax.slice_in_dim(x, 1, None, axis=at), lax.slice_in_dim(zero, 0, 1, axis=at))
+            if reverse
+            else (lax.slice_in_dim(zero, 0, 1, axis=at), lax.slice_in_dim(x, 0, rest, axis=at))
+        )
+        x = jnp.concatenate(parts, axis=at)
+    return lax.cumsum(x, axis=at, reverse=reverse)
+
+
 def _max(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     return jnp.max(x, axis=axes, keepdims=keepdims)
 
@@ -240,7 +254,7 @@ OWN = (
     *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
-    *(_min, _logsumexp),
+    *(_min, _logsumexp, _cumsum),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *(_mse_loss, _nll_loss, _cross_entropy),
 )

@@ -39,6 +39,16 @@ def _mean(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False
     return torch.mean(x, dim=axes, keepdim=keepdims)
 
 
+def _cumsum(x: Tensor, axis: int, reverse: bool = False, exclusive: bool = False) -> Tensor:
+    """Turn around what is added from the end; put a zero in front of what leaves an entry out."""
+    turned = x.flip(axis) if reverse else x
+    if exclusive and x.shape[axis]:
+        zero = torch.zeros_like(turned.narrow(axis, 0, 1))
+        turned = torch.cat((zero, turned.narrow(axis, 0, x.shape[axis] - 1)), axis)
+    sums = torch.cumsum(turned, axis)
+    return sums.flip(axis) if reverse else sums
+
+
 def _max(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
     """Take maxima; amax shares ties equally, as the reference does."""
     if axes == ():
@@ -96,6 +106,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "scatter_add": _scatter_add,
     "slice": lambda x, axis, start, length: torch.narrow(x, axis, start, length),
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
+    "cumsum": _cumsum,
     "max": _max,
     "min": _min,
     "logsumexp": _logsumexp,

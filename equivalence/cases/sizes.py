@@ -213,6 +213,15 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("rows", _fixed(lambda n: ((n, 9),), axis=-1), ROWS, 2_731),
         Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515),
     ),
+    "cumsum": (
+        *(
+            Growth("columns", _fixed(lambda n: ((8, n),), axis=1, **way), 2**17, 2**13, WHOLE)
+            for way in ({}, {"reverse": True}, {"exclusive": True})
+        ),
+        Growth("rows", _fixed(lambda n: ((n, 9),), axis=-1), ROWS, 2_731),
+        Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515),
+        Growth("elements", _fixed(lambda n: ((n,),), axis=0), 2**20, 2**15, WHOLE),
+    ),
     "norms": (
         Growth("columns", _normed(lambda n: (8, n)), 2**17, 8_201),
         Growth("rows", _normed(lambda n: (n, 9)), ROWS, 2_731),
@@ -237,13 +246,14 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("rows", _fixed(lambda n: ((n, 5), (n,)), reduction="mean"), 2**17, 2**11, WHOLE),
     ),
 }
-"""By family, what grows. Where a mean is judged to the bit it has a power of two of terms."""
+"""By family, or by op, what grows. Where a mean is judged to the bit it has a power of two of
+terms."""
 
 
 def growths(op: str) -> tuple[Growth, ...]:
     """Return how calls of an op grow: as those of its family, or as one tensor that grows."""
     family = family_of(OPS[op]).name
-    return GROWTHS.get(family, GROWTHS["elementwise"])
+    return GROWTHS.get(op, GROWTHS.get(family, GROWTHS["elementwise"]))
 
 
 def sized(growth: Growth, n: int, op: str, direction: str, dtype: str, regime: str) -> SizedCase:
@@ -343,12 +353,13 @@ class Numbers:
             return self._wide()  # nothing is added, and few entries tie
         small = {
             "reductions": 3,
+            "cumsum": 3,
             "losses of distances": 3,
             "losses of labels": 31,
             "scatters": 127,
             "norms": 3,
         }
-        return small.get(self.family, self._wide())
+        return small.get(self.op.name, small.get(self.family, self._wide()))
 
     def _wide(self) -> int:
         # Beyond what any narrower format holds; fp64 is told from fp32 by 26 bits. A product of

@@ -13,6 +13,7 @@ from fast.ops.broadcast_to import op as _broadcast_to
 from fast.ops.clamp import op as _clamp
 from fast.ops.concat import op as _concat
 from fast.ops.cross_entropy import op as _cross_entropy
+from fast.ops.cumsum import op as _cumsum
 from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
 from fast.ops.dropout import op as _dropout
@@ -116,6 +117,7 @@ OPS: dict[str, Op] = Table(
         _where,
         _sum,
         _mean,
+        _cumsum,
         _broadcast_to,
         _reshape,
         _permute,

@@ -22,6 +22,7 @@ from spec.ops.broadcast_to import op as _broadcast_to
 from spec.ops.clamp import op as _clamp
 from spec.ops.concat import op as _concat
 from spec.ops.cross_entropy import op as _cross_entropy
+from spec.ops.cumsum import op as _cumsum
 from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
 from spec.ops.dropout import op as _dropout
@@ -119,6 +120,7 @@ OPS: dict[str, Op] = Table(
             _where,
             _sum,
             _mean,
+            _cumsum,
             _broadcast_to,
             _reshape,
             _permute,

@@ -171,6 +171,15 @@ def _softmax(draw: Draw) -> Signature:
     return [shape], {"axis": _axis(draw, len(shape))}
 
 
+def _running(draw: Draw) -> Signature:
+    shapes, attributes = _softmax(draw)
+    return shapes, {
+        **attributes,
+        "reverse": draw(st.booleans()),
+        "exclusive": draw(st.booleans()),
+    }
+
+
 def _layer_norm(draw: Draw) -> Signature:
     shape = draw(SHAPES.filter(lambda shape: len(shape) > 0))
     eps = draw(st.sampled_from([1, 0.25, Fraction(1, 3)]))
@@ -217,6 +226,7 @@ def _tried(draw: Draw, op: Op) -> Signature:
 
 CALLED: dict[tuple[int, frozenset[str]], Callable[[Draw], Signature]] = {
     (1, frozenset({"axis"})): _softmax,
+    (1, frozenset({"axis", "reverse", "exclusive"})): _running,
     (1, frozenset({"axes"})): _permute,
     (1, frozenset({"axis", "start", "length"})): _slice,
     (2, frozenset({"axis"})): _take,

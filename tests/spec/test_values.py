@@ -108,6 +108,12 @@ def log_softmax(x: Array, *, axis: int) -> Array:
     return shifted(x, axis) - log(exp(shifted(x, axis)).sum(axis=axis, keepdims=True))
 
 
+def cumsum(x: Array, *, axis: int, reverse: bool, exclusive: bool) -> Array:
+    turned = np.flip(x, axis) if reverse else x
+    sums = np.cumsum(turned, axis=axis) - (turned if exclusive else 0)
+    return np.flip(sums, axis) if reverse else sums
+
+
 def logsumexp(x: Array, *, axes: Any, keepdims: bool) -> Array:
     largest = x.max(axis=axes, keepdims=True)
     powers = np.asarray(exp(x - largest), object).sum(axis=axes, keepdims=True)
@@ -233,6 +239,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "where": lambda mask, x, y: np.where(mask, x, y),
     "sum": lambda x, *, axes, keepdims: x.sum(axis=axes, keepdims=keepdims),
     "mean": mean,
+    "cumsum": cumsum,
     "broadcast_to": lambda x, *, shape: np.broadcast_to(x, shape),
     "reshape": lambda x, *, shape: x.reshape(shape),
     "permute": lambda x, *, axes: x.transpose(axes),
