@@ -177,6 +177,17 @@ class Ops(ABC, Generic[R]):
             "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
         )
 
+    def norm(
+        self,
+        x: R,
+        *,
+        ord: int = 2,
+        axes: tuple[int, ...] | None = None,
+        keepdims: bool = False,
+    ) -> R:
+        """Twin of spec.ops.norm."""
+        return self.apply("norm", (x,), {"ord": ord, "axes": axes, "keepdims": keepdims})
+
     def broadcast_to(self, x: R, *, shape: Sequence[int]) -> R:
         """Twin of spec.ops.broadcast_to."""
         return self.apply("broadcast_to", (x,), {"shape": shape})

@@ -188,11 +188,10 @@ def _with_deltas(
 
 
 Prefixes = Callable[[Extent], Any]
-"""By a count, what so many first terms give."""
 
 
 class Running(OpenFunction):
-    """A fold of every number of first terms, dispatched on the extent's type."""
+    """A fold of first terms, by a count of them, dispatched on the extent's type."""
 
     def __call__(self, extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
         """Apply the rule of the extent's type."""
@@ -235,17 +234,17 @@ def along(
     axis %= x.rank
     extent = x.shape[axis]
 
+    def turned(j: Extent) -> Extent:
+        return extent - 1 - j if reverse else j
+
     def line(*i: Extent) -> Prefixes:
-        turn = (lambda j: extent - 1 - j) if reverse else (lambda j: j)
-        return fold(extent, lambda j: x[(*i[:axis], turn(j), *i[axis:])])
+        return fold(extent, lambda j: x[(*i[:axis], turned(j), *i[axis:])])
 
     lines: AnyTensor = tabulate((*x.shape[:axis], *x.shape[axis + 1 :]), line)
 
     def entry(*i: Extent) -> Any:
-        before = extent - 1 - i[axis] if reverse else i[axis]
-        count = before if exclusive else before + 1
-        if isinstance(count, int) and count == 0:
-            return empty(x[i])
-        return lines[(*i[:axis], *i[axis + 1 :])](count)
+        count = turned(i[axis]) + (0 if exclusive else 1)
+        nothing = isinstance(count, int) and count == 0
+        return empty(x[i]) if nothing else lines[(*i[:axis], *i[axis + 1 :])](count)
 
     return tabulate(x.shape, entry)

@@ -183,6 +183,17 @@ class Ops(ABC, Generic[R]):
             "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
         )
 
+    def norm(
+        self,
+        x: R,
+        *,
+        ord: int = 2,
+        axes: tuple[int, ...] | None = None,
+        keepdims: bool = False,
+    ) -> R:
+        """Measure the length of a tensor along some axes: by its squares, or by its absolute values."""
+        return self.apply("norm", (x,), {"ord": ord, "axes": axes, "keepdims": keepdims})
+
     def broadcast_to(self, x: R, *, shape: tuple[int, ...]) -> R:
         """Repeat a tensor along axes of extent 1, and along new axes in front."""
         return self.apply("broadcast_to", (x,), {"shape": shape})

@@ -128,6 +128,19 @@ def _mean(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False)
     return jnp.mean(x, axis=axes, keepdims=keepdims)
 
 
+def _norm(
+    x: Array, ord: int = 2, axes: tuple[int, ...] | None = None, keepdims: bool = False
+) -> Array:
+    """Call JAX's norm of vectors, whose axes are one here: it knows but one, or two."""
+    rank = x.ndim
+    gone = tuple(range(rank)) if axes is None else tuple(range(rank)[axis] for axis in axes)
+    kept = [axis for axis in range(rank) if axis not in gone]
+    rows = jnp.transpose(x, (*kept, *gone)).reshape((*(x.shape[a] for a in kept), -1))
+    z = jnp.linalg.norm(rows, ord=ord, axis=-1)
+    shape = [1 if axis in gone else n for axis, n in enumerate(x.shape)]
+    return z.reshape(shape) if keepdims else z
+
+
 def _cumsum(x: Array, axis: int, reverse: bool = False, exclusive: bool = False) -> Array:
     """Put a zero before, or behind, what leaves an entry out; IndexError where there is no axis."""
     at = range(x.ndim)[axis]
@@ -254,7 +267,7 @@ OWN = (
     *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
-    *(_min, _logsumexp, _cumsum),
+    *(_min, _logsumexp, _cumsum, _norm),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *(_mse_loss, _nll_loss, _cross_entropy),
 )

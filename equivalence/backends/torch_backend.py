@@ -39,6 +39,16 @@ def _mean(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False
     return torch.mean(x, dim=axes, keepdim=keepdims)
 
 
+def _norm(
+    x: Tensor, ord: int = 2, axes: tuple[int, ...] | None = None, keepdims: bool = False
+) -> Tensor:
+    """Measure by axes; no axis is one of one entry, as to torch an empty tuple means all."""
+    if axes == ():
+        x, axes, keepdims = x.unsqueeze(-1), (-1,), False
+    found: Tensor = torch.linalg.vector_norm(x, ord, axes, keepdims)
+    return found
+
+
 def _cumsum(x: Tensor, axis: int, reverse: bool = False, exclusive: bool = False) -> Tensor:
     """Turn around what is added from the end; put a zero in front of what leaves an entry out."""
     turned = x.flip(axis) if reverse else x
@@ -107,6 +117,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "slice": lambda x, axis, start, length: torch.narrow(x, axis, start, length),
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
     "cumsum": _cumsum,
+    "norm": _norm,
     "max": _max,
     "min": _min,
     "logsumexp": _logsumexp,

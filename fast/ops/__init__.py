@@ -44,6 +44,7 @@ from fast.ops.mse_loss import op as _mse_loss
 from fast.ops.mul import op as _mul
 from fast.ops.neg import op as _neg
 from fast.ops.nll_loss import op as _nll_loss
+from fast.ops.norm import op as _norm
 from fast.ops.permute import op as _permute
 from fast.ops.rand_normal import op as _rand_normal
 from fast.ops.rand_uniform import op as _rand_uniform
@@ -118,6 +119,7 @@ OPS: dict[str, Op] = Table(
         _sum,
         _mean,
         _cumsum,
+        _norm,
         _broadcast_to,
         _reshape,
         _permute,

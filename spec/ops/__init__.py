@@ -53,6 +53,7 @@ from spec.ops.mse_loss import op as _mse_loss
 from spec.ops.mul import op as _mul
 from spec.ops.neg import op as _neg
 from spec.ops.nll_loss import op as _nll_loss
+from spec.ops.norm import op as _norm
 from spec.ops.permute import op as _permute
 from spec.ops.rand_normal import op as _rand_normal
 from spec.ops.rand_uniform import op as _rand_uniform
@@ -121,6 +122,7 @@ OPS: dict[str, Op] = Table(
             _sum,
             _mean,
             _cumsum,
+            _norm,
             _broadcast_to,
             _reshape,
             _permute,

@@ -94,12 +94,13 @@ def _same(draw: Draw, count: int) -> Signature:
     return [draw(SHAPES)] * count, {}
 
 
-def _reduction(draw: Draw, least: int) -> Signature:
+def _reduction(draw: Draw, op: Op, least: int) -> Signature:
     shape = draw(SHAPES)
     axes = _axes(draw, len(shape))
     gone = range(len(shape)) if axes is None else [axis % len(shape) for axis in axes]
     shape = tuple(max(n, least) if k in gone else n for k, n in enumerate(shape))
-    return [shape], {"axes": axes, "keepdims": draw(st.booleans())}
+    chosen = {name: draw(st.sampled_from(among)) for name, among in op.tried.items()}
+    return [shape], {"axes": axes, "keepdims": draw(st.booleans()), **chosen}
 
 
 def _broadcast(draw: Draw) -> Signature:
@@ -252,8 +253,8 @@ def drawing(op: Op) -> Callable[[Draw], Signature]:
         return _concat
     if names == set(op.tried) and accepts(op, [()] * len(op.inputs), **usual(op)):
         return lambda draw: _tried(draw, op)
-    if names == {"axes", "keepdims"}:
-        return lambda draw: _reduction(draw, 0 if accepts(op, [(0,)]) else 1)
+    if names == {"axes", "keepdims", *op.tried}:
+        return lambda draw: _reduction(draw, op, 0 if accepts(op, [(0,)]) else 1)
     if names == {"shape"}:
         return _broadcast if accepts(op, [(1,)], shape=(2,)) else _reshape
     return CALLED[len(op.inputs), names]

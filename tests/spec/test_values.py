@@ -114,6 +114,17 @@ def cumsum(x: Array, *, axis: int, reverse: bool, exclusive: bool) -> Array:
     return np.flip(sums, axis) if reverse else sums
 
 
+def norm(x: Array, *, ord: int, axes: Any, keepdims: bool) -> Array:
+    sizes = np.asarray(np.where(x < 0, -x, x), object)
+    if ord == 1 or not x.size:
+        return np.asarray(sizes.sum(axis=axes, keepdims=keepdims), object)
+    scale = np.asarray(sizes.max(axis=axes, keepdims=True), object)
+    scale = np.where(scale == 0, Fraction(1), scale)
+    parts = np.asarray(np.asarray(x / scale, object) ** 2, object)
+    z = np.asarray(scale * sqrt(np.asarray(parts.sum(axis=axes, keepdims=True), object)), object)
+    return z if keepdims else z.reshape(np.shape(sizes.sum(axis=axes)))
+
+
 def logsumexp(x: Array, *, axes: Any, keepdims: bool) -> Array:
     largest = x.max(axis=axes, keepdims=True)
     powers = np.asarray(exp(x - largest), object).sum(axis=axes, keepdims=True)
@@ -240,6 +251,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "sum": lambda x, *, axes, keepdims: x.sum(axis=axes, keepdims=keepdims),
     "mean": mean,
     "cumsum": cumsum,
+    "norm": norm,
     "broadcast_to": lambda x, *, shape: np.broadcast_to(x, shape),
     "reshape": lambda x, *, shape: x.reshape(shape),
     "permute": lambda x, *, axes: x.transpose(axes),

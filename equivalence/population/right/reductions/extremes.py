@@ -1,4 +1,4 @@
-"""Right minima, and logarithms of sums of exponentials, by other formulas."""
+"""Right minima, norms, and logarithms of sums of exponentials, by other formulas."""
 
 from __future__ import annotations
 
@@ -55,3 +55,26 @@ def exponentials_below_the_result(
     z = torch.logsumexp(x, normal, True) if normal else x
     back = torch.exp(x - z) * spread_back(g, x, axes, keepdims)
     return torch.where(z == -math.inf, 0.0, back)
+
+
+@right("norm value", "precision")
+def length_in_double(x: Tensor, ord: int = 2, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """Squares are formed and added up in double."""
+    normal = normal_axes(x, axes)
+    parts = x.double().abs() if ord == 1 else x.double().square()
+    total = parts.sum(normal, keepdim=keepdims) if normal else parts
+    return (total if ord == 1 else total.sqrt()).to(x.dtype)
+
+
+@right("norm vjp", "gradient")
+def direction_by_the_cotangent(
+    g: Tensor, x: Tensor, ord: int = 2, axes: Axes = None, keepdims: bool = False
+) -> Tensor:
+    """Each entry is divided by the norm, and multiplied by the cotangent."""
+    normal = normal_axes(x, axes)
+    back = spread_back(g, x, axes, keepdims)
+    if ord == 1:
+        return torch.where(x > 0, back, torch.where(x < 0, -back, 0.0))
+    squares = x.double().square()
+    z = (squares.sum(normal, keepdim=True) if normal else squares).sqrt().to(x.dtype)
+    return torch.where(z == 0, 0.0, back * (x / z))

@@ -1,4 +1,4 @@
-"""Wrong minima, and logarithms of sums of exponentials."""
+"""Wrong minima, norms, and logarithms of sums of exponentials."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from equivalence.population.record import wrong
 MASKED = "https://github.com/pytorch/pytorch/issues/31829"
 SHIFTED = "https://github.com/tinygrad/tinygrad/pull/17822"
 NANS = "https://github.com/pytorch/pytorch/issues/6996"
+HALF = "https://github.com/pytorch/pytorch/issues/43211"
 TIES = "https://github.com/pytorch/pytorch/issues/76522"
 
 
@@ -96,3 +97,54 @@ def result_kept_in_half(g: Tensor, x: Tensor, axes: Axes = None, keepdims: bool 
     z = torch.logsumexp(x, normal, True) if normal else x
     e = torch.exp(x - kept_in(z, torch.float16))
     return torch.where(z == -math.inf, 0.0, e * spread_back(g, x, axes, keepdims))
+
+
+def _norm(x: Tensor, ord: int, axes: Axes, keepdims: bool) -> Tensor:
+    """Measure along axes, of which there may be none."""
+    normal = normal_axes(x, axes)
+    if not normal:
+        return x.abs()
+    found: Tensor = torch.linalg.vector_norm(x, ord, normal, keepdims)
+    return found
+
+
+@wrong("norm vjp", "gradient", source="https://github.com/pytorch/pytorch/issues/2421")
+def quotient_at_zero(
+    g: Tensor, x: Tensor, ord: int = 2, axes: Axes = None, keepdims: bool = False
+) -> Tensor:
+    """The gradient of ord 2 is 0 / 0 where the norm is 0."""
+    back = spread_back(g, x, axes, keepdims)
+    if ord == 1:
+        return torch.where(x == 0, 0.0, back * x.sign())
+    return x * (back / _norm(x, ord, axes, True))
+
+
+@wrong("norm vjp", "value", source="eps added to be safe")
+def root_with_eps(
+    g: Tensor, x: Tensor, ord: int = 2, axes: Axes = None, keepdims: bool = False
+) -> Tensor:
+    """A small number is added to the norm that divides."""
+    back = spread_back(g, x, axes, keepdims)
+    if ord == 1:
+        return torch.where(x > 0, back, torch.where(x < 0, -back, 0.0))
+    return x * (back / (_norm(x, ord, axes, True) + 1e-6))
+
+
+@wrong("norm value", "dtype", dtypes=("fp16",), source=HALF)
+def squares_in_half(x: Tensor, ord: int = 2, axes: Axes = None, keepdims: bool = False) -> Tensor:
+    """The squares are rounded to fp16, where numbers over 256 overflow and small ones vanish."""
+    if ord == 1:
+        return _norm(x, ord, axes, keepdims)
+    normal = normal_axes(x, axes)
+    parts = (x * x).float()
+    total = parts.sum(normal, keepdim=keepdims) if normal else parts
+    return total.sqrt().to(x.dtype)
+
+
+@wrong("norm value", "structure", source="axis fixed at the last one")
+def length_of_the_first_axes(
+    x: Tensor, ord: int = 2, axes: Axes = None, keepdims: bool = False
+) -> Tensor:
+    """Of a square matrix the columns are measured in place of the rows."""
+    square = x.dim() == 2 and x.shape[0] == x.shape[1] and normal_axes(x, axes) == [1]
+    return _norm(x.mT if square else x, ord, axes, keepdims)
