@@ -191,7 +191,7 @@ class Ops(ABC, Generic[R]):
         axes: tuple[int, ...] | None = None,
         keepdims: bool = False,
     ) -> R:
-        """Measure the length of a tensor along some axes: by its squares, or by its absolute values."""
+        """Measure lengths along some axes, by squares or by absolute values."""
         return self.apply("norm", (x,), {"ord": ord, "axes": axes, "keepdims": keepdims})
 
     def broadcast_to(self, x: R, *, shape: tuple[int, ...]) -> R:

@@ -1,4 +1,4 @@
-"""Measure the length of a tensor along some axes: by its squares, or by its absolute values.
+"""Measure lengths along some axes, by squares or by absolute values.
 
     z[i] = sqrt(sum_k x[i, k]^2)    for ord = 2
     z[i] = sum_k |x[i, k]|          for ord = 1
