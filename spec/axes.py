@@ -12,8 +12,6 @@ A move along an axis collects, at each place, what was sent there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import accumulate
-from operator import mul
 from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
@@ -199,7 +197,7 @@ class Running(OpenFunction):
         return found
 
 
-running_sum, running_product = Running("running_sum"), Running("running_product")
+running_sum = Running("running_sum")
 
 
 @running_sum.register(int)
@@ -211,12 +209,6 @@ def _sums(extent: int, term: Callable[[int], Any]) -> Prefixes:
 @running_sum.register(object)
 def _sums_of_so_many(extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
     return lambda count: sum_over(count, term)
-
-
-@running_product.register(int)
-def _products(extent: int, term: Callable[[int], Any]) -> Prefixes:
-    found: list[Any] = list(accumulate((term(k) for k in range(extent)), mul, initial=1))
-    return found.__getitem__
 
 
 def along(

@@ -114,7 +114,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return (share.to(x.dtype),)
 
 
-MOST_KERNELS = 10
+MOST_KERNELS = 12
 """Three folds of rows and of columns, each whole or in chunks, and what joins the chunks; two
 functions of the few results; and the gradient of each order."""
 
