@@ -191,7 +191,7 @@ Prefixes = Callable[[Extent], Any]
 class Running(OpenFunction):
     """A fold of first terms, by a count of them, dispatched on the extent's type."""
 
-    def __call__(self, extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
+    def __call__(self, extent: object, term: Callable[[Extent], Any]) -> Prefixes:
         """Apply the rule of the extent's type."""
         found: Prefixes = self.rule_for(type(extent))(extent, term)
         return found

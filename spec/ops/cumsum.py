@@ -22,7 +22,7 @@ Reference: TensorFlow's cumsum, for reverse and exclusive; PyTorch's cumsum has 
 from __future__ import annotations
 
 import math
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar
 
 from spec.axes import BAD_AXIS, along, check_axis, running_sum
 from spec.kinds import linear
@@ -32,7 +32,6 @@ from spec.shape import Shape
 from spec.tensor import Tensor
 
 A = TypeVar("A")
-Dims = TypeVarTuple("Dims")
 
 
 def type_rule(x: Type, *, axis: int, reverse: bool = False, exclusive: bool = False) -> Type:
@@ -42,10 +41,10 @@ def type_rule(x: Type, *, axis: int, reverse: bool = False, exclusive: bool = Fa
 
 
 def value(
-    x: Tensor[A, *Dims], *, axis: int, reverse: bool = False, exclusive: bool = False
-) -> Tensor[A, *Dims]:
+    x: Tensor[A, *tuple[Any, ...]], *, axis: int, reverse: bool = False, exclusive: bool = False
+) -> Tensor[A, *tuple[Any, ...]]:
     """Add the entries up to each one, it included or not."""
-    result: Tensor[A, *Dims] = along(running_sum, x, axis, reverse, exclusive, zero_like)
+    result: Tensor[A, *tuple[Any, ...]] = along(running_sum, x, axis, reverse, exclusive, zero_like)
     return result
 
 

@@ -71,7 +71,9 @@ def value(
         total: Tensor[A, *tuple[Any, ...]] = reduction(sum_over, sizes, axes, keepdims)
         return total
     scale: AnyTensor = reduction(max_over, sizes, axes, keepdims).map(_scale)
-    parts = tabulate(x.shape, lambda *i: square(divide(x[i], scale[kept_index(i, kept, keepdims)])))
+    parts: AnyTensor = tabulate(
+        x.shape, lambda *i: square(divide(x[i], scale[kept_index(i, kept, keepdims)]))
+    )
     return zip_map(_root, reduction(sum_over, parts, axes, keepdims), scale)
 
 
