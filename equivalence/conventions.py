@@ -99,24 +99,24 @@ def _of_sides(op: str, first: bool) -> Op:
     return pointwise(op, page.type_rule, page.value, partials, choosing=True)
 
 
-def _of_entries(order: Callable[[range], Any], named: bool) -> Op:
-    """Let one entry have all of a tie for the largest: the first in an order of each axis.
+def _of_entries(op: str, order: Callable[[range], Any], named: bool) -> Op:
+    """Let one entry have all of a tie for an extreme: the first in an order of each axis.
 
     The slowest of the axes is the first of the tensor, or, if named, the first that the call names.
     """
-    page = OPS["max"]
+    page = OPS[op]
 
     def shared(x: AnyTensor, axes: Any) -> tuple[AnyTensor, Sequence[int]]:
         kept, reduced = split_axes(x.rank, axes)
         walk = [axis % x.rank for axis in axes] if named and axes is not None else reduced
-        largest = page.value(x, axes=axes)
+        extreme = page.value(x, axes=axes)
         free: dict[Any, Any] = {}
         shares: dict[Any, Any] = {}
         for steps in product(*(order(range(x.shape[k])) for k in (*kept, *walk))):
             place = dict(zip((*kept, *walk), steps, strict=True))
             i = tuple(place[k] for k in range(x.rank))
             at = steps[: len(kept)]
-            tie = select(is_nan(x[i]), 1, select(equal(x[i], largest[at]), 1, 0))
+            tie = select(is_nan(x[i]), 1, select(equal(x[i], extreme[at]), 1, 0))
             left = free.get(at, 1)
             shares[i], free[at] = tie * left, left * (1 - tie)
         return tabulate(x.shape, lambda *i: shares[i]), kept
@@ -146,9 +146,12 @@ def _of_entries(order: Callable[[range], Any], named: bool) -> Op:
 
 
 TIED: Mapping[str, Mapping[str, tuple[Op, ...]]] = {
-    "max": {
-        side: tuple(_of_entries(order, named) for named in (False, True))
-        for side, order in (("first", iter), ("last", reversed))
+    **{
+        op: {
+            side: tuple(_of_entries(op, order, named) for named in (False, True))
+            for side, order in (("first", iter), ("last", reversed))
+        }
+        for op in ("max", "min")
     },
     **{
         op: {"first": (_of_sides(op, True),), "last": (_of_sides(op, False),)}

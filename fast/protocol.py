@@ -187,6 +187,23 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.mean."""
         return self.apply("mean", (x,), {"axes": axes, "keepdims": keepdims})
 
+    def cumsum(self, x: R, *, axis: int, reverse: bool = False, exclusive: bool = False) -> R:
+        """Twin of spec.ops.cumsum."""
+        return self.apply(
+            "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
+        )
+
+    def norm(
+        self,
+        x: R,
+        *,
+        ord: int = 2,
+        axes: tuple[int, ...] | None = None,
+        keepdims: bool = False,
+    ) -> R:
+        """Twin of spec.ops.norm."""
+        return self.apply("norm", (x,), {"ord": ord, "axes": axes, "keepdims": keepdims})
+
     def broadcast_to(self, x: R, *, shape: Sequence[int]) -> R:
         """Twin of spec.ops.broadcast_to."""
         return self.apply("broadcast_to", (x,), {"shape": shape})
@@ -258,6 +275,14 @@ class Ops(ABC, Generic[R]):
     def max(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
         """Twin of spec.ops.max."""
         return self.apply("max", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def min(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Twin of spec.ops.min."""
+        return self.apply("min", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def logsumexp(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Twin of spec.ops.logsumexp."""
+        return self.apply("logsumexp", (x,), {"axes": axes, "keepdims": keepdims})
 
     def matmul(self, x: R, y: R) -> R:
         """Twin of spec.ops.matmul."""

@@ -46,11 +46,23 @@ BAD_AXES = (
 """Axes of one input that check_axes refuses."""
 
 
+def check_full_axes(name: str, x: Type, axes: Axes | None) -> Axes:
+    """Return the axes counted from the front; C1 and C2 as ever, C3: none of them is empty."""
+    normal = check_axes(name, x, axes)
+    if any(x.shape[axis] == 0 for axis in normal):
+        raise refuse(f"{name} C3", "no reduced axis is empty", f"axes {normal} of {x}")
+    return normal
+
+
+NOT_FULL_AXES = (*BAD_AXES, Miss("C3", ([],)), Miss("C3", ([[], []],), {"axes": (1,)}))
+"""Axes of one input that check_full_axes refuses."""
+
+
 def check_axis(label: str, x: Type, axis: int) -> int:
     """Return one axis counted from the front, or refuse under the label."""
-    normal = normalize_axis(axis, len(x.shape))
+    rank = len(x.shape)
+    normal = normalize_axis(axis, rank)
     if normal is None:
-        rank = len(x.shape)
         raise refuse(label, f"the axis lies in [-{rank}, {rank})", f"{axis} for {x}")
     return normal
 
@@ -190,3 +202,60 @@ def _with_deltas(
 ) -> Any:
     total: Any = sum_over(extents, lambda *j: kronecker(position(*j), place) * term(*j))
     return total if onto is None else onto + total
+
+
+Prefixes = Callable[[Extent], Any]
+
+
+class Running(OpenFunction):
+    """A fold of first terms, by a count of them, dispatched on the extent's type."""
+
+    def __call__(self, extent: object, term: Callable[[Extent], Any]) -> Prefixes:
+        """Apply the rule of the extent's type."""
+        found: Prefixes = self.rule_for(type(extent))(extent, term)
+        return found
+
+
+running_sum = Running("running_sum")
+
+
+@running_sum.register(int)
+def _sums(extent: int, term: Callable[[int], Any]) -> Prefixes:
+    terms = [term(k) for k in range(extent)]
+    return lambda count: sum_terms(terms[:count])
+
+
+@running_sum.register(object)
+def _sums_of_so_many(extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
+    return lambda count: sum_over(count, term)
+
+
+def along(
+    fold: Running,
+    x: AnyTensor,
+    axis: int,
+    reverse: bool,
+    exclusive: bool,
+    empty: Callable[[Any], Any],
+) -> AnyTensor:
+    """Fold the entries along an axis up to each one, it included or not, from either end.
+
+    empty is what a fold of nothing is, given the entry that is left out.
+    """
+    axis %= x.rank
+    extent = x.shape[axis]
+
+    def turned(j: Extent) -> Extent:
+        return extent - 1 - j if reverse else j
+
+    def line(*i: Extent) -> Prefixes:
+        return fold(extent, lambda j: x[(*i[:axis], turned(j), *i[axis:])])
+
+    lines: AnyTensor = tabulate((*x.shape[:axis], *x.shape[axis + 1 :]), line)
+
+    def entry(*i: Extent) -> Any:
+        count = turned(i[axis]) + (0 if exclusive else 1)
+        nothing = isinstance(count, int) and count == 0
+        return empty(x[i]) if nothing else lines[(*i[:axis], *i[axis + 1 :])](count)
+
+    return tabulate(x.shape, entry)

@@ -193,6 +193,23 @@ class Ops(ABC, Generic[R]):
         """Average the entries of a tensor along some axes."""
         return self.apply("mean", (x,), {"axes": axes, "keepdims": keepdims})
 
+    def cumsum(self, x: R, *, axis: int, reverse: bool = False, exclusive: bool = False) -> R:
+        """Add the entries of a tensor up along an axis, and keep every sum on the way."""
+        return self.apply(
+            "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
+        )
+
+    def norm(
+        self,
+        x: R,
+        *,
+        ord: int = 2,
+        axes: tuple[int, ...] | None = None,
+        keepdims: bool = False,
+    ) -> R:
+        """Measure lengths along some axes, by squares or by absolute values."""
+        return self.apply("norm", (x,), {"ord": ord, "axes": axes, "keepdims": keepdims})
+
     def broadcast_to(self, x: R, *, shape: tuple[int, ...]) -> R:
         """Repeat a tensor along axes of extent 1, and along new axes in front."""
         return self.apply("broadcast_to", (x,), {"shape": shape})
@@ -271,6 +288,14 @@ class Ops(ABC, Generic[R]):
     def max(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
         """Take the largest entry along some axes."""
         return self.apply("max", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def min(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Take the smallest entry along some axes."""
+        return self.apply("min", (x,), {"axes": axes, "keepdims": keepdims})
+
+    def logsumexp(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Take the logarithm of the sum of the exponentials along some axes."""
+        return self.apply("logsumexp", (x,), {"axes": axes, "keepdims": keepdims})
 
     def matmul(self, x: R, y: R) -> R:
         """Multiply two matrices."""

@@ -135,8 +135,43 @@ def _mean(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False)
     return jnp.mean(x, axis=axes, keepdims=keepdims)
 
 
+def _norm(
+    x: Array, ord: int = 2, axes: tuple[int, ...] | None = None, keepdims: bool = False
+) -> Array:
+    """Call JAX's norm of vectors, whose axes are one here: it knows but one, or two."""
+    rank = x.ndim
+    gone = tuple(range(rank)) if axes is None else tuple(range(rank)[axis] for axis in axes)
+    kept = [axis for axis in range(rank) if axis not in gone]
+    rows = jnp.transpose(x, (*kept, *gone)).reshape((*(x.shape[a] for a in kept), -1))
+    z = jnp.linalg.norm(rows, ord=ord, axis=-1)
+    shape = [1 if axis in gone else n for axis, n in enumerate(x.shape)]
+    return z.reshape(shape) if keepdims else z
+
+
+def _cumsum(x: Array, axis: int, reverse: bool = False, exclusive: bool = False) -> Array:
+    """Put a zero before, or behind, what leaves an entry out; IndexError where there is no axis."""
+    at = range(x.ndim)[axis]
+    if exclusive and x.shape[at]:
+        zero, rest = jnp.zeros_like(x), x.shape[at] - 1
+        parts = (
+            (lax.slice_in_dim(x, 1, None, axis=at), lax.slice_in_dim(zero, 0, 1, axis=at))
+            if reverse
+            else (lax.slice_in_dim(zero, 0, 1, axis=at), lax.slice_in_dim(x, 0, rest, axis=at))
+        )
+        x = jnp.concatenate(parts, axis=at)
+    return lax.cumsum(x, axis=at, reverse=reverse)
+
+
 def _max(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     return jnp.max(x, axis=axes, keepdims=keepdims)
+
+
+def _min(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    return jnp.min(x, axis=axes, keepdims=keepdims)
+
+
+def _logsumexp(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    return nn.logsumexp(x, axis=axes, keepdims=keepdims)
 
 
 def _permute(x: Array, axes: tuple[int, ...]) -> Array:
@@ -281,6 +316,7 @@ OWN = (
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid, _pow),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_flatten, _flip, _pad, _gather, _embedding, _one_hot, _stack, _triu, _tril),
+    *(_min, _logsumexp, _cumsum, _norm),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *(_mse_loss, _nll_loss, _cross_entropy),
 )

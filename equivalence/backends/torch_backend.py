@@ -41,11 +41,45 @@ def _mean(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False
     return torch.mean(x, dim=axes, keepdim=keepdims)
 
 
+def _norm(
+    x: Tensor, ord: int = 2, axes: tuple[int, ...] | None = None, keepdims: bool = False
+) -> Tensor:
+    """Measure by axes; no axis is one of one entry, as to torch an empty tuple means all."""
+    if axes == ():
+        x, axes, keepdims = x.unsqueeze(-1), (-1,), False
+    found: Tensor = torch.linalg.vector_norm(x, ord, axes, keepdims)
+    return found
+
+
+def _cumsum(x: Tensor, axis: int, reverse: bool = False, exclusive: bool = False) -> Tensor:
+    """Turn around what is added from the end; put a zero in front of what leaves an entry out."""
+    turned = x.flip(axis) if reverse else x
+    if exclusive and x.shape[axis]:
+        zero = torch.zeros_like(turned.narrow(axis, 0, 1))
+        turned = torch.cat((zero, turned.narrow(axis, 0, x.shape[axis] - 1)), axis)
+    sums = torch.cumsum(turned, axis)
+    return sums.flip(axis) if reverse else sums
+
+
 def _max(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
     """Take maxima; amax shares ties equally, as the reference does."""
     if axes == ():
         return x.clone()
     return torch.amax(x, dim=tuple(range(x.dim())) if axes is None else axes, keepdim=keepdims)
+
+
+def _min(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+    """Take minima; amin shares ties equally, as the reference does."""
+    if axes == ():
+        return x.clone()
+    return torch.amin(x, dim=tuple(range(x.dim())) if axes is None else axes, keepdim=keepdims)
+
+
+def _logsumexp(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+    """Name all axes; no axis is one of one entry, as to torch an empty tuple means all of them."""
+    if axes == ():
+        return torch.logsumexp(x.unsqueeze(-1), -1)
+    return torch.logsumexp(x, tuple(range(x.dim())) if axes is None else axes, keepdims)
 
 
 def _take(x: Tensor, indices: Tensor, axis: int) -> Tensor:
@@ -104,7 +138,11 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "stack": lambda *xs, axis: torch.stack(xs, dim=axis),
     "triu": lambda x, diagonal=0: torch.triu(x, diagonal),
     "tril": lambda x, diagonal=0: torch.tril(x, diagonal),
+    "cumsum": _cumsum,
+    "norm": _norm,
     "max": _max,
+    "min": _min,
+    "logsumexp": _logsumexp,
     "leaky_relu": lambda x, slope=0.01: functional.leaky_relu(x, slope),
     "clamp": lambda x, lo, hi: torch.clamp(x, lo, hi),
     "hardtanh": lambda x, lo=-1.0, hi=1.0: functional.hardtanh(x, lo, hi),

@@ -12,14 +12,28 @@ from typing import Any
 
 from equivalence.worlds.contract import Form
 from equivalence.worlds.storage import narrowly, saved
+from spec.axes import kept_index, reduction, split_axes
 from spec.composite import composite
 from spec.kinds import same_shape
 from spec.op import AnyTensor
 from spec.ops import OPS
 from spec.ops.selu import FLOOR, SCALE
-from spec.scalar import absolute, divide, exp, expm1, is_nan, is_zero, less, select, zero_like
+from spec.scalar import (
+    absolute,
+    divide,
+    exp,
+    expm1,
+    is_nan,
+    is_zero,
+    less,
+    select,
+    sqrt,
+    square,
+    sum_over,
+    zero_like,
+)
 from spec.shape import size
-from spec.tensor import zip_map
+from spec.tensor import tabulate, zip_map
 
 Gradients = tuple[AnyTensor | None, ...]
 
@@ -170,6 +184,61 @@ def _bent(x: Any, g: Any, beyond: Any, constant: Fraction) -> Any:
     return select(less(0, x), beyond, select(is_nan(x), beyond, g * constant * exp(x)))
 
 
+def _logsumexp_by_the_result(
+    inputs: Sequence[AnyTensor],
+    cotangent: AnyTensor,
+    *,
+    axes: tuple[int, ...] | None = None,
+    keepdims: bool = False,
+) -> Gradients:
+    """Return g e^(x - z), in which z was rounded (FunctionsManual.cpp, logsumexp_backward)."""
+    (x,) = inputs
+    z = OPS["logsumexp"].value(x, axes=axes)
+    kept, _ = split_axes(x.rank, axes)
+
+    def share(*i: Any) -> Any:
+        power = exp(x[i] - z[kept_index(i, kept, False)])
+        return cotangent[kept_index(i, kept, keepdims)] * power
+
+    return (tabulate(x.shape, share),)
+
+
+def _norm_unscaled(
+    x: AnyTensor,
+    *,
+    ord: int = 2,
+    axes: tuple[int, ...] | None = None,
+    keepdims: bool = False,
+) -> AnyTensor:
+    """Return the root of the sum of the squares, which may overflow (ReduceOpsKernel.cpp)."""
+    parts = x.map(absolute if ord == 1 else square)
+    total: AnyTensor = reduction(sum_over, parts, axes, keepdims)
+    return total if ord == 1 else total.map(sqrt)
+
+
+def _norm_by_the_unscaled(
+    inputs: Sequence[AnyTensor],
+    cotangent: AnyTensor,
+    *,
+    ord: int = 2,
+    axes: tuple[int, ...] | None = None,
+    keepdims: bool = False,
+) -> Gradients:
+    """Return g (x / z), but 0 where z is (FunctionsManual.cpp, norm_backward)."""
+    (x,) = inputs
+    if ord == 1:
+        return OPS["norm"].vjp(inputs, cotangent, ord=1, axes=axes, keepdims=keepdims)
+    z, (kept, _) = _norm_unscaled(x, axes=axes, keepdims=keepdims), split_axes(x.rank, axes)
+
+    def back(*i: Any) -> Any:
+        at = kept_index(i, kept, keepdims)
+        nothing = is_zero(z[at])
+        share = cotangent[at] * divide(x[i], select(nothing, 1, z[at]))
+        return select(nothing, zero_like(share), share)
+
+    return (tabulate(x.shape, back),)
+
+
 FORMS: Mapping[str, tuple[Form, ...]] = {
     "expm1": (Form("g (z + 1)", vjp=_expm1_by_the_result),),
     "softplus": (Form("(g e^x) / (e^x + 1)", vjp=_softplus_by_the_exponential),),
@@ -179,6 +248,8 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
     "hardtanh": (Form("NaN passes", vjp=_hardtanh_in_a_tail),),
     "rsqrt": (Form("(-g / 2) z^3", vjp=_rsqrt_by_the_cube),),
     "softsign": (Form("g / (1 + |x|) - g |x| / (1 + |x|)^2", vjp=_softsign_by_parts),),
+    "norm": (Form("sqrt(sum x^2)", _norm_unscaled, _norm_by_the_unscaled),),
+    "logsumexp": (Form("g e^(x - z)", vjp=_logsumexp_by_the_result),),
     "sigmoid": (Form("sigmoid_backward", vjp=_sigmoid_by_the_result),),
 }
 """By op: the programs that torch follows at every dtype."""

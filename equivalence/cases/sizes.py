@@ -251,6 +251,15 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("rows", _fixed(lambda n: ((n, 9),), axis=-1), ROWS, 2_731),
         Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515),
     ),
+    "cumsum": (
+        *(
+            Growth("columns", _fixed(lambda n: ((8, n),), axis=1, **way), 2**17, 2**13, WHOLE)
+            for way in ({}, {"reverse": True}, {"exclusive": True})
+        ),
+        Growth("rows", _fixed(lambda n: ((n, 9),), axis=-1), ROWS, 2_731),
+        Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515),
+        Growth("elements", _fixed(lambda n: ((n,),), axis=0), 2**20, 2**15, WHOLE),
+    ),
     "norms": (
         Growth("columns", _normed(lambda n: (8, n)), 2**17, 8_201),
         Growth("rows", _normed(lambda n: (n, 9)), ROWS, 2_731),
@@ -275,13 +284,14 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("rows", _fixed(lambda n: ((n, 5), (n,)), reduction="mean"), 2**17, 2**11, WHOLE),
     ),
 }
-"""By family, what grows. Where a mean is judged to the bit it has a power of two of terms."""
+"""By family, or by op, what grows. Where a mean is judged to the bit it has a power of two of
+terms."""
 
 
 def growths(op: str) -> tuple[Growth, ...]:
     """Return how calls of an op grow: as those of its family, or as one tensor that grows."""
     family = family_of(OPS[op]).name
-    return GROWTHS.get(family, GROWTHS["elementwise"])
+    return GROWTHS.get(op, GROWTHS.get(family, GROWTHS["elementwise"]))
 
 
 def sized(growth: Growth, n: int, op: str, direction: str, dtype: str, regime: str) -> SizedCase:
@@ -308,6 +318,9 @@ SHARING = frozenset({"norms", "products", "linear layers", "broadcasts"})
 
 SUMMING = SHARING - {"norms"} | {"gathers", "picks", "lookups"}
 """The families whose gradients are sums of cotangents, or of products with them."""
+BEYOND_ZERO = {"max": -1, "min": 1}
+"""The ops that take an extreme, and on which side of 0 their integers lie, so that a 0 with which a
+block that is not full was filled would be the extreme."""
 
 MOST_ADDED = 2**12
 """About how many entries along a longer axis are not zero, of what meets large factors."""
@@ -337,8 +350,8 @@ class Numbers:
             return self._indices(source, shape)
         if self.regime == "integers" or (self.regime == "offset" and k > 0):
             found = self._whole(source, shape, self._most(k))
-            if self.op.kind == "irregular":
-                return -np.abs(found)  # below what a block that is not full may be filled with
+            if self.op.name in BEYOND_ZERO:
+                return BEYOND_ZERO[self.op.name] * np.abs(found)
             return self._thinned(source, found) if k > 0 else found
         if self.regime == "offset":
             half = source.integers(-7, 8, (*shape[:-1], shape[-1] // 2))
@@ -376,16 +389,17 @@ class Numbers:
         """
         if self.family in ("products", "linear layers"):
             return self._wide() if k == 0 else 1
-        if self.op.kind == "irregular":
+        if self.op.name in BEYOND_ZERO:
             return self._wide()  # nothing is added, and few entries tie
         small = {
             "reductions": 3,
+            "cumsum": 3,
             "losses of distances": 3,
             "losses of labels": 31,
             "scatters": 127,
             "norms": 3,
         }
-        return small.get(self.family, self._wide())
+        return small.get(self.op.name, small.get(self.family, self._wide()))
 
     def _wide(self) -> int:
         # Beyond what any narrower format holds; fp64 is told from fp32 by 26 bits. A product of

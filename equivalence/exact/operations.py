@@ -127,7 +127,7 @@ def _found_again(name: str, value: Any) -> bool:
 def rescales(op: str) -> bool:
     """Say whether a page chooses among exponents by an order, so that a kernel may rescale."""
     page = OPS[op]
-    if page.kind not in ("composite", "pointwise"):
+    if page.kind not in ("composite", "pointwise", "irregular"):
         return False
     case = max(cases(op, "value"), key=_least)
     inputs = [

@@ -45,7 +45,10 @@ def violations(
 def _takes_extremes(meta: Mapping[str, Any]) -> bool:
     """Say whether the kernel's result is the largest or the smallest of what it reads."""
     chosen = getattr(meta.get("FN"), "__name__", None)
-    return meta.get("KIND") == "max" or chosen in ("_maximum", "_minimum")
+    return meta.get("KIND") in ("max", "min", "largest magnitude") or chosen in (
+        "_maximum",
+        "_minimum",
+    )
 
 
 def _streams(name: str, meta: Mapping[str, Any]) -> bool:

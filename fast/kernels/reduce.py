@@ -23,7 +23,8 @@ from fast.device.mode import tl, triton
 from fast.kernels import checks
 from fast.kernels.pointwise import merged
 
-SUM, MAX = "sum", "max"
+SUM, MAX, MIN = "sum", "max", "min"
+SQUARES, MAGNITUDES, LARGEST = "squares", "magnitudes", "largest magnitude"
 MAX_KEPT, MAX_GONE = 3, 2
 ROW_TILE, COLUMN_TILE = (8, 256), (64, 32)
 CHUNK = 4096
@@ -124,27 +125,45 @@ def maximum_along(total, AXIS: tl.constexpr):
     return tl.where(nan > 0, float("nan"), most)
 
 
+@triton.jit
+def _part(value, scale, KIND: tl.constexpr):
+    """Return what an entry counts as; the smallest is the largest of the opposites."""
+    if KIND == "min":
+        value = -value
+    if KIND == "squares":
+        value = tl.div_rn(value, scale)
+        value = value * value
+    if KIND == "magnitudes" or KIND == "largest magnitude":
+        value = tl.abs(value)
+    return value
+
+
 @triton.jit(
     do_not_specialize=[*INTEGERS, "chunk0", "chunk1"],
-    do_not_specialize_on_alignment=["z", "x"],
+    do_not_specialize_on_alignment=["z", "x", "scales"],
 )
 def _reduce_kernel(
-    z, x, rows: tl.int64, n1: tl.int64, n2: tl.int64, s0: tl.int64, s1: tl.int64, s2: tl.int64,
+    z, x, scales, rows: tl.int64, n1: tl.int64, n2: tl.int64,
+    s0: tl.int64, s1: tl.int64, s2: tl.int64,
     m0: tl.int64, m1: tl.int64, t0: tl.int64, t1: tl.int64, chunk0: tl.int64, chunk1: tl.int64,
     divisor: tl.float32, KIND: tl.constexpr, AXIS: tl.constexpr, ALIGNED: tl.constexpr,
     BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
 ):  # fmt: skip
-    OTHER: tl.constexpr = float("-inf") if KIND == "max" else 0.0
+    EXTREME: tl.constexpr = KIND == "max" or KIND == "min" or KIND == "largest magnitude"
+    OTHER: tl.constexpr = float("inf") if KIND == "min" else float("-inf") if KIND == "max" else 0.0
     row = tl.program_id(0).to(tl.int64) * BLOCK_K + tl.arange(0, BLOCK_K)
     # Rows past the end repeat the last one and are not stored, so that no load needs their mask.
     base = row_offset(tl.minimum(row, rows - 1), n1, n2, s0, s1, s2)
+    scale = 1.0
+    if KIND == "squares":
+        scale = tl.expand_dims(tl.load(scales + tl.minimum(row, rows - 1)), AXIS)
     UNIT: tl.constexpr = 128 // x.dtype.element_ty.primitive_bitwidth
     if ALIGNED:
         base = tl.multiple_of(base, UNIT)
     base = tl.expand_dims(base, AXIS)
     lane = tl.expand_dims(tl.arange(0, BLOCK_R), 1 - AXIS)
     SHAPE: tl.constexpr = [BLOCK_R, BLOCK_K] if AXIS == 0 else [BLOCK_K, BLOCK_R]
-    total = tl.full(SHAPE, OTHER, tl.float32)
+    total = tl.full(SHAPE, float("-inf") if EXTREME else 0.0, tl.float32)
     cuts = tl.maximum((m1 + chunk1 - 1) // chunk1, 1)
     r0 = tl.program_id(1) // cuts * chunk0
     end0 = tl.minimum(r0 + chunk0, m0)
@@ -156,8 +175,8 @@ def _reduce_kernel(
             while at + BLOCK_R <= end1:
                 start = tl.multiple_of(r0 * t0 + at, UNIT)
                 pointers = tl.multiple_of(x + (base + (start + lane)), (1, 16))
-                value = tl.load(pointers).to(tl.float32)
-                if KIND == "max":
+                value = _part(tl.load(pointers).to(tl.float32), scale, KIND)
+                if EXTREME:
                     total = tl.where((value > total) | (value != value), value, total)
                 else:
                     total += value
@@ -165,16 +184,20 @@ def _reduce_kernel(
         while at < end1:
             r1 = at + lane
             pointers = x + (base + (r0 * t0 + r1 * t1))
-            value = tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32)
-            if KIND == "max":
+            value = _part(
+                tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32), scale, KIND
+            )
+            if EXTREME:
                 # A total that is NaN compares false with everything, so it stays.
                 total = tl.where((value > total) | (value != value), value, total)
             else:
                 total += value
             at += BLOCK_R
         r0 += 1
-    if KIND == "max":
+    if EXTREME:
         result = maximum_along(total, AXIS)
+        if KIND == "min":
+            result = -result
     else:
         result = tl.div_rn(tl.sum(total, AXIS), divisor)
     place = row * tl.num_programs(1) + tl.program_id(1)
@@ -188,10 +211,12 @@ def reduce(
     dtype: torch.dtype | None = None,
     wide: bool = True,
     divisor: int = 1,
+    scales: Tensor | None = None,
 ) -> Tensor:
     """Reduce the distinct non-negative `axes` of x away, into fresh contiguous storage.
 
     A sum is divided by the divisor, once, before it is rounded to storage; by 1, that is exact.
+    Before they are squared, the entries of a slice are divided by its one of the fp32 scales.
     A page that needs few compiled kernels more than 128-bit loads says that it is not `wide`.
     """
     checks.for_kernels(x)
@@ -210,10 +235,12 @@ def reduce(
     }  # fmt: skip
     grid = (-(-slices.rows // block_k), splits)
     once = float(divisor if splits == 1 else 1)
-    launch(_reduce_kernel, grid, z, slices.x, *slices.integers, *chunks, once, **meta)
+    by = z if scales is None else scales
+    launch(_reduce_kernel, grid, z, slices.x, by, *slices.integers, *chunks, once, **meta)
     if splits == 1:
         return z
-    return reduce(kind, z, (1,), final[1], wide, divisor).reshape(final[0])
+    rest = {SQUARES: SUM, MAGNITUDES: SUM, LARGEST: MAX}.get(kind, kind)
+    return reduce(rest, z, (1,), final[1], wide, divisor).reshape(final[0])
 
 
 def _chunks(slices: Rows) -> tuple[int, int]:

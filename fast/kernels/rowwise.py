@@ -112,6 +112,24 @@ def view(x: Tensor, axis: int) -> Tensor:
     return x.reshape(x.shape[:axis].numel(), x.shape[axis], x.shape[axis + 1 :].numel())
 
 
+def joined(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
+    """See x as [outer, n, inner] with all the axes as n, and say in which order its axes then lie.
+
+    Axes that lie side by side are one by a view, where the strides allow it.
+    """
+    gone = sorted(axes)
+    begin = gone[0] if gone else x.dim()
+    order = tuple(range(x.dim()))
+    if gone != [*range(begin, begin + len(gone))]:
+        kept = [axis for axis in order if axis not in gone]
+        order, begin = (*kept, *gone), len(kept)
+    y = x.permute(order)
+    end = begin + len(gone)
+    return y.reshape(
+        y.shape[:begin].numel(), y.shape[begin:end].numel(), y.shape[end:].numel()
+    ), order
+
+
 def tile(*operands: Tensor, wide: bool = True) -> dict[str, Any]:
     """Choose the tile for operands of one shape [outer, n, inner]: a launch's keyword arguments."""
     outer, n, inner = operands[0].shape

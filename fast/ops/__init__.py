@@ -14,6 +14,7 @@ from fast.ops.clamp import op as _clamp
 from fast.ops.concat import op as _concat
 from fast.ops.cos import op as _cos
 from fast.ops.cross_entropy import op as _cross_entropy
+from fast.ops.cumsum import op as _cumsum
 from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
 from fast.ops.dropout import op as _dropout
@@ -36,16 +37,19 @@ from fast.ops.log import op as _log
 from fast.ops.log1p import op as _log1p
 from fast.ops.log_sigmoid import op as _log_sigmoid
 from fast.ops.log_softmax import op as _log_softmax
+from fast.ops.logsumexp import op as _logsumexp
 from fast.ops.matmul import op as _matmul
 from fast.ops.max import op as _max
 from fast.ops.maximum import op as _maximum
 from fast.ops.mean import op as _mean
+from fast.ops.min import op as _min
 from fast.ops.minimum import op as _minimum
 from fast.ops.mish import op as _mish
 from fast.ops.mse_loss import op as _mse_loss
 from fast.ops.mul import op as _mul
 from fast.ops.neg import op as _neg
 from fast.ops.nll_loss import op as _nll_loss
+from fast.ops.norm import op as _norm
 from fast.ops.one_hot import op as _one_hot
 from fast.ops.pad import op as _pad
 from fast.ops.permute import op as _permute
@@ -131,6 +135,8 @@ OPS: dict[str, Op] = Table(
         _where,
         _sum,
         _mean,
+        _cumsum,
+        _norm,
         _broadcast_to,
         _reshape,
         _flatten,
@@ -149,6 +155,8 @@ OPS: dict[str, Op] = Table(
         _tril,
         _detach,
         _max,
+        _min,
+        _logsumexp,
         _matmul,
         _linear,
         _log_softmax,

@@ -84,10 +84,11 @@ def value(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> tuple[Tens
     gone = checks.axes("max", x.dim(), axes)
     largest = reduce(MAX, x, gone, torch.float32, wide=False)
     z = largest.to(x.dtype)
-    return z.reshape(_widened(x, gone)) if keepdims else z, (x, largest, gone)
+    return z.reshape(widened(x, gone)) if keepdims else z, (x, largest, gone)
 
 
-def _widened(x: Tensor, gone: tuple[int, ...]) -> list[int]:
+def widened(x: Tensor, gone: tuple[int, ...]) -> list[int]:
+    """Return the shape of x with 1 in place of what is reduced."""
     return [1 if axis in gone else size for axis, size in enumerate(x.shape)]
 
 

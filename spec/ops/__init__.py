@@ -23,6 +23,7 @@ from spec.ops.clamp import op as _clamp
 from spec.ops.concat import op as _concat
 from spec.ops.cos import op as _cos
 from spec.ops.cross_entropy import op as _cross_entropy
+from spec.ops.cumsum import op as _cumsum
 from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
 from spec.ops.dropout import op as _dropout
@@ -45,16 +46,19 @@ from spec.ops.log import op as _log
 from spec.ops.log1p import op as _log1p
 from spec.ops.log_sigmoid import op as _log_sigmoid
 from spec.ops.log_softmax import op as _log_softmax
+from spec.ops.logsumexp import op as _logsumexp
 from spec.ops.matmul import op as _matmul
 from spec.ops.max import op as _max
 from spec.ops.maximum import op as _maximum
 from spec.ops.mean import op as _mean
+from spec.ops.min import op as _min
 from spec.ops.minimum import op as _minimum
 from spec.ops.mish import op as _mish
 from spec.ops.mse_loss import op as _mse_loss
 from spec.ops.mul import op as _mul
 from spec.ops.neg import op as _neg
 from spec.ops.nll_loss import op as _nll_loss
+from spec.ops.norm import op as _norm
 from spec.ops.one_hot import op as _one_hot
 from spec.ops.pad import op as _pad
 from spec.ops.permute import op as _permute
@@ -134,6 +138,8 @@ OPS: dict[str, Op] = Table(
             _where,
             _sum,
             _mean,
+            _cumsum,
+            _norm,
             _broadcast_to,
             _reshape,
             _flatten,
@@ -152,6 +158,8 @@ OPS: dict[str, Op] = Table(
             _tril,
             _detach,
             _max,
+            _min,
+            _logsumexp,
             _matmul,
             _linear,
             _log_softmax,

@@ -26,10 +26,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from spec.axes import BAD_AXES, check_axes, kept_index, reduction, split_axes
+from spec.axes import NOT_FULL_AXES, check_full_axes, kept_index, reduction, split_axes
 from spec.kinds import chosen, irregular
-from spec.op import AnyTensor, Edge, Type, refuse, zeros_like
-from spec.refusals import Miss
+from spec.op import AnyTensor, Edge, Type, zeros_like
 from spec.scalar import divide, equal, is_nan, max_over, select, sum_over
 from spec.shape import reduced
 from spec.tensor import Tensor, tabulate
@@ -40,10 +39,7 @@ Axes = tuple[int, ...] | None
 
 def type_rule(x: Type, *, axes: Axes = None, keepdims: bool = False) -> Type:
     """Accept distinct axes of x (C1, C2), none of them empty (C3)."""
-    normal = check_axes("max", x, axes)
-    if any(x.shape[axis] == 0 for axis in normal):
-        raise refuse("max C3", "no reduced axis is empty", f"axes {normal} of {x}")
-    return Type(reduced(x.shape, normal, keepdims))
+    return Type(reduced(x.shape, check_full_axes("max", x, axes), keepdims))
 
 
 def value(
@@ -106,10 +102,4 @@ EDGES = (
     Edge(([],), ([],), "IEEE", "no axis reduced, nothing asked", attributes={"axes": ()}),
 )
 
-REFUSED = (
-    *BAD_AXES,
-    Miss("C3", ([],)),
-    Miss("C3", ([[], []],), {"axes": (1,)}),
-)
-
-op = irregular("max", type_rule, value, jvp, vjp, edges=EDGES, refused=REFUSED)
+op = irregular("max", type_rule, value, jvp, vjp, edges=EDGES, refused=NOT_FULL_AXES)

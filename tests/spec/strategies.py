@@ -94,12 +94,13 @@ def _same(draw: Draw, count: int) -> Signature:
     return [draw(SHAPES)] * count, {}
 
 
-def _reduction(draw: Draw, least: int) -> Signature:
+def _reduction(draw: Draw, op: Op, least: int) -> Signature:
     shape = draw(SHAPES)
     axes = _axes(draw, len(shape))
     gone = range(len(shape)) if axes is None else [axis % len(shape) for axis in axes]
     shape = tuple(max(n, least) if k in gone else n for k, n in enumerate(shape))
-    return [shape], {"axes": axes, "keepdims": draw(st.booleans())}
+    chosen = {name: draw(st.sampled_from(among)) for name, among in op.tried.items()}
+    return [shape], {"axes": axes, "keepdims": draw(st.booleans()), **chosen}
 
 
 def _broadcast(draw: Draw) -> Signature:
@@ -220,6 +221,15 @@ def _softmax(draw: Draw) -> Signature:
     return [shape], {"axis": _axis(draw, len(shape))}
 
 
+def _running(draw: Draw) -> Signature:
+    shapes, attributes = _softmax(draw)
+    return shapes, {
+        **attributes,
+        "reverse": draw(st.booleans()),
+        "exclusive": draw(st.booleans()),
+    }
+
+
 def _layer_norm(draw: Draw) -> Signature:
     shape = draw(SHAPES.filter(lambda shape: len(shape) > 0))
     eps = draw(st.sampled_from([1, 0.25, Fraction(1, 3)]))
@@ -270,6 +280,7 @@ CALLED: dict[tuple[int, frozenset[str]], Callable[[Draw], Signature]] = {
     (1, frozenset({"before", "after", "value"})): _pad,
     (1, frozenset({"diagonal"})): _triangle,
     (1, frozenset({"classes", "like"})): _one_hot,
+    (1, frozenset({"axis", "reverse", "exclusive"})): _running,
     (1, frozenset({"axis", "start", "length"})): _slice,
     (2, frozenset({"axis"})): _take,
     (3, frozenset({"axis"})): _scatter_add,
@@ -294,8 +305,8 @@ def drawing(op: Op) -> Callable[[Draw], Signature]:
         return _concat if accepts(op, [(1,), (2,)], axis=0) else _stack
     if names == set(op.tried) and accepts(op, [()] * len(op.inputs), **usual(op)):
         return lambda draw: _tried(draw, op)
-    if names == {"axes", "keepdims"}:
-        return lambda draw: _reduction(draw, 0 if accepts(op, [(0,)]) else 1)
+    if names == {"axes", "keepdims", *op.tried}:
+        return lambda draw: _reduction(draw, op, 0 if accepts(op, [(0,)]) else 1)
     if names == {"shape"}:
         return _broadcast if accepts(op, [(1,)], shape=(2,)) else _reshape
     if names == {"axes"}:

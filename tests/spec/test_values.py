@@ -119,6 +119,30 @@ def log_softmax(x: Array, *, axis: int) -> Array:
     return shifted(x, axis) - log(exp(shifted(x, axis)).sum(axis=axis, keepdims=True))
 
 
+def cumsum(x: Array, *, axis: int, reverse: bool, exclusive: bool) -> Array:
+    turned = np.flip(x, axis) if reverse else x
+    sums = np.cumsum(turned, axis=axis) - (turned if exclusive else 0)
+    return np.flip(sums, axis) if reverse else sums
+
+
+def norm(x: Array, *, ord: int, axes: Any, keepdims: bool) -> Array:
+    sizes = np.asarray(np.where(x < 0, -x, x), object)
+    if ord == 1 or not x.size:
+        return np.asarray(sizes.sum(axis=axes, keepdims=keepdims), object)
+    scale = np.asarray(sizes.max(axis=axes, keepdims=True), object)
+    scale = np.where(scale == 0, Fraction(1), scale)
+    parts = np.asarray(np.asarray(x / scale, object) ** 2, object)
+    z = np.asarray(scale * sqrt(np.asarray(parts.sum(axis=axes, keepdims=True), object)), object)
+    return z if keepdims else z.reshape(np.shape(sizes.sum(axis=axes)))
+
+
+def logsumexp(x: Array, *, axes: Any, keepdims: bool) -> Array:
+    largest = x.max(axis=axes, keepdims=True)
+    powers = np.asarray(exp(x - largest), object).sum(axis=axes, keepdims=True)
+    z = np.asarray(log(powers) + largest, object)
+    return z if keepdims else z.reshape(np.shape(x.max(axis=axes)))
+
+
 def layer_norm(x: Array, gamma: Array, beta: Array, *, eps: Any) -> Array:
     if x.size == 0:
         return x
@@ -259,6 +283,8 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "where": lambda mask, x, y: np.where(mask, x, y),
     "sum": lambda x, *, axes, keepdims: x.sum(axis=axes, keepdims=keepdims),
     "mean": mean,
+    "cumsum": cumsum,
+    "norm": norm,
     "broadcast_to": lambda x, *, shape: np.broadcast_to(x, shape),
     "reshape": lambda x, *, shape: x.reshape(shape),
     "permute": lambda x, *, axes: x.transpose(axes),
@@ -277,6 +303,8 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "tril": lambda x, *, diagonal: np.where(_offsets(x) <= diagonal, x, 0),
     "detach": lambda x: x,
     "max": lambda x, *, axes, keepdims: x.max(axis=axes, keepdims=keepdims),
+    "min": lambda x, *, axes, keepdims: x.min(axis=axes, keepdims=keepdims),
+    "logsumexp": logsumexp,
     "matmul": matmul,
     "linear": linear,
     "log_softmax": log_softmax,

@@ -46,7 +46,7 @@ FACTORS: Factors = {
 
 
 def _factors(op: Op) -> Factors:
-    return FACTORS
+    return {**FACTORS, **op.tried}
 
 
 def _count(rank: int, reduced: str) -> int:
@@ -80,6 +80,7 @@ def _call(op: Op, direction: str, levels: Levels) -> Signature:
         "all": list(range(rank)),
     }
     attrs: dict[str, Any] = {"keepdims": levels["keepdims"]}
+    attrs |= {name: levels[name] for name in op.tried}
     if reduced == "default":
         return (own,), attrs
     axes = chosen.get(reduced, [])[:: -1 if levels["order"] == "descending" else 1]
@@ -105,6 +106,7 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     order: list[int] = draw(st.permutations([k for k, (_, goes) in enumerate(mixed) if goes]))
     axes = tuple(named_axis(draw, k, rank) for k in order)
     attrs: dict[str, Any] = {"axes": axes, "keepdims": draw(st.booleans())}
+    attrs |= {name: draw(st.sampled_from(among)) for name, among in op.tried.items()}
     if direction == "vjp" and draw(st.integers(0, 4)) == 4:
         attrs["axes"] = None
     return (tuple(n for n, _ in mixed),), attrs
@@ -119,10 +121,14 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return (x,), {"axes": axes, "keepdims": bool(picks[2] % 2)}
 
 
+EVEN = ("sum", "mean")
+"""The ops that give the same share of a cotangent to each entry."""
+
+
 def gradients_of_one_result_differ(call: Call) -> bool:
     """What is spread evenly over all entries is the same everywhere."""
     lone = call.direction == "vjp" and math.prod(call.result) == 1
-    return not lone or call.op.kind == "irregular"
+    return not lone or call.op.name not in EVEN
 
 
 REDUCTIONS = Family(

@@ -44,12 +44,13 @@ ALONG: Factors = {
 
 
 def _factors_along(op: Op) -> Factors:
-    return ALONG
+    return {**ALONG, **op.tried}
 
 
 def _along(op: Op, direction: str, levels: Levels) -> Signature:
     own, axis = around(levels, MOST[direction])
-    return (own,), {"axis": named(axis, len(own), levels["name"])}
+    chosen = {name: levels[name] for name in op.tried}
+    return (own,), {"axis": named(axis, len(own), levels["name"]), **chosen}
 
 
 def a_row_has_two_entries(call: Call) -> bool:
@@ -74,7 +75,8 @@ def _nothing_along(op: Op) -> tuple[Signature, ...]:
 def _draw_along(draw: Draw, op: Op, direction: str) -> Signature:
     own = shape(draw, ENOUGH, 200, max_rank=3)
     axis: int = draw(st.integers(0, len(own) - 1))
-    return (own,), {"axis": named_axis(draw, axis, len(own))}
+    chosen = {name: draw(st.sampled_from(among)) for name, among in op.tried.items()}
+    return (own,), {"axis": named_axis(draw, axis, len(own)), **chosen}
 
 
 def _operands_along(op: Op, offer: Offer, picks: Picks) -> Operands | None:

@@ -98,7 +98,9 @@ class Many:
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Many:
-        """Subtract, and round once."""
+        """Subtract, and round once; of one number from itself, 0 is left."""
+        if other is self:
+            return Many(np.zeros_like(self.v))
         return _added(self, _meet(other), -1)
 
     def __rsub__(self, other: Any) -> Many:
@@ -371,6 +373,41 @@ def _total(terms: Any, along: tuple[int, ...], live: Truths | None = None) -> An
     return Many(v, None if terms.b is None and not bound.any() else bound)
 
 
+def _running_sum(extent: Extent, term: Callable[..., Any]) -> Callable[..., Any]:
+    """Add first terms up once for every number of them; a count of each entry chooses."""
+    terms, widths = _read(_of_terms((extent,), term)), _works[-1].widths
+    bounds = np.broadcast_to(0.0 if terms.b is None else terms.b, terms.v.shape)
+    columns = (terms.v, np.abs(terms.v), bounds, (terms.v != 0) | (bounds != 0))
+    v, size, b, count = (_upto(np.asarray(column, np.float64)) for column in columns)
+    exact = terms.b is None and widths.adds_exactly(terms.v, size)
+
+    def chosen(number: Any) -> Many:
+        at = np.asarray(number)[None]
+        here = [
+            np.take_along_axis(*_level(column, at), axis=0)[0] for column in (v, size, b, count)
+        ]
+        if exact:
+            return Many(here[0], widths.rounded(here[0], None))
+        bound = widths.summed(here[0], here[2], here[1] + here[2], here[3], products=False)
+        return Many(here[0], np.where(here[3] > 1, bound, here[2]))
+
+    return chosen
+
+
+def _upto(column: Doubles) -> Doubles:
+    """Return the sums of the first terms, from none to all."""
+    return np.concatenate([np.zeros_like(column[:1]), np.cumsum(column, axis=0)])
+
+
+def _level(column: Doubles, at: Integers) -> tuple[Doubles, Integers]:
+    """Let places, and what lies at them, have the same axes beside the first."""
+    rank = max(column.ndim, at.ndim)
+    column = column.reshape(column.shape[:1] + (1,) * (rank - column.ndim) + column.shape[1:])
+    at = at.reshape(at.shape[:1] + (1,) * (rank - at.ndim) + at.shape[1:])
+    wide = np.broadcast_shapes(column.shape[1:], at.shape[1:])
+    return np.broadcast_to(column, (len(column), *wide)), np.broadcast_to(at, (1, *wide))
+
+
 def _dot_over(extent: Extent, left: Callable[..., Any], right: Callable[..., Any]) -> Many:
     widths, depth = _works[-1].widths, _works[-1].axes
     count = int(extent)
@@ -520,6 +557,7 @@ scalar.dot_extent.register(Lanes)(_dot_over)
 scalar.max_extent.register(Lanes)(_max_over)
 as_one(scalar.sum_extent, Lanes, _sum_over)
 as_one(scalar.max_extent, Lanes, _max_over)
+spec_axes.running_sum.register(Lanes)(_running_sum)
 spec_axes.sent_to.register(*WHOLE)(_sent_to)
 rng.random_word.register(*WHOLE)(_word)
 
