@@ -237,6 +237,22 @@ class Ops(ABC, Generic[R]):
         """Score a prediction against a target: the mean of the squared differences."""
         return self.apply("mse_loss", (x, y), {"reduction": reduction})
 
+    def mae_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
+        """Score a prediction against a target: the mean of the absolute differences."""
+        return self.apply("mae_loss", (x, y), {"reduction": reduction})
+
+    def huber_loss(self, x: R, y: R, *, delta: float = 1.0, reduction: str = "mean") -> R:
+        """Score a prediction against a target: squares near 0, and lines beyond."""
+        return self.apply("huber_loss", (x, y), {"delta": delta, "reduction": reduction})
+
+    def smooth_l1_loss(self, x: R, y: R, *, beta: float = 1.0, reduction: str = "mean") -> R:
+        """Score a prediction against a target: absolute differences, rounded off near 0."""
+        return self.apply("smooth_l1_loss", (x, y), {"beta": beta, "reduction": reduction})
+
+    def bce_with_logits(self, x: R, target: R, *, reduction: str = "mean") -> R:
+        """Score logits against the probabilities of two outcomes: the binary cross-entropy."""
+        return self.apply("bce_with_logits", (x, target), {"reduction": reduction})
+
     def nll_loss(
         self,
         log_probabilities: R,

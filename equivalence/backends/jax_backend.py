@@ -188,6 +188,31 @@ def _mse_loss(x: Array, y: Array, reduction: str = "mean") -> Array:
     return _reduced(jnp.square(x - y), x.size, reduction)
 
 
+def _mae_loss(x: Array, y: Array, reduction: str = "mean") -> Array:
+    return _reduced(jnp.abs(x - y), x.size, reduction)
+
+
+def _huber_loss(x: Array, y: Array, delta: float = 1.0, reduction: str = "mean") -> Array:
+    """Write the loss as Optax does: a square of what is within delta, and a line beyond."""
+    far = jnp.abs(x - y)
+    within = jnp.minimum(far, delta)
+    return _reduced(0.5 * within**2 + delta * (far - within), x.size, reduction)
+
+
+def _smooth_l1_loss(x: Array, y: Array, beta: float = 1.0, reduction: str = "mean") -> Array:
+    far = jnp.abs(x - y)
+    if not beta:
+        return _reduced(far, x.size, reduction)
+    losses = jnp.where(far < beta, 0.5 * far**2 / beta, far - 0.5 * beta)
+    return _reduced(losses, x.size, reduction)
+
+
+def _bce_with_logits(x: Array, target: Array, reduction: str = "mean") -> Array:
+    """Write the loss as Optax does, by the logarithms of both probabilities."""
+    losses = -target * nn.log_sigmoid(x) - (1 - target) * nn.log_sigmoid(-x)
+    return _reduced(losses, x.size, reduction)
+
+
 def _nll_loss(
     log_probabilities: Array, labels: Array, ignore_index: int = -100, reduction: str = "mean"
 ) -> Array:
@@ -233,7 +258,8 @@ OWN = (
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
-    *(_mse_loss, _nll_loss, _cross_entropy),
+    *(_mse_loss, _mae_loss, _huber_loss, _smooth_l1_loss, _bce_with_logits),
+    *(_nll_loss, _cross_entropy),
 )
 """What JAX calls, or calls with, other names than the pages: each is named for its op."""
 

@@ -103,6 +103,14 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "softmax": lambda x, axis=-1: torch.softmax(x, dim=axis),
     "layer_norm": _layer_norm,
     "mse_loss": functional.mse_loss,
+    "mae_loss": functional.l1_loss,
+    "huber_loss": lambda x, y, delta=1.0, reduction="mean": functional.huber_loss(
+        x, y, reduction, delta
+    ),
+    "smooth_l1_loss": lambda x, y, beta=1.0, reduction="mean": functional.smooth_l1_loss(
+        x, y, reduction=reduction, beta=beta
+    ),
+    "bce_with_logits": functional.binary_cross_entropy_with_logits,
     "nll_loss": functional.nll_loss,
     "cross_entropy": functional.cross_entropy,
 }

@@ -1,7 +1,7 @@
 """Twin of spec.ops.cross_entropy.
 
 One pass over a row of logits leaves its maximum, its sum of exponentials and its loss, all fp32
-(fast.kernels.rowwise); one program adds the losses up (fast.kernels.label_losses). Smoothing of a
+(fast.kernels.rowwise); one program adds the losses up (fast.kernels.losses). Smoothing of a
 row longer than a block takes a second pass. Saved: the logits, the labels, those two numbers per
 row, and the number of rows counted; the VJP recomputes the exponentials and divides by their sum
 once per row.
@@ -21,7 +21,7 @@ from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, label_losses, rowwise
+from fast.kernels import checks, losses, rowwise
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 
@@ -44,7 +44,7 @@ def _value_kernel(
     maximum, total = rowwise.statistics(first, x, start, n, xn, UNIT, BLOCK)
     tl.store(maxima + row, maximum, mask=live)
     tl.store(sums + row, total, mask=live)
-    label, good = label_losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
+    label, good = losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
     here = tl.load(x + (start + label * xn), mask=good, other=0.0).to(tl.float32)
     log = tl.log(total)
     loss = log - (here - maximum)
@@ -69,7 +69,7 @@ def _vjp_kernel(
 ):  # fmt: skip
     n = rowwise.length(n, UNIT)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
-    label, good = label_losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
+    label, good = losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
     share = tl.div_rn(tl.load(g + row * gs).to(tl.float32), tl.load(count))
     share = tl.where(good, share, 0.0)
     maximum = tl.load(maxima + row)[:, None]
@@ -96,7 +96,7 @@ def check(
     reduction: str = "mean",
 ) -> None:
     """Refuse what `nll_loss` refuses (C1 to C4), and a smoothing outside [0, 1] (C5)."""
-    label_losses.check("cross_entropy", logits, labels, ignore_index, reduction)
+    losses.check("cross_entropy", logits, labels, ignore_index, reduction)
     if not 0 <= label_smoothing <= 1:
         raise Rejected(f"cross_entropy C5: label_smoothing lies in [0, 1], got {label_smoothing}")
 
@@ -122,7 +122,7 @@ def value(
         word(x.device), rows, n, ignore_index, *x.stride(), labels.stride(0), *weights,
         CODE=_CODE, **meta,
     )  # fmt: skip
-    z, count = label_losses.total(losses, labels, ignore_index, reduction)
+    z, count = losses.total(losses, labels, ignore_index, reduction)
     return z.to(x.dtype), (x, labels, maxima, sums, count, ignore_index, weights, reduction)
 
 
@@ -153,14 +153,14 @@ def aten_value(
     reduction: str = "mean",
 ) -> tuple[Tensor, Saved]:
     """Score logits against labels; the log-probabilities are saved, in the dtype of computation."""
-    labels = label_losses.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
+    labels = losses.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
     source = wide(logits)
     log_probabilities = torch.log_softmax(source, 1)
     read = (log_probabilities, labels, ignore_index)
     if label_smoothing:
         z, count = _smoothed(*read, label_smoothing, reduction)
     else:
-        z, count = label_losses.aten_losses(*read, reduction)
+        z, count = losses.aten_losses(*read, reduction)
     saved = (log_probabilities, labels, count, ignore_index, label_smoothing, reduction)
     return z if source is logits else z.to(logits.dtype), saved
 
@@ -174,7 +174,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if smoothing:
         dz = _smoothed_cotangents(g, log_probabilities, labels, count, ignored, smoothing)
     else:
-        dz = label_losses.aten_cotangents(g, log_probabilities, labels, ignored, reduction, count)
+        dz = losses.aten_cotangents(g, log_probabilities, labels, ignored, reduction, count)
     dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
     # What is ignored receives exactly 0, also where its row holds NaN or infinities.
     out = labels == ignored
@@ -187,7 +187,7 @@ def _smoothed(
     log_probabilities: Tensor, labels: Tensor, ignored: int, smoothing: float, reduction: str
 ) -> tuple[Tensor, Tensor]:
     """Return the smoothed loss, and what a row's cotangent is divided by."""
-    losses, _ = label_losses.aten_losses(log_probabilities, labels, ignored, "none")
+    losses, _ = losses.aten_losses(log_probabilities, labels, ignored, "none")
     every = log_probabilities.sum(1).masked_fill_(labels == ignored, 0)
     losses = losses * (1 - smoothing) - every * (smoothing / max(log_probabilities.shape[1], 1))
     if reduction == "none":
@@ -203,7 +203,7 @@ def _smoothed_cotangents(
     """Return the cotangent of the log-probabilities under the smoothed loss."""
     share = (cotangent / count).expand(labels.shape).masked_fill(labels == ignored, 0)
     to_label = share * (1 - smoothing)
-    dz = label_losses.aten_cotangents(to_label, shaped, labels, ignored, "none", count)
+    dz = losses.aten_cotangents(to_label, shaped, labels, ignored, "none", count)
     return dz.sub_(share[:, None] * (smoothing / max(shaped.shape[1], 1)))
 
 

@@ -1,7 +1,7 @@
 """Twin of spec.ops.nll_loss.
 
 One launch reads off a loss per row, in fp32, and one program adds them up
-(fast.kernels.label_losses). Saved: the labels and the number of rows counted, and nothing of the
+(fast.kernels.losses). Saved: the labels and the number of rows counted, and nothing of the
 log-probabilities but their shape.
 """
 
@@ -16,7 +16,7 @@ from fast.device.dtypes import wide
 from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.kernels import checks, label_losses, rowwise
+from fast.kernels import checks, losses, rowwise
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 
@@ -31,9 +31,7 @@ def _value_kernel(
     xr: tl.int64, xc: tl.int64, ls: tl.int64, CODE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    label, good = label_losses.read_labels(
-        labels, row, row < rows, ls, classes, ignored, word, CODE
-    )
+    label, good = losses.read_labels(labels, row, row < rows, ls, classes, ignored, word, CODE)
     here = tl.load(x + (row * xr + label * xc), mask=good, other=0.0).to(tl.float32)
     tl.store(losses + row, tl.where(good, -here, 0.0), mask=row < rows)
 
@@ -47,7 +45,7 @@ def _vjp_kernel(
 ):  # fmt: skip
     n = rowwise.length(n, UNIT)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
-    label, good = label_losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
+    label, good = losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
     share = tl.div_rn(tl.load(g + row * gs).to(tl.float32), tl.load(count))
     share = tl.where(good, -share, 0.0)[:, None]
     for at in range(0, n, BLOCK):
@@ -60,7 +58,7 @@ def check(
     log_probabilities: Tensor, labels: Tensor, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> None:
     """Refuse all but a matrix (C1), a label per row (C2) in range (C3), and a reduction (C4)."""
-    label_losses.check("nll_loss", log_probabilities, labels, ignore_index, reduction)
+    losses.check("nll_loss", log_probabilities, labels, ignore_index, reduction)
 
 
 def value(
@@ -75,7 +73,7 @@ def value(
         _value_kernel, (-(-rows // _BLOCK),), losses, x, labels, word(x.device), rows, classes,
         ignore_index, *x.stride(), labels.stride(0), CODE=_CODE, BLOCK=_BLOCK,
     )  # fmt: skip
-    z, count = label_losses.total(losses, labels, ignore_index, reduction)
+    z, count = losses.total(losses, labels, ignore_index, reduction)
     return z.to(x.dtype), (x.shape, labels, count, ignore_index, reduction)
 
 
@@ -100,8 +98,8 @@ def aten_value(
 ) -> tuple[Tensor, Saved]:
     """Read off the negative log-probability of each row's label, then reduce."""
     x = log_probabilities
-    labels = label_losses.aten_labels("nll_loss", labels, x.shape[1], ignore_index)
-    z, count = label_losses.aten_losses(wide(x), labels, ignore_index, reduction)
+    labels = losses.aten_labels("nll_loss", labels, x.shape[1], ignore_index)
+    z, count = losses.aten_losses(wide(x), labels, ignore_index, reduction)
     return z.to(x.dtype), (x.shape, labels, count, ignore_index, reduction)
 
 
@@ -112,7 +110,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     shape, labels, count, ignored, reduction = saved
     g = wide(cotangent)
     shaped = count.expand(shape)
-    dx = label_losses.aten_cotangents(g, shaped, labels, ignored, reduction, count)
+    dx = losses.aten_cotangents(g, shaped, labels, ignored, reduction, count)
     return dx.to(cotangent.dtype), None
 
 

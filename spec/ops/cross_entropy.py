@@ -25,7 +25,7 @@ from fractions import Fraction
 from typing import Any
 
 from spec.composite import composite
-from spec.labels import BAD_LABELS, check_loss, entries_ignored, in_one_class, refuse_labels
+from spec.losses import BAD_LABELS, check_loss, entries_ignored, in_one_class, refuse_labels
 from spec.op import AnyTensor, Edge, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.log_softmax import op as log_softmax

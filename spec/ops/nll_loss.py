@@ -25,7 +25,7 @@ import math
 from typing import Any, TypeVar
 
 from spec.kinds import linear
-from spec.labels import BAD_LABELS, check_loss, count_labels, refuse_labels
+from spec.losses import BAD_LABELS, check_loss, count_labels, refuse_labels
 from spec.op import AnyTensor, Edge, Type
 from spec.scalar import divide, equal, is_zero, kronecker, select, sum_over, zero_like
 from spec.shape import Shape

@@ -86,9 +86,23 @@ def mean(x: Array, *, axes: Any = None, keepdims: bool = False) -> Array:
     return total * Fraction(np.size(total), x.size) if x.size else total
 
 
-def mse_loss(x: Array, y: Array, *, reduction: str) -> Array:
-    losses = np.asarray((x - y) ** 2, dtype=object)
+def scored(losses: Array, reduction: str) -> Array:
+    losses = np.asarray(losses, dtype=object)
     return losses if reduction == "none" else mean(losses) if reduction == "mean" else losses.sum()
+
+
+def huber_loss(x: Array, y: Array, *, delta: float, reduction: str) -> Array:
+    knee, far = Fraction(delta), abs(x - y)
+    return scored(np.where(far < knee, far * far / 2, knee * far - knee * knee / 2), reduction)
+
+
+def smooth_l1_loss(x: Array, y: Array, *, beta: float, reduction: str) -> Array:
+    far = huber_loss(x, y, delta=beta, reduction="none") / Fraction(beta) if beta else abs(x - y)
+    return scored(far, reduction)
+
+
+def bce_with_logits(x: Array, target: Array, *, reduction: str) -> Array:
+    return scored(softened(x) - x * target, reduction)
 
 
 def shifted(x: Array, axis: int) -> Array:
@@ -240,7 +254,11 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "log_softmax": log_softmax,
     "softmax": softmax,
     "layer_norm": layer_norm,
-    "mse_loss": mse_loss,
+    "mse_loss": lambda x, y, *, reduction: scored((x - y) ** 2, reduction),
+    "mae_loss": lambda x, y, *, reduction: scored(abs(x - y), reduction),
+    "huber_loss": huber_loss,
+    "smooth_l1_loss": smooth_l1_loss,
+    "bce_with_logits": bce_with_logits,
     "nll_loss": lambda *inputs, **attributes: cross_entropy(
         *inputs, **attributes, scores=lambda x, axis: x
     ),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
-from equivalence.cases.families.elementwise import SIZED, SIZES
+from equivalence.cases.domains import domain, usual
+from equivalence.cases.families.elementwise import SIZED, SIZES, alike
 from equivalence.cases.families.family import (
     FACTOR,
     Call,
@@ -105,27 +106,30 @@ def _scored(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 
 def _distances(op: Op) -> Factors:
-    return {**SIZES, "reduction": ("none", "mean", "sum", None)}
+    return {**SIZES, **op.tried, "reduction": ("none", "mean", "sum", None)}
 
 
 def _distance(op: Op, direction: str, levels: Levels) -> Signature:
+    shapes, attributes = alike(op, around(levels)[0], levels)
     reduction = levels["reduction"]
-    return (around(levels)[0],) * 2, {} if reduction is None else {"reduction": reduction}
+    return shapes, attributes if reduction is None else {**attributes, "reduction": reduction}
 
 
 def _draw_distance(draw: Draw, op: Op, direction: str) -> Signature:
     """Draw losses per entry more often: a value that is reduced has one element to judge."""
     drawn = shape(draw, ENOUGH, 300)
     among = ("none", "none", "mean", "sum") if direction == "value" else ("mean", "none", "sum")
-    return (drawn, drawn), {"reduction": draw(st.sampled_from(among))}
+    levels = {name: draw(st.sampled_from(tried)) for name, tried in op.tried.items()}
+    shapes, attributes = alike(op, drawn, levels)
+    return shapes, {**attributes, "reduction": draw(st.sampled_from(among))}
 
 
 def _apart(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    x = offer.entry(picks[0], has_elements, FACTOR)
-    if x is None:
+    x = offer.entry(picks[0], has_elements, FACTOR, domain(op, 0))
+    y = x if x is None else offer.entry(picks[1], offer.shapes[x].__eq__, FACTOR, domain(op, 1))
+    if y is None:
         return None
-    y = offer.entry(picks[1], offer.shapes[x].__eq__, FACTOR)
-    return (x, y), {"reduction": _reduction(picks[2])}
+    return (x, y), {**usual(op), "reduction": _reduction(picks[2])}
 
 
 SCORES = Family(

@@ -1,5 +1,6 @@
-"""Chapter 11. Labels: what the losses that read labels share.
+"""Chapter 11. Losses: what those share that compare two tensors, and those that read labels.
 
+A loss of pairs scores each entry of two tensors, and reduces the scores.
 A label is the index of a class; a row whose label equals ignore_index takes no part in the loss.
 
 >>> from spec.tensor import tensor
@@ -12,15 +13,69 @@ spec.refusals.Rejected: nll_loss C3: every label lies in [0, 2) or equals ignore
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-from spec.op import AnyTensor, Type, refuse
+from spec.kinds import UNEQUAL, pointwise, same_shape
+from spec.op import AnyTensor, Op, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import equal, select, sum_over
-from spec.shape import Shape
-from spec.tensor import tabulate
+from spec.shape import Shape, size
+from spec.tensor import tabulate, zip_map
 
 REDUCTIONS = ("mean", "sum", "none")
+
+
+def check_pair(
+    name: str, x: Type, y: Type, reduction: str, reductions: tuple[str, ...] = REDUCTIONS
+) -> Type:
+    """Accept two tensors of one shape (C1) and a reduction (C2) of something (C3)."""
+    same_shape(name, x, y)
+    if reduction not in reductions:
+        raise refuse(f"{name} C2", f"the reduction is one of {reductions}", repr(reduction))
+    if reduction == "mean" and size(x.shape) == 0:
+        raise refuse(f"{name} C3", 'for "mean", there is at least one entry', x)
+    return x if reduction == "none" else Type(())
+
+
+BAD_PAIRS = (
+    *UNEQUAL,
+    *(Miss("C2", ([1.0], [1.0]), {"reduction": other}) for other in ("average", None)),
+    Miss("C3", ([], [])),
+    Miss("C3", ([[], []], [[], []]), {"reduction": "mean"}),
+)
+"""What check_pair refuses."""
+
+
+def reduced(ops: Any, losses: Any, reduction: str) -> Any:
+    """Reduce the losses of all entries, by the pages `sum` and `mean`."""
+    if reduction == "none":
+        return losses
+    return ops.mean(losses) if reduction == "mean" else ops.sum(losses)
+
+
+def scores(
+    loss: Callable[..., Any],
+    partials: Callable[..., tuple[Any, ...]],
+    *,
+    absorbing: bool = False,
+    tried: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
+) -> Op:
+    """Make the step of a program that scores pairs: the loss of two numbers, and its partials."""
+
+    def value(x: AnyTensor, y: AnyTensor, **attributes: Any) -> AnyTensor:
+        return zip_map(partial(loss, **attributes), x, y)
+
+    # What an op takes is read off the signature of its value.
+    value.__signature__ = inspect.signature(loss)  # type: ignore[attr-defined]
+
+    def type_rule(x: Type, y: Type, **_: Any) -> Type:
+        return same_shape("scores", x, y)
+
+    return pointwise("scores", type_rule, value, partials, absorbing=absorbing, tried=tried)
 
 
 def check_loss(name: str, x: Type, labels: Type, reduction: str) -> Type:
