@@ -254,12 +254,13 @@ class Ops(ABC, Generic[R]):
         *,
         ignore_index: int = -100,
         reduction: str = "mean",
+        weight: tuple[float, ...] | None = None,
     ) -> R:
         """Twin of spec.ops.nll_loss."""
         return self.apply(
             "nll_loss",
             (log_probabilities, labels),
-            {"ignore_index": ignore_index, "reduction": reduction},
+            {"ignore_index": ignore_index, "reduction": reduction, "weight": weight},
         )
 
     def cross_entropy(
@@ -270,6 +271,7 @@ class Ops(ABC, Generic[R]):
         ignore_index: int = -100,
         label_smoothing: float = 0.0,
         reduction: str = "mean",
+        weight: tuple[float, ...] | None = None,
     ) -> R:
         """Twin of spec.ops.cross_entropy."""
         return self.apply(
@@ -279,6 +281,7 @@ class Ops(ABC, Generic[R]):
                 "ignore_index": ignore_index,
                 "label_smoothing": label_smoothing,
                 "reduction": reduction,
+                "weight": weight,
             },
         )
 

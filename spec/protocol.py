@@ -260,12 +260,13 @@ class Ops(ABC, Generic[R]):
         *,
         ignore_index: int = -100,
         reduction: str = "mean",
+        weight: tuple[float, ...] | None = None,
     ) -> R:
         """Read off the negative log-probability of each row's label."""
         return self.apply(
             "nll_loss",
             (log_probabilities, labels),
-            {"ignore_index": ignore_index, "reduction": reduction},
+            {"ignore_index": ignore_index, "reduction": reduction, "weight": weight},
         )
 
     def cross_entropy(
@@ -276,6 +277,7 @@ class Ops(ABC, Generic[R]):
         ignore_index: int = -100,
         label_smoothing: float = 0.0,
         reduction: str = "mean",
+        weight: tuple[float, ...] | None = None,
     ) -> R:
         """Score logits against labels: the negative log-probability of each label."""
         return self.apply(
@@ -285,6 +287,7 @@ class Ops(ABC, Generic[R]):
                 "ignore_index": ignore_index,
                 "label_smoothing": label_smoothing,
                 "reduction": reduction,
+                "weight": weight,
             },
         )
 

@@ -20,6 +20,7 @@ import torch
 from jax import lax, nn
 from torch import Tensor
 
+from equivalence.backends.jax_losses import LOSSES
 from equivalence.backends.protocol import Capabilities
 from equivalence.budgets.declared import declared
 from equivalence.dtypes import DTYPES
@@ -184,82 +185,12 @@ def _layer_norm(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> Array
     return (centred * lax.rsqrt(spread + eps) * gamma + beta).astype(x.dtype)
 
 
-def _mse_loss(x: Array, y: Array, reduction: str = "mean") -> Array:
-    return _reduced(jnp.square(x - y), x.size, reduction)
-
-
-def _mae_loss(x: Array, y: Array, reduction: str = "mean") -> Array:
-    return _reduced(jnp.abs(x - y), x.size, reduction)
-
-
-def _huber_loss(x: Array, y: Array, delta: float = 1.0, reduction: str = "mean") -> Array:
-    """Write the loss as Optax does: a square of what is within delta, and a line beyond."""
-    far = jnp.abs(x - y)
-    within = jnp.minimum(far, delta)
-    return _reduced(0.5 * within**2 + delta * (far - within), x.size, reduction)
-
-
-def _smooth_l1_loss(x: Array, y: Array, beta: float = 1.0, reduction: str = "mean") -> Array:
-    far = jnp.abs(x - y)
-    if not beta:
-        return _reduced(far, x.size, reduction)
-    losses = jnp.where(far < beta, 0.5 * far**2 / beta, far - 0.5 * beta)
-    return _reduced(losses, x.size, reduction)
-
-
-def _bce_with_logits(x: Array, target: Array, reduction: str = "mean") -> Array:
-    """Write the loss as Optax does, by the logarithms of both probabilities."""
-    losses = -target * nn.log_sigmoid(x) - (1 - target) * nn.log_sigmoid(-x)
-    return _reduced(losses, x.size, reduction)
-
-
-def _nll_loss(
-    log_probabilities: Array, labels: Array, ignore_index: int = -100, reduction: str = "mean"
-) -> Array:
-    kept = labels != ignore_index
-    losses = -_picked(log_probabilities, labels, kept)
-    return _reduced(jnp.where(kept, losses, 0), _counted(kept, losses), reduction)
-
-
-def _cross_entropy(
-    logits: Array,
-    labels: Array,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Array:
-    """Mix the loss of the label with the mean over the classes, as the page does."""
-    scores = nn.log_softmax(logits, axis=1)
-    kept = labels != ignore_index
-    losses = -(1 - label_smoothing) * _picked(scores, labels, kept)
-    if label_smoothing:
-        losses = losses - label_smoothing * jnp.mean(scores, axis=1)
-    return _reduced(jnp.where(kept, losses, 0), _counted(kept, losses), reduction)
-
-
-def _picked(scores: Array, labels: Array, kept: Array) -> Array:
-    """Read each row at its label, and anywhere where that is ignored."""
-    return jnp.take_along_axis(scores, jnp.where(kept, labels, 0)[:, None], axis=1)[:, 0]
-
-
-def _counted(kept: Array, losses: Array) -> Array:
-    """Count the labels that are not ignored, at least one."""
-    return jnp.maximum(jnp.sum(kept), 1).astype(losses.dtype)
-
-
-def _reduced(losses: Array, count: Array, reduction: str) -> Array:
-    """Reduce losses; KeyError of another word than the three."""
-    ways = {"none": lambda: losses, "sum": losses.sum, "mean": lambda: losses.sum() / count}
-    return ways[reduction]()
-
-
 OWN = (
     *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
-    *(_mse_loss, _mae_loss, _huber_loss, _smooth_l1_loss, _bce_with_logits),
-    *(_nll_loss, _cross_entropy),
+    *LOSSES,
 )
 """What JAX calls, or calls with, other names than the pages: each is named for its op."""
 

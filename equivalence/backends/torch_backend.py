@@ -64,6 +64,19 @@ def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Te
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
 
+def _weighed(x: Tensor, weight: tuple[float, ...] | None = None, **attrs: Any) -> dict[str, Any]:
+    """Return the attributes of a call, its weights in a tensor."""
+    if weight is None:
+        return attrs
+    return {**attrs, "weight": torch.tensor(weight, dtype=x.dtype)}
+
+
+def _nll_loss(x: Tensor, labels: Tensor, **attrs: Any) -> Tensor:
+    """Read off labels; of images, torch's gradient wants the scores contiguous, and raises."""
+    own = x if x.dim() == 2 else x.contiguous()
+    return functional.nll_loss(own, labels, **_weighed(x, **attrs))
+
+
 SAME: dict[str, Callable[..., Tensor]] = {
     name: getattr(torch, name)
     for name, op in PAGES.items()
@@ -111,8 +124,10 @@ OPS: dict[str, Callable[..., Tensor]] = {
         x, y, reduction=reduction, beta=beta
     ),
     "bce_with_logits": functional.binary_cross_entropy_with_logits,
-    "nll_loss": functional.nll_loss,
-    "cross_entropy": functional.cross_entropy,
+    "nll_loss": _nll_loss,
+    "cross_entropy": lambda x, labels, **attrs: functional.cross_entropy(
+        x, labels, **_weighed(x, **attrs)
+    ),
 }
 
 

@@ -4,13 +4,15 @@ A loss of pairs is one pass over contiguous inputs; others are copied first. Eac
 its part in fp32, and a reduction adds the parts up in a fixed order and divides.
 
 With labels, a row's loss is one fp32 number. One program adds them up in a fixed order, counts the
-labels that are not ignored, and divides by that count; where all are ignored, by one, so that the
-loss is 0.
+labels that are not ignored, or adds up their weights, and divides by that; where it is 0, the loss
+is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -23,7 +25,6 @@ from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.kernels import checks, pointwise
-from fast.kernels.examples import Example, Examples
 from fast.kernels.page import Gradients
 from fast.kernels.reduce import SUM, reduce
 
@@ -37,6 +38,11 @@ PART, PARTS = 4 * BLOCK, 512
 _BLOCK = 2048
 _forward = torch.ops.aten.nll_loss_forward.default
 _backward = torch.ops.aten.nll_loss_backward.default
+_forward2d = torch.ops.aten.nll_loss2d_forward.default
+_backward2d = torch.ops.aten.nll_loss2d_backward.default
+
+Weights = Tensor | None
+"""A weight for each class, in one contiguous tensor."""
 
 
 @triton.jit(do_not_specialize=["n", "blocks"])
@@ -160,17 +166,6 @@ def aten_share(cotangent: Tensor, x: Tensor, reduction: str) -> Tensor:
     return wide(cotangent) / _divisor(x, reduction)
 
 
-def pairs(**attributes: Any) -> Examples:
-    """Return the examples of a loss of pairs: each reduction of more than a block."""
-
-    def examples(dtype: torch.dtype) -> Iterator[Example]:
-        x = torch.ones(8, 260, dtype=dtype)
-        for reduction in REDUCTIONS:
-            yield (x, x), {"reduction": reduction, **attributes}
-
-    return examples
-
-
 @triton.jit
 def read_labels(labels, row, inside, step, classes, ignored, word, CODE: tl.constexpr):
     """Return each row's label, and which rows have a class to read; flag what is neither."""
@@ -181,51 +176,119 @@ def read_labels(labels, row, inside, step, classes, ignored, word, CODE: tl.cons
     return label, asked & (label >= 0) & (label < classes)
 
 
-@triton.jit(do_not_specialize=["rows", "step", "ignored", "divide"],
-            do_not_specialize_on_alignment=["loss", "count", "losses", "labels"])  # fmt: skip
+@triton.jit
+def weigh(w, weighted, label, good):
+    """Return the weight of each row's label, 1 where there are no weights."""
+    weight = tl.full(label.shape, 1.0, dtype=tl.float32)
+    if weighted:
+        weight = tl.load(w + label, mask=good, other=0.0)
+    return weight
+
+
+@triton.jit
+def shared(g, row, step, over, good):
+    """Return each row's share of the cotangent, 0 for what does not count, and what does."""
+    number = tl.load(over + row * 0)
+    good = good & (number != 0)
+    share = tl.load(g + row * step).to(tl.float32)
+    return tl.where(good, tl.div_rn(share, tl.where(good, number, 1.0)), 0.0), good
+
+
+_TOTALLED = ["rows", "step", "classes", "ignored", "divide", "weighted"]
+
+
+@triton.jit(do_not_specialize=_TOTALLED,
+            do_not_specialize_on_alignment=["loss", "over", "losses", "labels", "w"])  # fmt: skip
 def _total_kernel(
-    loss, count, losses, labels, rows: tl.int64, step: tl.int64, ignored: tl.int64,
-    divide: tl.int32, BLOCK: tl.constexpr,
+    loss, over, losses, labels, w, rows: tl.int64, step: tl.int64, classes: tl.int64,
+    ignored: tl.int64, divide: tl.int32, weighted: tl.int32, BLOCK: tl.constexpr,
 ):  # fmt: skip
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     counted = tl.zeros((BLOCK,), dtype=tl.int32)
+    weight = tl.zeros((BLOCK,), dtype=tl.float32)
     for at in range(0, rows, BLOCK):
         row = at + tl.arange(0, BLOCK).to(tl.int64)
         total += tl.load(losses + row, mask=row < rows, other=0.0)
         label = tl.load(labels + row * step, mask=row < rows, other=ignored)
         counted += (label != ignored).to(tl.int32)
-    number = tl.where(divide != 0, tl.maximum(tl.sum(counted, 0), 1), 1).to(tl.float32)
-    tl.store(count, number)
-    tl.store(loss, tl.div_rn(tl.sum(total, 0), number))
+        if weighted:
+            good = (label != ignored) & (label >= 0) & (label < classes)
+            weight += tl.load(w + label, mask=good, other=0.0)
+    number = tl.sum(counted, 0).to(tl.float32)
+    if weighted:
+        number = tl.sum(weight, 0)
+    number = tl.where(divide != 0, number, 1.0)
+    tl.store(over, number)
+    # Where nothing counts, the loss is 0, whatever was multiplied by weights of 0.
+    result = tl.div_rn(tl.sum(total, 0), tl.where(number == 0, 1.0, number))
+    tl.store(loss, tl.where(number == 0, 0.0, result))
 
 
-def total(losses: Tensor, labels: Tensor, ignored: int, reduction: str) -> tuple[Tensor, Tensor]:
-    """Reduce fp32 losses per row; return the loss, and what a row's cotangent is divided by."""
-    count = torch.ones((), dtype=torch.float32, device=losses.device)
+def total(
+    losses: Tensor, labels: Tensor, classes: int, ignored: int, reduction: str, weights: Weights
+) -> tuple[Tensor, Tensor]:
+    """Reduce fp32 losses per row; return the loss, and what a row's cotangent is divided by.
+
+    That is 0 where nothing counts: then no row receives anything.
+    """
+    over = torch.ones((), dtype=torch.float32, device=losses.device)
     if reduction == "none":
-        return losses, count
-    loss = torch.empty_like(count)
+        return losses, over
+    loss = torch.empty_like(over)
     launch(
-        _total_kernel, (1,), loss, count, losses, labels, losses.shape[0], labels.stride(0),
-        ignored, int(reduction == "mean"), BLOCK=_BLOCK, num_warps=8,
+        _total_kernel, (1,), loss, over, losses, labels, losses if weights is None else weights,
+        losses.shape[0], labels.stride(0), classes, ignored, int(reduction == "mean"),
+        int(weights is not None), BLOCK=_BLOCK, num_warps=8,
     )  # fmt: skip
-    return loss, count
+    return loss, over
 
 
-def check(op: str, x: Tensor, labels: Tensor, ignored: int, reduction: str) -> None:
-    """Refuse all but a matrix (C1), a label per row (C2) in range (C3), and a reduction (C4)."""
+def check(
+    op: str,
+    x: Tensor,
+    labels: Tensor,
+    ignored: int,
+    reduction: str,
+    weight: Sequence[float] | None,
+    last: str,
+) -> None:
+    """Refuse all but scores (C1), labels (C2, C3), a reduction (C4), and weights (the last)."""
     shape = x.shape
-    if len(shape) != 2:
-        raise Rejected(f"{op} C1: the first input is a matrix [N, C], got shape {tuple(shape)}")
-    if labels.dtype not in INTEGERS or labels.shape != shape[:1]:
+    if len(shape) < 2:
+        raise Rejected(f"{op} C1: the first input has axes [N, C, ...], got shape {tuple(shape)}")
+    rows = (*shape[:1], *shape[2:])
+    if labels.dtype not in INTEGERS or tuple(labels.shape) != rows:
         raise Rejected(
-            f"{op} C2: the labels are integers of shape ({shape[0]},), "
+            f"{op} C2: the labels are integers of shape {rows}, "
             f"got {labels.dtype} of shape {tuple(labels.shape)}"
         )
     if reduction not in REDUCTIONS:
         raise Rejected(f"{op} C4: the reduction is 'mean', 'sum' or 'none', got {reduction!r}")
+    if weight is not None and (
+        len(weight) != shape[1] or not all(0 <= w < math.inf for w in weight)
+    ):
+        raise Rejected(
+            f"{op} {last}: there are {shape[1]} weights, all of them finite and not negative, "
+            f"got {tuple(weight)}"
+        )
     checks.floats(op, x)
     checks.indices(f"{op} C3", labels, shape[1], ignored)
+
+
+def class_weights(
+    weight: Sequence[float] | None, device: torch.device, dtype: torch.dtype = torch.float32
+) -> Weights:
+    """Put weights on a device; there they are kept, as what is captured copies nothing from it."""
+    if weight is None:
+        return None
+    if device.type == "cpu":
+        return torch.tensor(weight, dtype=dtype)
+    return _kept(tuple(weight), device, dtype)
+
+
+@lru_cache(maxsize=64)
+def _kept(weight: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.tensor(weight, dtype=dtype, device=device)
 
 
 def aten_labels(op: str, labels: Tensor, classes: int, ignored: int) -> Tensor:
@@ -239,24 +302,51 @@ def aten_labels(op: str, labels: Tensor, classes: int, ignored: int) -> Tensor:
 
 
 def aten_losses(
-    log_probabilities: Tensor, labels: Tensor, ignored: int, reduction: str
+    log_probabilities: Tensor,
+    labels: Tensor,
+    ignored: int,
+    reduction: str,
+    weights: Weights = None,
 ) -> tuple[Tensor, Tensor]:
-    """Read off the labels by torch's kernel; return the loss, and the number of rows it counts."""
-    loss, count = _forward(log_probabilities, labels, None, REDUCTIONS[reduction], ignored)
+    """Read off the labels by torch's kernel; return the loss, and the weight that it counts."""
+    x, forward = log_probabilities, _forward
+    if x.dim() > 2:
+        x, forward = _as_images(x), _forward2d
+    at = labels if x is log_probabilities else labels.reshape(*x.shape[:1], *x.shape[2:])
+    loss, over = forward(x, at, weights, REDUCTIONS[reduction], ignored)
+    if reduction == "none":
+        return loss.reshape(labels.shape), over
     if reduction == "mean":
         if loss.is_cuda:
-            loss = torch.where(count == 0, 0, loss)
-        elif not count:
+            loss = torch.where(over == 0, 0, loss)
+        elif not over:
             loss = torch.zeros_like(loss)
-    return loss, count
+    return loss, over
 
 
 def aten_cotangents(
-    cotangent: Tensor, shaped: Tensor, labels: Tensor, ignored: int, reduction: str, count: Tensor
+    cotangent: Tensor,
+    shaped: Tensor,
+    labels: Tensor,
+    ignored: int,
+    reduction: str,
+    over: Tensor,
+    weights: Weights = None,
 ) -> Tensor:
     """Return the cotangent of what has `shaped`'s shape and `aten_losses` read off."""
     if not shaped.numel():
         # What torch runs on dual tensors looks for a label among no classes.
         return torch.zeros_like(shaped)
-    code = REDUCTIONS[reduction]
-    return _backward(cotangent, shaped, labels, None, code, ignored, count)
+    code, backward = REDUCTIONS[reduction], _backward
+    x = shaped
+    if x.dim() > 2:
+        x, backward = _as_images(x), _backward2d
+        labels = labels.reshape(*x.shape[:1], *x.shape[2:])
+        cotangent = cotangent.reshape(labels.shape) if reduction == "none" else cotangent
+    dx = backward(cotangent, x, labels, weights, code, ignored, over).reshape(shaped.shape)
+    return dx if weights is None or reduction != "mean" else torch.where(over == 0, 0, dx)
+
+
+def _as_images(x: Tensor) -> Tensor:
+    """See scores of any rank as those of images, which torch's kernel for such takes."""
+    return x.reshape(*x.shape[:2], x.shape[2:].numel(), 1).contiguous()

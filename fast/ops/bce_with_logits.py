@@ -13,6 +13,7 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import losses
+from fast.kernels.examples import pairs
 from fast.kernels.functions import log1p, shrunk
 from fast.kernels.page import Gradients, Op, Saved
 from fast.ops.sigmoid import shrunk_wide
@@ -69,7 +70,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return dx, dt
 
 
-EXAMPLES = losses.pairs()
+EXAMPLES = pairs()
 op = Op(
     "bce_with_logits", check, value, vjp, aten_value, aten_vjp,
     inputs=("x", "target"), attributes={"reduction": "mean"},

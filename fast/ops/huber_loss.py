@@ -16,6 +16,7 @@ from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.kernels import losses
+from fast.kernels.examples import pairs
 from fast.kernels.page import Gradients, Op, Saved
 
 
@@ -75,7 +76,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return slope if needs[0] else None, -slope if needs[1] else None
 
 
-EXAMPLES = losses.pairs(delta=1.0)
+EXAMPLES = pairs(delta=1.0)
 op = Op(
     "huber_loss", check, value, vjp, aten_value, aten_vjp,
     inputs=("x", "y"), attributes={"delta": 1.0, "reduction": "mean"},

@@ -14,6 +14,7 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import losses
+from fast.kernels.examples import pairs
 from fast.kernels.page import Gradients, Op, Saved
 
 
@@ -62,7 +63,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return slope if needs[0] else None, -slope if needs[1] else None
 
 
-EXAMPLES = losses.pairs()
+EXAMPLES = pairs()
 op = Op(
     "mae_loss", check, value, vjp, aten_value, aten_vjp,
     inputs=("x", "y"), attributes={"reduction": "mean"},

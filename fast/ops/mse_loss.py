@@ -14,6 +14,7 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
 from fast.kernels import losses
+from fast.kernels.examples import pairs
 from fast.kernels.losses import REDUCTIONS
 from fast.kernels.page import Gradients, Op, Saved
 
@@ -65,7 +66,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return slope, -slope if needs[1] else None
 
 
-EXAMPLES = losses.pairs()
+EXAMPLES = pairs()
 op = Op(
     "mse_loss", check, value, vjp, aten_value, aten_vjp,
     inputs=("x", "y"), attributes={"reduction": "mean"},

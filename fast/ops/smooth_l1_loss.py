@@ -16,6 +16,7 @@ from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.kernels import losses
+from fast.kernels.examples import pairs
 from fast.kernels.page import Gradients, Op, Saved
 from fast.ops import mae_loss
 
@@ -83,7 +84,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return slope if needs[0] else None, -slope if needs[1] else None
 
 
-EXAMPLES = losses.pairs(beta=1.0)
+EXAMPLES = pairs(beta=1.0)
 op = Op(
     "smooth_l1_loss", check, value, vjp, aten_value, aten_vjp,
     inputs=("x", "y"), attributes={"beta": 1.0, "reduction": "mean"},

@@ -186,11 +186,14 @@ def _distance(draw: Draw, op: Op) -> Signature:
 
 def _loss(draw: Draw, smooth: bool) -> Signature:
     rows, classes = draw(EXTENTS), draw(EXTENTS)
+    rest = draw(st.sampled_from([(), (), (2,), (1, 2), (0,)]))
     attributes: dict[str, Any] = {"ignore_index": draw(st.sampled_from([-100, -1, 1]))}
+    weights = st.tuples(*[st.sampled_from([1, 0, 0.5, 3])] * classes)
+    attributes["weight"] = draw(st.none() | weights)
     attributes["reduction"] = draw(st.sampled_from(["mean", "mean", "sum", "none"]))
     if smooth:
         attributes["label_smoothing"] = draw(st.sampled_from([0.0, 0.25, 1, Fraction(1, 3)]))
-    return [(rows, classes), (rows,)], attributes
+    return [(rows, classes, *rest), (rows, *rest)], attributes
 
 
 def _random(draw: Draw, op: Op) -> Signature:
@@ -225,8 +228,8 @@ CALLED: dict[tuple[int, frozenset[str]], Callable[[Draw], Signature]] = {
     (3, frozenset({"eps"})): _layer_norm,
     (2, frozenset()): _matmul,
     (3, frozenset()): _linear,
-    (2, frozenset({"ignore_index", "reduction"})): lambda draw: _loss(draw, smooth=False),
-    (2, frozenset({"ignore_index", "reduction", "label_smoothing"})): lambda draw: _loss(
+    (2, frozenset({"ignore_index", "reduction", "weight"})): lambda draw: _loss(draw, smooth=False),
+    (2, frozenset({"ignore_index", "reduction", "label_smoothing", "weight"})): lambda draw: _loss(
         draw, smooth=True
     ),
 }

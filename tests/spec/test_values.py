@@ -138,18 +138,22 @@ def cross_entropy(
     ignore_index: int,
     reduction: str,
     label_smoothing: Any = 0,
+    weight: Any = None,
     scores: Callable[..., Array] = log_softmax,
 ) -> Array:
-    table, share = -scores(x, axis=-1), Fraction(label_smoothing)
-    rows = np.zeros(len(labels), dtype=object)
-    for i, label in enumerate(labels):
+    weights = np.array([Fraction(w) for w in weight or [1] * x.shape[1]], dtype=object)
+    table, share = -scores(np.moveaxis(x, 1, -1), axis=-1) * weights, Fraction(label_smoothing)
+    rows = np.zeros(labels.shape, dtype=object)
+    for i, label in np.ndenumerate(labels):
         if label != ignore_index:
             uniform = table[i].sum() / Fraction(len(table[i]))
-            rows[i] = (1 - share) * table[i, label] + share * uniform
-    kept = int((labels != ignore_index).sum())
+            rows[i] = (1 - share) * table[*i, label] + share * uniform
+    kept = weights[labels[labels != ignore_index]].sum()
     if reduction == "none":
         return rows
-    return np.asarray(rows.sum() / max(kept, 1) if reduction == "mean" else rows.sum(), object)
+    if reduction == "mean":
+        return np.asarray(rows.sum() / kept if kept else 0, object)
+    return np.asarray(rows.sum(), object)
 
 
 def scatter_add(x: Array, indices: Array, source: Array, *, axis: int) -> Array:
