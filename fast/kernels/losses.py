@@ -309,10 +309,10 @@ def aten_losses(
     weights: Weights = None,
 ) -> tuple[Tensor, Tensor]:
     """Read off the labels by torch's kernel; return the loss, and the weight that it counts."""
-    x, forward = log_probabilities, _forward
+    x, at, forward = log_probabilities, labels, _forward
     if x.dim() > 2:
         x, forward = _as_images(x), _forward2d
-    at = labels if x is log_probabilities else labels.reshape(*x.shape[:1], *x.shape[2:])
+        at = labels.reshape(*x.shape[:1], *x.shape[2:])
     loss, over = forward(x, at, weights, REDUCTIONS[reduction], ignored)
     if reduction == "none":
         return loss.reshape(labels.shape), over
@@ -325,14 +325,9 @@ def aten_losses(
 
 
 def aten_cotangents(
-    cotangent: Tensor,
-    shaped: Tensor,
-    labels: Tensor,
-    ignored: int,
-    reduction: str,
-    over: Tensor,
+    cotangent: Tensor, shaped: Tensor, labels: Tensor, ignored: int, reduction: str, over: Tensor,
     weights: Weights = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the cotangent of what has `shaped`'s shape and `aten_losses` read off."""
     if not shaped.numel():
         # What torch runs on dual tensors looks for a label among no classes.
@@ -348,5 +343,5 @@ def aten_cotangents(
 
 
 def _as_images(x: Tensor) -> Tensor:
-    """See scores of any rank as those of images, which torch's kernel for such takes."""
+    """See scores of any rank as those of images, for which torch has kernels."""
     return x.reshape(*x.shape[:2], x.shape[2:].numel(), 1).contiguous()
