@@ -188,9 +188,9 @@ def weigh(w, weighted, label, good):
 @triton.jit
 def shared(g, row, step, over, good):
     """Return each row's share of the cotangent, 0 for what does not count, and what does."""
-    number = tl.load(over + row * 0)
-    good = good & (number != 0)
     share = tl.load(g + row * step).to(tl.float32)
+    number = tl.full(row.shape, 0.0, tl.float32) + tl.load(over)
+    good = good & (number != 0)
     return tl.where(good, tl.div_rn(share, tl.where(good, number, 1.0)), 0.0), good
 
 

@@ -81,20 +81,20 @@ def _vjp_kernel(
     maximum = tl.load(maxima + row)[:, None]
     to_label = share * kept * labelled.weigh(w, weighted, label, good)
     to_every = share * spread
-    every = n.to(tl.float32)
+    every = tl.zeros((1,), dtype=tl.float32) + n
     if weighted:
-        every = 0.0
+        every = tl.zeros((1,), dtype=tl.float32)
         for at in range(0, n, BLOCK):
-            every += tl.sum(rowwise.line(w, at, n, 1, 1, BLOCK))
+            every += tl.sum(rowwise.line(w, at, n, 1, 1, BLOCK), 1)
     # The sum of the targets: of one class, it is what is subtracted, so that nothing is left.
     part = tl.div_rn(to_label + to_every * every, tl.load(sums + row))[:, None]
     for at in range(0, n, BLOCK):
         here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK)
         column = at + tl.arange(0, BLOCK)
         here_label = column[None, :] == label[:, None]
-        target = to_every[:, None]
+        target = to_every[:, None] + tl.zeros_like(here)
         if weighted:
-            target = target * rowwise.line(w, at, n, 1, 1, BLOCK)
+            target = to_every[:, None] * rowwise.line(w, at, n, 1, 1, BLOCK)
         target = target + tl.where(here_label, to_label[:, None], 0.0)
         # What is ignored receives exactly 0, also where its row holds NaN or infinities.
         result = tl.where(good[:, None], tl.exp(here - maximum) * part - target, 0.0)

@@ -44,18 +44,18 @@ def _value_kernel(
     tl.store(losses + row, tl.where(good, -here * weight, 0.0), mask=row < rows)
 
 
-@triton.jit(do_not_specialize=[name for name in _SIZES if name[0] != "x"],
+@triton.jit(do_not_specialize=[name for name in _SIZES if name[0] not in "xw"],
             do_not_specialize_on_alignment=["dx", "g", "over", *_POINTERS])  # fmt: skip
 def _vjp_kernel(
     dx, g, over, labels, word, w, rows: tl.int64, n: tl.int32, inner: tl.int64,
-    ignored: tl.int64, gs: tl.int64, ls: tl.int64, weighted: tl.int32,
-    CODE: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    ignored: tl.int64, gs: tl.int64, ls: tl.int64, CODE: tl.constexpr, WEIGHTED: tl.constexpr,
+    UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     n = rowwise.length(n, UNIT)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
     label, good = labelled.read_labels(labels, row, live, ls, n, ignored, word, CODE)
     share, good = labelled.shared(g, row, gs, over, good)
-    share = (-share * labelled.weigh(w, weighted, label, good))[:, None]
+    share = (-share * labelled.weigh(w, WEIGHTED, label, good))[:, None]
     out = rowwise.starts(row, inner, n * inner, 1)
     for at in range(0, n, BLOCK):
         column = at + tl.arange(0, BLOCK)
@@ -113,7 +113,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
             _vjp_kernel, (-(-rows // meta["ROWS"]),), dx, g, over, labels, word(dx.device),
             over if weights is None else weights, rows, n, inner, ignored,
             g.stride(0) if reduction == "none" else 0, labels.stride(0),
-            int(weights is not None), CODE=_CODE, **meta,
+            CODE=_CODE, WEIGHTED=weights is not None, **meta,
         )  # fmt: skip
     return dx, None
 
@@ -145,10 +145,15 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     return dx.to(cotangent.dtype), None
 
 
+MOST_KERNELS = 5
+"""Each way one for rows, back a wide one and one with weights as well, and the total of losses."""
+
+
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
-    """Yield a few classes, and many."""
-    for rows, classes in ((3, 7), (64, 1024)):
-        yield (torch.zeros(rows, classes, dtype=dtype), torch.zeros(rows, dtype=torch.int64)), {}
+    """Yield a few classes, without and with weights, and many."""
+    for rows, classes, weight in ((3, 7, None), (3, 7, (1.0,) * 7), (64, 1024, None)):
+        labels = torch.zeros(rows, dtype=torch.int64)
+        yield (torch.zeros(rows, classes, dtype=dtype), labels), {"weight": weight}
 
 
 op = Op(
