@@ -308,6 +308,22 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.mse_loss."""
         return self.apply("mse_loss", (x, y), {"reduction": reduction})
 
+    def mae_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
+        """Twin of spec.ops.mae_loss."""
+        return self.apply("mae_loss", (x, y), {"reduction": reduction})
+
+    def huber_loss(self, x: R, y: R, *, delta: float = 1.0, reduction: str = "mean") -> R:
+        """Twin of spec.ops.huber_loss."""
+        return self.apply("huber_loss", (x, y), {"delta": delta, "reduction": reduction})
+
+    def smooth_l1_loss(self, x: R, y: R, *, beta: float = 1.0, reduction: str = "mean") -> R:
+        """Twin of spec.ops.smooth_l1_loss."""
+        return self.apply("smooth_l1_loss", (x, y), {"beta": beta, "reduction": reduction})
+
+    def bce_with_logits(self, x: R, target: R, *, reduction: str = "mean") -> R:
+        """Twin of spec.ops.bce_with_logits."""
+        return self.apply("bce_with_logits", (x, target), {"reduction": reduction})
+
     def nll_loss(
         self,
         log_probabilities: R,
@@ -315,12 +331,13 @@ class Ops(ABC, Generic[R]):
         *,
         ignore_index: int = -100,
         reduction: str = "mean",
+        weight: tuple[float, ...] | None = None,
     ) -> R:
         """Twin of spec.ops.nll_loss."""
         return self.apply(
             "nll_loss",
             (log_probabilities, labels),
-            {"ignore_index": ignore_index, "reduction": reduction},
+            {"ignore_index": ignore_index, "reduction": reduction, "weight": weight},
         )
 
     def cross_entropy(
@@ -331,6 +348,7 @@ class Ops(ABC, Generic[R]):
         ignore_index: int = -100,
         label_smoothing: float = 0.0,
         reduction: str = "mean",
+        weight: tuple[float, ...] | None = None,
     ) -> R:
         """Twin of spec.ops.cross_entropy."""
         return self.apply(
@@ -340,6 +358,7 @@ class Ops(ABC, Generic[R]):
                 "ignore_index": ignore_index,
                 "label_smoothing": label_smoothing,
                 "reduction": reduction,
+                "weight": weight,
             },
         )
 

@@ -17,7 +17,7 @@ CHAPTERS = (
     "kinds",
     "composite",
     "axes",
-    "labels",
+    "losses",
     "rng",
     "ops",
     "dual",

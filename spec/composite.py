@@ -160,6 +160,7 @@ def composite(
         vjp,
         index_inputs,
         program=program,
+        uses=uses,
         refuse_indices=refuse_indices,
         **facts,
     )

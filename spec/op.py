@@ -109,6 +109,7 @@ class Op:
     vjp(inputs, cotangent, **attributes) returns one cotangent per input.
     refuse_indices(*inputs, **attributes) raises Rejected where an index is out of its range.
     mask_inputs are those of the index inputs that hold truth values.
+    uses are the ops of a composite's program: pages, and steps that are its own.
     stops_gradients says that no cotangent ever passes, so that a tape need not look behind.
     tried: by attribute of an op of single numbers, values that show mistakes, the plainest first.
     """
@@ -127,6 +128,7 @@ class Op:
     mask_inputs: tuple[int, ...] = ()
     refused: tuple[Miss, ...] = ()
     tried: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+    uses: tuple[Op, ...] = ()
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -213,9 +215,7 @@ class Op:
             if name not in known:
                 those = ", ".join(known) or "none"
                 raise Rejected(f"{self.name}: no attribute {name!r}; accepted: {those}")
-        missing = [
-            n for n, d in known.items() if d is inspect.Parameter.empty and n not in attributes
-        ]
+        missing = [n for n in known if known[n] is inspect.Parameter.empty and n not in attributes]
         if missing:
             raise Rejected(f"{self.name}: the attribute {missing[0]!r} is required")
 

@@ -321,6 +321,22 @@ class Ops(ABC, Generic[R]):
         """Score a prediction against a target: the mean of the squared differences."""
         return self.apply("mse_loss", (x, y), {"reduction": reduction})
 
+    def mae_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
+        """Score a prediction against a target: the mean of the absolute differences."""
+        return self.apply("mae_loss", (x, y), {"reduction": reduction})
+
+    def huber_loss(self, x: R, y: R, *, delta: float = 1.0, reduction: str = "mean") -> R:
+        """Score a prediction against a target: squares near 0, and lines beyond."""
+        return self.apply("huber_loss", (x, y), {"delta": delta, "reduction": reduction})
+
+    def smooth_l1_loss(self, x: R, y: R, *, beta: float = 1.0, reduction: str = "mean") -> R:
+        """Score a prediction against a target: absolute differences, rounded off near 0."""
+        return self.apply("smooth_l1_loss", (x, y), {"beta": beta, "reduction": reduction})
+
+    def bce_with_logits(self, x: R, target: R, *, reduction: str = "mean") -> R:
+        """Score logits against the probabilities of two outcomes: the binary cross-entropy."""
+        return self.apply("bce_with_logits", (x, target), {"reduction": reduction})
+
     def nll_loss(
         self,
         log_probabilities: R,
@@ -328,12 +344,13 @@ class Ops(ABC, Generic[R]):
         *,
         ignore_index: int = -100,
         reduction: str = "mean",
+        weight: tuple[float, ...] | None = None,
     ) -> R:
         """Read off the negative log-probability of each row's label."""
         return self.apply(
             "nll_loss",
             (log_probabilities, labels),
-            {"ignore_index": ignore_index, "reduction": reduction},
+            {"ignore_index": ignore_index, "reduction": reduction, "weight": weight},
         )
 
     def cross_entropy(
@@ -344,6 +361,7 @@ class Ops(ABC, Generic[R]):
         ignore_index: int = -100,
         label_smoothing: float = 0.0,
         reduction: str = "mean",
+        weight: tuple[float, ...] | None = None,
     ) -> R:
         """Score logits against labels: the negative log-probability of each label."""
         return self.apply(
@@ -353,6 +371,7 @@ class Ops(ABC, Generic[R]):
                 "ignore_index": ignore_index,
                 "label_smoothing": label_smoothing,
                 "reduction": reduction,
+                "weight": weight,
             },
         )
 

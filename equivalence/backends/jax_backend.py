@@ -23,6 +23,7 @@ import torch
 from jax import lax, nn
 from torch import Tensor
 
+from equivalence.backends.jax_losses import LOSSES
 from equivalence.backends.protocol import Capabilities
 from equivalence.budgets.declared import declared
 from equivalence.dtypes import DTYPES
@@ -267,50 +268,6 @@ def _layer_norm(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> Array
     return (centred * lax.rsqrt(spread + eps) * gamma + beta).astype(x.dtype)
 
 
-def _mse_loss(x: Array, y: Array, reduction: str = "mean") -> Array:
-    return _reduced(jnp.square(x - y), x.size, reduction)
-
-
-def _nll_loss(
-    log_probabilities: Array, labels: Array, ignore_index: int = -100, reduction: str = "mean"
-) -> Array:
-    kept = labels != ignore_index
-    losses = -_picked(log_probabilities, labels, kept)
-    return _reduced(jnp.where(kept, losses, 0), _counted(kept, losses), reduction)
-
-
-def _cross_entropy(
-    logits: Array,
-    labels: Array,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Array:
-    """Mix the loss of the label with the mean over the classes, as the page does."""
-    scores = nn.log_softmax(logits, axis=1)
-    kept = labels != ignore_index
-    losses = -(1 - label_smoothing) * _picked(scores, labels, kept)
-    if label_smoothing:
-        losses = losses - label_smoothing * jnp.mean(scores, axis=1)
-    return _reduced(jnp.where(kept, losses, 0), _counted(kept, losses), reduction)
-
-
-def _picked(scores: Array, labels: Array, kept: Array) -> Array:
-    """Read each row at its label, and anywhere where that is ignored."""
-    return jnp.take_along_axis(scores, jnp.where(kept, labels, 0)[:, None], axis=1)[:, 0]
-
-
-def _counted(kept: Array, losses: Array) -> Array:
-    """Count the labels that are not ignored, at least one."""
-    return jnp.maximum(jnp.sum(kept), 1).astype(losses.dtype)
-
-
-def _reduced(losses: Array, count: Array, reduction: str) -> Array:
-    """Reduce losses; KeyError of another word than the three."""
-    ways = {"none": lambda: losses, "sum": losses.sum, "mean": lambda: losses.sum() / count}
-    return ways[reduction]()
-
-
 OWN = (
     *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid, _pow),
@@ -318,7 +275,7 @@ OWN = (
     *(_flatten, _flip, _pad, _gather, _embedding, _one_hot, _stack, _triu, _tril),
     *(_min, _logsumexp, _cumsum, _norm),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
-    *(_mse_loss, _nll_loss, _cross_entropy),
+    *LOSSES,
 )
 """What JAX calls, or calls with, other names than the pages: each is named for its op."""
 

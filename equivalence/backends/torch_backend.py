@@ -111,6 +111,19 @@ def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Te
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
 
+def _weighed(x: Tensor, weight: tuple[float, ...] | None = None, **attrs: Any) -> dict[str, Any]:
+    """Return the attributes of a call, its weights in a tensor."""
+    if weight is None:
+        return attrs
+    return {**attrs, "weight": torch.tensor(weight, dtype=x.dtype)}
+
+
+def _nll_loss(x: Tensor, labels: Tensor, **attrs: Any) -> Tensor:
+    """Read off labels; of images, torch's gradient wants the scores contiguous, and raises."""
+    own = x if x.dim() == 2 else x.contiguous()
+    return functional.nll_loss(own, labels, **_weighed(x, **attrs))
+
+
 SAME: dict[str, Callable[..., Tensor]] = {
     name: getattr(torch, name)
     for name, op in PAGES.items()
@@ -164,8 +177,18 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "softmax": lambda x, axis=-1: torch.softmax(x, dim=axis),
     "layer_norm": _layer_norm,
     "mse_loss": functional.mse_loss,
-    "nll_loss": functional.nll_loss,
-    "cross_entropy": functional.cross_entropy,
+    "mae_loss": functional.l1_loss,
+    "huber_loss": lambda x, y, delta=1.0, reduction="mean": functional.huber_loss(
+        x, y, reduction, delta
+    ),
+    "smooth_l1_loss": lambda x, y, beta=1.0, reduction="mean": functional.smooth_l1_loss(
+        x, y, reduction=reduction, beta=beta
+    ),
+    "bce_with_logits": functional.binary_cross_entropy_with_logits,
+    "nll_loss": _nll_loss,
+    "cross_entropy": lambda x, labels, **attrs: functional.cross_entropy(
+        x, labels, **_weighed(x, **attrs)
+    ),
 }
 
 

@@ -94,12 +94,19 @@ def _large(case: CaseSpec) -> list[CaseSpec]:
     """Return the cases that fill the wide tile of rows."""
     shapes = LARGE.get(family_of(OPS[case.op]).name, ())
     attrs = {**case.attributes(), **({"axis": -1} if "axis" in case.attributes() else {})}
+    weight = attrs.get("weight")
+
+    def fitting(classes: int) -> dict[str, Any]:
+        if weight is None:
+            return attrs
+        return {**attrs, "weight": tuple(weight[c % len(weight)] for c in range(classes))}
+
     return [
         replace(
             case,
             shapes=large,
             recipes=tuple(replace(recipe, layout="contiguous") for recipe in case.recipes),
-            attrs=attribute_pairs(attrs),
+            attrs=attribute_pairs(fitting(large[0][1])),
         )
         for large in shapes
         if len(large) == len(case.shapes)
@@ -173,11 +180,18 @@ def _compare(case: CaseSpec, host: Backend, point: Point) -> None:
             point.differs(f"gradient of {name}: one side has none")
 
 
+def _meant(value: Any) -> Any:
+    """Return what an attribute means, or each of several."""
+    if isinstance(value, tuple):
+        return tuple(map(_meant, value))
+    return meant(value) if type(value) is float and isfinite(value) else value
+
+
 def _told(case: CaseSpec) -> dict[str, Any]:
     """Return the attributes as the page takes them: a float is the fraction that it means."""
     page = OPS[case.op]
     given = {n: v for n, v in {**page.attributes, **case.attributes()}.items() if v is not REQUIRED}
-    told = {n: meant(v) if type(v) is float and isfinite(v) else v for n, v in given.items()}
+    told = {n: _meant(v) for n, v in given.items()}
     return {**told, "like": drawn(1)} if "like" in page.attributes else told
 
 

@@ -91,3 +91,15 @@ def back_on_matrices(call: LinearBack) -> LinearBack:
         return dx.reshape(x.shape), dw, db
 
     return every_rank
+
+
+def scored(losses: Tensor, reduction: str) -> Tensor:
+    """Reduce the losses of all entries, by a word."""
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
+def shared(g: Tensor, x: Tensor, reduction: str) -> Tensor:
+    """Return what each entry receives of a cotangent."""
+    return g / x.numel() if reduction == "mean" else g

@@ -64,3 +64,14 @@ def source(**attributes: Any) -> Examples:
             yield (), {"shape": (8, 256), "seed": 7, "counter": counter, **place, **attributes}
 
     return examples
+
+
+def pairs(**attributes: Any) -> Examples:
+    """Return the examples of a loss of pairs: each reduction of more than a block."""
+
+    def examples(dtype: torch.dtype) -> Iterator[Example]:
+        x = torch.ones(8, 260, dtype=dtype)
+        for reduction in ("none", "mean", "sum"):
+            yield (x, x), {"reduction": reduction, **attributes}
+
+    return examples

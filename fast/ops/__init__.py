@@ -8,6 +8,7 @@ from fast.errors import unknown
 from fast.kernels.page import Op
 from fast.ops.abs import op as _abs
 from fast.ops.add import op as _add
+from fast.ops.bce_with_logits import op as _bce_with_logits
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.broadcast_to import op as _broadcast_to
 from fast.ops.clamp import op as _clamp
@@ -30,6 +31,7 @@ from fast.ops.gelu import op as _gelu
 from fast.ops.hardsigmoid import op as _hardsigmoid
 from fast.ops.hardswish import op as _hardswish
 from fast.ops.hardtanh import op as _hardtanh
+from fast.ops.huber_loss import op as _huber_loss
 from fast.ops.layer_norm import op as _layer_norm
 from fast.ops.leaky_relu import op as _leaky_relu
 from fast.ops.linear import op as _linear
@@ -38,6 +40,7 @@ from fast.ops.log1p import op as _log1p
 from fast.ops.log_sigmoid import op as _log_sigmoid
 from fast.ops.log_softmax import op as _log_softmax
 from fast.ops.logsumexp import op as _logsumexp
+from fast.ops.mae_loss import op as _mae_loss
 from fast.ops.matmul import op as _matmul
 from fast.ops.max import op as _max
 from fast.ops.maximum import op as _maximum
@@ -68,6 +71,7 @@ from fast.ops.sigmoid import op as _sigmoid
 from fast.ops.silu import op as _silu
 from fast.ops.sin import op as _sin
 from fast.ops.slice import op as _slice
+from fast.ops.smooth_l1_loss import op as _smooth_l1_loss
 from fast.ops.softmax import op as _softmax
 from fast.ops.softplus import op as _softplus
 from fast.ops.softsign import op as _softsign
@@ -163,6 +167,10 @@ OPS: dict[str, Op] = Table(
         _softmax,
         _layer_norm,
         _mse_loss,
+        _mae_loss,
+        _huber_loss,
+        _smooth_l1_loss,
+        _bce_with_logits,
         _nll_loss,
         _cross_entropy,
         _rand_uniform,

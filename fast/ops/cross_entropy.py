@@ -1,10 +1,10 @@
 """Twin of spec.ops.cross_entropy.
 
 One pass over a row of logits leaves its maximum, its sum of exponentials and its loss, all fp32
-(fast.kernels.rowwise); one program adds the losses up (fast.kernels.label_losses). Smoothing of a
-row longer than a block takes a second pass. Saved: the logits, the labels, those two numbers per
-row, and the number of rows counted; the VJP recomputes the exponentials and divides by their sum
-once per row.
+(fast.kernels.rowwise); one program adds the losses up (fast.kernels.losses). A row is a place of
+all axes but that of the classes. Smoothing of a row longer than a block takes a second pass. Saved:
+the logits, the labels, the weights, those two numbers per row, and what a mean is divided by; the
+VJP recomputes the exponentials and divides by their sum once per row.
 
 The ATen twin saves the log-probabilities and exponentiates them again, as torch does.
 """
@@ -21,33 +21,35 @@ from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, label_losses, rowwise
+from fast.kernels import checks, rowwise
+from fast.kernels import losses as labelled
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 
 _CODE = code_of("cross_entropy")
 
-_SIZES = ["rows", "n", "ignored", "xr", "xn", "ls", "kept", "spread"]
-_POINTERS = ["x", "maxima", "sums", "labels", "word"]
+_SIZES = ["rows", "n", "inner", "ignored", "xa", "xn", "xb", "ls", "kept", "spread", "weighted"]
+_POINTERS = ["x", "maxima", "sums", "labels", "word", "w"]
 
 
 @triton.jit(do_not_specialize=_SIZES, do_not_specialize_on_alignment=["losses", *_POINTERS])
 def _value_kernel(
-    losses, maxima, sums, x, labels, word, rows: tl.int64, n: tl.int32, ignored: tl.int64,
-    xr: tl.int64, xn: tl.int64, ls: tl.int64, kept, spread,
+    losses, maxima, sums, x, labels, word, w, rows: tl.int64, n: tl.int32, inner: tl.int64,
+    ignored: tl.int64, xa: tl.int64, xn: tl.int64, xb: tl.int64, ls: tl.int64, kept, spread,
+    weighted: tl.int32,
     CODE: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     n = rowwise.length(n, UNIT)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
-    start = row * xr
+    start = rowwise.starts(row, inner, xa, xb)
     first = rowwise.block(x, start, 0, n, xn, float("-inf"), UNIT, BLOCK)
     maximum, total = rowwise.statistics(first, x, start, n, xn, UNIT, BLOCK)
     tl.store(maxima + row, maximum, mask=live)
     tl.store(sums + row, total, mask=live)
-    label, good = label_losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
+    label, good = labelled.read_labels(labels, row, live, ls, n, ignored, word, CODE)
     here = tl.load(x + (start + label * xn), mask=good, other=0.0).to(tl.float32)
     log = tl.log(total)
-    loss = log - (here - maximum)
+    loss = (log - (here - maximum)) * labelled.weigh(w, weighted, label, good)
     if spread > 0:
         every = tl.zeros_like(loss)
         for at in range(0, n, BLOCK):
@@ -55,36 +57,48 @@ def _value_kernel(
                 first = rowwise.block(x, start, at, n, xn, float("-inf"), UNIT, BLOCK)
             column = at + tl.arange(0, BLOCK)
             each = log[:, None] - (first - maximum[:, None])
+            if weighted:
+                each = each * rowwise.line(w, at, n, 1, 1, BLOCK)
             every += tl.sum(tl.where((column < n)[None, :], each, 0.0), 1)
         loss = kept * loss + spread * every
     tl.store(losses + row, tl.where(good, loss, 0.0), mask=live)
 
 
 @triton.jit(do_not_specialize=[*_SIZES, "gs"],
-            do_not_specialize_on_alignment=["dx", "g", "count", *_POINTERS])  # fmt: skip
+            do_not_specialize_on_alignment=["dx", "g", "over", *_POINTERS])  # fmt: skip
 def _vjp_kernel(
-    dx, g, count, maxima, sums, x, labels, word, rows: tl.int64, n: tl.int32, ignored: tl.int64,
-    xr: tl.int64, xn: tl.int64, ls: tl.int64, gs: tl.int64, kept, spread,
+    dx, g, over, maxima, sums, x, labels, word, w, rows: tl.int64, n: tl.int32, inner: tl.int64,
+    ignored: tl.int64, xa: tl.int64, xn: tl.int64, xb: tl.int64, ls: tl.int64, gs: tl.int64,
+    kept, spread, weighted: tl.int32,
     CODE: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     n = rowwise.length(n, UNIT)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
-    label, good = label_losses.read_labels(labels, row, live, ls, n, ignored, word, CODE)
-    share = tl.div_rn(tl.load(g + row * gs).to(tl.float32), tl.load(count))
-    share = tl.where(good, share, 0.0)
+    start = rowwise.starts(row, inner, xa, xb)
+    out = rowwise.starts(row, inner, n * inner, 1)
+    label, good = labelled.read_labels(labels, row, live, ls, n, ignored, word, CODE)
+    share, good = labelled.shared(g, row, gs, over, good)
     maximum = tl.load(maxima + row)[:, None]
-    to_label = share * kept
+    to_label = share * kept * labelled.weigh(w, weighted, label, good)
     to_every = share * spread
+    every = tl.zeros((1,), dtype=tl.float32) + n
+    if weighted:
+        every = tl.zeros((1,), dtype=tl.float32)
+        for at in range(0, n, BLOCK):
+            every += tl.sum(rowwise.line(w, at, n, 1, 1, BLOCK), 1)
     # The sum of the targets: of one class, it is what is subtracted, so that nothing is left.
-    over = tl.div_rn(to_label + to_every * n, tl.load(sums + row))[:, None]
+    part = tl.div_rn(to_label + to_every * every, tl.load(sums + row))[:, None]
     for at in range(0, n, BLOCK):
-        here = rowwise.block(x, row * xr, at, n, xn, 0.0, UNIT, BLOCK)
+        here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK)
         column = at + tl.arange(0, BLOCK)
         here_label = column[None, :] == label[:, None]
-        target = to_every[:, None] + tl.where(here_label, to_label[:, None], 0.0)
+        target = to_every[:, None] + tl.zeros_like(here)
+        if weighted:
+            target = to_every[:, None] * rowwise.line(w, at, n, 1, 1, BLOCK)
+        target = target + tl.where(here_label, to_label[:, None], 0.0)
         # What is ignored receives exactly 0, also where its row holds NaN or infinities.
-        result = tl.where(good[:, None], tl.exp(here - maximum) * over - target, 0.0)
-        rowwise.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
+        result = tl.where(good[:, None], tl.exp(here - maximum) * part - target, 0.0)
+        rowwise.keep(dx, out, at, n, inner, result, live, UNIT, BLOCK)
 
 
 def check(
@@ -94,11 +108,12 @@ def check(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
     reduction: str = "mean",
+    weight: tuple[float, ...] | None = None,
 ) -> None:
-    """Refuse what `nll_loss` refuses (C1 to C4), and a smoothing outside [0, 1] (C5)."""
-    label_losses.check("cross_entropy", logits, labels, ignore_index, reduction)
+    """Refuse what `nll_loss` refuses (C1 to C4, C6), and a smoothing outside [0, 1] (C5)."""
     if not 0 <= label_smoothing <= 1:
         raise Rejected(f"cross_entropy C5: label_smoothing lies in [0, 1], got {label_smoothing}")
+    labelled.check("cross_entropy", logits, labels, ignore_index, reduction, weight, "C6")
 
 
 def value(
@@ -108,38 +123,42 @@ def value(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
     reduction: str = "mean",
+    weight: tuple[float, ...] | None = None,
 ) -> tuple[Tensor, Saved]:
     """Score logits against labels."""
-    x, labels = logits, labels.to(torch.int64)
+    x, at = logits, labels.to(torch.int64).reshape(-1)
     checks.for_kernels(x)
-    rows, n = x.shape
-    source = x[:, :, None]
+    source, weights = rowwise.view(x, 1), labelled.class_weights(weight, x.device)
+    rows, (_, n, inner) = labels.numel(), source.shape
     maxima, sums, losses = (rowwise.statistic(source) for _ in range(3))
-    weights = (1 - label_smoothing, label_smoothing / max(n, 1))
+    shares = (1 - label_smoothing, label_smoothing / max(n, 1))
     meta = rowwise.tile(source)
     launch(
-        _value_kernel, (-(-rows // meta["ROWS"]),), losses, maxima, sums, x, labels,
-        word(x.device), rows, n, ignore_index, *x.stride(), labels.stride(0), *weights,
-        CODE=_CODE, **meta,
+        _value_kernel, (-(-rows // meta["ROWS"]),), losses, maxima, sums, source, at,
+        word(x.device), losses if weights is None else weights, rows, n, inner, ignore_index,
+        *source.stride(), at.stride(0), *shares, int(weights is not None), CODE=_CODE, **meta,
     )  # fmt: skip
-    z, count = label_losses.total(losses, labels, ignore_index, reduction)
-    return z.to(x.dtype), (x, labels, maxima, sums, count, ignore_index, weights, reduction)
+    z, over = labelled.total(losses, at, n, ignore_index, reduction, weights)
+    saved = (x, at, maxima, sums, over, weights, ignore_index, shares, reduction)
+    return (z.reshape(labels.shape) if reduction == "none" else z).to(x.dtype), saved
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
-    """Return (softmax(x) - target) g / count."""
+    """Return (softmax(x) - target) g, divided where the loss was."""
     if not needs[0]:
         return None, None
-    x, labels, maxima, sums, count, ignored, weights, reduction = saved
-    rows, n = x.shape
-    dx = torch.empty((rows, n), dtype=x.dtype, device=x.device)
+    x, labels, maxima, sums, over, weights, ignored, shares, reduction = saved
+    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    source, result, g = rowwise.view(x, 1), rowwise.view(dx, 1), cotangent.reshape(-1)
+    rows, (_, n, inner) = labels.shape[0], source.shape
     # 32-bit rows are read by whole cache lines as they are.
-    meta = rowwise.tile(x[:, :, None], dx[:, :, None], wide=x.element_size() == 2)
+    meta = rowwise.tile(source, result, wide=x.element_size() == 2)
     if n:
         launch(
-            _vjp_kernel, (-(-rows // meta["ROWS"]),), dx, cotangent, count, maxima, sums, x,
-            labels, word(x.device), rows, n, ignored, *x.stride(), labels.stride(0),
-            cotangent.stride(0) if reduction == "none" else 0, *weights, CODE=_CODE, **meta,
+            _vjp_kernel, (-(-rows // meta["ROWS"]),), dx, g, over, maxima, sums, source, labels,
+            word(x.device), over if weights is None else weights, rows, n, inner, ignored,
+            *source.stride(), labels.stride(0), g.stride(0) if reduction == "none" else 0,
+            *shares, int(weights is not None), CODE=_CODE, **meta,
         )  # fmt: skip
     return dx, None
 
@@ -151,60 +170,85 @@ def aten_value(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
     reduction: str = "mean",
+    weight: tuple[float, ...] | None = None,
 ) -> tuple[Tensor, Saved]:
     """Score logits against labels; the log-probabilities are saved, in the dtype of computation."""
-    labels = label_losses.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
+    labels = labelled.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
     source = wide(logits)
+    weights = labelled.class_weights(weight, source.device, source.dtype)
     log_probabilities = torch.log_softmax(source, 1)
     read = (log_probabilities, labels, ignore_index)
     if label_smoothing:
-        z, count = _smoothed(*read, label_smoothing, reduction)
+        z, over = _smoothed(*read, weights, label_smoothing, reduction)
     else:
-        z, count = label_losses.aten_losses(*read, reduction)
-    saved = (log_probabilities, labels, count, ignore_index, label_smoothing, reduction)
+        z, over = labelled.aten_losses(*read, reduction, weights)
+    saved = (*read, over, weights, label_smoothing, reduction)
     return z if source is logits else z.to(logits.dtype), saved
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
-    """Return (softmax(x) - target) g / count."""
+    """Return (softmax(x) - target) g, divided where the loss was."""
     if not needs[0]:
         return None, None
-    log_probabilities, labels, count, ignored, smoothing, reduction = saved
-    g = wide(cotangent)
+    log_probabilities, labels, ignored, over, weights, smoothing, reduction = saved
+    g, read = wide(cotangent), (log_probabilities, labels, ignored)
     if smoothing:
-        dz = _smoothed_cotangents(g, log_probabilities, labels, count, ignored, smoothing)
+        dz = _smoothed_cotangents(g, *read, over, weights, smoothing)
     else:
-        dz = label_losses.aten_cotangents(g, log_probabilities, labels, ignored, reduction, count)
+        dz = labelled.aten_cotangents(g, *read, reduction, over, weights)
     dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
-    # What is ignored receives exactly 0, also where its row holds NaN or infinities.
-    out = labels == ignored
+    # What does not count receives exactly 0, also where its row holds NaN or infinities.
+    out = (labels == ignored) | (over == 0) if reduction == "mean" else labels == ignored
     if dx.is_cuda or out.any():
-        dx.masked_fill_(out[:, None], 0)
+        dx.masked_fill_(out.unsqueeze(1), 0)
     return dx if g is cotangent else dx.to(cotangent.dtype), None
 
 
 def _smoothed(
-    log_probabilities: Tensor, labels: Tensor, ignored: int, smoothing: float, reduction: str
+    log_probabilities: Tensor,
+    labels: Tensor,
+    ignored: int,
+    weights: labelled.Weights,
+    smoothing: float,
+    reduction: str,
 ) -> tuple[Tensor, Tensor]:
     """Return the smoothed loss, and what a row's cotangent is divided by."""
-    losses, _ = label_losses.aten_losses(log_probabilities, labels, ignored, "none")
-    every = log_probabilities.sum(1).masked_fill_(labels == ignored, 0)
-    losses = losses * (1 - smoothing) - every * (smoothing / max(log_probabilities.shape[1], 1))
+    losses, _ = labelled.aten_losses(log_probabilities, labels, ignored, "none", weights)
+    out, each = labels == ignored, log_probabilities
+    if weights is not None:
+        each = each * _beside_rows(weights, each)
+    every = each.sum(1).masked_fill_(out, 0)
+    losses = losses * (1 - smoothing) - every * (smoothing / max(each.shape[1], 1))
     if reduction == "none":
         return losses, losses.new_ones(())
     z = losses.sum()
-    count = (labels != ignored).sum().clamp_(min=1).to(z.dtype)
-    return (z / count, count) if reduction == "mean" else (z, torch.ones_like(z))
+    if reduction == "sum":
+        return z, torch.ones_like(z)
+    counted = (~out).to(z.dtype) if weights is None else weights[labels.masked_fill(out, 0)] * ~out
+    over = counted.sum()
+    return torch.where(over == 0, 0, z / over), over
 
 
 def _smoothed_cotangents(
-    cotangent: Tensor, shaped: Tensor, labels: Tensor, count: Tensor, ignored: int, smoothing: float
+    cotangent: Tensor,
+    shaped: Tensor,
+    labels: Tensor,
+    ignored: int,
+    over: Tensor,
+    weights: labelled.Weights,
+    smoothing: float,
 ) -> Tensor:
     """Return the cotangent of the log-probabilities under the smoothed loss."""
-    share = (cotangent / count).expand(labels.shape).masked_fill(labels == ignored, 0)
+    share = (cotangent / over).expand(labels.shape).masked_fill(labels == ignored, 0)
     to_label = share * (1 - smoothing)
-    dz = label_losses.aten_cotangents(to_label, shaped, labels, ignored, "none", count)
-    return dz.sub_(share[:, None] * (smoothing / max(shaped.shape[1], 1)))
+    dz = labelled.aten_cotangents(to_label, shaped, labels, ignored, "none", over, weights)
+    every = share.unsqueeze(1) * (smoothing / max(shaped.shape[1], 1))
+    return dz.sub_(every if weights is None else every * _beside_rows(weights, shaped))
+
+
+def _beside_rows(weights: Tensor, x: Tensor) -> Tensor:
+    """Return weights with an axis for each of x but that of the classes."""
+    return weights.reshape(-1, *(1 for _ in x.shape[2:]))
 
 
 MOST_KERNELS = 5
@@ -220,5 +264,5 @@ def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
 op = Op(
     "cross_entropy", check, value, vjp, aten_value, aten_vjp,
     inputs=("logits", "labels"), index_inputs=(1,),
-    attributes={"ignore_index": -100, "label_smoothing": 0.0, "reduction": "mean"},
+    attributes={"ignore_index": -100, "label_smoothing": 0.0, "reduction": "mean", "weight": None},
 )  # fmt: skip

@@ -17,6 +17,7 @@ from __future__ import annotations
 from spec.op import Op
 from spec.ops.abs import op as _abs
 from spec.ops.add import op as _add
+from spec.ops.bce_with_logits import op as _bce_with_logits
 from spec.ops.bernoulli_mask import op as _bernoulli_mask
 from spec.ops.broadcast_to import op as _broadcast_to
 from spec.ops.clamp import op as _clamp
@@ -39,6 +40,7 @@ from spec.ops.gelu import op as _gelu
 from spec.ops.hardsigmoid import op as _hardsigmoid
 from spec.ops.hardswish import op as _hardswish
 from spec.ops.hardtanh import op as _hardtanh
+from spec.ops.huber_loss import op as _huber_loss
 from spec.ops.layer_norm import op as _layer_norm
 from spec.ops.leaky_relu import op as _leaky_relu
 from spec.ops.linear import op as _linear
@@ -47,6 +49,7 @@ from spec.ops.log1p import op as _log1p
 from spec.ops.log_sigmoid import op as _log_sigmoid
 from spec.ops.log_softmax import op as _log_softmax
 from spec.ops.logsumexp import op as _logsumexp
+from spec.ops.mae_loss import op as _mae_loss
 from spec.ops.matmul import op as _matmul
 from spec.ops.max import op as _max
 from spec.ops.maximum import op as _maximum
@@ -77,6 +80,7 @@ from spec.ops.sigmoid import op as _sigmoid
 from spec.ops.silu import op as _silu
 from spec.ops.sin import op as _sin
 from spec.ops.slice import op as _slice
+from spec.ops.smooth_l1_loss import op as _smooth_l1_loss
 from spec.ops.softmax import op as _softmax
 from spec.ops.softplus import op as _softplus
 from spec.ops.softsign import op as _softsign
@@ -166,6 +170,10 @@ OPS: dict[str, Op] = Table(
             _softmax,
             _layer_norm,
             _mse_loss,
+            _mae_loss,
+            _huber_loss,
+            _smooth_l1_loss,
+            _bce_with_logits,
             _nll_loss,
             _cross_entropy,
             _rand_uniform,

@@ -24,33 +24,22 @@ import math
 from typing import Any
 
 from spec.composite import composite
-from spec.kinds import UNEQUAL, same_shape
-from spec.labels import REDUCTIONS
-from spec.op import Edge, Type, refuse
+from spec.losses import BAD_PAIRS, check_pair, reduced
+from spec.op import Edge, Type
 from spec.ops.mean import op as mean
 from spec.ops.square import op as square
 from spec.ops.sub import op as sub
 from spec.ops.sum import op as sum_
-from spec.refusals import Miss
-from spec.shape import size
 
 
 def type_rule(x: Type, y: Type, *, reduction: str = "mean") -> Type:
     """Accept two tensors of one shape (C1) and a reduction (C2) of something (C3)."""
-    same_shape("mse_loss", x, y)
-    if reduction not in REDUCTIONS:
-        raise refuse("mse_loss C2", f"the reduction is one of {REDUCTIONS}", repr(reduction))
-    if reduction == "mean" and size(x.shape) == 0:
-        raise refuse("mse_loss C3", 'for "mean", there is at least one entry', x)
-    return x if reduction == "none" else Type(())
+    return check_pair("mse_loss", x, y, reduction)
 
 
 def program(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Subtract, square, and reduce."""
-    losses = ops.square(ops.sub(x, y))
-    if reduction == "none":
-        return losses
-    return ops.mean(losses) if reduction == "mean" else ops.sum(losses)
+    return reduced(ops, ops.square(ops.sub(x, y)), reduction)
 
 
 _SUM, _NONE = {"reduction": "sum"}, {"reduction": "none"}
@@ -79,14 +68,7 @@ EDGES = (
     ),
 )
 
-REFUSED = (
-    *UNEQUAL,
-    *(Miss("C2", ([1.0], [1.0]), {"reduction": other}) for other in ("average", None)),
-    Miss("C3", ([], [])),
-    Miss("C3", ([[], []], [[], []]), {"reduction": "mean"}),
-)
-
 op = composite(
-    "mse_loss", type_rule, program, (sub, square, sum_, mean), edges=EDGES, refused=REFUSED
+    "mse_loss", type_rule, program, (sub, square, sum_, mean), edges=EDGES, refused=BAD_PAIRS
 )
 value = op.value

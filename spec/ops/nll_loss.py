@@ -1,23 +1,28 @@
 """Read off the negative log-probability of each row's label.
 
-    z[i] = -x[i, labels[i]]                 (reduction = "none")
+    z[i, k] = -w[label] x[i, label, k],  label = labels[i, k]        (reduction = "none")
 
-C1  the log-probabilities are a matrix [N, C].
-C2  the labels are integers of shape (N,).
+C1  the log-probabilities have axes [N, C, ...]: a batch, classes, and any others, or none.
+C2  the labels are integers of shape (N, ...).
 C3  every label lies in [0, C) or equals ignore_index.
 C4  the reduction is "mean", "sum" or "none".
+C5  weight is None, or it is C numbers that are finite and not negative; without it each is 1.
 
-A row whose label is ignore_index counts as 0, and what no label reads receives exactly 0.
-"mean" divides by the number of rows that are not ignored; with no such row, loss and gradient are 0
-(CHOICE; PyTorch gives NaN).
-The cotangent of reduction "none" is per row.
+A row, of which there is one for every label, counts as 0 where its label is ignore_index, and what
+no label reads receives exactly 0. "mean" divides by the weights of the labels that are not ignored,
+added up; where that is 0, loss and gradient are 0 (CHOICE; PyTorch gives NaN).
+The cotangent of reduction "none" is per row. The weights have no gradient.
 
-Reference: PyTorch's nll_loss without class weights.
+Reference: PyTorch's nll_loss.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[-1.0, -2.0], [-3.0, -5.0]]), tensor([1, 0]), reduction="sum")
 Tensor(5.0)
+>>> op(tensor([[-1.0, -2.0], [-3.0, -5.0]]), tensor([1, 0]), weight=(3.0, 1.0))
+Tensor(2.75)
 """
+
+# This page is longer than the guide because what counts, and how much, is said of rows and means.
 
 from __future__ import annotations
 
@@ -25,7 +30,14 @@ import math
 from typing import Any, TypeVar
 
 from spec.kinds import linear
-from spec.labels import BAD_LABELS, check_loss, count_labels, refuse_labels
+from spec.losses import (
+    bad_labels,
+    check_loss,
+    counting,
+    divisor,
+    refuse_labels,
+    weight_of,
+)
 from spec.op import AnyTensor, Edge, Type
 from spec.scalar import divide, equal, is_zero, kronecker, select, sum_over, zero_like
 from spec.shape import Shape
@@ -35,11 +47,16 @@ A = TypeVar("A")
 
 
 def type_rule(
-    log_probabilities: Type, labels: Type, *, ignore_index: int = -100, reduction: str = "mean"
+    log_probabilities: Type,
+    labels: Type,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    weight: tuple[float, ...] | None = None,
 ) -> Type:
-    """Accept a matrix and a label per row (C1, C2, C4)."""
+    """Accept scores and a label per row (C1, C2), a reduction (C4) and weights (C5)."""
     del ignore_index
-    return check_loss("nll_loss", log_probabilities, labels, reduction)
+    return check_loss("nll_loss", log_probabilities, labels, reduction, weight, "C5")
 
 
 def refuse_indices(x: AnyTensor, labels: AnyTensor, *, ignore_index: int = -100, **_: Any) -> None:
@@ -48,25 +65,34 @@ def refuse_indices(x: AnyTensor, labels: AnyTensor, *, ignore_index: int = -100,
 
 
 def value(
-    log_probabilities: Tensor[A, Any, Any],
-    labels: Tensor[int, Any],
+    log_probabilities: Tensor[A, Any, *tuple[Any, ...]],
+    labels: Tensor[int, *tuple[Any, ...]],
     *,
     ignore_index: int = -100,
     reduction: str = "mean",
+    weight: tuple[float, ...] | None = None,
 ) -> Tensor[A, *tuple[Any, ...]]:
     """Read off the negative log-probability of each label, then reduce."""
+    labels = counting(labels, weight, ignore_index, reduction)
 
-    def row(i: Any) -> Any:
+    def read(i: Any, *k: Any) -> Any:
+        ignored = equal(labels[i, *k], ignore_index)
+        return log_probabilities[i, select(ignored, 0, labels[i, *k]), *k]
+
+    def row(*i: Any) -> Any:
         if log_probabilities.shape[1] == 0:
             return 0
         ignored = equal(labels[i], ignore_index)
-        read: Any = log_probabilities[i, select(ignored, 0, labels[i])]
-        return select(ignored, zero_like(read), -read)
+        lost = -read(*i)
+        if weight is not None:
+            lost = weight_of(labels[i], weight, ignore_index) * lost
+        return select(ignored, zero_like(lost), lost)
 
     if reduction == "none":
         return tabulate(labels.shape, row)
-    total, count = sum_over(labels.shape[0], row), count_labels(labels, ignore_index)
-    return tabulate((), lambda: total if reduction == "sum" or count == 0 else divide(total, count))
+    total = sum_over(labels.shape, row)
+    over = divisor(labels, weight, ignore_index, total) if reduction == "mean" else None
+    return tabulate((), lambda: total if over is None else divide(total, over))
 
 
 def transpose(
@@ -76,14 +102,20 @@ def transpose(
     *,
     ignore_index: int = -100,
     reduction: str = "mean",
+    weight: tuple[float, ...] | None = None,
 ) -> AnyTensor:
-    """Send each row's cotangent, negated and divided by the count, to the row's label."""
-    count = count_labels(labels, ignore_index)
+    """Send each row's cotangent, negated, weighted and divided, to the row's label."""
+    labels = counting(labels, weight, ignore_index, reduction)
+    mean = reduction == "mean"
+    over = divisor(labels, weight, ignore_index, cotangent[()]) if mean else None
 
-    def entry(i: Any, k: Any) -> Any:
-        share = cotangent[i] if reduction == "none" else cotangent[()]
-        part = divide(share, count) if reduction == "mean" and count != 0 else share
-        read, ignored = kronecker(labels[i], k), equal(labels[i], ignore_index)
+    def entry(i: Any, c: Any, *k: Any) -> Any:
+        label = labels[i, *k]
+        share = cotangent[i, *k] if reduction == "none" else cotangent[()]
+        part = share if over is None else divide(share, over)
+        if weight is not None:
+            part = weight_of(label, weight, ignore_index) * part
+        read, ignored = kronecker(label, c), equal(label, ignore_index)
         received = select(is_zero(read), zero_like(share), -read * part)
         return select(ignored, zero_like(share), received)
 
@@ -105,8 +137,22 @@ EDGES = (
         [math.nan, math.inf],
         _NONE,
     ),
+    Edge(
+        ([[-1.0, -math.inf], [-4.0, -2.0]], [0, 0]),
+        (0.0,),
+        "CHOICE",
+        "nothing weighs: the mean loss is 0",
+        attributes={"weight": (0.0, 1.0)},
+    ),
+    Edge(
+        ([[[-1.0, -3.0], [-2.0, -5.0]]], [[1, 0]]),
+        ([[0.5, 6.0]],),
+        "IEEE",
+        "a label for every place of the last axis",
+        attributes={"weight": (2.0, 0.25), **_NONE},
+    ),
 )
-REFUSED = BAD_LABELS
+REFUSED = bad_labels("C5")
 
 op = linear(
     "nll_loss",

@@ -107,23 +107,23 @@ ROWS = (
 
 LOSSES = (
     _bug("half of the slope", "ops/mse_loss", "mse_loss vjp",
-         "slope = 2.0 * slope * share", "slope = slope * share"),
+         "slope = 2.0 * (x - y) * share", "slope = (x - y) * share"),
     _bug("target pulled along", "ops/mse_loss", "mse_loss vjp",
-         "(-slope).to(dy", "slope.to(dy"),
+         "return slope, -slope", "return slope, slope"),
     _bug("distance to nothing", "ops/mse_loss", "mse_loss value",
          "return (x - y) * (x - y)", "return (x - y) * x"),
     _bug("likelihood for a loss", "ops/nll_loss", "nll_loss value",
-         "tl.where(good, -here, 0.0)", "tl.where(good, here, 0.0)"),
-    _bug("ignored rows learn", "ops/nll_loss", "nll_loss vjp",
-         "share = tl.where(good, -share, 0.0)[:, None]", "share = (-share)[:, None]"),
-    _bug("ignored rows counted", "kernels/label_losses", "nll_loss value",
+         "tl.where(good, -here * weight, 0.0)", "tl.where(good, here * weight, 0.0)"),
+    _bug("ignored rows learn", "kernels/losses", "nll_loss vjp",
+         "return tl.where(good, tl.div_rn(share,", "return tl.where(number != 0, tl.div_rn(share,"),
+    _bug("ignored rows counted", "kernels/losses", "nll_loss value",
          "counted += (label != ignored).to(tl.int32)", "counted += (row < rows).to(tl.int32)"),
     _bug("smoothing on top", "ops/cross_entropy", "cross_entropy value",
          "loss = kept * loss + spread * every", "loss = loss + spread * every"),
     _bug("targets do not add up", "ops/cross_entropy", "cross_entropy vjp",
-         "tl.div_rn(to_label + to_every * n,", "tl.div_rn(to_label,"),
+         "tl.div_rn(to_label + to_every * every,", "tl.div_rn(to_label,"),
     _bug("target added", "ops/cross_entropy", "cross_entropy vjp",
-         "tl.exp(here - maximum) * over - target", "tl.exp(here - maximum) * over + target"),
+         "tl.exp(here - maximum) * part - target", "tl.exp(here - maximum) * part + target"),
 )  # fmt: skip
 
 OPTIMIZERS = (

@@ -116,16 +116,18 @@ class Node:
 class OnTape:
     """Operations that append to a tape, for running a composite's program step by step."""
 
-    def __init__(self) -> None:
-        """Start with an empty tape."""
+    def __init__(self, *steps: Op) -> None:
+        """Start with an empty tape; steps are those of a program's own."""
         self.tape = Tape()
+        self._steps = {op.name: op for op in steps}
 
     def __getattr__(self, name: str) -> Any:
         """Find an op by its name."""
 
         def apply(*inputs: Any, **attributes: Any) -> Node:
             ids = [x.id if isinstance(x, Node) else self.tape.const(x) for x in inputs]
-            return Node(self.tape, self.tape.apply(OPS[name], *ids, **attributes))
+            op = self._steps.get(name) or OPS[name]
+            return Node(self.tape, self.tape.apply(op, *ids, **attributes))
 
         return apply
 
@@ -139,7 +141,7 @@ class OnTape:
 def program_on_tape(call: Call, cotangent: AnyTensor) -> tuple[AnyTensor, list[AnyTensor | None]]:
     """Run a composite's program on a tape; return its value and what reaches its inputs."""
     assert call.op.program is not None
-    ops = OnTape()
+    ops = OnTape(*(op for op in call.op.uses if op.name not in OPS))
     nodes = [
         x if k in call.op.index_inputs else Node(ops.tape, ops.tape.leaf(x))
         for k, x in enumerate(call.inputs)

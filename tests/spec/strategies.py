@@ -236,19 +236,23 @@ def _layer_norm(draw: Draw) -> Signature:
     return [shape, shape[-1:], shape[-1:]], {"eps": eps}
 
 
-def _distance(draw: Draw) -> Signature:
+def _distance(draw: Draw, op: Op) -> Signature:
     reduction = draw(st.sampled_from(["mean", "sum", "none"]))
     shape = draw(SHAPES.filter(lambda shape: size(shape) > 0 or reduction != "mean"))
-    return [shape, shape], {"reduction": reduction}
+    tried = {name: draw(st.sampled_from(among)) for name, among in op.tried.items()}
+    return [shape, shape], {**tried, "reduction": reduction}
 
 
 def _loss(draw: Draw, smooth: bool) -> Signature:
     rows, classes = draw(EXTENTS), draw(EXTENTS)
+    rest = draw(st.sampled_from([(), (), (2,), (1, 2), (0,)]))
     attributes: dict[str, Any] = {"ignore_index": draw(st.sampled_from([-100, -1, 1]))}
+    weights = st.tuples(*[st.sampled_from([1, 0, 0.5, 3])] * classes)
+    attributes["weight"] = draw(st.none() | weights)
     attributes["reduction"] = draw(st.sampled_from(["mean", "mean", "sum", "none"]))
     if smooth:
         attributes["label_smoothing"] = draw(st.sampled_from([0.0, 0.25, 1, Fraction(1, 3)]))
-    return [(rows, classes), (rows,)], attributes
+    return [(rows, classes, *rest), (rows, *rest)], attributes
 
 
 def _random(draw: Draw, op: Op) -> Signature:
@@ -287,9 +291,8 @@ CALLED: dict[tuple[int, frozenset[str]], Callable[[Draw], Signature]] = {
     (3, frozenset({"eps"})): _layer_norm,
     (2, frozenset()): _matmul,
     (3, frozenset()): _linear,
-    (2, frozenset({"reduction"})): _distance,
-    (2, frozenset({"ignore_index", "reduction"})): lambda draw: _loss(draw, smooth=False),
-    (2, frozenset({"ignore_index", "reduction", "label_smoothing"})): lambda draw: _loss(
+    (2, frozenset({"ignore_index", "reduction", "weight"})): lambda draw: _loss(draw, smooth=False),
+    (2, frozenset({"ignore_index", "reduction", "label_smoothing", "weight"})): lambda draw: _loss(
         draw, smooth=True
     ),
 }
@@ -307,6 +310,10 @@ def drawing(op: Op) -> Callable[[Draw], Signature]:
         return lambda draw: _tried(draw, op)
     if names == {"axes", "keepdims", *op.tried}:
         return lambda draw: _reduction(draw, op, 0 if accepts(op, [(0,)]) else 1)
+    if names == {"axes", "keepdims"}:
+        return lambda draw: _reduction(draw, 0 if accepts(op, [(0,)]) else 1)
+    if names == {*op.tried, "reduction"} and accepts(op, [(), ()], **usual(op)):
+        return lambda draw: _distance(draw, op)
     if names == {"shape"}:
         return _broadcast if accepts(op, [(1,)], shape=(2,)) else _reshape
     if names == {"axes"}:

@@ -120,10 +120,13 @@ def _nothing_where_added(inputs: Any, cotangent: AnyTensor, *, axis: int) -> Any
 def _undivided(cotangent: AnyTensor, shape: Any, labels: Any, **attributes: Any) -> AnyTensor:
     none = attributes["reduction"] == "none"
 
-    def entry(i: int, k: int) -> Any:
-        share = cotangent[i] if none else cotangent[()]
-        kept = labels[i] != attributes["ignore_index"]
-        return -kronecker(labels[i], k) * share if kept else zero_like(share)
+    weight = attributes["weight"] or (1,) * shape[1]
+
+    def entry(i: int, c: int, *k: int) -> Any:
+        share, label = cotangent[i, *k] if none else cotangent[()], labels[i, *k]
+        kept = label != attributes["ignore_index"]
+        own = Fraction(weight[c])
+        return -own * kronecker(label, c) * share if kept else zero_like(share)
 
     return tabulate(shape, entry)
 

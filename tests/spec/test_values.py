@@ -97,9 +97,23 @@ def mean(x: Array, *, axes: Any = None, keepdims: bool = False) -> Array:
     return total * Fraction(np.size(total), x.size) if x.size else total
 
 
-def mse_loss(x: Array, y: Array, *, reduction: str) -> Array:
-    losses = np.asarray((x - y) ** 2, dtype=object)
+def scored(losses: Array, reduction: str) -> Array:
+    losses = np.asarray(losses, dtype=object)
     return losses if reduction == "none" else mean(losses) if reduction == "mean" else losses.sum()
+
+
+def huber_loss(x: Array, y: Array, *, delta: float, reduction: str) -> Array:
+    knee, far = Fraction(delta), abs(x - y)
+    return scored(np.where(far < knee, far * far / 2, knee * far - knee * knee / 2), reduction)
+
+
+def smooth_l1_loss(x: Array, y: Array, *, beta: float, reduction: str) -> Array:
+    far = huber_loss(x, y, delta=beta, reduction="none") / Fraction(beta) if beta else abs(x - y)
+    return scored(far, reduction)
+
+
+def bce_with_logits(x: Array, target: Array, *, reduction: str) -> Array:
+    return scored(softened(x) - x * target, reduction)
 
 
 def shifted(x: Array, axis: int) -> Array:
@@ -159,18 +173,22 @@ def cross_entropy(
     ignore_index: int,
     reduction: str,
     label_smoothing: Any = 0,
+    weight: Any = None,
     scores: Callable[..., Array] = log_softmax,
 ) -> Array:
-    table, share = -scores(x, axis=-1), Fraction(label_smoothing)
-    rows = np.zeros(len(labels), dtype=object)
-    for i, label in enumerate(labels):
+    weights = np.array([Fraction(w) for w in weight or [1] * x.shape[1]], dtype=object)
+    table, share = -scores(np.moveaxis(x, 1, -1), axis=-1) * weights, Fraction(label_smoothing)
+    rows = np.zeros(labels.shape, dtype=object)
+    for i, label in np.ndenumerate(labels):
         if label != ignore_index:
             uniform = table[i].sum() / Fraction(len(table[i]))
-            rows[i] = (1 - share) * table[i, label] + share * uniform
-    kept = int((labels != ignore_index).sum())
+            rows[i] = (1 - share) * table[*i, label] + share * uniform
+    kept = weights[labels[labels != ignore_index]].sum()
     if reduction == "none":
         return rows
-    return np.asarray(rows.sum() / max(kept, 1) if reduction == "mean" else rows.sum(), object)
+    if reduction == "mean":
+        return np.asarray(rows.sum() / kept if kept else 0, object)
+    return np.asarray(rows.sum(), object)
 
 
 def scatter_add(x: Array, indices: Array, source: Array, *, axis: int) -> Array:
@@ -310,7 +328,11 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "log_softmax": log_softmax,
     "softmax": softmax,
     "layer_norm": layer_norm,
-    "mse_loss": mse_loss,
+    "mse_loss": lambda x, y, *, reduction: scored((x - y) ** 2, reduction),
+    "mae_loss": lambda x, y, *, reduction: scored(abs(x - y), reduction),
+    "huber_loss": huber_loss,
+    "smooth_l1_loss": smooth_l1_loss,
+    "bce_with_logits": bce_with_logits,
     "nll_loss": lambda *inputs, **attributes: cross_entropy(
         *inputs, **attributes, scores=lambda x, axis: x
     ),

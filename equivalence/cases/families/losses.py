@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
-from equivalence.cases.families.elementwise import SIZED, SIZES
+from equivalence.cases.domains import domain, usual
+from equivalence.cases.families.elementwise import SIZED, SIZES, alike
 from equivalence.cases.families.family import (
     FACTOR,
     Call,
@@ -17,6 +20,7 @@ from equivalence.cases.families.family import (
     Offer,
     Operands,
     Picks,
+    Shape,
     Signature,
     always,
     around,
@@ -33,21 +37,37 @@ LABELLED: Factors = {
     "reduction": ("none", "mean", "sum", None),
     "ignore_index": (None, 0, -1),
     "label_smoothing": (None, 0.1, 1.0, 0.25),
+    "weight": (None, "halves", "tenths", "alternate"),
+    "rest": ((), (2,), (3, 1), (1, 2, 2)),
 }
-"""None is the default of the op."""
+"""None is the default of the op; rest are the axes behind that of the classes."""
+
+WEIGHTS: Mapping[str, Callable[[int], float]] = {
+    "halves": lambda c: (c % 5 + 1) / 2,
+    "tenths": lambda c: (c % 7 + 1) / 10,
+    "alternate": lambda c: float(c % 2),
+}
+"""How much a class weighs, by its number."""
 
 MOST_LOGITS = {"value": 2100, "vjp": 600, "jvp": 600}
 """So many logits, at most, make a loss or its derivative, which costs the reference more."""
 
 
 def _labelled(op: Op) -> Factors:
-    takes = {"rows", "classes", *op.attributes}
+    takes = {"rows", "classes", "rest", *op.attributes}
     return {name: levels for name, levels in LABELLED.items() if name in takes}
 
 
-def many_rows_of_many_classes_cost_too_much(direction: str, rows: int, classes: int) -> bool:
+def many_rows_of_many_classes_cost_too_much(
+    direction: str, rows: int, classes: int, rest: Shape
+) -> bool:
     """What has many rows and many classes is a matter of real sizes."""
-    return rows * classes <= MOST_LOGITS[direction]
+    return rows * classes * math.prod(rest) <= MOST_LOGITS[direction]
+
+
+def a_mean_divides_by_something(reduction: str, weight: str | None) -> bool:
+    """Where every label may weigh 0, the mean is a matter of the page's edges."""
+    return weight != "alternate" or reduction in ("none", "sum")
 
 
 def _score(op: Op, direction: str, levels: Levels) -> Signature:
@@ -55,7 +75,14 @@ def _score(op: Op, direction: str, levels: Levels) -> Signature:
     attrs = {
         name: level for name, level in levels.items() if name in op.attributes and level is not None
     }
-    return ((levels["rows"], levels["classes"]), (levels["rows"],)), attrs
+    return _scores(attrs, levels["rows"], levels["classes"], levels["rest"])
+
+
+def _scores(attrs: dict[str, Any], rows: int, classes: int, rest: Shape) -> Signature:
+    """Return a call whose weights are written out."""
+    if attrs.get("weight") is not None:
+        attrs["weight"] = tuple(map(WEIGHTS[attrs["weight"]], range(classes)))
+    return ((rows, classes, *rest), (rows, *rest)), attrs
 
 
 def two_classes_are_there(call: Call) -> bool:
@@ -77,6 +104,11 @@ def a_label_counts(call: Call) -> bool:
     return call.levels.get("regime_1") != "all_ignored"
 
 
+def a_class_weighs(call: Call) -> bool:
+    """Where nothing weighs, nothing is lost."""
+    return call.attributes.get("weight") is None or any(call.attributes["weight"])
+
+
 def _draw_score(draw: Draw, op: Op, direction: str) -> Signature:
     classes = extent(draw, 33)
     rows = extent(draw, 17, -(-ENOUGH // classes) if direction == "vjp" else ENOUGH)
@@ -89,7 +121,8 @@ def _draw_score(draw: Draw, op: Op, direction: str) -> Signature:
     }
     if "label_smoothing" in op.attributes:
         attrs["label_smoothing"] = draw(st.sampled_from((0.0, 0.1, 1.0)))
-    return ((rows, classes), (rows,)), attrs
+    attrs["weight"] = draw(st.sampled_from((None, None, "halves", "tenths")))
+    return _scores(attrs, rows, classes, draw(st.sampled_from(((), (), (2,), (1, 3)))))
 
 
 def _reduction(pick: int) -> str:
@@ -105,38 +138,41 @@ def _scored(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 
 def _distances(op: Op) -> Factors:
-    return {**SIZES, "reduction": ("none", "mean", "sum", None)}
+    return {**SIZES, **op.tried, "reduction": ("none", "mean", "sum", None)}
 
 
 def _distance(op: Op, direction: str, levels: Levels) -> Signature:
+    shapes, attributes = alike(op, around(levels)[0], levels)
     reduction = levels["reduction"]
-    return (around(levels)[0],) * 2, {} if reduction is None else {"reduction": reduction}
+    return shapes, attributes if reduction is None else {**attributes, "reduction": reduction}
 
 
 def _draw_distance(draw: Draw, op: Op, direction: str) -> Signature:
     """Draw losses per entry more often: a value that is reduced has one element to judge."""
     drawn = shape(draw, ENOUGH, 300)
     among = ("none", "none", "mean", "sum") if direction == "value" else ("mean", "none", "sum")
-    return (drawn, drawn), {"reduction": draw(st.sampled_from(among))}
+    levels = {name: draw(st.sampled_from(tried)) for name, tried in op.tried.items()}
+    shapes, attributes = alike(op, drawn, levels)
+    return shapes, {**attributes, "reduction": draw(st.sampled_from(among))}
 
 
 def _apart(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    x = offer.entry(picks[0], has_elements, FACTOR)
-    if x is None:
+    x = offer.entry(picks[0], has_elements, FACTOR, domain(op, 0))
+    y = x if x is None else offer.entry(picks[1], offer.shapes[x].__eq__, FACTOR, domain(op, 1))
+    if y is None:
         return None
-    y = offer.entry(picks[1], offer.shapes[x].__eq__, FACTOR)
-    return (x, y), {"reduction": _reduction(picks[2])}
+    return (x, y), {**usual(op), "reduction": _reduction(picks[2])}
 
 
 SCORES = Family(
     "losses of labels",
     _labelled,
-    (many_rows_of_many_classes_cost_too_much,),
+    (many_rows_of_many_classes_cost_too_much, a_mean_divides_by_something),
     _score,
     always((((0, 3), (0,)), {"reduction": "none"}), (((0, 3), (0,)), {})),
     _draw_score,
     _scored,
-    (two_classes_are_there, scores_differ, a_label_counts),
+    (two_classes_are_there, scores_differ, a_label_counts, a_class_weighs),
 )
 DISTANCES = Family(
     "losses of distances",

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from equivalence.population.labelled import by_rows, weighed
 from equivalence.population.record import right
 
 
@@ -83,7 +84,11 @@ def gathered(
 
 
 def _asked(
-    labels: Tensor, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: str = "mean"
+    labels: Tensor,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+    weight: None = None,
 ) -> tuple[Tensor, float, str]:
     """Return which rows count, the smoothing and the reduction of a call."""
     return labels != ignore_index, label_smoothing, reduction
@@ -101,6 +106,7 @@ def _picked(x: Tensor, labels: Tensor, kept: Tensor, rest: float) -> Tensor:
 
 
 @right("nll_loss value", "value")
+@by_rows("nll_loss")
 def ignored_rows_are_minus_zero(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """A row that is ignored gives minus zero."""
     kept, _, reduction = _asked(labels, **call)
@@ -108,6 +114,7 @@ def ignored_rows_are_minus_zero(x: Tensor, labels: Tensor, **call: Any) -> Tenso
 
 
 @right("nll_loss value", "precision")
+@by_rows("nll_loss")
 def shares_summed(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """Each loss is divided before they are summed."""
     kept, _, reduction = _asked(labels, **call)
@@ -118,6 +125,7 @@ def shares_summed(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
 
 
 @right("nll_loss vjp", "gradient")
+@by_rows("nll_loss")
 def by_comparing_with_the_label(
     g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
@@ -137,6 +145,7 @@ def _smoothed(logs: Tensor, labels: Tensor, kept: Tensor, smoothing: float) -> T
 
 
 @right("cross_entropy value", "precision")
+@by_rows("cross_entropy")
 def loss_in_double(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """All of it is done in double, and rounded once."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -145,6 +154,7 @@ def loss_in_double(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
 
 
 @right("cross_entropy value", "value")
+@by_rows("cross_entropy")
 def from_log_softmax(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """It reads torch's log_softmax."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -153,6 +163,7 @@ def from_log_softmax(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
 
 
 @right("cross_entropy vjp", "gradient", source="what most kernels do")
+@by_rows("cross_entropy")
 def probability_less_label(
     g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
@@ -167,6 +178,7 @@ def probability_less_label(
 
 
 @right("cross_entropy vjp", "precision")
+@by_rows("cross_entropy")
 def gradient_in_double(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tuple[Tensor, None]:
     """The gradient is formed in double, and rounded once."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -176,6 +188,14 @@ def gradient_in_double(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tup
     share = g.double() / max(int(kept.sum()), 1) if reduction == "mean" else g.double()
     gradient = (torch.softmax(x.double(), 1) - due) * share.reshape(-1, 1)
     return torch.where(kept[:, None], gradient, 0.0).to(x.dtype), None
+
+
+@right("cross_entropy value", "value")
+@by_rows("cross_entropy", weights=True)
+def weights_at_the_classes(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
+    """Weights multiply the log-probabilities, of which one is then read off."""
+    safe = torch.where((labels != call.get("ignore_index", -100))[:, None], x, 0.0)
+    return weighed(torch.log_softmax(safe, 1), labels, **call)
 
 
 @right("mse_loss", "precision")

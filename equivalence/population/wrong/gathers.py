@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from equivalence.population.labelled import by_rows
 from equivalence.population.pieces import strides_ignored
 from equivalence.population.record import wrong
 
@@ -183,6 +184,7 @@ def _reduced(losses: Tensor, count: float, reduction: str) -> Tensor:
 
 
 @wrong("nll_loss value", "value", source=COUNTED)
+@by_rows("nll_loss")
 def ignored_rows_counted(
     x: Tensor, labels: Tensor, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -192,6 +194,7 @@ def ignored_rows_counted(
 
 
 @wrong("nll_loss value", "non-finite", source=ONE_HOT)
+@by_rows("nll_loss")
 def by_a_one_hot_sum(
     x: Tensor, labels: Tensor, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -203,6 +206,7 @@ def by_a_one_hot_sum(
 
 
 @wrong("nll_loss value", "value", source=CUSTOM)
+@by_rows("nll_loss")
 def usual_mark_alone(
     x: Tensor, labels: Tensor, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -213,6 +217,7 @@ def usual_mark_alone(
 
 
 @wrong("nll_loss value", "empty", source=IGNORED)
+@by_rows("nll_loss")
 def no_row_is_no_number(
     x: Tensor, labels: Tensor, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -234,6 +239,7 @@ def _sent(g: Tensor, x: Tensor, labels: Tensor, kept: Tensor) -> Tensor:
 
 
 @wrong("nll_loss vjp", "gradient", source=LIGER)
+@by_rows("nll_loss")
 def first_cotangent_for_all(
     g: Tensor, x: Tensor, labels: Tensor, ignore_index: int = -100, reduction: str = "mean"
 ) -> tuple[Tensor, None]:
@@ -244,6 +250,7 @@ def first_cotangent_for_all(
 
 
 @wrong("nll_loss vjp", "gradient", source=COUNTED)
+@by_rows("nll_loss")
 def sum_divided_as_well(
     g: Tensor, x: Tensor, labels: Tensor, ignore_index: int = -100, reduction: str = "mean"
 ) -> tuple[Tensor, None]:

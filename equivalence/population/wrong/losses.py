@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equivalence.population.labelled import by_rows, weighed
 from equivalence.population.pieces import kept_in
 from equivalence.population.record import wrong
 
@@ -19,7 +20,11 @@ STRIDES = "Liger 0.8.5, cross_entropy, logits whose last stride is not 1"
 
 
 def _asked(
-    labels: Tensor, ignore_index: int = -100, label_smoothing: float = 0.0, reduction: str = "mean"
+    labels: Tensor,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+    weight: None = None,
 ) -> tuple[Tensor, float, str]:
     """Return which rows count, the smoothing and the reduction of a call."""
     return labels != ignore_index, label_smoothing, reduction
@@ -41,6 +46,7 @@ def _reduced(losses: Tensor, kept: Tensor, reduction: str) -> Tensor:
 
 
 @wrong("cross_entropy value", "value", source="Szegedy et al., 2016, read as over other classes")
+@by_rows("cross_entropy")
 def smoothing_over_the_other_classes(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The smoothed part is divided by the number of classes less one."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -50,6 +56,7 @@ def smoothing_over_the_other_classes(x: Tensor, labels: Tensor, **call: Any) -> 
 
 
 @wrong("cross_entropy value", "sizes", source=LIGER + "243")
+@by_rows("cross_entropy")
 def smoothing_of_64_classes(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The smoothed part reads the first 64 classes."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -61,6 +68,7 @@ def smoothing_of_64_classes(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
 
 
 @wrong("cross_entropy value", "value", source=COUNTED)
+@by_rows("cross_entropy")
 def smoothing_of_ignored_rows(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """Rows that are ignored count in the smoothed part."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -71,15 +79,16 @@ def smoothing_of_ignored_rows(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
 
 
 @wrong("cross_entropy value", "sizes", source=BOOK)
+@by_rows("cross_entropy", weights=True)
 def maximum_of_128_classes(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The maximum that is subtracted is that of the first 128 classes."""
-    kept, smoothing, reduction = _asked(labels, **call)
     shifted = x - x[:, :128].amax(1, keepdim=True)
     logs = shifted - torch.log(torch.exp(shifted).sum(1, keepdim=True))
-    return _reduced(_loss(logs, labels, kept, smoothing, x.shape[1]), kept, reduction)
+    return weighed(logs, labels, **call)
 
 
 @wrong("cross_entropy value", "range", source="eps added to probabilities")
+@by_rows("cross_entropy")
 def logarithm_of_probabilities(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The logarithm is of probabilities, with a small number added."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -88,12 +97,14 @@ def logarithm_of_probabilities(x: Tensor, labels: Tensor, **call: Any) -> Tensor
 
 
 @wrong("cross_entropy value", "empty", source=TORCH + "116349")
+@by_rows("cross_entropy")
 def all_ignored_is_no_number(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """Where all rows are ignored, the mean is 0 / 0."""
     return torch.nn.functional.cross_entropy(x, labels, **call)
 
 
 @wrong("cross_entropy value", "non-finite", source=TORCH + "36923")
+@by_rows("cross_entropy")
 def ignored_rows_by_a_product(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """The losses of ignored rows are multiplied by 0, so that NaN stays."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -104,6 +115,7 @@ def ignored_rows_by_a_product(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
 
 
 @wrong("cross_entropy value", "value", source=OUT_OF_RANGE)
+@by_rows("cross_entropy")
 def mark_that_is_a_class(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """With a class as the mark of ignored rows, smoothing leaves that class out."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -118,6 +130,7 @@ def mark_that_is_a_class(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
 
 
 @wrong("cross_entropy value", "dtype", dtypes=("fp16",), source=LIGER + "1253")
+@by_rows("cross_entropy")
 def exponentials_in_half(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     """All is computed in fp16, and the sum of exponentials with it."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -149,6 +162,7 @@ def _gradient(
 
 
 @wrong("cross_entropy vjp", "gradient", source=LIGER + "243")
+@by_rows("cross_entropy")
 def smoothing_left_out_of_the_gradient(
     g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
@@ -158,6 +172,7 @@ def smoothing_left_out_of_the_gradient(
 
 
 @wrong("cross_entropy vjp", "gradient", source=LIGER + "968")
+@by_rows("cross_entropy")
 def cotangent_ignored(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tuple[Tensor, None]:
     """The gradient was formed with the loss, for a cotangent of 1."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -166,6 +181,7 @@ def cotangent_ignored(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tupl
 
 
 @wrong("cross_entropy vjp", "gradient", source=COUNTED)
+@by_rows("cross_entropy")
 def gradient_counts_ignored_rows(
     g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
@@ -176,6 +192,7 @@ def gradient_counts_ignored_rows(
 
 
 @wrong("cross_entropy vjp", "gradient", source="masks applied to the loss alone")
+@by_rows("cross_entropy")
 def ignored_rows_learn(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tuple[Tensor, None]:
     """Rows that are ignored receive their probabilities as a gradient."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -186,6 +203,7 @@ def ignored_rows_learn(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tup
 
 
 @wrong("cross_entropy vjp", "aliasing", source=LIGER + "272")
+@by_rows("cross_entropy")
 def gradient_written_into_the_logits(
     g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
@@ -195,6 +213,7 @@ def gradient_written_into_the_logits(
 
 
 @wrong("cross_entropy vjp", "layout", source=STRIDES)
+@by_rows("cross_entropy")
 def logits_returned_where_strided(
     g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
@@ -206,6 +225,7 @@ def logits_returned_where_strided(
 
 
 @wrong("cross_entropy vjp", "precision", source=LIGER + "1253")
+@by_rows("cross_entropy")
 def probabilities_in_bf16(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tuple[Tensor, None]:
     """The difference of probabilities and label is rounded to bf16."""
     kept, smoothing, reduction = _asked(labels, **call)
@@ -216,6 +236,49 @@ def probabilities_in_bf16(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> 
     )
     share = g / max(int(kept.sum()), 1) if reduction == "mean" else g
     return rough * (share.reshape(-1, 1) if reduction == "none" else share), None
+
+
+@wrong("cross_entropy value", "value", source=TORCH + "25571")
+@by_rows("cross_entropy", weights=True)
+def weighted_mean_over_rows(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
+    """With class weights, the mean is divided by the number of rows."""
+    reduction = call.pop("reduction", "mean")
+    kept = labels != call.get("ignore_index", -100)
+    safe = torch.where(kept[:, None], x, 0.0)
+    losses = weighed(torch.log_softmax(safe, 1), labels, **call, reduction="none")
+    return _reduced(losses, kept, reduction)
+
+
+@wrong("cross_entropy value", "value", source=TORCH + "104776")
+@by_rows("cross_entropy", weights=True)
+def smoothing_without_weights(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
+    """The smoothed part takes all classes alike, whatever they weigh."""
+    kept = labels != call.get("ignore_index", -100)
+    logs = torch.log_softmax(torch.where(kept[:, None], x, 0.0), 1)
+    smoothing = call.pop("label_smoothing", 0.0)
+    exact = weighed(logs, labels, **call)
+    alike = weighed(logs, labels, **{**call, "weight": None}, label_smoothing=1.0)
+    return (1 - smoothing) * exact + smoothing * alike if smoothing else exact
+
+
+@wrong("cross_entropy value", "structure", source="a reshape for a transpose")
+def axes_reshaped_into_rows(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
+    """Any other axes become rows by a reshape, as if the classes came last."""
+    rows, at = x.reshape(-1, x.shape[1]), labels.reshape(-1)
+    kept = at != call.get("ignore_index", -100)
+    logs = torch.log_softmax(torch.where(kept[:, None], rows, 0.0), 1)
+    found = weighed(logs, at, **call)
+    return found.reshape(labels.shape) if call.get("reduction") == "none" else found
+
+
+@wrong("cross_entropy vjp", "gradient", source="weights applied to the loss alone")
+@by_rows("cross_entropy", weights=True)
+def gradient_without_weights(
+    g: Tensor, x: Tensor, labels: Tensor, **call: Any
+) -> tuple[Tensor, None]:
+    """The gradient forgets the class weights."""
+    kept, smoothing, reduction = _asked(labels, **{**call, "weight": None})
+    return _gradient(g, x, labels, kept, smoothing, reduction), None
 
 
 @wrong("mse_loss vjp", "gradient")

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from equivalence.backends.protocol import Capabilities
+from equivalence.backends.torch_backend import OPS as BY_TORCH
 from equivalence.budgets.declared import ContractRule, declared
 from spec.ops import OPS
 from spec.tensor import tensor
@@ -142,17 +143,24 @@ def cross_entropy_vjp(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
     reduction: str = "mean",
+    weight: tuple[float, ...] | None = None,
 ) -> Sequence[Tensor | None]:
-    """Take (p - target) g, as most kernels do."""
+    """Take (p - target) g, as most kernels do; weights multiply the targets."""
     x, labels = inputs
     if x.numel() == 0:
         return [torch.zeros_like(x), None]
-    hot, counted = picked(labels, ignore_index, x.shape[1])
-    target = hot * (1 - label_smoothing) + label_smoothing / x.shape[1]
-    rate = g / counted.sum().clamp(min=1) if reduction == "mean" else g
-    rates = rate.expand(labels.shape) if rate.dim() == 0 else rate
-    dx = (torch.softmax(x, 1) - target) * rates[:, None]
-    return [torch.where(counted[:, None], dx, 0.0), None]
+    rows, at, classes = x.movedim(1, -1).reshape(-1, x.shape[1]), labels.reshape(-1), x.shape[1]
+    hot, counted = picked(at, ignore_index, classes)
+    weights = torch.tensor(weight or (1.0,) * classes)
+    target = (hot * (1 - label_smoothing) + label_smoothing / classes) * weights
+    total = ((hot * weights).sum(1) * counted).sum()
+    if reduction == "mean":
+        counted = counted & (total != 0)
+    rate = g / total if reduction == "mean" else g
+    rates = rate.expand(at.shape) if rate.dim() == 0 else rate.reshape(-1)
+    dx = (torch.softmax(rows, 1) * target.sum(1, keepdim=True) - target) * rates[:, None]
+    dx = torch.where(counted[:, None], dx, 0.0)
+    return [dx.reshape(*x.shape[:1], *x.shape[2:], classes).movedim(-1, 1), None]
 
 
 def log_sum_exp_minus_picked(
@@ -304,7 +312,7 @@ def _unsmoothed(
     return cross_entropy_vjp(inputs, g, **attrs)
 
 
-UNSMOOTHED = One("cross_entropy", functional.cross_entropy, _unsmoothed)
+UNSMOOTHED = One("cross_entropy", BY_TORCH["cross_entropy"], _unsmoothed)
 
 
 class Moments:

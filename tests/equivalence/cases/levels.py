@@ -193,6 +193,13 @@ PRODUCTS = {
 COLUMNS = (1, 2, 8, 9, 15, 16, 17, 33, 65)
 REDUCTIONS = ("none", "mean", "sum", DEFAULT)
 
+
+def first_weight(case: CaseSpec) -> float | None:
+    """Return the weight of the first class, by which the weights of a case are told."""
+    weight = case.attributes().get("weight")
+    return None if weight is None else float(weight[0])
+
+
 WANTED: dict[str, Table] = {
     "elementwise": SIZED,
     "random": {
@@ -338,6 +345,8 @@ WANTED: dict[str, Table] = {
         "classes": ((1, 2, 10, 33, 65, 129, 257, 513), lambda case: own(case)[1]),
         "reduction": (REDUCTIONS, attribute("reduction")),
         "ignore_index": ((DEFAULT, 0, -1), attribute("ignore_index")),
+        "weight": ((None, 0.0, 0.1, 0.5), first_weight),
+        "rest": (((), (2,), (3, 1), (1, 2, 2)), lambda case: own(case)[2:]),
     },
 }
 WANTED["scatters"] = WANTED["gathers"]

@@ -1,0 +1,61 @@
+"""Right losses of pairs: other ways to compare two tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from equivalence.population.pieces import scored, shared
+from equivalence.population.record import right
+
+
+@right("mae_loss value", "value")
+def larger_less_smaller(x: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
+    """The smaller is subtracted from the larger."""
+    return scored(torch.maximum(x, y) - torch.minimum(x, y), reduction)
+
+
+@right("mae_loss vjp", "gradient")
+def difference_of_comparisons(
+    g: Tensor, x: Tensor, y: Tensor, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """The sign is a difference of two comparisons."""
+    slope = ((x > y).to(x.dtype) - (x < y).to(x.dtype)) * shared(g, x, reduction)
+    return slope, -slope
+
+
+@right("huber_loss", "precision")
+def huber_in_double(x: Tensor, y: Tensor, delta: float = 1.0, reduction: str = "mean") -> Tensor:
+    """All of it is done in double, and rounded once."""
+    return functional.huber_loss(x.double(), y.double(), reduction, delta).to(x.dtype)
+
+
+@right("smooth_l1_loss vjp", "gradient")
+def rate_cut_off(
+    g: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """The quotient is cut off at 1, without a question."""
+    d = x - y
+    slope = torch.clamp(d / beta, -1, 1) if beta else torch.sgn(d)
+    slope = slope * shared(g, x, reduction)
+    return slope, -slope
+
+
+@right("bce_with_logits value", "value")
+def larger_part_first(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """The product is with the target or what it lacks to 1, chosen by the sign of the logit."""
+    weight = torch.where(x < 0, target, 1 - target)
+    return scored(x.abs() * weight + torch.log1p(torch.exp(-x.abs())), reduction)
+
+
+@right("bce_with_logits vjp", "precision")
+def curve_in_double(
+    g: Tensor, x: Tensor, target: Tensor, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """The difference of curve and target is formed in double, and rounded once."""
+    share = shared(g.double(), x, reduction)
+    e = torch.exp(-x.double().abs())
+    below, t = e / (1 + e), target.double()
+    slope = torch.where(x < 0, below - t, (1 - t) - below) * share
+    return slope.to(x.dtype), (-x * share).to(x.dtype)

@@ -1,0 +1,89 @@
+"""Wrong losses of pairs: mae_loss, huber_loss, smooth_l1_loss and bce_with_logits."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from equivalence.population.pieces import scored, shared
+from equivalence.population.record import wrong
+
+TORCH = "https://github.com/pytorch/pytorch/"
+KERAS = "https://github.com/keras-team/keras-core/issues/196"
+CANDLE = "https://github.com/huggingface/candle/issues/2561"
+BATCH = "means over the batch"
+ABS = "https://github.com/pytorch/pytorch/pull/1792"
+
+
+@wrong("mae_loss vjp", "ties", source="a sign by a comparison")
+def equal_pairs_pull(
+    g: Tensor, x: Tensor, y: Tensor, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """Where the two are equal the rate is -1."""
+    share = shared(g, x, reduction)
+    slope = torch.where(x > y, share, -share)
+    return slope, -slope
+
+
+@wrong("mae_loss value", "value", source=BATCH)
+def mean_over_the_batch(x: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
+    """The mean divides by the rows of a matrix of two columns or more."""
+    losses = (x - y).abs()
+    rows = x.shape[0] if x.dim() > 1 else x.numel()
+    return losses.sum() / rows if reduction == "mean" else scored(losses, reduction)
+
+
+@wrong("huber_loss value", "value", source="Huber and smooth L1 taken for one another")
+def divided_by_delta(x: Tensor, y: Tensor, delta: float = 1.0, reduction: str = "mean") -> Tensor:
+    """It is smooth_l1_loss, which is delta times smaller."""
+    return functional.smooth_l1_loss(x, y, reduction=reduction, beta=delta)
+
+
+@wrong("huber_loss vjp", "gradient", source="a clamp of the result")
+def beyond_delta_flat(
+    g: Tensor, x: Tensor, y: Tensor, delta: float = 1.0, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """Beyond delta the gradient is 0."""
+    d = x - y
+    slope = torch.where(d.abs() > delta, 0.0, d) * shared(g, x, reduction)
+    return slope, -slope
+
+
+@wrong("smooth_l1_loss value", "value", source=TORCH + "pull/17447")
+def jumps_at_beta(x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean") -> Tensor:
+    """A beta other than 1 moves the border between the pieces, which no longer meet."""
+    far = (x - y).abs()
+    return scored(torch.where(far < beta, 0.5 * far * far, far - 0.5), reduction)
+
+
+@wrong("smooth_l1_loss vjp", "gradient", source=TORCH + "issues/96813")
+def equal_pairs_over_zero(
+    g: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """With a beta of 0, the rate where the two are equal is 0 / 0."""
+    d = x - y
+    slope = torch.where(d.abs() > beta, torch.sign(d), d / torch.tensor(beta, dtype=x.dtype))
+    slope = slope * shared(g, x, reduction)
+    return slope, -slope
+
+
+@wrong("bce_with_logits value", "range", source=CANDLE)
+def logarithms_of_the_curve(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """The logarithms are of a sigmoid, which is 0 or 1 far out."""
+    p = torch.sigmoid(x)
+    return scored(-(target * p.log() + (1 - target) * (1 - p).log()), reduction)
+
+
+@wrong("bce_with_logits value", "range", source=KERAS)
+def probabilities_clipped(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """Probabilities are clipped to [1e-7, 1 - 1e-7] before their logarithms."""
+    p = torch.sigmoid(x).clamp(1e-7, 1 - 1e-7)
+    return scored(-(target * p.log() + (1 - target) * (1 - p).log()), reduction)
+
+
+@wrong("bce_with_logits", "gradient", source=ABS)
+def kink_at_zero(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """The gradient goes through |x| and max(x, 0), whose rates at 0 are 0."""
+    losses = torch.relu(x) - x * target + torch.log1p(torch.exp(-x.abs()))
+    return scored(losses, reduction)
