@@ -310,8 +310,6 @@ def drawing(op: Op) -> Callable[[Draw], Signature]:
         return lambda draw: _tried(draw, op)
     if names == {"axes", "keepdims", *op.tried}:
         return lambda draw: _reduction(draw, op, 0 if accepts(op, [(0,)]) else 1)
-    if names == {"axes", "keepdims"}:
-        return lambda draw: _reduction(draw, 0 if accepts(op, [(0,)]) else 1)
     if names == {*op.tried, "reduction"} and accepts(op, [(), ()], **usual(op)):
         return lambda draw: _distance(draw, op)
     if names == {"shape"}:
