@@ -101,21 +101,6 @@ def bad_positions(*others: Nested) -> tuple[Miss, ...]:
     )
 
 
-def check_triangle(name: str, x: Type, diagonal: int) -> None:
-    """Refuse what has no rows and columns (C1), and a diagonal that is no integer (C2)."""
-    if len(x.shape) < 2:
-        raise refuse(f"{name} C1", "there are two axes at least", x)
-    if type(diagonal) is not int:
-        raise refuse(f"{name} C2", "the diagonal is an integer", repr(diagonal))
-
-
-BAD_TRIANGLES = (
-    *(Miss("C1", (wrong,), {"diagonal": 0}) for wrong in ([1.0, 2.0], 1.0)),
-    *(Miss("C2", ([[1.0, 2.0], [3.0, 4.0]],), {"diagonal": wrong}) for wrong in (0.0, True, None)),
-)
-"""Inputs and diagonals that check_triangle refuses."""
-
-
 def split_axes(rank: int, axes: Axes | None) -> tuple[Axes, Axes]:
     """Return the kept and the reduced axes, both in increasing order; None reduces all."""
     gone = set(range(rank)) if axes is None else {axis % rank for axis in axes}

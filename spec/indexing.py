@@ -15,6 +15,7 @@ axes that come and go are one `reshape` at the end. To split is to slice, part b
 ((1, [(0, 3), (3, 3), (6, 1)]), (1, [(0, 6), (6, 1)]))
 """
 
+# This file is longer than the guide because it holds all that a ref reads like a tensor by.
 from __future__ import annotations
 
 import math

@@ -22,9 +22,9 @@ from __future__ import annotations
 import math
 from typing import Any, TypeVar
 
-from spec.axes import BAD_TRIANGLES, check_triangle
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type
+from spec.ops.triu import BAD_TRIANGLES, check_triangle
 from spec.scalar import less, select, zero_like
 from spec.shape import Shape
 from spec.tensor import Tensor, tabulate

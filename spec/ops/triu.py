@@ -22,14 +22,29 @@ from __future__ import annotations
 import math
 from typing import Any, TypeVar
 
-from spec.axes import BAD_TRIANGLES, check_triangle
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Type, refuse
+from spec.refusals import Miss
 from spec.scalar import less, select, zero_like
 from spec.shape import Shape
 from spec.tensor import Tensor, tabulate
 
 A = TypeVar("A")
+
+
+def check_triangle(name: str, x: Type, diagonal: int) -> None:
+    """Refuse what has no rows and columns (C1), and a diagonal that is no integer (C2)."""
+    if len(x.shape) < 2:
+        raise refuse(f"{name} C1", "there are two axes at least", x)
+    if type(diagonal) is not int:
+        raise refuse(f"{name} C2", "the diagonal is an integer", repr(diagonal))
+
+
+BAD_TRIANGLES = (
+    *(Miss("C1", (wrong,), {"diagonal": 0}) for wrong in ([1.0, 2.0], 1.0)),
+    *(Miss("C2", ([[1.0, 2.0], [3.0, 4.0]],), {"diagonal": wrong}) for wrong in (0.0, True, None)),
+)
+"""Inputs and diagonals that check_triangle refuses."""
 
 
 def type_rule(x: Type, *, diagonal: int = 0) -> Type:
