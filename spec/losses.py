@@ -140,6 +140,17 @@ def weight_of(label: Any, weight: Weights | None, ignore_index: int) -> Any:
     return select(ignored, 0, Fraction((*weight, 0)[select(ignored, len(weight), label)]))
 
 
+def by_class(weight: Weights, shape: Shape) -> AnyTensor:
+    """Return the exact weights of the classes, throughout scores of a shape."""
+
+    exact: Any = tuple(map(Fraction, weight))
+
+    def entry(row: Any, c: Any, *rest: Any) -> Any:
+        return exact[c]
+
+    return tabulate((*shape,), entry)
+
+
 def divisor(labels: AnyTensor, weight: Weights | None, ignore_index: int, like: Any) -> Any:
     """Return what a mean divides by: the weights of all labels, in like's world.
 

@@ -31,6 +31,7 @@ from typing import Any
 from spec.composite import composite
 from spec.losses import (
     bad_labels,
+    by_class,
     check_loss,
     counting,
     divisor,
@@ -47,7 +48,6 @@ from spec.ops.nll_loss import op as nll_loss
 from spec.ops.sum import op as sum_
 from spec.ops.where import op as where
 from spec.refusals import Miss
-from spec.tensor import tabulate
 
 
 def type_rule(
@@ -94,7 +94,7 @@ def program(
     # The only class of a column of row sums is 0, so ignored rows need a mark that is no class.
     each = log_probabilities
     if weight is not None:
-        each = ops.mul(each, tabulate(logits.shape, lambda i, c, *k: Fraction(weight[c])))
+        each = ops.mul(each, by_class(weight, logits.shape))
     every, rows = ops.sum(each, axes=(1,), keepdims=True), in_one_class(labels, ignore_index)
     if weight is None or reduction != "mean":
         smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction=reduction)
