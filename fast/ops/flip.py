@@ -28,7 +28,7 @@ def _reversed(x: Tensor, axes: Sequence[int]) -> Tensor:
     ends = [axis + 1 for axis in axes if axis + 1 not in axes]
     for begin, end in zip(sorted(begins), sorted(ends), strict=True):
         x = along_axis.reverse(x, begin, end)
-    return x if axes else pointwise.copy(x)
+    return x if axes else pointwise.copy(x, wide=False)
 
 
 def value(x: Tensor, *, axes: Sequence[int] | None = None) -> tuple[Tensor, Saved]:

@@ -99,6 +99,9 @@ def _inner(x: Tensor) -> Tensor:
     return (x + _CUBIC * (x * x * x)).mul_(_RATE)
 
 
+MOST_KERNELS = 8
+"""Those of two functions: each way has its own, for either approximation."""
+
 EXAMPLES = with_attributes(approximate="none")
 op = pointwise.op(
     "gelu",

@@ -45,7 +45,7 @@ def value(
             wide = along_axis.fresh(z, axis, extent)
             along_axis.place(wide, z, axis, first, 0, extent, value)
             z = wide
-    return pointwise.copy(x) if z is x else z, saved
+    return (pointwise.copy(x, wide=False) if z is x else z), saved
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:

@@ -1,7 +1,7 @@
 """Twin of spec.ops.smooth_l1_loss.
 
-Both pieces are computed, and one is chosen, in one pass (fast.kernels.losses); with beta = 0, the
-kernels of mae_loss run. Saved: the inputs, as they came.
+Both pieces are computed, and one is chosen, in one pass (fast.kernels.losses). With beta = 0 there
+is no rounded piece, and its quotients are not looked at. Saved: the inputs, as they came.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def _loss(x, y, beta):
 @triton.jit
 def _vjp(x, y, share, beta):
     d = x - y
-    # Written so, a NaN survives.
-    slope = tl.where(d > beta, 1.0, tl.where(d < -beta, -1.0, tl.div_rn(d, beta))) * share
+    # Written so, a NaN survives, and a difference of 0 has slope 0 where beta is 0 as well.
+    inner = tl.div_rn(d, tl.where(beta == 0.0, 1.0, beta))
+    slope = tl.where(d > beta, 1.0, tl.where(d < -beta, -1.0, inner)) * share
     return slope, -slope
 
 
@@ -48,18 +49,13 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Add up absolute differences, rounded off near 0, or keep them; the inputs are saved."""
     knee = float(beta)
-    if knee == 0:
-        z, _ = mae_loss.value(x, y, reduction=reduction)
-    else:
-        z = losses.of_pairs(_loss, x, y, reduction, (knee,))
+    z = losses.of_pairs(_loss, x, y, reduction, (knee,))
     return z, (x, y, knee, reduction)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return (x - y) / beta, cut off at 1, times g, divided where the loss was; its opposite."""
     x, y, knee, reduction = saved
-    if knee == 0:
-        return mae_loss.vjp((x, y, reduction), cotangent, needs)
     return losses.to_pairs(_vjp, x, y, cotangent, needs, reduction, (knee,))
 
 
