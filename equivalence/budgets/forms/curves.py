@@ -122,7 +122,7 @@ def _mish_by_the_curves(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gr
 def _hardswish_in_vectors(inputs: Sequence[AnyTensor], cotangent: AnyTensor) -> Gradients:
     """Return g (x / 3 + 1 / 2) between the kinks, and NaN for NaN in whole vectors.
 
-    So does hardswish_backward_kernel (Activation.cpp); behind the last whole vector it is the page's.
+    So hardswish_backward_kernel does (Activation.cpp); behind the last whole vector it is the page.
     """
 
     def share(x: Any, g: Any) -> Any:
