@@ -128,6 +128,7 @@ OVERFLOWING_WHY = (
     "torch's sigmoid is 1 / (1 + e^-x), and 0 where e^-x overflows, though its result would be a "
     "subnormal number (UnaryOpsKernel.cpp)"
 )
+ONEDNN_WHY = "oneDNN's bf16 runs on instructions whose subnormal results are zero (VCVTNEPS2BF16)"
 RECIPROCAL_WHY = (
     "on a GPU torch multiplies by the reciprocal of a count, and of a divisor that the host knows "
     "(ReduceMomentKernel.cu; BinaryDivTrueKernel.cu)"
@@ -196,6 +197,8 @@ def _torch(op: str, dtype: str) -> Contract:
     contract = replace(base("torch", op, dtype, TORCH), forms=FORMS.get(op, ()))
     if op == "sigmoid":
         contract = replace(contract, flush="outputs", sources=(OVERFLOWING_WHY,))
+    if op == "gelu" and dtype == "bf16":
+        contract = replace(contract, flush="outputs", sources=(ONEDNN_WHY,))
     if (op == "erf" and contract.store != contract.compute) or (op == "gelu" and dtype != "fp64"):
         contract = replace(contract, functions={**TORCH, "erf": ERF_OF_FIVE_TERMS})
     if op in SAVES_LOGARITHMS:
