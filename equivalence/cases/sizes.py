@@ -13,9 +13,8 @@ rounded to a narrower format shows in full. *Offset* integers lie close around a
 and below it alike. They are for what subtracts a mean: their sums are exact in any order, so that
 only what is no plain sum errs, and a square that was taken before the mean was subtracted shows.
 *Every* argument, of what takes one number at a time, is all numbers of a format of 16 bits, and as
-many of each binade of a wider one, up to a 16th of the largest, beyond which a step may overflow
-though the result does not: a curve that is right at drawn arguments may be wrong where its pieces
-meet.
+many of each binade of a wider one, as far as a step does not overflow where the result does not:
+a curve that is right at drawn arguments may be wrong where its pieces meet.
 """
 
 # This file is longer than the guide because what grows, by family, stands in one table.
@@ -343,7 +342,9 @@ class Numbers:
         self.family = family_of(self.op).name
         store = DTYPES[sized.case.dtype].store
         self.precision, self.most_exponent = store.precision, store.max_exponent
-        self.dtype, self.most = TORCH[sized.case.dtype], store.max_finite / 16
+        self.dtype = TORCH[sized.case.dtype]
+        # A step may form a fourth power, and multiply by a small number.
+        self.most = min(store.max_finite / 16, DTYPES[sized.case.dtype].compute.max_finite**0.25)
 
     def _source(self, position: str) -> np.random.Generator:
         words = f"{self.case.op} {self.case.shapes} {self.regime} {position}"
@@ -409,6 +410,7 @@ class Numbers:
             "losses of labels": 31,
             "scatters": 127,
             "norms": 3,
+            "pow": (1 << self.most_exponent // 4) - 1,
         }
         return small.get(self.op.name, small.get(self.family, self._wide()))
 
