@@ -324,6 +324,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.bce_with_logits."""
         return self.apply("bce_with_logits", (x, target), {"reduction": reduction})
 
+    def kl_div(self, x: R, target: R, *, log_target: bool = False, reduction: str = "mean") -> R:
+        """Twin of spec.ops.kl_div."""
+        return self.apply("kl_div", (x, target), {"log_target": log_target, "reduction": reduction})
+
     def nll_loss(
         self,
         log_probabilities: R,

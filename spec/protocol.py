@@ -337,6 +337,10 @@ class Ops(ABC, Generic[R]):
         """Score logits against the probabilities of two outcomes: the binary cross-entropy."""
         return self.apply("bce_with_logits", (x, target), {"reduction": reduction})
 
+    def kl_div(self, x: R, target: R, *, log_target: bool = False, reduction: str = "mean") -> R:
+        """Score log-probabilities against probabilities: the Kullback-Leibler divergence."""
+        return self.apply("kl_div", (x, target), {"log_target": log_target, "reduction": reduction})
+
     def nll_loss(
         self,
         log_probabilities: R,

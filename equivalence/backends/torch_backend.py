@@ -8,6 +8,7 @@ Ops that draw are left out: torch has a generator of its own, whose bits are not
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -111,6 +112,13 @@ def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Te
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
 
+def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:
+    """Divide by the entries; torch warns that this mean is not per row."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="reduction: 'mean' divides")
+        return functional.kl_div(x, target, reduction=reduction, log_target=log_target)
+
+
 def _weighed(x: Tensor, weight: tuple[float, ...] | None = None, **attrs: Any) -> dict[str, Any]:
     """Return the attributes of a call, its weights in a tensor."""
     if weight is None:
@@ -185,6 +193,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
         x, y, reduction=reduction, beta=beta
     ),
     "bce_with_logits": functional.binary_cross_entropy_with_logits,
+    "kl_div": _kl_div,
     "nll_loss": _nll_loss,
     "cross_entropy": lambda x, labels, **attrs: functional.cross_entropy(
         x, labels, **_weighed(x, **attrs)

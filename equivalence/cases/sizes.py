@@ -350,6 +350,8 @@ class Numbers:
             return self._indices(source, shape)
         if self.regime == "integers" or (self.regime == "offset" and k > 0):
             found = self._whole(source, shape, self._most(k))
+            if domain(self.op, k, self.case.attributes()) == "positive":
+                found = np.abs(found)
             if self.op.name in BEYOND_ZERO:
                 return BEYOND_ZERO[self.op.name] * np.abs(found)
             return self._thinned(source, found) if k > 0 else found
@@ -389,6 +391,8 @@ class Numbers:
         """
         if self.family in ("products", "linear layers"):
             return self._wide() if k == 0 else 1
+        if self.op.name == "kl_div" and k == 1:
+            return 1  # of 0 and 1 the logarithms are exact, or not looked at
         if self.op.name in BEYOND_ZERO:
             return self._wide()  # nothing is added, and few entries tie
         small = {

@@ -32,6 +32,7 @@ from fast.ops.hardsigmoid import op as _hardsigmoid
 from fast.ops.hardswish import op as _hardswish
 from fast.ops.hardtanh import op as _hardtanh
 from fast.ops.huber_loss import op as _huber_loss
+from fast.ops.kl_div import op as _kl_div
 from fast.ops.layer_norm import op as _layer_norm
 from fast.ops.leaky_relu import op as _leaky_relu
 from fast.ops.linear import op as _linear
@@ -171,6 +172,7 @@ OPS: dict[str, Op] = Table(
         _huber_loss,
         _smooth_l1_loss,
         _bce_with_logits,
+        _kl_div,
         _nll_loss,
         _cross_entropy,
         _rand_uniform,

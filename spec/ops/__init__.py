@@ -41,6 +41,7 @@ from spec.ops.hardsigmoid import op as _hardsigmoid
 from spec.ops.hardswish import op as _hardswish
 from spec.ops.hardtanh import op as _hardtanh
 from spec.ops.huber_loss import op as _huber_loss
+from spec.ops.kl_div import op as _kl_div
 from spec.ops.layer_norm import op as _layer_norm
 from spec.ops.leaky_relu import op as _leaky_relu
 from spec.ops.linear import op as _linear
@@ -174,6 +175,7 @@ OPS: dict[str, Op] = Table(
             _huber_loss,
             _smooth_l1_loss,
             _bce_with_logits,
+            _kl_div,
             _nll_loss,
             _cross_entropy,
             _rand_uniform,

@@ -116,6 +116,11 @@ def bce_with_logits(x: Array, target: Array, *, reduction: str) -> Array:
     return scored(softened(x) - x * target, reduction)
 
 
+def kl_div(x: Array, target: Array, *, log_target: bool, reduction: str) -> Array:
+    p, logarithm = (exp(target), target) if log_target else (target, log(target))
+    return scored(np.where(p == 0, 0, p * (logarithm - x)), reduction)
+
+
 def shifted(x: Array, axis: int) -> Array:
     return x - x.max(axis=axis, keepdims=True)
 
@@ -333,6 +338,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "huber_loss": huber_loss,
     "smooth_l1_loss": smooth_l1_loss,
     "bce_with_logits": bce_with_logits,
+    "kl_div": kl_div,
     "nll_loss": lambda *inputs, **attributes: cross_entropy(
         *inputs, **attributes, scores=lambda x, axis: x
     ),
