@@ -300,6 +300,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.softmax."""
         return self.apply("softmax", (x,), {"axis": axis})
 
+    def masked_softmax(self, x: R, mask: Any, *, axis: int = -1) -> R:
+        """Twin of spec.ops.masked_softmax."""
+        return self.apply("masked_softmax", (x, mask), {"axis": axis})
+
     def layer_norm(self, x: R, gamma: R, beta: R, *, eps: float = 1e-05) -> R:
         """Twin of spec.ops.layer_norm."""
         return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})

@@ -313,6 +313,10 @@ class Ops(ABC, Generic[R]):
         """Turn scores into probabilities along one axis."""
         return self.apply("softmax", (x,), {"axis": axis})
 
+    def masked_softmax(self, x: R, mask: Any, *, axis: int = -1) -> R:
+        """Turn those scores that a mask lets pass into probabilities along one axis."""
+        return self.apply("masked_softmax", (x, mask), {"axis": axis})
+
     def layer_norm(self, x: R, gamma: R, beta: R, *, eps: float = 1e-05) -> R:
         """Normalize the last axis to mean 0 and variance 1, then scale and shift it."""
         return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})

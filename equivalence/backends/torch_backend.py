@@ -183,6 +183,9 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "linear": functional.linear,
     "log_softmax": lambda x, axis=-1: torch.log_softmax(x, dim=axis),
     "softmax": lambda x, axis=-1: torch.softmax(x, dim=axis),
+    "masked_softmax": lambda x, mask, axis=-1: torch.softmax(
+        x.masked_fill(mask.logical_not(), -torch.inf), axis
+    ),
     "layer_norm": _layer_norm,
     "mse_loss": functional.mse_loss,
     "mae_loss": functional.l1_loss,

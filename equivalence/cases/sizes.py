@@ -136,6 +136,10 @@ def _normed(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:
     return lambda op, n: ((shape(n), *((shape(n)[-1],) for _ in op.inputs[1:])), {})
 
 
+def _in_rows(shape: Callable[[int], Shape], axis: int) -> Callable[[Op, int], Signature]:
+    return lambda op, n: ((shape(n),) * (1 + len(op.mask_inputs)), {"axis": axis})
+
+
 WHOLE, SPREAD = ("integers",), ("reals",)
 
 GROWTHS: Mapping[str, tuple[Growth, ...]] = {
@@ -247,9 +251,9 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("rows", _fixed(lambda n: ((n, 15), (3, 15), (3,))), ROWS, 2_731, WHOLE),
     ),
     "rows": (
-        Growth("columns", _fixed(lambda n: ((8, n),), axis=1), 2**17, 8_201),
-        Growth("rows", _fixed(lambda n: ((n, 9),), axis=-1), ROWS, 2_731),
-        Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515),
+        Growth("columns", _in_rows(lambda n: (8, n), 1), 2**17, 8_201),
+        Growth("rows", _in_rows(lambda n: (n, 9), -1), ROWS, 2_731),
+        Growth("outer", _in_rows(lambda n: (n, 65), 0), 4_099, 515),
     ),
     "cumsum": (
         *(

@@ -42,6 +42,7 @@ from fast.ops.log_sigmoid import op as _log_sigmoid
 from fast.ops.log_softmax import op as _log_softmax
 from fast.ops.logsumexp import op as _logsumexp
 from fast.ops.mae_loss import op as _mae_loss
+from fast.ops.masked_softmax import op as _masked_softmax
 from fast.ops.matmul import op as _matmul
 from fast.ops.max import op as _max
 from fast.ops.maximum import op as _maximum
@@ -166,6 +167,7 @@ OPS: dict[str, Op] = Table(
         _linear,
         _log_softmax,
         _softmax,
+        _masked_softmax,
         _layer_norm,
         _mse_loss,
         _mae_loss,

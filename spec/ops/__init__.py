@@ -51,6 +51,7 @@ from spec.ops.log_sigmoid import op as _log_sigmoid
 from spec.ops.log_softmax import op as _log_softmax
 from spec.ops.logsumexp import op as _logsumexp
 from spec.ops.mae_loss import op as _mae_loss
+from spec.ops.masked_softmax import op as _masked_softmax
 from spec.ops.matmul import op as _matmul
 from spec.ops.max import op as _max
 from spec.ops.maximum import op as _maximum
@@ -169,6 +170,7 @@ OPS: dict[str, Op] = Table(
             _linear,
             _log_softmax,
             _softmax,
+            _masked_softmax,
             _layer_norm,
             _mse_loss,
             _mae_loss,

@@ -132,6 +132,15 @@ def softmax(x: Array, *, axis: int) -> Array:
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
+def masked_softmax(x: Array, mask: Array, *, axis: int) -> Array:
+    if x.size == 0:
+        return x
+    largest = np.where(mask, x, np.where(mask, x, 0).min(axis=axis, keepdims=True))
+    powers = np.where(mask, exp(x - largest.max(axis=axis, keepdims=True)), 0)
+    total = powers.sum(axis=axis, keepdims=True)
+    return powers / np.where(total == 0, 1, total)
+
+
 def log_softmax(x: Array, *, axis: int) -> Array:
     if x.size == 0:
         return x
@@ -332,6 +341,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "linear": linear,
     "log_softmax": log_softmax,
     "softmax": softmax,
+    "masked_softmax": masked_softmax,
     "layer_norm": layer_norm,
     "mse_loss": lambda x, y, *, reduction: scored((x - y) ** 2, reduction),
     "mae_loss": lambda x, y, *, reduction: scored(abs(x - y), reduction),
