@@ -332,6 +332,19 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.kl_div."""
         return self.apply("kl_div", (x, target), {"log_target": log_target, "reduction": reduction})
 
+    def hinge_embedding_loss(
+        self,
+        x: R,
+        y: R,
+        *,
+        margin: float = 1.0,
+        reduction: str = "mean",
+    ) -> R:
+        """Twin of spec.ops.hinge_embedding_loss."""
+        return self.apply(
+            "hinge_embedding_loss", (x, y), {"margin": margin, "reduction": reduction}
+        )
+
     def nll_loss(
         self,
         log_probabilities: R,

@@ -345,6 +345,19 @@ class Ops(ABC, Generic[R]):
         """Score log-probabilities against probabilities: the Kullback-Leibler divergence."""
         return self.apply("kl_div", (x, target), {"log_target": log_target, "reduction": reduction})
 
+    def hinge_embedding_loss(
+        self,
+        x: R,
+        y: R,
+        *,
+        margin: float = 1.0,
+        reduction: str = "mean",
+    ) -> R:
+        """Score pairs by their distance where they are alike, else by what it lacks to a margin."""
+        return self.apply(
+            "hinge_embedding_loss", (x, y), {"margin": margin, "reduction": reduction}
+        )
+
     def nll_loss(
         self,
         log_probabilities: R,

@@ -48,6 +48,14 @@ def _kl_div(x: Array, target: Array, log_target: bool = False, reduction: str = 
     return _reduced(target * (logarithm - x), x.size, reduction)
 
 
+def _hinge_embedding_loss(
+    x: Array, y: Array, margin: float = 1.0, reduction: str = "mean"
+) -> Array:
+    lacking = margin - x
+    losses = jnp.where(y, x, jnp.where(lacking < 0, 0, lacking))
+    return _reduced(losses, x.size, reduction)
+
+
 def _nll_loss(
     log_probabilities: Array,
     labels: Array,
@@ -107,5 +115,6 @@ def _reduced(losses: Array, count: Array, reduction: str) -> Array:
 
 LOSSES = (
     *(_mse_loss, _mae_loss, _huber_loss, _smooth_l1_loss, _bce_with_logits, _kl_div),
+    _hinge_embedding_loss,
     *(_nll_loss, _cross_entropy),
 )

@@ -119,6 +119,11 @@ def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str 
         return functional.kl_div(x, target, reduction=reduction, log_target=log_target)
 
 
+def _hinge_embedding_loss(x: Tensor, y: Tensor, **attrs: Any) -> Tensor:
+    """Write the mask as the numbers 1 and -1."""
+    return functional.hinge_embedding_loss(x, torch.where(y, 1, -1), **attrs)
+
+
 def _weighed(x: Tensor, weight: tuple[float, ...] | None = None, **attrs: Any) -> dict[str, Any]:
     """Return the attributes of a call, its weights in a tensor."""
     if weight is None:
@@ -197,6 +202,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     ),
     "bce_with_logits": functional.binary_cross_entropy_with_logits,
     "kl_div": _kl_div,
+    "hinge_embedding_loss": _hinge_embedding_loss,
     "nll_loss": _nll_loss,
     "cross_entropy": lambda x, labels, **attrs: functional.cross_entropy(
         x, labels, **_weighed(x, **attrs)

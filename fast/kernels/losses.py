@@ -96,6 +96,13 @@ def check_pair(
 ) -> None:
     """Refuse shapes that differ (C1), an unknown reduction (C2), and a mean of nothing (C3)."""
     checks.pair(op, x, y)
+    check_reduction(op, x, reduction, reductions)
+
+
+def check_reduction(
+    op: str, x: Tensor, reduction: str, reductions: Sequence[str] = tuple(REDUCTIONS)
+) -> None:
+    """Refuse an unknown reduction (C2), and a mean of nothing (C3)."""
     if reduction not in reductions:
         raise Rejected(f"{op} C2: the reduction is one of {list(reductions)}, got {reduction!r}")
     if reduction == "mean" and x.numel() == 0:

@@ -31,6 +31,7 @@ from fast.ops.gelu import op as _gelu
 from fast.ops.hardsigmoid import op as _hardsigmoid
 from fast.ops.hardswish import op as _hardswish
 from fast.ops.hardtanh import op as _hardtanh
+from fast.ops.hinge_embedding_loss import op as _hinge_embedding_loss
 from fast.ops.huber_loss import op as _huber_loss
 from fast.ops.kl_div import op as _kl_div
 from fast.ops.layer_norm import op as _layer_norm
@@ -175,6 +176,7 @@ OPS: dict[str, Op] = Table(
         _smooth_l1_loss,
         _bce_with_logits,
         _kl_div,
+        _hinge_embedding_loss,
         _nll_loss,
         _cross_entropy,
         _rand_uniform,

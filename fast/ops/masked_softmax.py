@@ -15,7 +15,6 @@ from torch import Tensor
 
 from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
-from fast.errors import Rejected
 from fast.kernels import checks, rowwise
 from fast.kernels.examples import Example, along_axis
 from fast.kernels.page import Gradients, Op, Saved
@@ -115,16 +114,7 @@ def _vjp_kernel(
 
 def check(x: Tensor, mask: Tensor, *, axis: int = -1) -> None:
     """Refuse shapes that differ (C1), a mask that is not boolean (C2), another axis (C3)."""
-    if x.shape != mask.shape:
-        raise Rejected(
-            f"masked_softmax C1: all shapes are equal, got {tuple(x.shape)}, "
-            f"{tuple(mask.shape)}; broadcast_to makes them so"
-        )
-    if mask.dtype is not torch.bool:
-        raise Rejected(f"masked_softmax C2: the mask is boolean (torch.bool), got {mask.dtype}")
-    checks.floats("masked_softmax", x)
-    if mask.device != x.device:
-        raise Rejected(f"masked_softmax: inputs lie on one device, got {x.device}, {mask.device}")
+    checks.masked("masked_softmax", "C2", x, mask)
     checks.axis("masked_softmax C3", x.dim(), axis)
 
 

@@ -40,6 +40,7 @@ from spec.ops.gelu import op as _gelu
 from spec.ops.hardsigmoid import op as _hardsigmoid
 from spec.ops.hardswish import op as _hardswish
 from spec.ops.hardtanh import op as _hardtanh
+from spec.ops.hinge_embedding_loss import op as _hinge_embedding_loss
 from spec.ops.huber_loss import op as _huber_loss
 from spec.ops.kl_div import op as _kl_div
 from spec.ops.layer_norm import op as _layer_norm
@@ -178,6 +179,7 @@ OPS: dict[str, Op] = Table(
             _smooth_l1_loss,
             _bce_with_logits,
             _kl_div,
+            _hinge_embedding_loss,
             _nll_loss,
             _cross_entropy,
             _rand_uniform,

@@ -349,6 +349,9 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "smooth_l1_loss": smooth_l1_loss,
     "bce_with_logits": bce_with_logits,
     "kl_div": kl_div,
+    "hinge_embedding_loss": lambda x, y, *, margin, reduction: scored(
+        np.where(y, x, np.maximum(Fraction(margin) - x, 0)), reduction
+    ),
     "nll_loss": lambda *inputs, **attributes: cross_entropy(
         *inputs, **attributes, scores=lambda x, axis: x
     ),

@@ -85,3 +85,21 @@ def divergence_in_double(
         rate = torch.where(p == 0, 0.0, p * rate)
     dx, dt = (torch.where(share == 0, 0.0, r * share) for r in (-p, rate))
     return dx.to(x.dtype), dt.to(x.dtype)
+
+
+@right("hinge_embedding_loss value", "value")
+def both_parts_added(x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """Either part is 0 where the other one counts, and they are added."""
+    lacking = functional.threshold(margin - x, 0.0, 0.0)
+    return scored(x.masked_fill(~y, 0) + lacking.masked_fill(y, 0), reduction)
+
+
+@right("hinge_embedding_loss vjp", "gradient")
+def signs_of_pairs(
+    g: Tensor, x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean"
+) -> tuple[Tensor, None]:
+    """The cotangent changes its sign, or is left out, by what the pair is."""
+    share = shared(g, x, reduction).expand_as(x).clone()
+    share[~y] *= -1
+    share[~y & ~(margin - x >= 0)] = 0
+    return share, None

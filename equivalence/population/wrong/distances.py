@@ -1,4 +1,4 @@
-"""Wrong losses of pairs: mae_loss, huber_loss, smooth_l1_loss, bce_with_logits, kl_div."""
+"""Wrong losses of pairs, beside mse_loss."""
 
 from __future__ import annotations
 
@@ -136,3 +136,27 @@ def no_pole(
         return -p * share, torch.where(p == 0, 0.0, p * (target - x + 1)) * share
     rate = torch.where((target == 0) | (share == 0), 0.0, target.log() - x + 1)
     return -target * share, rate * share
+
+
+@wrong("hinge_embedding_loss value", "value", source=TORCH + "pull/1378")
+def margin_of_one(x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """The margin that is asked for is not handed on, and is 1."""
+    return scored(torch.where(y, x, (1 - x).clamp(min=0)), reduction)
+
+
+@wrong("hinge_embedding_loss vjp", "gradient", source=TORCH + "pull/3773")
+def beyond_the_margin_pushed(
+    g: Tensor, x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean"
+) -> tuple[Tensor, None]:
+    """What lies beyond the margin gets a gradient as well."""
+    share = shared(g, x, reduction).expand_as(x)
+    return torch.where(y, share, -share), None
+
+
+@wrong("hinge_embedding_loss", "ties", source="a maximum for a clamp")
+def half_at_the_margin(
+    x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """At the margin half of the gradient comes back, as of a maximum with 0."""
+    lacking = torch.maximum(margin - x, torch.zeros_like(x))
+    return scored(torch.where(y, x, lacking), reduction)
