@@ -300,6 +300,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.softmax."""
         return self.apply("softmax", (x,), {"axis": axis})
 
+    def masked_softmax(self, x: R, mask: Any, *, axis: int = -1) -> R:
+        """Twin of spec.ops.masked_softmax."""
+        return self.apply("masked_softmax", (x, mask), {"axis": axis})
+
     def layer_norm(self, x: R, gamma: R, beta: R, *, eps: float = 1e-05) -> R:
         """Twin of spec.ops.layer_norm."""
         return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})
@@ -323,6 +327,23 @@ class Ops(ABC, Generic[R]):
     def bce_with_logits(self, x: R, target: R, *, reduction: str = "mean") -> R:
         """Twin of spec.ops.bce_with_logits."""
         return self.apply("bce_with_logits", (x, target), {"reduction": reduction})
+
+    def kl_div(self, x: R, target: R, *, log_target: bool = False, reduction: str = "mean") -> R:
+        """Twin of spec.ops.kl_div."""
+        return self.apply("kl_div", (x, target), {"log_target": log_target, "reduction": reduction})
+
+    def hinge_embedding_loss(
+        self,
+        x: R,
+        y: R,
+        *,
+        margin: float = 1.0,
+        reduction: str = "mean",
+    ) -> R:
+        """Twin of spec.ops.hinge_embedding_loss."""
+        return self.apply(
+            "hinge_embedding_loss", (x, y), {"margin": margin, "reduction": reduction}
+        )
 
     def nll_loss(
         self,

@@ -103,13 +103,14 @@ def composite(
     uses: tuple[Op, ...],
     *,
     index_inputs: tuple[int, ...] = (),
+    mask_inputs: tuple[int, ...] = (),
     refuse_indices: Callable[..., None] | None = None,
     **facts: Unpack[Facts],
 ) -> Op:
     """Make an op that is a program over earlier pages; its derivatives go through the program.
 
     program(ops, *inputs, **attributes) finds in ops the pages in `uses` and
-    ``ops.constant(value, shape, like=ref)``; index inputs reach it as plain tensors.
+    ``ops.constant(value, shape, like=ref)``; index inputs and masks reach it as plain tensors.
     """
 
     def run(inputs: Sequence[AnyTensor], attributes: dict[str, Any]) -> tuple[_Trace, _Ref]:
@@ -162,5 +163,6 @@ def composite(
         program=program,
         uses=uses,
         refuse_indices=refuse_indices,
+        mask_inputs=mask_inputs,
         **facts,
     )

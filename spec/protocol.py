@@ -313,6 +313,10 @@ class Ops(ABC, Generic[R]):
         """Turn scores into probabilities along one axis."""
         return self.apply("softmax", (x,), {"axis": axis})
 
+    def masked_softmax(self, x: R, mask: Any, *, axis: int = -1) -> R:
+        """Turn those scores that a mask lets pass into probabilities along one axis."""
+        return self.apply("masked_softmax", (x, mask), {"axis": axis})
+
     def layer_norm(self, x: R, gamma: R, beta: R, *, eps: float = 1e-05) -> R:
         """Normalize the last axis to mean 0 and variance 1, then scale and shift it."""
         return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})
@@ -336,6 +340,23 @@ class Ops(ABC, Generic[R]):
     def bce_with_logits(self, x: R, target: R, *, reduction: str = "mean") -> R:
         """Score logits against the probabilities of two outcomes: the binary cross-entropy."""
         return self.apply("bce_with_logits", (x, target), {"reduction": reduction})
+
+    def kl_div(self, x: R, target: R, *, log_target: bool = False, reduction: str = "mean") -> R:
+        """Score log-probabilities against probabilities: the Kullback-Leibler divergence."""
+        return self.apply("kl_div", (x, target), {"log_target": log_target, "reduction": reduction})
+
+    def hinge_embedding_loss(
+        self,
+        x: R,
+        y: R,
+        *,
+        margin: float = 1.0,
+        reduction: str = "mean",
+    ) -> R:
+        """Score pairs by their distance where they are alike, else by what it lacks to a margin."""
+        return self.apply(
+            "hinge_embedding_loss", (x, y), {"margin": margin, "reduction": reduction}
+        )
 
     def nll_loss(
         self,

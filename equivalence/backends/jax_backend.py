@@ -255,6 +255,10 @@ def _log_softmax(x: Array, axis: int = -1) -> Array:
     return nn.log_softmax(x, axis=axis)
 
 
+def _masked_softmax(x: Array, mask: Array, axis: int = -1) -> Array:
+    return nn.softmax(x, axis=axis, where=mask)
+
+
 def _softmax(x: Array, axis: int = -1) -> Array:
     return nn.softmax(x, axis=axis)
 
@@ -274,7 +278,7 @@ OWN = (
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_flatten, _flip, _pad, _gather, _embedding, _one_hot, _stack, _triu, _tril),
     *(_min, _logsumexp, _cumsum, _norm),
-    *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
+    *(_detach, _matmul, _linear, _log_softmax, _softmax, _masked_softmax, _layer_norm),
     *LOSSES,
 )
 """What JAX calls, or calls with, other names than the pages: each is named for its op."""

@@ -40,6 +40,22 @@ def _bce_with_logits(x: Array, target: Array, reduction: str = "mean") -> Array:
     return _reduced(losses, x.size, reduction)
 
 
+def _kl_div(x: Array, target: Array, log_target: bool = False, reduction: str = "mean") -> Array:
+    """Write the loss as Optax does: targets that are 0 have a logarithm of 0."""
+    if log_target:
+        return _reduced(jnp.exp(target) * (target - x), x.size, reduction)
+    logarithm = jnp.where(target == 0, 0, jnp.log(jnp.where(target == 0, 1, target)))
+    return _reduced(target * (logarithm - x), x.size, reduction)
+
+
+def _hinge_embedding_loss(
+    x: Array, y: Array, margin: float = 1.0, reduction: str = "mean"
+) -> Array:
+    lacking = margin - x
+    losses = jnp.where(y, x, jnp.where(lacking < 0, 0, lacking))
+    return _reduced(losses, x.size, reduction)
+
+
 def _nll_loss(
     log_probabilities: Array,
     labels: Array,
@@ -98,6 +114,7 @@ def _reduced(losses: Array, count: Array, reduction: str) -> Array:
 
 
 LOSSES = (
-    *(_mse_loss, _mae_loss, _huber_loss, _smooth_l1_loss, _bce_with_logits),
+    *(_mse_loss, _mae_loss, _huber_loss, _smooth_l1_loss, _bce_with_logits, _kl_div),
+    _hinge_embedding_loss,
     *(_nll_loss, _cross_entropy),
 )

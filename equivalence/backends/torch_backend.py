@@ -8,6 +8,7 @@ Ops that draw are left out: torch has a generator of its own, whose bits are not
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -111,6 +112,18 @@ def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Te
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
 
+def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:
+    """Divide by the entries; torch warns that this mean is not per row."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="reduction: 'mean' divides")
+        return functional.kl_div(x, target, reduction=reduction, log_target=log_target)
+
+
+def _hinge_embedding_loss(x: Tensor, y: Tensor, **attrs: Any) -> Tensor:
+    """Write the mask as the numbers 1 and -1."""
+    return functional.hinge_embedding_loss(x, torch.where(y, 1, -1), **attrs)
+
+
 def _weighed(x: Tensor, weight: tuple[float, ...] | None = None, **attrs: Any) -> dict[str, Any]:
     """Return the attributes of a call, its weights in a tensor."""
     if weight is None:
@@ -175,6 +188,9 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "linear": functional.linear,
     "log_softmax": lambda x, axis=-1: torch.log_softmax(x, dim=axis),
     "softmax": lambda x, axis=-1: torch.softmax(x, dim=axis),
+    "masked_softmax": lambda x, mask, axis=-1: torch.softmax(
+        x.masked_fill(mask.logical_not(), -torch.inf), axis
+    ),
     "layer_norm": _layer_norm,
     "mse_loss": functional.mse_loss,
     "mae_loss": functional.l1_loss,
@@ -185,6 +201,8 @@ OPS: dict[str, Callable[..., Tensor]] = {
         x, y, reduction=reduction, beta=beta
     ),
     "bce_with_logits": functional.binary_cross_entropy_with_logits,
+    "kl_div": _kl_div,
+    "hinge_embedding_loss": _hinge_embedding_loss,
     "nll_loss": _nll_loss,
     "cross_entropy": lambda x, labels, **attrs: functional.cross_entropy(
         x, labels, **_weighed(x, **attrs)

@@ -100,7 +100,7 @@ def triton_functions() -> dict[str, FunctionError]:
     return {name: FunctionError(*error, source=source) for name, error in ERRORS.items()}
 
 
-FUSED = frozenset({"softmax", "log_softmax", "layer_norm", "cross_entropy"})
+FUSED = frozenset({"softmax", "masked_softmax", "log_softmax", "layer_norm", "cross_entropy"})
 """The ops whose kernels do not follow their page step by step."""
 
 FUSED_WHY = (

@@ -138,6 +138,10 @@ def _normed(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:
     return lambda op, n: ((shape(n), *((shape(n)[-1],) for _ in op.inputs[1:])), {})
 
 
+def _in_rows(shape: Callable[[int], Shape], axis: int) -> Callable[[Op, int], Signature]:
+    return lambda op, n: ((shape(n),) * (1 + len(op.mask_inputs)), {"axis": axis})
+
+
 WHOLE, SPREAD = ("integers",), ("reals",)
 
 GROWTHS: Mapping[str, tuple[Growth, ...]] = {
@@ -249,9 +253,9 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("rows", _fixed(lambda n: ((n, 15), (3, 15), (3,))), ROWS, 2_731, WHOLE),
     ),
     "rows": (
-        Growth("columns", _fixed(lambda n: ((8, n),), axis=1), 2**17, 8_201),
-        Growth("rows", _fixed(lambda n: ((n, 9),), axis=-1), ROWS, 2_731),
-        Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515),
+        Growth("columns", _in_rows(lambda n: (8, n), 1), 2**17, 8_201),
+        Growth("rows", _in_rows(lambda n: (n, 9), -1), ROWS, 2_731),
+        Growth("outer", _in_rows(lambda n: (n, 65), 0), 4_099, 515),
     ),
     "cumsum": (
         *(
@@ -344,7 +348,7 @@ class Numbers:
         self.precision, self.most_exponent = store.precision, store.max_exponent
         self.dtype = TORCH[sized.case.dtype]
         # A step may form a fourth power, and multiply by a small number.
-        self.most = min(store.max_finite / 16, DTYPES[sized.case.dtype].compute.max_finite**0.25)
+        self.most = min(store.max_finite / 16, DTYPES[sized.case.dtype].compute.max_finite ** 0.25)
 
     def _source(self, position: str) -> np.random.Generator:
         words = f"{self.case.op} {self.case.shapes} {self.regime} {position}"
@@ -359,6 +363,8 @@ class Numbers:
             return self._indices(source, shape)
         if self.regime == "integers" or (self.regime == "offset" and k > 0):
             found = self._whole(source, shape, self._most(k))
+            if domain(self.op, k, self.case.attributes()) == "positive":
+                found = np.abs(found)
             if self.op.name in BEYOND_ZERO:
                 return BEYOND_ZERO[self.op.name] * np.abs(found)
             return self._thinned(source, found) if k > 0 else found
@@ -401,6 +407,8 @@ class Numbers:
         """
         if self.family in ("products", "linear layers"):
             return self._wide() if k == 0 else 1
+        if self.op.name == "kl_div" and k == 1:
+            return 1  # of 0 and 1 the logarithms are exact, or not looked at
         if self.op.name in BEYOND_ZERO:
             return self._wide()  # nothing is added, and few entries tie
         small = {

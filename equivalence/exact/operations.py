@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
@@ -92,7 +92,9 @@ def _is_setting(value: Any) -> bool:
 
 def _large(case: CaseSpec) -> list[CaseSpec]:
     """Return the cases that fill the wide tile of rows."""
-    shapes = LARGE.get(family_of(OPS[case.op]).name, ())
+    own = LARGE.get(family_of(OPS[case.op]).name, ())
+    masked = len(OPS[case.op].mask_inputs)
+    shapes = [(*large, *large[:1] * masked) for large in own]
     attrs = {**case.attributes(), **({"axis": -1} if "axis" in case.attributes() else {})}
     weight = attrs.get("weight")
 
@@ -137,21 +139,17 @@ def rescales(op: str) -> bool:
     if page.kind not in ("composite", "pointwise", "irregular"):
         return False
     case = max(cases(op, "value"), key=_least)
-    inputs = [
-        tabulate(shape, _nothing if k in page.index_inputs else _some)
-        for k, shape in enumerate(case.shapes)
-    ]
+    inputs = [tabulate(shape, _entries(page, k)) for k, shape in enumerate(case.shapes)]
     with stood_in(), traced() as trace:
         page.value(*inputs, **{**usual(page), **case.attributes()})
     return trace.ordered and any(name == "exp" for name, _ in trace.opaque)
 
 
-def _some(*index: int) -> Any:
-    return drawn(1 + sum(index))
-
-
-def _nothing(*index: int) -> int:
-    return 0
+def _entries(page: Op, k: int) -> Callable[..., Any]:
+    """Return entries of an input, by their index: the first position, or all that passes."""
+    if k in page.index_inputs:
+        return lambda *index: True if k in page.mask_inputs else 0
+    return lambda *index: drawn(1 + sum(index))
 
 
 def judged(case: CaseSpec, seed: int = 0, backend: Backend | None = None) -> Verdict:

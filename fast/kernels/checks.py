@@ -31,14 +31,29 @@ def finite(label: str, **attributes: float) -> None:
             raise Rejected(f"{label}: {name} is finite; got {given!r}")
 
 
-def pair(op: str, x: Tensor, y: Tensor) -> None:
-    """Refuse two inputs that differ in shape (C1), dtype or device."""
+def alike(op: str, x: Tensor, y: Tensor) -> None:
+    """Refuse two inputs that differ in shape (C1)."""
     if x.shape != y.shape:
         raise Rejected(
             f"{op} C1: the shapes are equal, got {tuple(x.shape)} and {tuple(y.shape)}; "
             "broadcast_to makes them so"
         )
+
+
+def pair(op: str, x: Tensor, y: Tensor) -> None:
+    """Refuse two inputs that differ in shape (C1), dtype or device."""
+    alike(op, x, y)
     floats(op, x, y)
+
+
+def masked(op: str, label: str, x: Tensor, mask: Tensor) -> None:
+    """Refuse a mask that is not boolean (the label), and has not the shape (C1) or device of x."""
+    alike(op, x, mask)
+    if mask.dtype is not torch.bool:
+        raise Rejected(f"{op} {label}: a mask is boolean (torch.bool), got {mask.dtype}")
+    floats(op, x)
+    if mask.device != x.device:
+        raise Rejected(f"{op}: inputs lie on one device, got {x.device}, {mask.device}")
 
 
 def for_kernels(x: Tensor) -> None:

@@ -91,13 +91,16 @@ def _flat_vjp_kernel(
         _write(dx, dy, needs, x, y, g, index, step, divisor, scalars, FN, index < n)
 
 
-def check_pair(
-    op: str, x: Tensor, y: Tensor, reduction: str, reductions: Sequence[str] = tuple(REDUCTIONS)
-) -> None:
+def check_pair(op: str, x: Tensor, y: Tensor, reduction: str) -> None:
     """Refuse shapes that differ (C1), an unknown reduction (C2), and a mean of nothing (C3)."""
     checks.pair(op, x, y)
-    if reduction not in reductions:
-        raise Rejected(f"{op} C2: the reduction is one of {list(reductions)}, got {reduction!r}")
+    check_reduction(op, x, reduction)
+
+
+def check_reduction(op: str, x: Tensor, reduction: str) -> None:
+    """Refuse an unknown reduction (C2), and a mean of nothing (C3)."""
+    if reduction not in REDUCTIONS:
+        raise Rejected(f"{op} C2: the reduction is one of {list(REDUCTIONS)}, got {reduction!r}")
     if reduction == "mean" and x.numel() == 0:
         raise Rejected(
             f"{op} C3: for 'mean' there is at least one entry, got shape {tuple(x.shape)}"

@@ -89,6 +89,14 @@ def powers(x, maximum):
 
 
 @triton.jit
+def grown(maximum, total, here):
+    """Return the maximum and the sum of e^(x - maximum) of rows that another block lengthens."""
+    larger = tl.maximum(maximum, tl.max(here, 1))
+    shift = tl.where(larger == float("-inf"), 0.0, larger)
+    return larger, total * tl.exp(maximum - shift) + tl.sum(powers(here, larger), 1)
+
+
+@triton.jit
 def statistics(first, x, start, n, step, UNIT: tl.constexpr, BLOCK: tl.constexpr):
     """Return each row's maximum and its sum of e^(x - maximum), in one pass.
 
@@ -99,10 +107,7 @@ def statistics(first, x, start, n, step, UNIT: tl.constexpr, BLOCK: tl.constexpr
     total = tl.sum(powers(first, maximum), 1)
     for at in range(BLOCK, n, BLOCK):
         here = block(x, start, at, n, step, float("-inf"), UNIT, BLOCK)
-        larger = tl.maximum(maximum, tl.max(here, 1))
-        shift = tl.where(larger == float("-inf"), 0.0, larger)
-        total = total * tl.exp(maximum - shift) + tl.sum(powers(here, larger), 1)
-        maximum = larger
+        maximum, total = grown(maximum, total, here)
     return maximum, total
 
 
@@ -154,32 +159,38 @@ def statistic(x: Tensor) -> Tensor:
     return torch.empty(x.shape[0] * x.shape[2], dtype=torch.float32, device=x.device)
 
 
-def value(kernel: Any, x: Tensor, axis: int) -> tuple[Tensor, Saved]:
-    """Launch a kernel that maps rows to rows and leaves their maxima and sums."""
+def value(kernel: Any, x: Tensor, axis: int, *beside: Tensor) -> tuple[Tensor, Saved]:
+    """Launch a kernel that maps rows to rows and leaves their maxima and sums.
+
+    It reads x, and what has x's shape beside it; both are saved.
+    """
     checks.for_kernels(x)
-    source = view(x, axis)
-    outer, n, inner = source.shape
-    maxima, sums = statistic(source), statistic(source)
+    operands = (x, *beside)
+    sources = [view(operand, axis) for operand in operands]
+    outer, n, inner = sources[0].shape
+    maxima, sums = statistic(sources[0]), statistic(sources[0])
     z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    meta = tile(source, z.view(outer, n, inner))
+    meta = tile(*sources, z.view(outer, n, inner))
     if n:
         launch(
-            kernel, (-(-outer * inner // meta["ROWS"]),), z, maxima, sums, source,
-            outer * inner, n, inner, *source.stride(), **meta,
+            kernel, (-(-outer * inner // meta["ROWS"]),), z, maxima, sums, *sources,
+            outer * inner, n, inner, *(s for source in sources for s in source.stride()), **meta,
         )  # fmt: skip
-    return z, (x, maxima, sums, axis)
+    return z, (*operands, maxima, sums, axis)
 
 
 def vjp(kernel: Any, saved: Saved, cotangent: Tensor) -> Tensor:
     """Launch the kernel of the VJP of what `value` launched."""
-    x, maxima, sums, axis = saved
-    source, g = view(x, axis), view(cotangent, axis)
-    outer, n, inner = source.shape
+    *operands, maxima, sums, axis = saved
+    x = operands[0]
+    sources, g = [view(operand, axis) for operand in operands], view(cotangent, axis)
+    outer, n, inner = g.shape
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    meta = tile(source, g, dx.view(outer, n, inner))
+    meta = tile(*sources, g, dx.view(outer, n, inner))
     if n:
         launch(
-            kernel, (-(-outer * inner // meta["ROWS"]),), dx, source, maxima, sums, g,
-            outer * inner, n, inner, *source.stride(), *g.stride(), **meta,
+            kernel, (-(-outer * inner // meta["ROWS"]),), dx, *sources, maxima, sums, g,
+            outer * inner, n, inner, *(s for source in (*sources, g) for s in source.stride()),
+            **meta,
         )  # fmt: skip
     return dx

@@ -31,7 +31,9 @@ from fast.ops.gelu import op as _gelu
 from fast.ops.hardsigmoid import op as _hardsigmoid
 from fast.ops.hardswish import op as _hardswish
 from fast.ops.hardtanh import op as _hardtanh
+from fast.ops.hinge_embedding_loss import op as _hinge_embedding_loss
 from fast.ops.huber_loss import op as _huber_loss
+from fast.ops.kl_div import op as _kl_div
 from fast.ops.layer_norm import op as _layer_norm
 from fast.ops.leaky_relu import op as _leaky_relu
 from fast.ops.linear import op as _linear
@@ -41,6 +43,7 @@ from fast.ops.log_sigmoid import op as _log_sigmoid
 from fast.ops.log_softmax import op as _log_softmax
 from fast.ops.logsumexp import op as _logsumexp
 from fast.ops.mae_loss import op as _mae_loss
+from fast.ops.masked_softmax import op as _masked_softmax
 from fast.ops.matmul import op as _matmul
 from fast.ops.max import op as _max
 from fast.ops.maximum import op as _maximum
@@ -165,12 +168,15 @@ OPS: dict[str, Op] = Table(
         _linear,
         _log_softmax,
         _softmax,
+        _masked_softmax,
         _layer_norm,
         _mse_loss,
         _mae_loss,
         _huber_loss,
         _smooth_l1_loss,
         _bce_with_logits,
+        _kl_div,
+        _hinge_embedding_loss,
         _nll_loss,
         _cross_entropy,
         _rand_uniform,

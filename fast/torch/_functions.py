@@ -90,7 +90,7 @@ def layer_norm(
 def cross_entropy(
     input: Tensor,
     target: Tensor,
-    weight: None = None,
+    weight: Tensor | None = None,
     size_average: None = None,
     ignore_index: int = -100,
     reduce: None = None,
@@ -101,23 +101,35 @@ def cross_entropy(
 ) -> Tensor:
     """Score logits [N, C] against integer labels [N]; a scalar, or [N] if reduction is "none".
 
-    The arguments are those of torch.nn.functional.cross_entropy; `weight`, and torch's deprecated
-    `size_average` and `reduce`, are Rejected. The mean over labels that are all ignored is 0, where
-    torch gives NaN. A label out of range is refused on the host; on a device it sets the sticky
-    flag (see `fast.Session.check_flag`). Raises `Rejected` (C1 to C5) otherwise. See
-    `fast.ops.cross_entropy`.
+    The arguments are those of torch.nn.functional.cross_entropy; torch's deprecated `size_average`
+    and `reduce` are Rejected. `weight` holds a number for each class, which is read: on a device
+    that waits for what is under way, and `torch.compile` breaks its graph there. The mean over
+    labels that are all ignored is 0, where torch gives NaN. A label out of range is refused on the
+    host; on a device it sets the sticky flag (see `fast.Session.check_flag`). Raises `Rejected`
+    (C1 to C6) otherwise. See `fast.ops.cross_entropy`.
     """
-    unknown = {"weight": weight, "size_average": size_average, "reduce": reduce}
-    for name, value in unknown.items():
+    for name, value in (("size_average", size_average), ("reduce", reduce)):
         if value is not None:
             raise Rejected(
-                f"fast.torch.cross_entropy: {name} is not supported; leave it out"
-                + (", and use reduction" if name != "weight" else "")
-                + ", or use torch.nn.functional.cross_entropy"
+                f"fast.torch.cross_entropy: {name} is not supported; leave it out, and use "
+                "reduction, or use torch.nn.functional.cross_entropy"
             )
     smoothing = number("cross_entropy: label_smoothing", label_smoothing)
-    options = ignore_index, smoothing, reduction, _chosen("cross_entropy", provider, input)
+    chosen = _chosen("cross_entropy", provider, input)
+    options = ignore_index, smoothing, reduction, _by_class(weight), chosen
     return _call("cross_entropy", (input, target), *options)
+
+
+def _by_class(weight: Tensor | None) -> list[float] | None:
+    """Return the weights of the classes as numbers."""
+    if weight is None:
+        return None
+    if not isinstance(weight, Tensor) or weight.dim() != 1 or not weight.is_floating_point():
+        raise Rejected(
+            "fast.torch.cross_entropy: weight is a tensor of a number for each class, or None; "
+            f"got {_described(weight)}"
+        )
+    return [float(w) for w in weight.tolist()]
 
 
 def _along(
@@ -305,8 +317,8 @@ _define("layer_norm", "Tensor x, Tensor gamma, Tensor beta", "float eps", ("eps"
 _define(
     "cross_entropy",
     "Tensor logits, Tensor labels",
-    "int ignore_index, float label_smoothing, str reduction",
-    ("ignore_index", "label_smoothing", "reduction"),
+    "int ignore_index, float label_smoothing, str reduction, float[]? weight",
+    ("ignore_index", "label_smoothing", "reduction", "weight"),
     _loss,
     1,
 )

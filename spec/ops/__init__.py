@@ -40,7 +40,9 @@ from spec.ops.gelu import op as _gelu
 from spec.ops.hardsigmoid import op as _hardsigmoid
 from spec.ops.hardswish import op as _hardswish
 from spec.ops.hardtanh import op as _hardtanh
+from spec.ops.hinge_embedding_loss import op as _hinge_embedding_loss
 from spec.ops.huber_loss import op as _huber_loss
+from spec.ops.kl_div import op as _kl_div
 from spec.ops.layer_norm import op as _layer_norm
 from spec.ops.leaky_relu import op as _leaky_relu
 from spec.ops.linear import op as _linear
@@ -50,6 +52,7 @@ from spec.ops.log_sigmoid import op as _log_sigmoid
 from spec.ops.log_softmax import op as _log_softmax
 from spec.ops.logsumexp import op as _logsumexp
 from spec.ops.mae_loss import op as _mae_loss
+from spec.ops.masked_softmax import op as _masked_softmax
 from spec.ops.matmul import op as _matmul
 from spec.ops.max import op as _max
 from spec.ops.maximum import op as _maximum
@@ -168,12 +171,15 @@ OPS: dict[str, Op] = Table(
             _linear,
             _log_softmax,
             _softmax,
+            _masked_softmax,
             _layer_norm,
             _mse_loss,
             _mae_loss,
             _huber_loss,
             _smooth_l1_loss,
             _bce_with_logits,
+            _kl_div,
+            _hinge_embedding_loss,
             _nll_loss,
             _cross_entropy,
             _rand_uniform,

@@ -75,7 +75,7 @@ REDUCTIONS = (
 
 ROWS = (
     _bug("sum not rescaled", "kernels/rowwise", "softmax value",
-         "total = total * tl.exp(maximum - shift) + ", "total = total + "),
+         "total * tl.exp(maximum - shift) + ", "total + "),
     _bug("sum rescaled the wrong way", "kernels/rowwise", "log_softmax value",
          "tl.exp(maximum - shift) + ", "tl.exp(shift - maximum) + "),
     _bug("term dropped in later blocks", "ops/softmax", "softmax vjp",

@@ -261,8 +261,8 @@ MUTANTS = (
     Mutant(
         name="non-contiguous cotangent read as contiguous",
         file="fast/kernels/rowwise.py",
-        before="*source.stride(), *g.stride(), **meta,",
-        after="*source.stride(), n * inner, inner, 1, **meta,",
+        before="*(s for source in (*sources, g) for s in source.stride()),",
+        after="*(s for x in sources for s in x.stride()), n * inner, inner, 1,",
         catcher="softmax vjp fp32",
         shows="gradient of x[",
         why="A backward pass assumes that cotangents are contiguous. They are slices, transposes "

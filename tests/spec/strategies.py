@@ -224,6 +224,11 @@ def _softmax(draw: Draw) -> Signature:
     return [shape], {"axis": _axis(draw, len(shape))}
 
 
+def _masked(draw: Draw) -> Signature:
+    shapes, attributes = _softmax(draw)
+    return shapes * 2, attributes
+
+
 def _running(draw: Draw) -> Signature:
     shapes, attributes = _softmax(draw)
     return shapes, {
@@ -326,6 +331,8 @@ def drawing(op: Op) -> Callable[[Draw], Signature]:
         return lambda draw: _distance(draw, op)
     if names == {"shape"}:
         return _broadcast if accepts(op, [(1,)], shape=(2,)) else _reshape
+    if op.mask_inputs:
+        return _masked
     if names == {"axes"}:
         return _flip if accepts(op, [(1, 1)], axes=(0,)) else _permute
     if op.index_inputs == (0,) and not names:

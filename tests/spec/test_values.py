@@ -116,6 +116,11 @@ def bce_with_logits(x: Array, target: Array, *, reduction: str) -> Array:
     return scored(softened(x) - x * target, reduction)
 
 
+def kl_div(x: Array, target: Array, *, log_target: bool, reduction: str) -> Array:
+    p, logarithm = (exp(target), target) if log_target else (target, log(target))
+    return scored(np.where(p == 0, 0, p * (logarithm - x)), reduction)
+
+
 def shifted(x: Array, axis: int) -> Array:
     return x - x.max(axis=axis, keepdims=True)
 
@@ -125,6 +130,15 @@ def softmax(x: Array, *, axis: int) -> Array:
         return x
     powers = exp(shifted(x, axis))
     return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def masked_softmax(x: Array, mask: Array, *, axis: int) -> Array:
+    if x.size == 0:
+        return x
+    largest = np.where(mask, x, np.where(mask, x, 0).min(axis=axis, keepdims=True))
+    powers = np.where(mask, exp(x - largest.max(axis=axis, keepdims=True)), 0)
+    total = powers.sum(axis=axis, keepdims=True)
+    return powers / np.where(total == 0, 1, total)
 
 
 def log_softmax(x: Array, *, axis: int) -> Array:
@@ -327,12 +341,17 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "linear": linear,
     "log_softmax": log_softmax,
     "softmax": softmax,
+    "masked_softmax": masked_softmax,
     "layer_norm": layer_norm,
     "mse_loss": lambda x, y, *, reduction: scored((x - y) ** 2, reduction),
     "mae_loss": lambda x, y, *, reduction: scored(abs(x - y), reduction),
     "huber_loss": huber_loss,
     "smooth_l1_loss": smooth_l1_loss,
     "bce_with_logits": bce_with_logits,
+    "kl_div": kl_div,
+    "hinge_embedding_loss": lambda x, y, *, margin, reduction: scored(
+        np.where(y, x, np.maximum(Fraction(margin) - x, 0)), reduction
+    ),
     "nll_loss": lambda *inputs, **attributes: cross_entropy(
         *inputs, **attributes, scores=lambda x, axis: x
     ),

@@ -7,16 +7,23 @@ from fractions import Fraction
 from typing import Any
 
 from equivalence.worlds.contract import Form
+from spec.kinds import absorb
 from spec.op import AnyTensor
 from spec.ops import OPS
+from spec.ops.kl_div import weighed
 from spec.ops.sigmoid import logistic, shrunk
 from spec.scalar import (
     absolute,
     divide,
+    equal,
+    exp,
+    is_zero,
     less,
     lift,
+    log,
     log1p,
     select,
+    zero_like,
 )
 from spec.shape import size
 from spec.tensor import zip_map
@@ -99,10 +106,53 @@ def _bce_by_the_curve(
     return zip_map(share, x, target, g), zip_map(lambda x, g: divide(-x * g, n), x, g)
 
 
+def _kl_by_parts(
+    x: AnyTensor, target: AnyTensor, *, log_target: bool = False, reduction: str = "mean"
+) -> AnyTensor:
+    """Return t ln t - t x, whose parts cancel where x is near ln t (Loss.cpp)."""
+    if log_target:
+        same: AnyTensor = OPS["kl_div"].value(x, target, log_target=True, reduction=reduction)
+        return same
+
+    def loss(x: Any, t: Any) -> Any:
+        nothing = equal(t, 0)
+        return select(nothing, 0, t * log(select(nothing, 1, t))) - t * x
+
+    losses = zip_map(loss, x, target)
+    return losses if reduction == "none" else OPS[reduction].value(losses)
+
+
+def _kl_by_autograd(
+    inputs: Sequence[AnyTensor],
+    cotangent: AnyTensor,
+    *,
+    log_target: bool = False,
+    reduction: str = "mean",
+) -> Gradients:
+    """Add up the shares of t by the parts of t ln t - t x, or of e^t (t - x), as autograd does."""
+    x, target = inputs
+    n = size(x.shape) if reduction == "mean" else 1
+    g = cotangent if reduction == "none" else x.map(lambda _: cotangent[()])
+
+    def by_x(t: Any, g: Any) -> Any:
+        g = divide(g, n)
+        return -(g * (exp(t) if log_target else t))
+
+    def by_target(x: Any, t: Any, g: Any) -> Any:
+        g = divide(g, n)
+        if log_target:
+            return weighed(exp(t), g, x) + weighed(exp(t), g * (t - x), x)
+        one = select(is_zero(g), zero_like(g), divide(g * t, t))
+        return absorb(g, log(t)) + one - g * x
+
+    return zip_map(by_x, target, g), zip_map(by_target, x, target, g)
+
+
 LOSSES: Mapping[str, tuple[Form, ...]] = {
     "bce_with_logits": (
         Form("(1 - t) x - log_sigmoid(x)", _bce_by_the_logarithm, _bce_by_the_curve),
     ),
+    "kl_div": (Form("t ln t - t x", _kl_by_parts, _kl_by_autograd),),
     "huber_loss": (Form("(d / n) g", vjp=_huber_by_the_norm),),
     "smooth_l1_loss": (Form("((d / n) g) / beta", vjp=_smooth_l1_by_the_norm),),
 }

@@ -158,7 +158,13 @@ def _draw_distance(draw: Draw, op: Op, direction: str) -> Signature:
 
 def _apart(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     x = offer.entry(picks[0], has_elements, FACTOR, domain(op, 0))
-    y = x if x is None else offer.entry(picks[1], offer.shapes[x].__eq__, FACTOR, domain(op, 1))
+    if x is None:
+        return None
+    y: Any = None
+    if op.mask_inputs:
+        y = offer.mask(picks[1], offer.shapes[x])
+    else:
+        y = offer.entry(picks[1], offer.shapes[x].__eq__, FACTOR, domain(op, 1))
     if y is None:
         return None
     return (x, y), {**usual(op), "reduction": _reduction(picks[2])}

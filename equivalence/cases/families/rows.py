@@ -47,10 +47,15 @@ def _factors_along(op: Op) -> Factors:
     return {**ALONG, **op.tried}
 
 
+def _with_masks(op: Op, own: Shape) -> tuple[Shape, ...]:
+    """Return the shapes of x and of the masks beside it."""
+    return (own,) * (1 + len(op.mask_inputs))
+
+
 def _along(op: Op, direction: str, levels: Levels) -> Signature:
     own, axis = around(levels, MOST[direction])
     chosen = {name: levels[name] for name in op.tried}
-    return (own,), {"axis": named(axis, len(own), levels["name"]), **chosen}
+    return _with_masks(op, own), {"axis": named(axis, len(own), levels["name"]), **chosen}
 
 
 def a_row_has_two_entries(call: Call) -> bool:
@@ -69,19 +74,27 @@ def entries_of_a_row_differ(call: Call) -> bool:
 
 
 def _nothing_along(op: Op) -> tuple[Signature, ...]:
-    return (((2, 0),), {"axis": -1}), (((0, 2),), {"axis": 1})
+    return (_with_masks(op, (2, 0)), {"axis": -1}), (_with_masks(op, (0, 2)), {"axis": 1})
 
 
 def _draw_along(draw: Draw, op: Op, direction: str) -> Signature:
     own = shape(draw, ENOUGH, 200, max_rank=3)
     axis: int = draw(st.integers(0, len(own) - 1))
     chosen = {name: draw(st.sampled_from(among)) for name, among in op.tried.items()}
-    return (own,), {"axis": named_axis(draw, axis, len(own)), **chosen}
+    return _with_masks(op, own), {"axis": named_axis(draw, axis, len(own)), **chosen}
 
 
 def _operands_along(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     x = offer.entry(picks[0], bool)
-    return None if x is None else ((x,), {"axis": -1})
+    if x is None:
+        return None
+    masks = (offer.mask(picks[1], offer.shapes[x]) for _ in op.mask_inputs)
+    return (x, *masks), {"axis": -1}
+
+
+def something_passes(call: Call) -> bool:
+    """Rows that are masked throughout show nothing."""
+    return call.levels.get("regime_1") != "all_false"
 
 
 NORMED: Factors = {
@@ -142,7 +155,7 @@ ROWS = Family(
     _nothing_along,
     _draw_along,
     _operands_along,
-    (a_row_has_two_entries, entries_of_a_row_differ),
+    (a_row_has_two_entries, entries_of_a_row_differ, something_passes),
 )
 NORMS = Family(
     "norms",

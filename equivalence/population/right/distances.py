@@ -59,3 +59,47 @@ def curve_in_double(
     below, t = e / (1 + e), target.double()
     slope = torch.where(x < 0, below - t, (1 - t) - below) * share
     return slope.to(x.dtype), (-x * share).to(x.dtype)
+
+
+@right("kl_div value", "value")
+def entropy_apart(
+    x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean"
+) -> Tensor:
+    """What the target says of itself and what was thought of it are subtracted as products."""
+    p = target.exp() if log_target else target
+    own = p * target if log_target else torch.xlogy(target, target)
+    nothing = p == 0
+    thought = torch.where(nothing & ~x.isnan(), 0.0, p * x)
+    return scored(torch.where(nothing, 0.0, own) - thought, reduction)
+
+
+@right("kl_div vjp", "precision")
+def divergence_in_double(
+    g: Tensor, x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """The rates are formed in double, and rounded once."""
+    share, t = shared(g.double(), x, reduction).expand_as(x), target.double()
+    p = t.exp() if log_target else t
+    rate = (t if log_target else t.log()) - x.double() + 1
+    if log_target:
+        rate = torch.where(p == 0, 0.0, p * rate)
+    dx, dt = (torch.where(share == 0, 0.0, r * share) for r in (-p, rate))
+    return dx.to(x.dtype), dt.to(x.dtype)
+
+
+@right("hinge_embedding_loss value", "value")
+def both_parts_added(x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """Either part is 0 where the other one counts, and they are added."""
+    lacking = functional.threshold(margin - x, 0.0, 0.0)
+    return scored(x.masked_fill(~y, 0) + lacking.masked_fill(y, 0), reduction)
+
+
+@right("hinge_embedding_loss vjp", "gradient")
+def signs_of_pairs(
+    g: Tensor, x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean"
+) -> tuple[Tensor, None]:
+    """The cotangent changes its sign, or is left out, by what the pair is."""
+    share = shared(g, x, reduction).expand_as(x).clone()
+    share[~y] *= -1
+    share[~y & ~(margin - x >= 0)] = 0
+    return share, None

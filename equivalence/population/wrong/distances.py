@@ -1,4 +1,4 @@
-"""Wrong losses of pairs: mae_loss, huber_loss, smooth_l1_loss and bce_with_logits."""
+"""Wrong losses of pairs, beside mse_loss."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from equivalence.population.record import wrong
 TORCH = "https://github.com/pytorch/pytorch/"
 KERAS = "https://github.com/keras-team/keras-core/issues/196"
 CANDLE = "https://github.com/huggingface/candle/issues/2561"
+LIGER = "https://github.com/linkedin/Liger-Kernel/pull/262"
 BATCH = "means over the batch"
 ABS = "https://github.com/pytorch/pytorch/pull/1792"
 
@@ -87,3 +88,75 @@ def kink_at_zero(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """The gradient goes through |x| and max(x, 0), whose rates at 0 are 0."""
     losses = torch.relu(x) - x * target + torch.log1p(torch.exp(-x.abs()))
     return scored(losses, reduction)
+
+
+def _divergences(x: Tensor, p: Tensor, logarithm: Tensor) -> Tensor:
+    return torch.where(p == 0, torch.where(x.isnan(), x, 0.0), p * (logarithm - x))
+
+
+@wrong("kl_div value", "value", source=TORCH + "issues/69230")
+def negative_probabilities_cost_nothing(
+    x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean"
+) -> Tensor:
+    """The guard of 0 ln 0 asks whether the target is positive."""
+    if log_target:
+        return scored(_divergences(x, target.exp(), target), reduction)
+    losses = _divergences(x, target, target.log())
+    return scored(torch.where(target < 0, 0.0, losses), reduction)
+
+
+@wrong("kl_div value", "value", source=TORCH + "issues/2259")
+def mean_of_divergences(
+    x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean"
+) -> Tensor:
+    """The mean is of the divergences of rows, and not of entries."""
+    p, logarithm = (target.exp(), target) if log_target else (target, target.log())
+    losses = _divergences(x, p, logarithm)
+    rows = x.shape[0] if x.dim() > 1 else x.numel()
+    return losses.sum() / rows if reduction == "mean" else scored(losses, reduction)
+
+
+@wrong("kl_div value", "range", source=LIGER)
+def logarithm_of_at_least_an_epsilon(
+    x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean"
+) -> Tensor:
+    """The logarithm is of no target below 1e-10."""
+    p, logarithm = (target.exp(), target) if log_target else (target, target.clamp(1e-10).log())
+    return scored(_divergences(x, p, logarithm), reduction)
+
+
+@wrong("kl_div vjp", "gradient", source=TORCH + "issues/89558")
+def no_pole(
+    g: Tensor, x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """The gradient of a target of 0 is 0, where it is minus infinity."""
+    share = shared(g, x, reduction).expand_as(x)
+    if log_target:
+        p = target.exp()
+        return -p * share, torch.where(p == 0, 0.0, p * (target - x + 1)) * share
+    rate = torch.where((target == 0) | (share == 0), 0.0, target.log() - x + 1)
+    return -target * share, rate * share
+
+
+@wrong("hinge_embedding_loss value", "value", source=TORCH + "pull/1378")
+def margin_of_one(x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """The margin that is asked for is not handed on, and is 1."""
+    return scored(torch.where(y, x, (1 - x).clamp(min=0)), reduction)
+
+
+@wrong("hinge_embedding_loss vjp", "gradient", source=TORCH + "pull/3773")
+def beyond_the_margin_pushed(
+    g: Tensor, x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean"
+) -> tuple[Tensor, None]:
+    """What lies beyond the margin gets a gradient as well."""
+    share = shared(g, x, reduction).expand_as(x)
+    return torch.where(y, share, -share), None
+
+
+@wrong("hinge_embedding_loss", "ties", source="a maximum for a clamp")
+def half_at_the_margin(
+    x: Tensor, y: Tensor, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """At the margin half of the gradient comes back, as of a maximum with 0."""
+    lacking = torch.maximum(margin - x, torch.zeros_like(x))
+    return scored(torch.where(y, x, lacking), reduction)

@@ -23,9 +23,11 @@ CALLS = [
 
 
 def made(name: str, k: int, nested: Nested) -> Tensor:
-    """Make an input; no entries at all may be indices."""
+    """Make an input; no entries at all may be indices, or a mask."""
     read: Tensor = torch.tensor(nested)
-    return read if read.numel() or k not in SPEC[name].index_inputs else read.long()
+    if read.numel() or k not in SPEC[name].index_inputs:
+        return read
+    return read.bool() if k in SPEC[name].mask_inputs else read.long()
 
 
 @pytest.mark.parametrize(("name", "miss"), CALLS)

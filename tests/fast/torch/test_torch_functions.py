@@ -16,6 +16,7 @@ from fast.errors import Unavailable
 from fast.ops import OPS
 
 LABELS = torch.tensor([2, 0, -100, 1])
+WEIGHTS = torch.tensor([1.0, 0.5, 2.0])
 
 CASES: dict[str, tuple[Callable[..., Tensor], Callable[[torch.dtype], tuple[Tensor, ...]]]] = {
     "softmax": (lambda x, **k: ours.softmax(x, 0, **k), lambda d: (drawn(d, 4, 3),)),
@@ -26,6 +27,10 @@ CASES: dict[str, tuple[Callable[..., Tensor], Callable[[torch.dtype], tuple[Tens
     ),
     "cross_entropy": (
         lambda x, **k: ours.cross_entropy(x, LABELS, label_smoothing=0.25, **k),
+        lambda d: (drawn(d, 4, 3),),
+    ),
+    "cross_entropy of classes that weigh": (
+        lambda x, **k: ours.cross_entropy(x, LABELS, WEIGHTS, label_smoothing=0.25, **k),
         lambda d: (drawn(d, 4, 3),),
     ),
     "cross_entropy rows": (
@@ -53,7 +58,7 @@ def arguments(name: str, provider: str) -> tuple[Any, ...]:
         "softmax": (x, 1, provider),
         "log_softmax": (x, -1, provider),
         "layer_norm": (x, gamma, beta, 0.5, provider),
-        "cross_entropy": (x, LABELS, -100, 0.25, "mean", provider),
+        "cross_entropy": (x, LABELS, -100, 0.25, "mean", WEIGHTS.tolist(), provider),
     }[name]
 
 

@@ -42,6 +42,8 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("cross_entropy", (), {"input": LOGITS, "target": LABELS, "reduction": "sum"}),
     ("cross_entropy", (LOGITS, LABELS.abs() % 4, None, None, 3, None, "none", 0.25), {}),
     ("cross_entropy", (LOGITS, LABELS), {"ignore_index": -100, "label_smoothing": 0.5}),
+    ("cross_entropy", (LOGITS, LABELS, GAMMA[0]), {}),
+    ("cross_entropy", (LOGITS, LABELS), {"weight": GAMMA[0], "label_smoothing": 0.5}),
 ]
 
 
@@ -86,7 +88,12 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: ours.layer_norm(X, (4,), BETA), r"weight is a tensor of the normalized shape \(4,\)"),
     (lambda: ours.layer_norm(X, (4,), None, 3.0), "bias is a tensor .* or None; got 3.0"),
     (lambda: ours.layer_norm(X, (4,), eps="a"), "layer_norm: eps must be a number, got 'a'"),
-    (lambda: ours.cross_entropy(LOGITS, LABELS, BETA[0]), "weight is not supported; leave it out"),
+    (
+        lambda: ours.cross_entropy(LOGITS, LABELS, GAMMA),
+        r"weight is .* got a tensor of shape \(3, 4\)",
+    ),
+    (lambda: ours.cross_entropy(LOGITS, LABELS, GAMMA[0, :3]), "cross_entropy C6: there are 4"),
+    (lambda: ours.cross_entropy(LOGITS, LABELS, -GAMMA[0]), "cross_entropy C6: there are 4"),
     (
         lambda: ours.cross_entropy(LOGITS, LABELS, reduce=True),
         "reduce is not supported; leave it out, and use reduction",
