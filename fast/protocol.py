@@ -204,6 +204,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.norm."""
         return self.apply("norm", (x,), {"ord": ord, "axes": axes, "keepdims": keepdims})
 
+    def prod(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Twin of spec.ops.prod."""
+        return self.apply("prod", (x,), {"axes": axes, "keepdims": keepdims})
+
     def broadcast_to(self, x: R, *, shape: Sequence[int]) -> R:
         """Twin of spec.ops.broadcast_to."""
         return self.apply("broadcast_to", (x,), {"shape": shape})

@@ -9,6 +9,8 @@ A move along an axis collects, at each place, what was sent there.
 1010
 """
 
+# This file is longer than the guide because folds along axes, whole or on the way, are of one kind.
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,7 +18,15 @@ from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
 from spec.refusals import Miss
-from spec.scalar import Extent, OpenFunction, kronecker, sum_over, sum_terms
+from spec.scalar import (
+    Extent,
+    OpenFunction,
+    kronecker,
+    product_over,
+    products_of_first,
+    sum_over,
+    sum_terms,
+)
 from spec.shape import Shape, indices, normalize_axis, reduced
 from spec.tensor import Nested, tabulate
 
@@ -201,7 +211,7 @@ class Running(OpenFunction):
         return found
 
 
-running_sum = Running("running_sum")
+running_sum, running_product = Running("running_sum"), Running("running_product")
 
 
 @running_sum.register(int)
@@ -213,6 +223,16 @@ def _sums(extent: int, term: Callable[[int], Any]) -> Prefixes:
 @running_sum.register(object)
 def _sums_of_so_many(extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
     return lambda count: sum_over(count, term)
+
+
+@running_product.register(int)
+def _products(extent: int, term: Callable[[int], Any]) -> Prefixes:
+    return products_of_first([term(k) for k in range(extent)]).__getitem__
+
+
+@running_product.register(object)
+def _products_of_so_many(extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
+    return lambda count: product_over(count, term)
 
 
 def along(

@@ -210,6 +210,10 @@ class Ops(ABC, Generic[R]):
         """Measure lengths along some axes, by squares or by absolute values."""
         return self.apply("norm", (x,), {"ord": ord, "axes": axes, "keepdims": keepdims})
 
+    def prod(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Multiply the entries of a tensor along some axes."""
+        return self.apply("prod", (x,), {"axes": axes, "keepdims": keepdims})
+
     def broadcast_to(self, x: R, *, shape: tuple[int, ...]) -> R:
         """Repeat a tensor along axes of extent 1, and along new axes in front."""
         return self.apply("broadcast_to", (x,), {"shape": shape})

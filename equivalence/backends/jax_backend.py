@@ -136,6 +136,10 @@ def _mean(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False)
     return jnp.mean(x, axis=axes, keepdims=keepdims)
 
 
+def _prod(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    return jnp.prod(x, axis=axes, keepdims=keepdims)
+
+
 def _norm(
     x: Array, ord: int = 2, axes: tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
@@ -273,7 +277,7 @@ OWN = (
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid, _pow),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_flatten, _flip, _pad, _gather, _embedding, _one_hot, _stack, _triu, _tril),
-    *(_min, _logsumexp, _cumsum, _norm),
+    *(_min, _logsumexp, _cumsum, _norm, _prod),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *LOSSES,
 )

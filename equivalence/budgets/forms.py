@@ -3,6 +3,8 @@
 They are written like pages of `spec`, and count for whoever declares the contract of torch.
 """
 
+# This file is longer than the guide because the formulas of torch stand in one table.
+
 from __future__ import annotations
 
 import math
@@ -242,6 +244,27 @@ def _norm_by_the_unscaled(
     return (tabulate(x.shape, back),)
 
 
+def _prod_by_a_division(
+    inputs: Sequence[AnyTensor],
+    cotangent: AnyTensor,
+    *,
+    axes: tuple[int, ...] | None = None,
+    keepdims: bool = False,
+) -> Gradients:
+    """Return g (z / x) where x is not 0 (FunctionsManual.cpp, prod_backward)."""
+    (x,) = inputs
+    z, (kept, _) = OPS["prod"].value(x, axes=axes), split_axes(x.rank, axes)
+    (safe,) = OPS["prod"].vjp(inputs, cotangent, axes=axes, keepdims=keepdims)
+    assert safe is not None
+
+    def back(*i: Any) -> Any:
+        rate = divide(z[kept_index(i, kept, False)], select(is_zero(x[i]), 1, x[i]))
+        share = cotangent[kept_index(i, kept, keepdims)] * rate
+        return select(is_zero(x[i]), safe[i], share)
+
+    return (tabulate(x.shape, back),)
+
+
 def _huber_by_the_norm(
     inputs: Sequence[AnyTensor],
     cotangent: AnyTensor,
@@ -331,6 +354,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
     "hardtanh": (Form("NaN passes", vjp=_hardtanh_in_a_tail),),
     "rsqrt": (Form("(-g / 2) z^3", vjp=_rsqrt_by_the_cube),),
     "softsign": (Form("g / (1 + |x|) - g |x| / (1 + |x|)^2", vjp=_softsign_by_parts),),
+    "prod": (Form("g (z / x)", vjp=_prod_by_a_division),),
     "norm": (Form("sqrt(sum x^2)", _norm_unscaled, _norm_by_the_unscaled),),
     "logsumexp": (Form("g e^(x - z)", vjp=_logsumexp_by_the_result),),
     "sigmoid": (Form("sigmoid_backward", vjp=_sigmoid_by_the_result),),

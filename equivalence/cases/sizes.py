@@ -326,6 +326,10 @@ MOST_ADDED = 2**12
 """About how many entries along a longer axis are not zero, of what meets large factors."""
 
 
+MOST_UNEVEN = 6
+"""About how many entries along a longer axis are no signs, of factors."""
+
+
 class Numbers:
     """The numbers of one large case."""
 
@@ -350,6 +354,8 @@ class Numbers:
             return self._indices(source, shape)
         if self.regime == "integers" or (self.regime == "offset" and k > 0):
             found = self._whole(source, shape, self._most(k))
+            if domain(self.op, k, self.case.attributes()) == "factors":
+                return self._units(source, shape)
             if self.op.name in BEYOND_ZERO:
                 return BEYOND_ZERO[self.op.name] * np.abs(found)
             return self._thinned(source, found) if k > 0 else found
@@ -414,6 +420,12 @@ class Numbers:
             odd = 2 * source.integers(most // 4, most // 2 + 1, shape) + 1
             return (odd * source.choice((-1, 1), shape)).astype(np.float64)
         return source.integers(-most, most + 1, shape).astype(np.float64)
+
+    def _units(self, source: np.random.Generator, shape: Shape) -> Any:
+        """Draw signs, among which a few numbers are 2, 1/2 or 3: all products are exact."""
+        found = source.choice((-1.0, 1.0), shape)
+        few = source.random(shape) < MOST_UNEVEN / max(shape, default=1)
+        return np.where(few, found * source.choice((2.0, 0.5, 2.0, 0.5, 3.0), shape), found)
 
     def _spread(self, source: np.random.Generator, shape: Shape, where: str) -> Any:
         normal = source.standard_normal(shape)

@@ -194,6 +194,30 @@ class Arithmetic:
             w = w * self._finish + self._eta
         return w if self._range.contains(w) else NAN
 
+    def multiplied(self, w: Arb, large: Arb, small: Arb, roundings: int) -> Arb:
+        """Return what a product of factors may give, in whatever order they meet.
+
+        w is their product before any rounding; large is that of the magnitudes over 1, and small
+        that of those below it, between which all that is formed on the way lies. What underflows
+        there may still be enlarged by all that is large.
+        """
+        grown = self._scale**roundings
+        if not self._range.contains(large * grown):
+            return NAN
+        w = w * grown
+        if not small * grown >= self._grid.smallest:
+            w = w + self._eta * (roundings + 1) * large * grown
+        return w if self._range.contains(w) else NAN
+
+    def multiplies_exactly(self, v: Arb, large: Arb, small: Arb) -> bool:
+        """Whether no product of some of exact factors rounds, of all of which v is the product.
+
+        The bits of each are no more than those of v, and their sizes lie between small and large.
+        """
+        return self._grid.holds(v) and bool(
+            large <= self._grid.largest and small >= self._grid.smallest
+        )
+
     def sums_exactly(
         self, terms: Sequence[Arb], size: Arb, total: Arb, count: int, products: bool
     ) -> bool:

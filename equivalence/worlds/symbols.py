@@ -109,6 +109,12 @@ def _max_extent(size: Expr, term: Callable[..., Any]) -> Expr:
     return LARGEST(sympy.Lambda(bound, body), size)
 
 
+@scalar.product_extent.register(sympy.Expr)
+def _product_extent(size: Expr, term: Callable[..., Any]) -> Expr:
+    bound, body = _closed(size, term)
+    return sympy.Product(body, (bound, 0, size - 1))
+
+
 LARGEST: Expr = sympy.Function("largest", real=True)
 """The largest value of a function on all indices below an extent."""
 

@@ -57,6 +57,7 @@ from fast.ops.one_hot import op as _one_hot
 from fast.ops.pad import op as _pad
 from fast.ops.permute import op as _permute
 from fast.ops.pow import op as _pow
+from fast.ops.prod import op as _prod
 from fast.ops.rand_normal import op as _rand_normal
 from fast.ops.rand_uniform import op as _rand_uniform
 from fast.ops.reciprocal import op as _reciprocal
@@ -141,6 +142,7 @@ OPS: dict[str, Op] = Table(
         _mean,
         _cumsum,
         _norm,
+        _prod,
         _broadcast_to,
         _reshape,
         _flatten,

@@ -66,6 +66,7 @@ from spec.ops.one_hot import op as _one_hot
 from spec.ops.pad import op as _pad
 from spec.ops.permute import op as _permute
 from spec.ops.pow import op as _pow
+from spec.ops.prod import op as _prod
 from spec.ops.rand_normal import op as _rand_normal
 from spec.ops.rand_uniform import op as _rand_uniform
 from spec.ops.reciprocal import op as _reciprocal
@@ -144,6 +145,7 @@ OPS: dict[str, Op] = Table(
             _mean,
             _cumsum,
             _norm,
+            _prod,
             _broadcast_to,
             _reshape,
             _flatten,

@@ -139,6 +139,10 @@ def cumsum(x: Array, *, axis: int, reverse: bool, exclusive: bool) -> Array:
     return np.flip(sums, axis) if reverse else sums
 
 
+def prod(x: Array, *, axes: Any, keepdims: bool) -> Array:
+    return np.asarray(x.prod(axis=axes, keepdims=keepdims), object)
+
+
 def norm(x: Array, *, ord: int, axes: Any, keepdims: bool) -> Array:
     sizes = np.asarray(np.where(x < 0, -x, x), object)
     if ord == 1 or not x.size:
@@ -303,6 +307,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "mean": mean,
     "cumsum": cumsum,
     "norm": norm,
+    "prod": prod,
     "broadcast_to": lambda x, *, shape: np.broadcast_to(x, shape),
     "reshape": lambda x, *, shape: x.reshape(shape),
     "permute": lambda x, *, axes: x.transpose(axes),

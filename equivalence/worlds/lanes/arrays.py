@@ -394,6 +394,65 @@ def _running_sum(extent: Extent, term: Callable[..., Any]) -> Callable[..., Any]
     return chosen
 
 
+class _Factors:
+    """What tells how products of factors, along the axis in front, may be rounded."""
+
+    def __init__(self, factors: Many) -> None:
+        """Read the columns of numbers; those of magnitude 2^k are not rounded."""
+        off = 0.0 if factors.b is None else factors.b
+        far, near = factors.far, np.maximum(np.abs(factors.v) - off, 0.0)
+        there = far != 0
+        rounds = there & ((np.frexp(far)[0] != 0.5) | (off != 0))
+        self.exact = factors.b is None
+        self.columns = (
+            factors.v,
+            far,
+            np.where(there, np.maximum(far, 1.0), 1.0),
+            np.where(there, np.minimum(near, 1.0), 1.0),
+            rounds.astype(np.float64),
+        )
+
+    def product(self, v: Any, far: Any, large: Any, small: Any, rounded: Any) -> Many:
+        """Return a product by those of the columns, and by the number of what is rounded."""
+        widths = _works[-1].widths
+        spare = widths.fits(v) & (large <= widths.step.format.max_finite)
+        if self.exact and widths.settled and bool(np.all(spare & (small > 2.0**-100))):
+            return Many(v)
+        b = np.maximum(far - np.abs(v), 0.0) + (0.0 if self.exact else OWN * 4 * far)
+        bound = widths.multiplied(v, b, (large, small), np.maximum(rounded - 1, 0))
+        # An exact 0 makes the product 0, unless what it meets overflows.
+        zero = (far == 0) & np.isfinite(bound)
+        return Many(v, np.where(zero, 0.0, bound))
+
+
+def _product_over(extents: Any, term: Callable[..., Any]) -> Any:
+    row = extents if isinstance(extents, tuple) else (extents,)
+    factors, along = _of_terms(row, term), _leading(len(row))
+    if type(factors) is not Many:
+        return np.prod(factors, axis=along)
+    known = _Factors(_read(factors))
+    *others, rounds = known.columns
+    folded = [*(np.prod(c, axis=along) for c in others), np.sum(rounds, axis=along)]
+    return known.product(*folded)
+
+
+def _running_product(extent: Extent, term: Callable[..., Any]) -> Callable[..., Any]:
+    """Multiply first factors for every number of them; a count of each entry chooses."""
+    known = _Factors(_read(_meet(_of_terms((extent,), term))))
+    *others, rounds = known.columns
+    ones = np.ones_like(rounds[:1])
+    columns = [np.concatenate([ones, np.cumprod(column, axis=0)]) for column in others]
+    columns.append(_upto(rounds))
+
+    def chosen(number: Any) -> Many:
+        at = np.asarray(number)[None]
+        return known.product(
+            *(np.take_along_axis(*_level(column, at), axis=0)[0] for column in columns)
+        )
+
+    return chosen
+
+
 def _upto(column: Doubles) -> Doubles:
     """Return the sums of the first terms, from none to all."""
     return np.concatenate([np.zeros_like(column[:1]), np.cumsum(column, axis=0)])
@@ -555,9 +614,12 @@ scalar.sum_terms.register(Many, *WHOLE)(_sum_terms)
 scalar.sum_extent.register(Lanes)(_sum_over)
 scalar.dot_extent.register(Lanes)(_dot_over)
 scalar.max_extent.register(Lanes)(_max_over)
+scalar.product_extent.register(Lanes)(_product_over)
 as_one(scalar.sum_extent, Lanes, _sum_over)
 as_one(scalar.max_extent, Lanes, _max_over)
+as_one(scalar.product_extent, Lanes, _product_over)
 spec_axes.running_sum.register(Lanes)(_running_sum)
+spec_axes.running_product.register(Lanes)(_running_product)
 spec_axes.sent_to.register(*WHOLE)(_sent_to)
 rng.random_word.register(*WHOLE)(_word)
 

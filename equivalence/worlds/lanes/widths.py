@@ -189,6 +189,31 @@ class Widths:
             bound = self.ended(v, self.step.widened(v, bound))
         return ranged(np.abs(v) + bound, bound, self.contract.compute.max_finite)
 
+    def multiplied(
+        self,
+        v: Doubles,
+        b: Doubles | float,
+        sizes: tuple[Doubles, Doubles],
+        count: Doubles | int,
+    ) -> Doubles:
+        """Return the bound of a product v of count factors that are rounded, in any order.
+
+        sizes are the products of the magnitudes over 1 and of those below it, and b says how far
+        the product of the factors may lie from v. What underflows may be enlarged by what is large.
+        """
+        large, small = sizes
+        unit = self.step.unit + (self.storage.unit if self.storing else 0.0)
+        growth = np.expm1(count * math.log1p(unit))
+        size = np.abs(v) + b
+        eta = np.where(small > 2 * self.step.format.min_normal, 0.0, self.eta * (count + 1) * large)
+        bound = (b + (growth + OWN * (count + 2)) * size + eta * (1 + growth)) * OUTWARD
+        reach = large * (1 + growth) * OUTWARD
+        return ranged(reach, bound, min(self.step.format.max_finite, self._largest))
+
+    @property
+    def _largest(self) -> float:
+        return self.storage.format.max_finite if self.storing else math.inf
+
     def narrowly(self, b: Doubles | float, size: Doubles, count: int) -> Doubles:
         """Return the bound of a sum along any tree whose steps are rounded to storage, too."""
         format = self.contract.store

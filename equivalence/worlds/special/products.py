@@ -1,0 +1,71 @@
+"""Products of several special scalars, whose factors meet in any order.
+
+A product of some of them may overflow, to an infinity that stays or meets a 0; and where one is
+infinite, others may underflow before they meet it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+from equivalence.worlds.balls import Arb
+from equivalence.worlds.bounded import Bounded
+from equivalence.worlds.grid import ONE
+from equivalence.worlds.kinds import INFINITE, MINUS, PLUS, UNDEFINED
+from equivalence.worlds.special.sets import Line, Special, beyond, multiplied, read_of
+from spec import scalar
+
+
+@scalar.products.register(Special)
+def _products(terms: Sequence[Any]) -> list[Special]:
+    line = next(term for term in terms if type(term) is Special).line
+    row = [line.special(term) for term in terms]
+    whole = [*takewhile(lambda part: part is not None, (x.finite for x in row))]
+    parts: Any = scalar.products(whole) if whole else []
+    found, met = [row[0]], _Met(line)
+    met.take(row[0])
+    for k, x in enumerate(row[1:], 1):
+        met.take(x)
+        found.append(met.product(multiplied(found[-1], x), parts[k] if k < len(whole) else None))
+    return found
+
+
+class _Met:
+    """The finite factors that a product has taken."""
+
+    def __init__(self, line: Line) -> None:
+        """Start with none."""
+        self.line = line
+        self.ball = self.large = self.small = ONE
+        self.count = 0
+
+    def take(self, x: Special) -> None:
+        """Multiply the finite part, if there is any."""
+        if x.finite is None:
+            return
+        ball = read_of(x)
+        self.ball = self.ball * ball
+        self.large = self.large * abs(ball).max(ONE)
+        self.small = self.small * abs(ball).min(ONE)
+        self.count += 1
+
+    def product(self, x: Special, finite: Bounded | None) -> Special:
+        """Add to what one order gives what the others may; finite is the finite part of all."""
+        line = self.line
+        if x.lost:
+            return x
+        growth: Arb = (ONE + 2 * line.contract.compute.unit) ** self.count
+        over = beyond(self.large * growth, line.step)
+        kinds = x.kinds
+        if over:
+            kinds |= (0 if self.ball < 0 else PLUS) | (0 if self.ball > 0 else MINUS)
+        if kinds & INFINITE and line.arithmetic.vanishes(self.small):
+            kinds |= UNDEFINED
+        if finite is None:
+            return Special(line, kinds, x.finite, x.beside)
+        if finite.unconstrained and not over:
+            found = line.settled(finite, lambda: self.ball)
+            return Special(line, kinds | found.kinds, found.finite, x.beside)
+        return Special(line, kinds, finite, x.beside)
