@@ -193,6 +193,10 @@ class Ops(ABC, Generic[R]):
             "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
         )
 
+    def cumprod(self, x: R, *, axis: int) -> R:
+        """Twin of spec.ops.cumprod."""
+        return self.apply("cumprod", (x,), {"axis": axis})
+
     def norm(
         self,
         x: R,

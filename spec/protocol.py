@@ -199,6 +199,10 @@ class Ops(ABC, Generic[R]):
             "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
         )
 
+    def cumprod(self, x: R, *, axis: int) -> R:
+        """Multiply the entries of a tensor along an axis, and keep every product on the way."""
+        return self.apply("cumprod", (x,), {"axis": axis})
+
     def norm(
         self,
         x: R,

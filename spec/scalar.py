@@ -164,6 +164,7 @@ sum_terms, dot_terms, max_terms = Fold("sum_terms"), Fold("dot_terms"), Fold("ma
 sum_extent, dot_extent = OverExtent("sum_extent"), OverExtent("dot_extent")
 max_extent, remembered = OverExtent("max_extent"), OverExtent("remembered")
 products, product_extent = Fold("products"), OverExtent("product_extent")
+recurrences = Fold("recurrences")
 
 
 def sum_over(extent: Extent, term: Callable[..., A]) -> A:
@@ -197,6 +198,14 @@ def product_over(extent: Extent, term: Callable[..., A]) -> A:
 def products_of_first(terms: Sequence[Any]) -> list[Any]:
     """Return the products of the first terms, from none, which is 1, to all."""
     return [1, *cast("list[Any]", products(terms) if terms else [])]
+
+
+def recurrence(terms: Sequence[Any], factors: Sequence[Any]) -> list[Any]:
+    """Return r, where r[0] = terms[0], and r[k + 1] = r[k] * factors[k] + terms[k + 1].
+
+    Each is a sum of products, and a world may form these and add them up in any order.
+    """
+    return cast("list[Any]", recurrences(terms, factors) if terms else [])
 
 
 def _several(extent: Extent) -> TypeGuard[tuple[Extent, ...]]:
@@ -246,6 +255,14 @@ def _max_left_to_right(terms: Sequence[Any]) -> Any:
 @products.register(object)
 def _multiplied_on(terms: Sequence[Any]) -> list[Any]:
     return list(accumulate(terms, mul))
+
+
+@recurrences.register(object)
+def _carried_on(terms: Sequence[Any], factors: Sequence[Any]) -> list[Any]:
+    found = [terms[0]]
+    for term, factor in zip(terms[1:], factors, strict=True):
+        found.append(found[-1] * factor + term)
+    return found
 
 
 @sum_extent.register(tuple)

@@ -153,6 +153,11 @@ def _norm(
     return z.reshape(shape) if keepdims else z
 
 
+def _cumprod(x: Array, axis: int) -> Array:
+    """Multiply on the way; IndexError where there is no axis."""
+    return lax.cumprod(x, axis=range(x.ndim)[axis])
+
+
 def _cumsum(x: Array, axis: int, reverse: bool = False, exclusive: bool = False) -> Array:
     """Put a zero before, or behind, what leaves an entry out; IndexError where there is no axis."""
     at = range(x.ndim)[axis]
@@ -277,7 +282,7 @@ OWN = (
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid, _pow),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_flatten, _flip, _pad, _gather, _embedding, _one_hot, _stack, _triu, _tril),
-    *(_min, _logsumexp, _cumsum, _norm, _prod),
+    *(_min, _logsumexp, _cumsum, _norm, _prod, _cumprod),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *LOSSES,
 )

@@ -163,6 +163,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "triu": lambda x, diagonal=0: torch.triu(x, diagonal),
     "tril": lambda x, diagonal=0: torch.tril(x, diagonal),
     "cumsum": _cumsum,
+    "cumprod": lambda x, axis: torch.cumprod(x, axis),
     "norm": _norm,
     "prod": _prod,
     "max": _max,

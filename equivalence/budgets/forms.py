@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from operator import mul
 from typing import Any
 
 from equivalence.worlds.contract import Form
@@ -265,6 +266,23 @@ def _prod_by_a_division(
     return (tabulate(x.shape, back),)
 
 
+def _cumprod_by_a_division(
+    inputs: Sequence[AnyTensor], cotangent: AnyTensor, *, axis: int
+) -> Gradients:
+    """Return the sum of all g z behind, over x where it is not 0 (cumprod_backward)."""
+    (x,) = inputs
+    shares = zip_map(mul, cotangent, OPS["cumprod"].value(x, axis=axis))
+    sums = OPS["cumsum"].value(shares, axis=axis, reverse=True)
+    (safe,) = OPS["cumprod"].vjp(inputs, cotangent, axis=axis)
+    assert safe is not None
+
+    def rate(x: Any, total: Any, other: Any) -> Any:
+        none = is_zero(x)
+        return select(none, other, divide(total, select(none, 1, x)))
+
+    return (zip_map(rate, x, sums, safe),)
+
+
 def _huber_by_the_norm(
     inputs: Sequence[AnyTensor],
     cotangent: AnyTensor,
@@ -354,6 +372,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
     "hardtanh": (Form("NaN passes", vjp=_hardtanh_in_a_tail),),
     "rsqrt": (Form("(-g / 2) z^3", vjp=_rsqrt_by_the_cube),),
     "softsign": (Form("g / (1 + |x|) - g |x| / (1 + |x|)^2", vjp=_softsign_by_parts),),
+    "cumprod": (Form("sum g z / x", vjp=_cumprod_by_a_division),),
     "prod": (Form("g (z / x)", vjp=_prod_by_a_division),),
     "norm": (Form("sqrt(sum x^2)", _norm_unscaled, _norm_by_the_unscaled),),
     "logsumexp": (Form("g e^(x - z)", vjp=_logsumexp_by_the_result),),

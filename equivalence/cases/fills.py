@@ -264,6 +264,7 @@ BY_ROWS: dict[str, Fill] = {
 
 REGIMES: dict[str, Fill] = {
     "integers": each(_integer),
+    "units": each(_unit),
     "normal": each(_normal),
     "mixed": each(_mixed),
     "offset": each(_offset),
@@ -281,7 +282,6 @@ REGIMES: dict[str, Fill] = {
     "near_one": each(_near_one),
     "past_minus_one": each(_past_minus_one),
     "positive_mixed": each(_positive_mixed),
-    "units": each(_unit),
     "factors": each(_factor),
     "mixed_zeros": each(_mixed_zeros),
     "one_hot": _one_hot,

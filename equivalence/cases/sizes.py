@@ -260,6 +260,12 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515),
         Growth("elements", _fixed(lambda n: ((n,),), axis=0), 2**20, 2**15, WHOLE),
     ),
+    "cumprod": (
+        Growth("columns", _fixed(lambda n: ((8, n),), axis=1), 2**17, 2**13, WHOLE),
+        Growth("rows", _fixed(lambda n: ((n, 9),), axis=-1), ROWS, 2_731),
+        Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515, WHOLE),
+        Growth("elements", _fixed(lambda n: ((n,),), axis=0), 2**20, 2**15, WHOLE),
+    ),
     "norms": (
         Growth("columns", _normed(lambda n: (8, n)), 2**17, 8_201),
         Growth("rows", _normed(lambda n: (n, 9)), ROWS, 2_731),
@@ -326,6 +332,9 @@ MOST_ADDED = 2**12
 """About how many entries along a longer axis are not zero, of what meets large factors."""
 
 
+MOST_CARRIED = 2**6
+"""About how many are not zero of what is added up with products of factors."""
+
 MOST_UNEVEN = 6
 """About how many entries along a longer axis are no signs, of factors."""
 
@@ -381,8 +390,10 @@ class Numbers:
 
     def _thinned(self, source: np.random.Generator, found: Any) -> Any:
         longest = max(found.shape, default=0)
-        if self.family in SHARING and longest > MOST_ADDED:
-            found[source.random(found.shape) > MOST_ADDED / longest] = 0.0
+        carried = self.family == "rows" and domain(self.op, 0) == "factors"
+        most = MOST_CARRIED if carried else MOST_ADDED
+        if (self.family in SHARING or carried) and longest > most:
+            found[source.random(found.shape) > most / longest] = 0.0
         return found
 
     def _sums(self) -> bool:

@@ -218,6 +218,39 @@ class Arithmetic:
             large <= self._grid.largest and small >= self._grid.smallest
         )
 
+    @property
+    def growth(self) -> Arb:
+        """Return by how much a rounding may enlarge a number."""
+        return self._scale.abs_upper()
+
+    def carried(
+        self, w: Arb, sizes: tuple[Arb, Arb], reach: Arb, small: Arb, counts: tuple[int, int]
+    ) -> Arb:
+        """Return what a sum of products that are carried on may give, in whatever order.
+
+        w is the sum before any rounding, sizes are those of magnitudes, without and with the
+        roundings of products, reach is more than all that is formed on the way, and small less than
+        any product of factors; counts are those of steps, and of terms.
+        """
+        steps, terms = counts
+        grown = self._scale ** (2 * steps)
+        if not self._range.contains(reach * grown):
+            return NAN
+        adds = self.growth ** max(terms - 1, 0)
+        off = (sizes[1] * adds - sizes[0]).abs_upper()
+        if not small * grown >= self._grid.smallest or not sizes[0] >= self._grid.smallest:
+            off = off + (self._eta * (2 * steps + 1) * reach.max(ONE) * grown).abs_upper()
+        w = w + spread(off)
+        return w if self._range.contains(w) else NAN
+
+    def carries_exactly(self, reach: Arb, quantum: Arb) -> bool:
+        """Whether all multiples of a quantum up to a reach are numbers of the format."""
+        return bool(
+            reach <= quantum * 2**self._grid.precision
+            and reach <= self._grid.largest
+            and quantum >= self._grid.smallest
+        )
+
     def sums_exactly(
         self, terms: Sequence[Arb], size: Arb, total: Arb, count: int, products: bool
     ) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import Arb
-from equivalence.worlds.grid import ONE, ZERO, spread
+from equivalence.worlds.grid import ONE, ZERO, power_of_two, spread
 from equivalence.worlds.number import (
     GENERIC,
     Bounded,
@@ -248,3 +248,82 @@ class _Product:
         depth += max(roundings, 1)
         strict = w if depth < GENERIC else None
         return Bounded(self.v, w, arithmetic, strict, depth, last, None, made)
+
+
+@scalar.recurrences.register(Bounded)
+def _recurrences(terms: Sequence[Any], factors: Sequence[Any]) -> list[Bounded]:
+    """Return what carries sums of products on, whose factors and terms meet in any order."""
+    one = next(x for x in (*terms, *factors) if type(x) is Bounded)
+    carried = _Carried(one.arithmetic, meet(one, terms[0]))
+    found = [carried.first]
+    for term, factor in zip(terms[1:], factors, strict=True):
+        carried.take(meet(one, term), meet(one, factor))
+        found.append(carried.result())
+    return found
+
+
+class _Carried:
+    """What is known of a recurrence while it goes on: r f + t, again and again.
+
+    v and w are exact results, without any rounding; sizes are the sums of magnitudes, in `rounded`
+    with each rounding of a product. Between the ends are how many terms have met, and with what.
+    """
+
+    def __init__(self, arithmetic: Arithmetic, first: Bounded) -> None:
+        """Start with a term."""
+        self.arithmetic = arithmetic
+        self.first = read(first) if arithmetic.reads else first
+        self.alone: Bounded | None = self.first
+        self.v, self.w = self.first.v, self.first.w
+        self.sizes = self.rounded = self.sum = self.largest = abs(self.w)
+        self.factors = _Product(arithmetic)
+        self.depth, self.steps, self.count = self.first.depth, 0, int(not always_zero(first))
+        self.lowest = _lowest(self.first)
+        self.exact = not self.first.depth
+
+    def take(self, term: Bounded, factor: Bounded) -> None:
+        """Carry on by a factor, and add a term; of an exact 0 nothing is carried on."""
+        arithmetic = self.arithmetic
+        if arithmetic.reads:
+            term, factor = read(term), read(factor)
+        self.steps += 1
+        self.sum = self.sum + abs(term.w)
+        self.depth = max(self.depth, term.depth, factor.depth)
+        self.exact = self.exact and not (term.depth or factor.depth)
+        self.lowest = min(self.lowest, _lowest(term)) + min(_lowest(factor), 0)
+        if not always_zero(factor):
+            self.factors.take(factor)
+        if always_zero(factor) or not self.count:
+            self.alone, self.count = term, int(not always_zero(term))
+            self.v, self.w = term.v, term.w
+            self.sizes = self.rounded = self.largest = abs(term.w)
+            return
+        size, grown = abs(factor.w), abs(factor.w) * arithmetic.growth
+        self.v, self.w = self.v * factor.v + term.v, self.w * factor.w + term.w
+        self.sizes = self.sizes * size + abs(term.w)
+        self.rounded = self.rounded * grown + abs(term.w)
+        self.largest = (self.largest * size).max(abs(term.w))
+        self.count += int(not always_zero(term))
+        self.alone = None
+
+    def result(self) -> Bounded:
+        """Return what the steps so far may give."""
+        arithmetic, product = self.arithmetic, self.factors
+        reach = product.large * self.sum
+        ends = arithmetic.carried(
+            self.w, (self.sizes, self.rounded), reach, product.small, (self.steps, self.count)
+        )
+        if self.alone is not None:
+            return self.alone if ends.is_finite() else opened(self.alone.v, arithmetic)
+        last = [self.largest]
+        quantum = power_of_two(self.lowest) if self.exact else ZERO
+        if self.exact and arithmetic.carries_exactly(reach, quantum):
+            return Bounded(self.v, ends, arithmetic, self.v, 1, last)
+        return Bounded(self.v, ends, arithmetic, None, self.depth + 2 * self.steps, last)
+
+
+def _lowest(x: Bounded) -> int:
+    """Return the exponent of the last bit of an exact number."""
+    if x.depth or x.v.is_zero():
+        return 0
+    return int(x.v.mid().man_exp()[1])

@@ -15,6 +15,7 @@ from fast.ops.clamp import op as _clamp
 from fast.ops.concat import op as _concat
 from fast.ops.cos import op as _cos
 from fast.ops.cross_entropy import op as _cross_entropy
+from fast.ops.cumprod import op as _cumprod
 from fast.ops.cumsum import op as _cumsum
 from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
@@ -141,6 +142,7 @@ OPS: dict[str, Op] = Table(
         _sum,
         _mean,
         _cumsum,
+        _cumprod,
         _norm,
         _prod,
         _broadcast_to,

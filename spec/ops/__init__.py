@@ -24,6 +24,7 @@ from spec.ops.clamp import op as _clamp
 from spec.ops.concat import op as _concat
 from spec.ops.cos import op as _cos
 from spec.ops.cross_entropy import op as _cross_entropy
+from spec.ops.cumprod import op as _cumprod
 from spec.ops.cumsum import op as _cumsum
 from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
@@ -144,6 +145,7 @@ OPS: dict[str, Op] = Table(
             _sum,
             _mean,
             _cumsum,
+            _cumprod,
             _norm,
             _prod,
             _broadcast_to,

@@ -308,6 +308,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "cumsum": cumsum,
     "norm": norm,
     "prod": prod,
+    "cumprod": lambda x, *, axis: np.multiply.accumulate(x, axis=axis),
     "broadcast_to": lambda x, *, shape: np.broadcast_to(x, shape),
     "reshape": lambda x, *, shape: x.reshape(shape),
     "permute": lambda x, *, axes: x.transpose(axes),

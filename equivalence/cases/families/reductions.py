@@ -12,6 +12,7 @@ from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.domains import domain
 from equivalence.cases.families.family import (
     BESIDE,
+    FEW,
     NAMES,
     PLACES,
     RANKS,
@@ -112,10 +113,6 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     if direction == "vjp" and draw(st.integers(0, 4)) == 4:
         attrs["axes"] = None
     return (tuple(n for n, _ in mixed),), attrs
-
-
-FEW = 1.0
-"""The largest magnitude of many factors, so that a life stays within the range of fp32."""
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:

@@ -1,4 +1,4 @@
-"""Right products along axes, in other orders."""
+"""Right products along axes, whole or on the way, in other orders."""
 
 from __future__ import annotations
 
@@ -51,3 +51,26 @@ def entries_before_and_behind(
     rate = (before * behind).reshape([x.shape[a] for a in order])
     rate = rate.permute([order.index(a) for a in range(x.dim())])
     return (spread_back(g, x, axes, keepdims).double() * rate).to(x.dtype)
+
+
+@right("cumprod value", "precision", source="Hillis and Steele, 1986")
+def products_by_doubling(x: Tensor, axis: int) -> Tensor:
+    """Each entry is multiplied by the one that lies 1, 2, 4 and so on places before."""
+    z = x.movedim(axis, -1)
+    z, step = z.float() if x.dtype.itemsize < 4 else z, 1
+    while step < z.shape[-1]:
+        z = torch.cat((z[..., :step], z[..., step:] * z[..., :-step]), -1)
+        step *= 2
+    return z.to(x.dtype).movedim(-1, axis).clone()
+
+
+@right("cumprod vjp", "gradient")
+def carried_back_one_by_one(g: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Cotangents are carried back by one entry after the other, in double."""
+    y, h = x.movedim(axis, -1).double(), g.movedim(axis, -1).double()
+    carried = torch.zeros_like(h)
+    for k in reversed(range(y.shape[-1])):
+        behind = y[..., k + 1] * carried[..., k + 1] if k + 1 < y.shape[-1] else 0.0
+        carried[..., k] = h[..., k] + behind
+    before = torch.cat((torch.ones_like(y[..., :1]), y[..., :-1]), -1).cumprod(-1)
+    return (before * carried).to(x.dtype).movedim(-1, axis).clone()

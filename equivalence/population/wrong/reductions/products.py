@@ -1,4 +1,4 @@
-"""Wrong products along axes."""
+"""Wrong products along axes, whole or on the way."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from equivalence.population.pieces import Axes, normal_axes, spread_back
 from equivalence.population.record import wrong
 
 QUOTIENT = "https://github.com/pytorch/pytorch/issues/773"
+BY_OUTPUT = "https://github.com/tensorflow/tensorflow/issues/3862"
+SILENCED = "https://github.com/tensorflow/tensorflow/issues/119430"
 ZEROS = "https://github.com/tinygrad/tinygrad/pull/17404"
 
 
@@ -69,3 +71,42 @@ def multiplied_in_bf16(x: Tensor, axes: Axes = None, keepdims: bool = False) -> 
             total = total * part
         z = total
     return z.reshape(_prod(x, axes, keepdims).shape).clone()
+
+
+def _by_the_results(g: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Add up the cotangents times the results, from the end."""
+    shares = (g.double() * x.double().cumprod(axis)).flip(axis)
+    return shares.cumsum(axis).flip(axis)
+
+
+@wrong("cumprod vjp", "gradient", source=BY_OUTPUT)
+def results_over_the_entry(g: Tensor, x: Tensor, axis: int) -> Tensor:
+    """What follows an entry is divided by it, which is 0 / 0 where it is 0."""
+    return (_by_the_results(g, x, axis) / x.double()).to(x.dtype)
+
+
+@wrong("cumprod vjp", "gradient", source=SILENCED)
+def nothing_to_an_entry_of_zero(g: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Where an entry is 0, the 0 / 0 of its gradient is replaced by 0."""
+    safe = torch.where(x == 0, 1.0, x.double())
+    return torch.where(x == 0, 0.0, _by_the_results(g, x, axis) / safe).to(x.dtype)
+
+
+@wrong("cumprod value", "sizes", source="https://github.com/triton-lang/triton/issues/2361")
+def products_of_the_last_block(x: Tensor, axis: int) -> Tensor:
+    """Behind the second block of 128, the product of the first one is lost."""
+    y = x.movedim(axis, -1).double()
+    if y.shape[-1] <= 256:
+        return x.cumprod(axis).clone()
+    z = torch.cat((y[..., :256].cumprod(-1), y[..., 128:].cumprod(-1)[..., 128:]), -1)
+    return z.to(x.dtype).movedim(-1, axis).clone()
+
+
+@wrong("cumprod value", "dtype", dtypes=("bf16",), source="scans in the dtype of their tensor")
+def products_on_the_way_in_bf16(x: Tensor, axis: int) -> Tensor:
+    """Every product on the way is rounded to bf16 before the next factor."""
+    found, total = list[Tensor](), torch.ones_like(x.select(axis, 0))
+    for part in x.unbind(axis):
+        total = total * part
+        found.append(total)
+    return torch.stack(found, axis).clone()
