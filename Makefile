@@ -123,10 +123,10 @@ $(JAX)/.ready: $(READY)
 conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 	PYTHONPATH=$(JAX) $(VPY) -m pytest -q -k jax tests/equivalence/backends/test_jax_backend.py \
 		tests/equivalence/budgets/test_findings.py
-	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS)
+	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS) --json build/jax.json
 
 conformance-%: $(READY)
-	$(EQUIVALENCE) run --backend $* --profile ci --jobs $(WORKERS)
+	$(EQUIVALENCE) run --backend $* --profile ci --jobs $(WORKERS) --json build/$*.json
 
 machine-%: $(READY)
 	$(EQUIVALENCE) machine --profile thorough --only '*$(subst -, ,$*)*' --jobs $(WORKERS)

@@ -3,8 +3,8 @@
     python -m tools.generate_ops            write the file
     python -m tools.generate_ops --check    fail if the committed file is stale
 
-All of it is read off the pages (`spec/ops`), the built-in backends, the declared findings and the
-facts of the binaries; how close each backend comes to its budgets is what a run prints.
+It is read off the pages (`spec/ops`), the built-in backends, the declared findings, the facts of
+the binaries, and the fractions of budgets that runs recorded (tools.record_fractions).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from proofs_notes.index import NOTES
 from spec.op import Op
 from spec.ops import OPS
 from tools.generated import write_or_check
+from tools.record_fractions import Runs, recorded, shown
 from tools.tree import ROOT
 
 DOCUMENT = ROOT / "docs" / "ops.md"
@@ -39,25 +40,32 @@ kernels for fp32, bf16 and fp16, and ATen for these and fp64. This file is gener
 (`python -m tools.generate_ops`); `make check` fails while it is stale.
 
 Every page and every twin is judged on the host and in Triton's interpreter
-(`python -m equivalence run`, which prints the worst fraction of each budget), run on exact numbers
-where it does not draw (`python -m equivalence exact`), and watched for races
-(`python -m equivalence races`). What the binaries of its kernels use stands in
-[kernels.md](kernels.md).
+(`python -m equivalence run`), run on exact numbers where it does not draw
+(`python -m equivalence exact`), and watched for races (`python -m equivalence races`). What the
+binaries of its kernels use stands in [kernels.md](kernels.md).
 
-| op | kind | formula | compiled |
-|---|---|---|---|
+The last columns say how much of its budget a backend used at worst, over all rows of the op: 0 is
+the page's number to the last bit, 1 the whole budget; a dash says that it has no such row, or was
+not run. Rows of which a finding excuses something have no fraction: they are "declared", and the
+backend's differences stand below. {runs}
+
 """
 
 
 def generate() -> str:
     """Return the text of the file; raises LookupError where a page has no formula."""
-    table = "\n".join(map(_row, OPS.values()))
-    return HEADER + table + "\n\n" + "\n".join(map(_section, OPS.values()))
+    runs = recorded()
+    said = " ".join(f"{name}: {run['profile']}, seed {run['seed']}." for name, run in runs.items())
+    heads = ["op", "kind", "formula", "compiled", *runs]
+    table = [heads, ["---" for _ in heads], *(_row(op, runs) for op in OPS.values())]
+    lines = "\n".join(f"| {' | '.join(row)} |" for row in table)
+    return HEADER.format(runs=said) + lines + "\n\n" + "\n".join(map(_section, OPS.values()))
 
 
-def _row(op: Op) -> str:
+def _row(op: Op, runs: Runs) -> list[str]:
     formula = " ".join(_formula(op).split()).replace("|", "\\|")
-    return f"| [{op.name}](#{op.name}) | {op.kind} | `{formula}` | {_compiled(op.name)} |"
+    fractions = (shown(run["worst"].get(op.name)) for run in runs.values())
+    return [f"[{op.name}](#{op.name})", op.kind, f"`{formula}`", _compiled(op.name), *fractions]
 
 
 def _formula(op: Op) -> str:

@@ -53,15 +53,22 @@ TORCH: Mapping[str, FunctionError] = {
 }
 """torch's vectorized functions on a CPU, in fp32 and in fp64."""
 
-MEASURED = "measured: 2^26 float32 arguments, 20,000 float64 ones, against 200 bits; JAX 0.10.2"
+MEASURED = "measured: 2^23 float32 arguments, 20,000 float64 ones, on x86-64; JAX 0.10.2"
 
 JAX: Mapping[str, FunctionError] = {
-    "exp": ulps(1.5, f"{MEASURED}: below 1.1 ulp"),
-    "log": ulps(1.0, f"{MEASURED}: below 1 ulp"),
-    "tanh": ulps(4.0, f"{MEASURED}: below 3.5 ulp"),
+    "exp": ulps(6.0, f"{MEASURED}: below 1.6 ulp, but 5.3 where it is next to overflow"),
+    "log": ulps(1.5, f"{MEASURED}: below 1.2 ulp"),
+    "tanh": ulps(7.0, f"{MEASURED}: below 6.5 ulp"),
+    "expm1": ulps(7.0, f"{MEASURED}: below 5.9 ulp"),
+    "log1p": ulps(3.0, f"{MEASURED}: below 2.6 ulp in float32"),
+    "erf": ulps(8.0, f"{MEASURED}: below 6.7 ulp"),
+    "sin": ulps(1.0, f"{MEASURED}: below 0.6 ulp"),
+    "cos": ulps(1.0, f"{MEASURED}: below 0.6 ulp"),
     "sqrt": CORRECTLY_ROUNDED,
 }
-"""XLA's functions on a CPU, which have no published errors."""
+"""XLA's functions on a CPU, which have no published errors; they depend on the CPU."""
+
+JAX_LOG1P64 = ulps(150.0, f"{MEASURED}: 128 ulp in float64, at -0.41")
 
 ERF_OF_FIVE_TERMS = FunctionError(
     2.0,
@@ -121,6 +128,7 @@ OVERFLOWING_WHY = (
     "torch's sigmoid is 1 / (1 + e^-x), and 0 where e^-x overflows, though its result would be a "
     "subnormal number (UnaryOpsKernel.cpp)"
 )
+ONEDNN_WHY = "oneDNN's bf16 runs on instructions whose subnormal results are zero (VCVTNEPS2BF16)"
 RECIPROCAL_WHY = (
     "on a GPU torch multiplies by the reciprocal of a count, and of a divisor that the host knows "
     "(ReduceMomentKernel.cu; BinaryDivTrueKernel.cu)"
@@ -189,6 +197,8 @@ def _torch(op: str, dtype: str) -> Contract:
     contract = replace(base("torch", op, dtype, TORCH), forms=FORMS.get(op, ()))
     if op == "sigmoid":
         contract = replace(contract, flush="outputs", sources=(OVERFLOWING_WHY,))
+    if op == "gelu" and dtype == "bf16":
+        contract = replace(contract, flush="outputs", sources=(ONEDNN_WHY,))
     if (op == "erf" and contract.store != contract.compute) or (op == "gelu" and dtype != "fp64"):
         contract = replace(contract, functions={**TORCH, "erf": ERF_OF_FIVE_TERMS})
     if op in SAVES_LOGARITHMS:
@@ -224,6 +234,8 @@ def _jax(op: str, dtype: str) -> Contract:
     contract = base("jax", op, dtype, JAX)
     sources = (*contract.sources, FLUSHED_WHY)
     contract = replace(contract, flush="inputs_outputs", sources=sources)
+    if dtype == "fp64":
+        contract = replace(contract, functions={**JAX, "log1p": JAX_LOG1P64})
     if contract.store == contract.compute:
         return contract
     if op == "layer_norm":

@@ -12,6 +12,10 @@ sum, in any order, is a number of the format, so that a missing term, a term tak
 rounded to a narrower format shows in full. *Offset* integers lie close around a large number, above
 and below it alike. They are for what subtracts a mean: their sums are exact in any order, so that
 only what is no plain sum errs, and a square that was taken before the mean was subtracted shows.
+*Every* argument, of what takes one number at a time, is all numbers of a format of 16 bits, and as
+many of each binade of a wider one, up to a 16th of the largest, beyond which a step may overflow
+though the result does not: a curve that is right at drawn arguments may be wrong where its pieces
+meet.
 """
 
 # This file is longer than the guide because what grows, by family, stands in one table.
@@ -48,8 +52,7 @@ from equivalence.dtypes import DTYPES
 from spec.op import Op
 from spec.ops import OPS
 
-REGIMES = ("integers", "reals", "offset")
-
+REGIMES = ("integers", "reals", "offset", "every")
 
 ROWS = 65_601
 """More rows than a grid's second axis has programs, and no multiple of a tile."""
@@ -293,11 +296,15 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
 """By family, or by op, what grows. Where a mean is judged to the bit it has a power of two of
 terms."""
 
+ARGUMENTS = Growth("arguments", _alike(lambda n: (n,)), 2**20, 2**16, ("every",))
+"""The arguments of a curve: all that 16 bits have, and 2^20 of a wider format."""
+
 
 def growths(op: str) -> tuple[Growth, ...]:
     """Return how calls of an op grow: as those of its family, or as one tensor that grows."""
     family = family_of(OPS[op]).name
-    return GROWTHS.get(op, GROWTHS.get(family, GROWTHS["elementwise"]))
+    ways = GROWTHS.get(op, GROWTHS.get(family, GROWTHS["elementwise"]))
+    return (*ways, ARGUMENTS) if family == "elementwise" and len(OPS[op].inputs) == 1 else ways
 
 
 def sized(growth: Growth, n: int, op: str, direction: str, dtype: str, regime: str) -> SizedCase:
@@ -349,6 +356,7 @@ class Numbers:
         self.family = family_of(self.op).name
         store = DTYPES[sized.case.dtype].store
         self.precision, self.most_exponent = store.precision, store.max_exponent
+        self.dtype, self.most = TORCH[sized.case.dtype], store.max_finite / 16
 
     def _source(self, position: str) -> np.random.Generator:
         words = f"{self.case.op} {self.case.shapes} {self.regime} {position}"
@@ -372,7 +380,10 @@ class Numbers:
             half = source.integers(-7, 8, (*shape[:-1], shape[-1] // 2))
             rest = np.zeros((*shape[:-1], shape[-1] % 2))
             return 2.0 ** (min(self.precision, 13) - 1) + np.concatenate([half, -half, rest], -1)
-        return self._spread(source, shape, domain(self.op, k, self.case.attributes()))
+        where = domain(self.op, k, self.case.attributes())
+        if self.regime == "every":
+            return self._every(source, shape, where)
+        return self._spread(source, shape, where)
 
     def of_direction(self, position: str, shape: Shape) -> Any:
         """Return the numbers of a cotangent or a tangent.
@@ -447,6 +458,21 @@ class Numbers:
         if where == "nonzero":
             return normal + np.copysign(0.125, normal)
         return 4.0 * normal if self.family == "rows" else normal
+
+    def _every(self, source: np.random.Generator, shape: Shape, where: str) -> Any:
+        """Go through all patterns of bits, or through as many of each leading one, and repeat."""
+        bits = 8 * self.dtype.itemsize
+        free = max(0, bits - (math.prod(shape) - 1).bit_length())
+        patterns = np.arange(1 << (bits - free), dtype=np.uint64) << np.uint64(free)
+        if free:
+            patterns += source.integers(0, 1 << free, patterns.shape, dtype=np.uint64)
+        words = torch.from_numpy(patterns.astype(f"u{self.dtype.itemsize}").view(f"i{bits // 8}"))
+        numbers = words.view(self.dtype).double().numpy()
+        least = {"positive": 0.0, "past_minus_one": -1.0}.get(where, -np.inf)
+        kept = (np.abs(numbers) <= self.most) & (numbers > least)
+        if where == "nonzero":
+            kept &= numbers != 0
+        return np.resize(numbers[kept], shape)
 
     def _indices(self, source: np.random.Generator, shape: Shape) -> Any:
         """Draw every index about as often; where the loss is a mean, no row is ignored."""

@@ -117,7 +117,7 @@ def command_list(chosen: argparse.Namespace) -> int:
 def command_replay(chosen: argparse.Namespace) -> int:
     """Run one case and show its worst element."""
     require("torch", "flint")
-    from equivalence.runs.kinds import kind_of, read_case
+    from equivalence.runs.kinds import kind_of_case, read_case
     from equivalence.runs.report import show_fraction
 
     backend = load_backend(chosen.backend)
@@ -129,7 +129,7 @@ def command_replay(chosen: argparse.Namespace) -> int:
         row, case = read_case(chosen.case)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"this is no case: {error}") from error
-    kind = kind_of(row)
+    kind = kind_of_case(row, case)
     outcome = kind.measure(backend, case, backend.capabilities().contract(row.op, row.dtype))
     print(f"{kind.describe(case)} on {backend.name}: {outcome.judged} elements judged")
     for text in (outcome.crash, outcome.problem, outcome.detail and outcome.detail.line()):

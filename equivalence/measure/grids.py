@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from equivalence.cases.families.table import family_of
-from equivalence.cases.sizes import ROWS, SizedCase, build_sized, elements, growths
+from equivalence.cases.sizes import ARGUMENTS, ROWS, SizedCase, build_sized, elements, growths
 from equivalence.measure.manners import observe
 from equivalence.measure.sizes import grown_to
 from spec.ops import OPS
@@ -96,6 +96,8 @@ def _work(backend: Any, case: SizedCase) -> int:
 def _size(backend: Any, where: tuple[str, str, str], k: int) -> int:
     """Return the least size at which one way to grow has blocks enough."""
     growth = growths(where[0])[k]
+    if growth is ARGUMENTS:
+        return growth.near
 
     def read(n: int) -> tuple[int, int]:
         found = launches(backend, grown_to(*where, k, n))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, decide, merged
 from equivalence.cases.built import Built
-from equivalence.cases.sizes import Growth, SizedCase, build_sized, growths, sized
+from equivalence.cases.sizes import ARGUMENTS, Growth, SizedCase, build_sized, growths, sized
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.conventions import pages
 from equivalence.dtypes import DTYPES, FP32, FP64
@@ -72,6 +72,9 @@ def _case(
     else:
         suited = [r for r in growth.regimes if r == "reals" or exact(op, direction, dtype, growth)]
     regime = suited[turn % len(suited)] if suited else "reals"
+    if growth is ARGUMENTS and dtype != FP64.name:
+        regime = "every"
+        n = growth.near if DTYPES[dtype].narrow else n
     if dtype == FP64.name and exact(op, direction, dtype, growth) and "integers" in suited:
         regime = "integers"
     by_balls = dtype == FP64.name and regime == "reals"

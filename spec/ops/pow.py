@@ -63,7 +63,8 @@ def raised(a: Any, c: Fraction) -> Any:
 
 def _product(a: Any, c: Fraction) -> Any:
     """Return the product of a's squares that the binary digits of c name, and of its root."""
-    factors, left, power = [], int(c), a
+    factors: list[Any] = []
+    left, power = int(c), a
     while left:
         if left % 2:
             factors.append(power)

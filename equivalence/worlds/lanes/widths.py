@@ -52,8 +52,8 @@ class Rounder:
         self.format = format
         self.unit = format.unit * doubled
         self.eta = max(math.ldexp(doubled, format.least_exponent - 1), math.ulp(0.0))
-        if flushed:
-            self.eta += format.min_normal
+        self.least = format.min_normal if flushed else 0.0
+        self.eta += self.least
 
     def widened(self, v: Doubles, b: Doubles | float) -> Doubles:
         """Return the bound of a number after rounding; nan where it may leave the range."""
@@ -62,7 +62,7 @@ class Rounder:
         return ranged(size + bound, bound, self.format.max_finite)
 
     def holds(self, v: Doubles) -> npt.NDArray[np.bool_]:
-        """Say which numbers are of the format."""
+        """Say which numbers are of the format, and stay: what may be flushed does not."""
         mantissa, exponent = np.frexp(v)
         places = np.maximum(exponent - self.format.precision, self.format.least_exponent)
         whole = np.ldexp(v, -places)
@@ -70,6 +70,8 @@ class Rounder:
         found: npt.NDArray[np.bool_] = (whole == np.rint(whole)) & (
             np.abs(v) <= self.format.max_finite
         )
+        if self.least:
+            found &= (np.abs(v) >= self.least) | (v == 0)
         return found
 
 

@@ -148,6 +148,10 @@ def test_replay_case(capsys: pytest.CaptureFixture[str]) -> None:
     for name, code in (("Right", 0), ("OneOff", 1), ("Raising", 3)):
         assert main(["replay-case", case, "--backend", f"{MODULE}:{name}"]) == code
         assert "worst fraction of budget" in capsys.readouterr().out
+    large = case.replace("[[5],[5]]", "[[65601],[65601]]")[:-1] + ',"sized":"reals"}'
+    for name, code in (("Right", 0), ("OneOff", 1)):
+        assert main(["replay-case", large, "--backend", f"{MODULE}:{name}"]) == code
+        assert "mul(fp32[65601], fp32[65601]) value, reals" in capsys.readouterr().out
     assert main(["replay-case", "{", "--backend", f"{MODULE}:Right"]) == 2
     assert "this is no case" in capsys.readouterr().err
 

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from equivalence.backends import load
+from equivalence.backends.torch_backend import TorchBackend
 from equivalence.budgets.arrays import Allowed, fractions, judge_arrays
 from equivalence.budgets.outcome import grouped, over_budget
-from equivalence.cases.call import IGNORE_INDEX
-from equivalence.cases.sizes import GROWTHS, growths, sized_from_dict
+from equivalence.cases.call import IGNORE_INDEX, TORCH
+from equivalence.cases.sizes import ARGUMENTS, GROWTHS, build_sized, growths, sized_from_dict
 from equivalence.conventions import OURS, UNSAID, Conventions
 from equivalence.dtypes import DTYPES
 from equivalence.measure.sizes import (
@@ -172,7 +173,39 @@ def test_every_op_grows_as_its_family_does() -> None:
     assert len(sizes) > len(OPS)
     assert max(g.full for g in sizes) == 2**22
     assert any(g.what == "rows" and g.full > 65_535 for g in sizes)
-    assert all(2 <= len(row) <= 5 for name, row in GROWTHS.items() if name != "random")
+    assert all(2 <= len(row) <= 6 for name, row in GROWTHS.items() if name != "random")
+
+
+CURVES = [op for op in OPS if ARGUMENTS in growths(op)]
+"""The ops that are asked about every argument."""
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+@pytest.mark.parametrize("op", ["log", "exp", "reciprocal"])
+def test_every_argument_of_16_bits_is_asked(op: str, dtype: str) -> None:
+    """All that lie where the op is asked, up to a 16th of the largest, and no other."""
+    assert op in CURVES and "add" not in CURVES
+    case = grown_to(op, "value", dtype, growths(op).index(ARGUMENTS), ARGUMENTS.full)
+    (x,) = (view.double().numpy() for view in build_sized(case).views())
+    words = torch.arange(2**16, dtype=torch.int32).to(torch.int16)
+    numbers = words.view(TORCH[dtype]).double().numpy()
+    among = numbers[np.abs(numbers) <= DTYPES[dtype].store.max_finite / 16]
+    wanted = {"log": among[among > 0], "exp": among, "reciprocal": among[among != 0]}[op]
+    assert np.array_equal(np.unique(x), np.unique(wanted))
+
+
+def test_a_curve_that_is_wrong_at_one_argument_is_found() -> None:
+    """Planted: one of 2^16 numbers gives its neighbour's result."""
+
+    class Once(TorchBackend):
+        def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+            z = super().value(op, inputs, attrs)
+            return torch.where(inputs[0] == 0.40625, z * (1 + 2**-7), z)
+
+    case = grown_to("exp", "value", "bf16", growths("exp").index(ARGUMENTS), 2**16)
+    contract = TorchBackend().capabilities().contract("exp", "bf16")
+    assert not measure_sized(TorchBackend(), case, contract).failed
+    assert measure_sized(Once(), case, contract).failed
 
 
 EXACT = [

@@ -123,6 +123,18 @@ def test_an_array_whose_bound_is_too_small_is_found_by_balls(
     assert len(short) > 12
 
 
+def test_what_may_be_flushed_is_not_promised_although_it_is_exact() -> None:
+    """Where the contract flushes, a subnormal number may become 0; others pass unchanged."""
+    x = np.array([0.0, 2.0**-127, -(2.0**-133), 2.0**-126, 1.0])
+    for flush, promised in (("none", [True] * 5), ("outputs", [True, False, False, True, True])):
+        contract = Contract("x", FP32, BF16, flush=flush)
+        (found,) = allowed(Call("relu", [x], {}), contract)
+        assert found is not None
+        assert [*(np.broadcast_to(found.b, x.shape) == 0)] == [
+            exact or number < 0 for exact, number in zip(promised, x, strict=True)
+        ]
+
+
 def test_a_page_in_arrays_allows_what_it_allows_in_balls() -> None:
     """Whole pages agree: the exact value lies within the bound, which is no smaller a budget."""
     for op, direction in (("softmax", "value"), ("layer_norm", "vjp"), ("matmul", "vjp")):

@@ -1,0 +1,109 @@
+"""The forms of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from equivalence.worlds.contract import Form
+from spec.op import AnyTensor
+from spec.ops import OPS
+from spec.ops.sigmoid import logistic, shrunk
+from spec.scalar import (
+    absolute,
+    divide,
+    less,
+    lift,
+    log1p,
+    select,
+)
+from spec.shape import size
+from spec.tensor import zip_map
+
+Gradients = tuple[AnyTensor | None, ...]
+
+
+def _huber_by_the_norm(
+    inputs: Sequence[AnyTensor],
+    cotangent: AnyTensor,
+    *,
+    delta: float = 1.0,
+    reduction: str = "mean",
+) -> Gradients:
+    """Return ((1 / n) d) g, and (1 / n) g delta beyond (PointwiseOpsKernel.cpp, huber_backward)."""
+    knee = Fraction(delta)
+
+    def share(d: Any, g: Any, norm: Any) -> Any:
+        side = select(less(d, 0), -1, 1)
+        return select(less(knee, absolute(d)), side * (norm * g * knee), norm * d * g)
+
+    return _by_the_norm(share, inputs, cotangent, reduction)
+
+
+def _smooth_l1_by_the_norm(
+    inputs: Sequence[AnyTensor],
+    cotangent: AnyTensor,
+    *,
+    beta: float = 1.0,
+    reduction: str = "mean",
+) -> Gradients:
+    """Return (((1 / n) d) g) / beta, and (1 / n) g beyond (smooth_l1_backward_cpu_kernel)."""
+    knee = Fraction(beta)
+    if not knee:
+        return OPS["mae_loss"].vjp(inputs, cotangent, reduction=reduction)
+
+    def share(d: Any, g: Any, norm: Any) -> Any:
+        side = select(less(d, 0), -1, 1)
+        return select(less(knee, absolute(d)), side * (norm * g), divide(norm * d * g, knee))
+
+    return _by_the_norm(share, inputs, cotangent, reduction)
+
+
+def _by_the_norm(
+    share: Callable[..., Any], inputs: Sequence[AnyTensor], cotangent: AnyTensor, reduction: str
+) -> Gradients:
+    """Send back what share makes of a difference, its cotangent, and a rounded 1 / n."""
+    x, y = inputs
+    n = size(x.shape) if reduction == "mean" else 1
+    g = cotangent if reduction == "none" else x.map(lambda _: cotangent[()])
+
+    def moved(a: Any, b: Any, g: Any) -> Any:
+        return share(a - b, g, divide(lift(g, Fraction(1)), n))
+
+    dx = zip_map(moved, x, y, g)
+    return dx, dx.map(lambda d: -d)
+
+
+def _bce_by_the_logarithm(x: AnyTensor, target: AnyTensor, *, reduction: str = "mean") -> AnyTensor:
+    """Return (1 - t) x - log_sigmoid(x), whose parts cancel far below 0 (Loss.cpp)."""
+
+    def loss(x: Any, t: Any) -> Any:
+        return (1 - t) * x - (select(less(x, 0), x, 0) - log1p(shrunk(x)))
+
+    losses = zip_map(loss, x, target)
+    return losses if reduction == "none" else OPS[reduction].value(losses)
+
+
+def _bce_by_the_curve(
+    inputs: Sequence[AnyTensor], cotangent: AnyTensor, *, reduction: str = "mean"
+) -> Gradients:
+    """Return (s(x) - t) g, divided last, in which s(x) has no small part above 0."""
+    x, target = inputs
+    n = size(x.shape) if reduction == "mean" else 1
+    g = cotangent if reduction == "none" else x.map(lambda _: cotangent[()])
+
+    def share(x: Any, t: Any, g: Any) -> Any:
+        return divide((logistic(x) - t) * g, n)
+
+    return zip_map(share, x, target, g), zip_map(lambda x, g: divide(-x * g, n), x, g)
+
+
+LOSSES: Mapping[str, tuple[Form, ...]] = {
+    "bce_with_logits": (
+        Form("(1 - t) x - log_sigmoid(x)", _bce_by_the_logarithm, _bce_by_the_curve),
+    ),
+    "huber_loss": (Form("(d / n) g", vjp=_huber_by_the_norm),),
+    "smooth_l1_loss": (Form("((d / n) g) / beta", vjp=_smooth_l1_by_the_norm),),
+}
+"""By op: the programs that torch follows at every dtype."""
