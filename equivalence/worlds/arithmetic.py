@@ -230,7 +230,7 @@ class Arithmetic:
 
         w is the sum before any rounding, sizes are those of magnitudes, without and with the
         roundings of products, reach is more than all that is formed on the way, and small less than
-        any product of factors; counts are those of steps, and of terms.
+        any product of factors with a term; counts are those of steps, and of terms.
         """
         steps, terms = counts
         grown = self._scale ** (2 * steps)
@@ -238,7 +238,7 @@ class Arithmetic:
             return NAN
         adds = self.growth ** max(terms - 1, 0)
         off = (sizes[1] * adds - sizes[0]).abs_upper()
-        if not small * grown >= self._grid.smallest or not sizes[0] >= self._grid.smallest:
+        if not small * grown >= self._grid.smallest:
             off = off + (self._eta * (2 * steps + 1) * reach.max(ONE) * grown).abs_upper()
         w = w + spread(off)
         return w if self._range.contains(w) else NAN

@@ -278,7 +278,8 @@ class _Carried:
         self.sizes = self.rounded = self.sum = self.largest = abs(self.w)
         self.factors = _Product(arithmetic)
         self.depth, self.steps, self.count = self.first.depth, 0, int(not always_zero(first))
-        self.lowest = _lowest(self.first)
+        self.lowest, self.least = _lowest(self.first), ONE
+        self._meets(self.first)
         self.exact = not self.first.depth
 
     def take(self, term: Bounded, factor: Bounded) -> None:
@@ -288,6 +289,7 @@ class _Carried:
             term, factor = read(term), read(factor)
         self.steps += 1
         self.sum = self.sum + abs(term.w)
+        self._meets(term)
         self.depth = max(self.depth, term.depth, factor.depth)
         self.exact = self.exact and not (term.depth or factor.depth)
         self.lowest = min(self.lowest, _lowest(term)) + min(_lowest(factor), 0)
@@ -306,12 +308,21 @@ class _Carried:
         self.count += int(not always_zero(term))
         self.alone = None
 
+    def _meets(self, term: Bounded) -> None:
+        """Remember the smallest of the terms, from which a product may underflow."""
+        if not always_zero(term):
+            self.least = self.least.min(abs(term.w))
+
     def result(self) -> Bounded:
         """Return what the steps so far may give."""
         arithmetic, product = self.arithmetic, self.factors
         reach = product.large * self.sum
         ends = arithmetic.carried(
-            self.w, (self.sizes, self.rounded), reach, product.small, (self.steps, self.count)
+            self.w,
+            (self.sizes, self.rounded),
+            reach,
+            product.small * self.least,
+            (self.steps, self.count),
         )
         if self.alone is not None:
             return self.alone if ends.is_finite() else opened(self.alone.v, arithmetic)

@@ -415,7 +415,7 @@ class _Factors:
     def product(self, v: Any, far: Any, large: Any, small: Any, rounded: Any) -> Many:
         """Return a product by those of the columns, and by the number of what is rounded."""
         widths = _works[-1].widths
-        spare = widths.fits(v) & (large <= widths.step.format.max_finite)
+        spare = widths.fits(v) & (large <= widths.ends[1])
         if self.exact and widths.settled and bool(np.all(spare & (small > 2.0**-100))):
             return Many(v)
         b = np.maximum(far - np.abs(v), 0.0) + (0.0 if self.exact else OWN * 4 * far)
@@ -483,11 +483,12 @@ def _carrying(
         off = rounded * np.exp(np.maximum(counts - 1, 0) * math.log1p(unit)) - sizes
         off = np.maximum(off, 0.0) + np.maximum(sizes - np.abs(v), 0.0) * (not exact)
         off = off + OWN * (2 * steps + 2) * sizes
-        tiny = small * np.minimum(sizes, 1.0) < 2 * widths.step.format.min_normal
+        least = np.minimum.accumulate(np.where(t.far == 0, 1.0, np.minimum(t.far, 1.0)), axis=0)
+        tiny = small * least < 2 * widths.ends[0]
         off = off + np.where(tiny, widths.eta * (2 * steps + 1) * np.maximum(reach, 1.0), 0.0)
-        top = min(widths.step.format.max_finite,
-                  widths.storage.format.max_finite if widths.storing else math.inf)  # fmt: skip
-        bound = np.where(reach * (1 + unit) ** (2 * steps) <= top, off * (1 + 2.0**-40), np.nan)
+        bound = np.where(
+            reach * (1 + unit) ** (2 * steps) <= widths.ends[1], off * (1 + 2.0**-40), np.nan
+        )
 
     def chosen(place: Any) -> Many:
         at = np.asarray(place)[None]

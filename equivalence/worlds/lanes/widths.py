@@ -207,14 +207,16 @@ class Widths:
         unit = self.step.unit + (self.storage.unit if self.storing else 0.0)
         growth = np.expm1(count * math.log1p(unit))
         size = np.abs(v) + b
-        eta = np.where(small > 2 * self.step.format.min_normal, 0.0, self.eta * (count + 1) * large)
+        eta = np.where(small > 2 * self.ends[0], 0.0, self.eta * (count + 1) * large)
         bound = (b + (growth + OWN * (count + 2)) * size + eta * (1 + growth)) * OUTWARD
         reach = large * (1 + growth) * OUTWARD
-        return ranged(reach, bound, min(self.step.format.max_finite, self._largest))
+        return ranged(reach, bound, self.ends[1])
 
     @property
-    def _largest(self) -> float:
-        return self.storage.format.max_finite if self.storing else math.inf
+    def ends(self) -> tuple[float, float]:
+        """Return the smallest normal and the largest number that every step may return."""
+        formats = [self.step.format, *([self.storage.format] if self.storing else [])]
+        return max(f.min_normal for f in formats), min(f.max_finite for f in formats)
 
     def narrowly(self, b: Doubles | float, size: Doubles, count: int) -> Doubles:
         """Return the bound of a sum along any tree whose steps are rounded to storage, too."""
