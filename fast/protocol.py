@@ -193,6 +193,10 @@ class Ops(ABC, Generic[R]):
             "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
         )
 
+    def cumprod(self, x: R, *, axis: int) -> R:
+        """Twin of spec.ops.cumprod."""
+        return self.apply("cumprod", (x,), {"axis": axis})
+
     def norm(
         self,
         x: R,
@@ -203,6 +207,10 @@ class Ops(ABC, Generic[R]):
     ) -> R:
         """Twin of spec.ops.norm."""
         return self.apply("norm", (x,), {"ord": ord, "axes": axes, "keepdims": keepdims})
+
+    def prod(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Twin of spec.ops.prod."""
+        return self.apply("prod", (x,), {"axes": axes, "keepdims": keepdims})
 
     def broadcast_to(self, x: R, *, shape: Sequence[int]) -> R:
         """Twin of spec.ops.broadcast_to."""

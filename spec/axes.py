@@ -9,6 +9,8 @@ A move along an axis collects, at each place, what was sent there.
 1010
 """
 
+# This file is longer than the guide because folds along axes, whole or on the way, are of one kind.
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,7 +18,16 @@ from typing import Any
 
 from spec.op import AnyTensor, Type, refuse
 from spec.refusals import Miss
-from spec.scalar import Extent, OpenFunction, kronecker, sum_over, sum_terms
+from spec.scalar import (
+    Extent,
+    OpenFunction,
+    kronecker,
+    product_over,
+    products_of_first,
+    recurrence,
+    sum_over,
+    sum_terms,
+)
 from spec.shape import Shape, indices, normalize_axis, reduced
 from spec.tensor import Nested, tabulate
 
@@ -201,7 +212,7 @@ class Running(OpenFunction):
         return found
 
 
-running_sum = Running("running_sum")
+running_sum, running_product = Running("running_sum"), Running("running_product")
 
 
 @running_sum.register(int)
@@ -213,6 +224,16 @@ def _sums(extent: int, term: Callable[[int], Any]) -> Prefixes:
 @running_sum.register(object)
 def _sums_of_so_many(extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
     return lambda count: sum_over(count, term)
+
+
+@running_product.register(int)
+def _products(extent: int, term: Callable[[int], Any]) -> Prefixes:
+    return products_of_first([term(k) for k in range(extent)]).__getitem__
+
+
+@running_product.register(object)
+def _products_of_so_many(extent: Extent, term: Callable[[Extent], Any]) -> Prefixes:
+    return lambda count: product_over(count, term)
 
 
 def along(
@@ -242,5 +263,61 @@ def along(
         count = turned(i[axis]) + (0 if exclusive else 1)
         nothing = isinstance(count, int) and count == 0
         return empty(x[i]) if nothing else lines[(*i[:axis], *i[axis + 1 :])](count)
+
+    return tabulate(x.shape, entry)
+
+
+class Carrying(OpenFunction):
+    """A recurrence along a row, dispatched on the extent's type."""
+
+    def __call__(
+        self, extent: object, term: Callable[[Extent], Any], factor: Callable[[Extent], Any]
+    ) -> Callable[[Extent], Any]:
+        """Apply the rule of the extent's type."""
+        found: Callable[[Extent], Any] = self.rule_for(type(extent))(extent, term, factor)
+        return found
+
+
+carrying = Carrying("carrying")
+
+
+@carrying.register(int)
+def _carried(
+    extent: int, term: Callable[[int], Any], factor: Callable[[int], Any]
+) -> Callable[[int], Any]:
+    factors = [factor(k) for k in range(1, extent)]
+    return recurrence([term(k) for k in range(extent)], factors).__getitem__
+
+
+@carrying.register(object)
+def _carried_so_far(
+    extent: Extent, term: Callable[[Extent], Any], factor: Callable[[Extent], Any]
+) -> Callable[[Extent], Any]:
+    def found(place: Extent) -> Any:
+        factors = [factor(k) for k in range(1, place + 1)]
+        return recurrence([term(k) for k in range(place + 1)], factors)[-1]
+
+    return found
+
+
+def carried_along(x: AnyTensor, terms: AnyTensor, axis: int, back: bool) -> AnyTensor:
+    """Return r[k] = r[k - 1] x[k] + terms[k] along an axis; back, r[k + 1] x[k + 1] + terms[k]."""
+    axis %= x.rank
+    extent = x.shape[axis]
+
+    def line(*i: Extent) -> Callable[[Extent], Any]:
+        def at(j: Extent) -> Shape:
+            return (*i[:axis], extent - 1 - j if back else j, *i[axis:])
+
+        def factor(j: Extent) -> Any:
+            return x[at(j - 1)] if back else x[at(j)]
+
+        return carrying(extent, lambda j: terms[at(j)], factor)
+
+    lines: AnyTensor = tabulate((*x.shape[:axis], *x.shape[axis + 1 :]), line)
+
+    def entry(*i: Extent) -> Any:
+        place = extent - 1 - i[axis] if back else i[axis]
+        return lines[(*i[:axis], *i[axis + 1 :])](place)
 
     return tabulate(x.shape, entry)

@@ -199,6 +199,10 @@ class Ops(ABC, Generic[R]):
             "cumsum", (x,), {"axis": axis, "reverse": reverse, "exclusive": exclusive}
         )
 
+    def cumprod(self, x: R, *, axis: int) -> R:
+        """Multiply the entries of a tensor along an axis, and keep every product on the way."""
+        return self.apply("cumprod", (x,), {"axis": axis})
+
     def norm(
         self,
         x: R,
@@ -209,6 +213,10 @@ class Ops(ABC, Generic[R]):
     ) -> R:
         """Measure lengths along some axes, by squares or by absolute values."""
         return self.apply("norm", (x,), {"ord": ord, "axes": axes, "keepdims": keepdims})
+
+    def prod(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
+        """Multiply the entries of a tensor along some axes."""
+        return self.apply("prod", (x,), {"axes": axes, "keepdims": keepdims})
 
     def broadcast_to(self, x: R, *, shape: tuple[int, ...]) -> R:
         """Repeat a tensor along axes of extent 1, and along new axes in front."""

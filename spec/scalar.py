@@ -10,8 +10,8 @@ Three rules make this work:
 
 * a scalar is never tested with Python's ``if``: `less`, `equal` and `is_zero` return the world's
   own truth value, and only `select` reads it;
-* a reduction is `sum_over`, `dot_over` or `max_over`, never a loop of ``+``: the extent may be a
-  symbol, and a world may charge for a sum as a whole;
+* a reduction is `sum_over`, `dot_over`, `max_over` or `product_over`, never a loop of ``+``: the
+  extent may be a symbol, and a world may charge for a sum as a whole;
 * integers and fractions are exact constants and belong to every world.
 
 >>> sum_over(4, lambda k: Fraction(k, 2))
@@ -22,11 +22,15 @@ Fraction(3, 1)
 3.0
 """
 
+# This file is longer than the guide because what a page may do with a scalar stands in one place.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate
+from operator import mul
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 A = TypeVar("A")
@@ -159,6 +163,8 @@ select, lift = Choice("select"), Lift("lift")
 sum_terms, dot_terms, max_terms = Fold("sum_terms"), Fold("dot_terms"), Fold("max_terms")
 sum_extent, dot_extent = OverExtent("sum_extent"), OverExtent("dot_extent")
 max_extent, remembered = OverExtent("max_extent"), OverExtent("remembered")
+products, product_extent = Fold("products"), OverExtent("product_extent")
+recurrences = Fold("recurrences")
 
 
 def sum_over(extent: Extent, term: Callable[..., A]) -> A:
@@ -179,6 +185,27 @@ def max_over(extent: Extent, term: Callable[..., A]) -> A:
     """Return the largest term; the extent must not be empty. NaN propagates."""
     terms = _collect(extent, term)
     return max_extent(extent, term) if terms is None else max_terms(terms)
+
+
+def product_over(extent: Extent, term: Callable[..., A]) -> A:
+    """Multiply term(k) for k < extent; a world may multiply in any order. Of nothing, it is 1."""
+    terms = _collect(extent, term)
+    if terms is None:
+        return product_extent(extent, term)
+    return cast("A", products_of_first(terms)[-1])
+
+
+def products_of_first(terms: Sequence[Any]) -> list[Any]:
+    """Return the products of the first terms, from none, which is 1, to all."""
+    return [1, *cast("list[Any]", products(terms) if terms else [])]
+
+
+def recurrence(terms: Sequence[Any], factors: Sequence[Any]) -> list[Any]:
+    """Return r, where r[0] = terms[0], and r[k + 1] = r[k] * factors[k] + terms[k + 1].
+
+    Each is a sum of products, and a world may form these and add them up in any order.
+    """
+    return cast("list[Any]", recurrences(terms, factors) if terms else [])
 
 
 def _several(extent: Extent) -> TypeGuard[tuple[Extent, ...]]:
@@ -225,6 +252,19 @@ def _max_left_to_right(terms: Sequence[Any]) -> Any:
     return largest
 
 
+@products.register(object)
+def _multiplied_on(terms: Sequence[Any]) -> list[Any]:
+    return list(accumulate(terms, mul))
+
+
+@recurrences.register(object)
+def _carried_on(terms: Sequence[Any], factors: Sequence[Any]) -> list[Any]:
+    found = [terms[0]]
+    for term, factor in zip(terms[1:], factors, strict=True):
+        found.append(found[-1] * factor + term)
+    return found
+
+
 @sum_extent.register(tuple)
 def _sum_axis_by_axis(extents: tuple[Extent, ...], term: Callable[..., Any]) -> Any:
     return _axis_by_axis(sum_over, extents, term)
@@ -233,6 +273,11 @@ def _sum_axis_by_axis(extents: tuple[Extent, ...], term: Callable[..., Any]) -> 
 @max_extent.register(tuple)
 def _max_axis_by_axis(extents: tuple[Extent, ...], term: Callable[..., Any]) -> Any:
     return _axis_by_axis(max_over, extents, term)
+
+
+@product_extent.register(tuple)
+def _product_axis_by_axis(extents: tuple[Extent, ...], term: Callable[..., Any]) -> Any:
+    return _axis_by_axis(product_over, extents, term)
 
 
 def _axis_by_axis(

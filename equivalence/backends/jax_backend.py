@@ -136,6 +136,10 @@ def _mean(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False)
     return jnp.mean(x, axis=axes, keepdims=keepdims)
 
 
+def _prod(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    return jnp.prod(x, axis=axes, keepdims=keepdims)
+
+
 def _norm(
     x: Array, ord: int = 2, axes: tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Array:
@@ -147,6 +151,11 @@ def _norm(
     z = jnp.linalg.norm(rows, ord=ord, axis=-1)
     shape = [1 if axis in gone else n for axis, n in enumerate(x.shape)]
     return z.reshape(shape) if keepdims else z
+
+
+def _cumprod(x: Array, axis: int) -> Array:
+    """Multiply on the way; IndexError where there is no axis."""
+    return lax.cumprod(x, axis=range(x.ndim)[axis])
 
 
 def _cumsum(x: Array, axis: int, reverse: bool = False, exclusive: bool = False) -> Array:
@@ -277,7 +286,7 @@ OWN = (
     *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid, _pow),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
     *(_flatten, _flip, _pad, _gather, _embedding, _one_hot, _stack, _triu, _tril),
-    *(_min, _logsumexp, _cumsum, _norm),
+    *(_min, _logsumexp, _cumsum, _norm, _prod, _cumprod),
     *(_detach, _matmul, _linear, _log_softmax, _softmax, _masked_softmax, _layer_norm),
     *LOSSES,
 )

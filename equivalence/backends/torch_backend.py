@@ -52,6 +52,17 @@ def _norm(
     return found
 
 
+def _prod(x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+    """Multiply along one axis, which torch's prod takes: all that are named, brought together."""
+    if axes is None:
+        return torch.prod(x).reshape((1,) * x.dim()) if keepdims else torch.prod(x)
+    last = range(x.dim() - len(axes), x.dim())
+    y = torch.movedim(x, axes, tuple(last))
+    z = torch.prod(y.reshape(*y.shape[: last.start], y.shape[last.start :].numel()), -1)
+    gone = [axis % x.dim() for axis in axes]
+    return z.reshape([1 if k in gone else n for k, n in enumerate(x.shape)]) if keepdims else z
+
+
 def _cumsum(x: Tensor, axis: int, reverse: bool = False, exclusive: bool = False) -> Tensor:
     """Turn around what is added from the end; put a zero in front of what leaves an entry out."""
     turned = x.flip(axis) if reverse else x
@@ -165,7 +176,9 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "triu": lambda x, diagonal=0: torch.triu(x, diagonal),
     "tril": lambda x, diagonal=0: torch.tril(x, diagonal),
     "cumsum": _cumsum,
+    "cumprod": lambda x, axis: torch.cumprod(x, axis),
     "norm": _norm,
+    "prod": _prod,
     "max": _max,
     "min": _min,
     "logsumexp": _logsumexp,

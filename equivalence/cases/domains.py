@@ -35,6 +35,7 @@ MODERATE: Regimes = ("integers", "normal", "zeros", "ties", "kinks", "logits", "
 POSITIVE: Regimes = ("positive_integers", "positive", "near_one", "positive_mixed")
 PAST_MINUS_ONE: Regimes = ("positive_integers", "positive", "past_minus_one", "positive_mixed")
 NONZERO: Regimes = ("nonzero_integers", "nonzero", "nonzero_mixed", "positive")
+FACTORS: Regimes = ("units", "normal", "zeros", "ties", "kinks", "tiny", "near_one", "factors")
 MASKS: Regimes = ("truths", "all_true", "all_false", "few_true")
 INDICES: Regimes = ("indices", "repeated", "ends")
 LABELS: Regimes = ("indices", "repeated", "ends", "some_ignored", "all_ignored")
@@ -48,11 +49,13 @@ GROUPS = {
 }
 """Regimes that are one level of a design."""
 
-Domain = Literal["real", "moderate", "nonzero", "past_minus_one", "positive"]
-"""Where an input may lie: moderate numbers are those whose exponential is finite."""
+Domain = Literal["real", "factors", "moderate", "nonzero", "past_minus_one", "positive"]
+"""Where an input may lie: moderate numbers are those whose exponential is finite, and factors those
+of which products of many are."""
 
 BY_DOMAIN: dict[Domain, Regimes] = {
     "real": (*REAL, *NONFINITE),
+    "factors": (*FACTORS, *NONFINITE),
     "moderate": (*MODERATE, *NONFINITE),
     "nonzero": (*NONZERO, *NONFINITE),
     "past_minus_one": (*PAST_MINUS_ONE, *NONFINITE),
@@ -60,7 +63,10 @@ BY_DOMAIN: dict[Domain, Regimes] = {
 }
 """What is not finite suits every input: the page says by IEEE what becomes of it."""
 
-NARROWEST: tuple[Domain, ...] = ("positive", "past_minus_one", "nonzero", "moderate", "real")
+NARROWEST: tuple[Domain, ...] = (
+    *("positive", "past_minus_one", "nonzero"),
+    *("moderate", "factors", "real"),
+)
 """The domains, each within those after it, near enough: where one tensor is several inputs."""
 
 FAR = 2.0**14
@@ -68,6 +74,9 @@ FAR = 2.0**14
 
 OVERFLOW = 2.0**128
 """What fp32 does not hold."""
+
+LONG = 256
+"""How many equal entries are multiplied beyond every format, and added within all of them."""
 
 
 def grouped(among: Sequence[str]) -> tuple[str, ...]:
@@ -88,8 +97,9 @@ def usual(op: Op) -> dict[str, Any]:
 def domain(op: Op, k: int, attributes: Mapping[str, Any] | None = None) -> Domain:
     """Return where input k of an op may lie, which the page tells when it is tried at numbers.
 
-    Only an op of single numbers is tried, its other inputs at 1: of softmax or matmul any do. Of
-    the attributes, those count that the page tries; without any, they are the plainest.
+    Only an op of single numbers is tried, its other inputs at 1: of softmax or matmul any do; and
+    of one input, a long row of 2, of which a product is none. Of the attributes, those count that
+    the page tries; without any, they are the plainest.
     """
     given = usual(op) if attributes is None else attributes
     return _domain(op, k, tuple((name, given[name]) for name in op.tried if name in given))
@@ -101,11 +111,13 @@ def _domain(op: Op, k: int, attributes: tuple[tuple[str, Any], ...]) -> Domain:
         return _tame(op, k, number, dict(attributes))
 
     if not tame(1.0):
-        return "real"
+        return "factors" if _multiplies(op, k, dict(attributes)) else "real"
     if not tame(-1.0):
         return "past_minus_one" if tame(-0.5) else "positive"
     if not tame(0.0):
         return "nonzero"
+    if _multiplies(op, k, dict(attributes)):
+        return "factors"
     return "real" if tame(FAR) and tame(-FAR) else "moderate"
 
 
@@ -123,6 +135,22 @@ def _tame(op: Op, k: int, number: float, attributes: Mapping[str, Any]) -> bool:
         return False
     found = (op.value(*inputs, **attributes), *op.vjp(inputs, tensor(1.0), **attributes))
     return all(x is None or all(abs(z) < OVERFLOW for z in x.data) for x in found)
+
+
+def _multiplies(op: Op, k: int, attributes: Mapping[str, Any]) -> bool:
+    """Say whether a long row of 2 is more than fp32 holds, and one of 1 is not."""
+    if len(op.inputs) != 1 or op.variadic or k in op.index_inputs:
+        return False
+    along = {"axis": 0} if "axis" in op.attributes else {}
+    sizes: list[float] = []
+    for number in (1.0, 2.0):
+        row = tensor([number] * LONG)
+        try:
+            op.check(row, **along, **attributes)
+        except Rejected:
+            return False
+        sizes.append(max(abs(z) for z in op.value(row, **along, **attributes).data))
+    return sizes[0] < OVERFLOW <= sizes[1]
 
 
 def regimes(

@@ -6,6 +6,8 @@ it receives, so a case that is a few words long always denotes the same numbers.
 rounded to the case's dtype afterwards: what a backend receives is what the oracle lifts.
 """
 
+# This file is longer than the guide because the regimes stand in one table.
+
 from __future__ import annotations
 
 import math
@@ -117,6 +119,19 @@ def _nonzero_integer(rng: random.Random, reach: Reach) -> float:
 
 def _nonzero_mixed(rng: random.Random, reach: Reach) -> float:
     return math.ldexp(_nonzero(rng, reach), rng.randint(-reach.mixed, reach.mixed))
+
+
+def _unit(rng: random.Random, reach: Reach) -> float:
+    """Draw a sign, and seldom more: products of many are exact, and of all sizes."""
+    size = rng.choice((2.0, 0.5, 2.0, 0.5, 3.0, 0.0)) if rng.random() < 1 / 16 else 1.0
+    return math.copysign(size, rng.choice((-1.0, 1.0)))
+
+
+def _factor(rng: random.Random, reach: Reach) -> float:
+    """Draw a number of which products of a thousand are in range, by whatever order; or 0."""
+    if rng.random() < 1 / 256:
+        return 0.0
+    return math.copysign(2.0 ** (0.25 * rng.gauss(0.0, 1.0)), rng.choice((-1.0, 1.0)))
 
 
 def _mixed_zeros(rng: random.Random, reach: Reach) -> float:
@@ -249,6 +264,7 @@ BY_ROWS: dict[str, Fill] = {
 
 REGIMES: dict[str, Fill] = {
     "integers": each(_integer),
+    "units": each(_unit),
     "normal": each(_normal),
     "mixed": each(_mixed),
     "offset": each(_offset),
@@ -266,6 +282,7 @@ REGIMES: dict[str, Fill] = {
     "near_one": each(_near_one),
     "past_minus_one": each(_past_minus_one),
     "positive_mixed": each(_positive_mixed),
+    "factors": each(_factor),
     "mixed_zeros": each(_mixed_zeros),
     "one_hot": _one_hot,
     "small": each(_small),

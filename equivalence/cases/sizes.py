@@ -266,6 +266,12 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515),
         Growth("elements", _fixed(lambda n: ((n,),), axis=0), 2**20, 2**15, WHOLE),
     ),
+    "cumprod": (
+        Growth("columns", _fixed(lambda n: ((8, n),), axis=1), 2**17, 2**13, WHOLE),
+        Growth("rows", _fixed(lambda n: ((n, 9),), axis=-1), ROWS, 2_731),
+        Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515, WHOLE),
+        Growth("elements", _fixed(lambda n: ((n,),), axis=0), 2**20, 2**15, WHOLE),
+    ),
     "norms": (
         Growth("columns", _normed(lambda n: (8, n)), 2**17, 8_201),
         Growth("rows", _normed(lambda n: (n, 9)), ROWS, 2_731),
@@ -336,6 +342,13 @@ MOST_ADDED = 2**12
 """About how many entries along a longer axis are not zero, of what meets large factors."""
 
 
+MOST_CARRIED = 2**6
+"""About how many are not zero of what is added up with products of factors."""
+
+MOST_UNEVEN = 6
+"""About how many entries along a longer axis are no signs, of factors."""
+
+
 class Numbers:
     """The numbers of one large case."""
 
@@ -361,21 +374,26 @@ class Numbers:
             return source.random(shape) < 0.5
         if k in self.op.index_inputs:
             return self._indices(source, shape)
+        where = domain(self.op, k, self.case.attributes())
         if self.regime == "integers" or (self.regime == "offset" and k > 0):
-            found = self._whole(source, shape, self._most(k))
-            if domain(self.op, k, self.case.attributes()) == "positive":
-                found = np.abs(found)
-            if self.op.name in BEYOND_ZERO:
-                return BEYOND_ZERO[self.op.name] * np.abs(found)
-            return self._thinned(source, found) if k > 0 else found
+            return self._integers(source, shape, k, where)
         if self.regime == "offset":
             half = source.integers(-7, 8, (*shape[:-1], shape[-1] // 2))
             rest = np.zeros((*shape[:-1], shape[-1] % 2))
             return 2.0 ** (min(self.precision, 13) - 1) + np.concatenate([half, -half, rest], -1)
-        where = domain(self.op, k, self.case.attributes())
         if self.regime == "every":
             return self._every(source, shape, where)
         return self._spread(source, shape, where)
+
+    def _integers(self, source: np.random.Generator, shape: Shape, k: int, where: str) -> Any:
+        if where == "factors":
+            return self._units(source, shape)
+        found = self._whole(source, shape, self._most(k))
+        if where == "positive":
+            found = np.abs(found)
+        if self.op.name in BEYOND_ZERO:
+            return BEYOND_ZERO[self.op.name] * np.abs(found)
+        return self._thinned(source, found) if k > 0 else found
 
     def of_direction(self, position: str, shape: Shape) -> Any:
         """Return the numbers of a cotangent or a tangent.
@@ -393,8 +411,10 @@ class Numbers:
 
     def _thinned(self, source: np.random.Generator, found: Any) -> Any:
         longest = max(found.shape, default=0)
-        if self.family in SHARING and longest > MOST_ADDED:
-            found[source.random(found.shape) > MOST_ADDED / longest] = 0.0
+        carried = self.family == "rows" and domain(self.op, 0) == "factors"
+        most = MOST_CARRIED if carried else MOST_ADDED
+        if (self.family in SHARING or carried) and longest > most:
+            found[source.random(found.shape) > most / longest] = 0.0
         return found
 
     def _sums(self) -> bool:
@@ -435,6 +455,12 @@ class Numbers:
             odd = 2 * source.integers(most // 4, most // 2 + 1, shape) + 1
             return (odd * source.choice((-1, 1), shape)).astype(np.float64)
         return source.integers(-most, most + 1, shape).astype(np.float64)
+
+    def _units(self, source: np.random.Generator, shape: Shape) -> Any:
+        """Draw signs, among which a few numbers are 2, 1/2 or 3: all products are exact."""
+        found = source.choice((-1.0, 1.0), shape)
+        few = source.random(shape) < MOST_UNEVEN / max(shape, default=1)
+        return np.where(few, found * source.choice((2.0, 0.5, 2.0, 0.5, 3.0), shape), found)
 
     def _spread(self, source: np.random.Generator, shape: Shape, where: str) -> Any:
         normal = source.standard_normal(shape)

@@ -69,7 +69,7 @@ class Offer:
             return False
         if domain == "past_minus_one":
             return self._lows[here] >= 0
-        return domain == "real" or self._least[here] >= 1 / FACTOR
+        return domain in ("real", "factors") or self._least[here] >= 1 / FACTOR
 
     def indices(self, pick: int, extent: int) -> Any:
         """Pick a natural whose numbers lie in [0, extent), or write such numbers down."""

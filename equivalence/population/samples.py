@@ -19,7 +19,7 @@ from equivalence.cases.families.parts import CONCATS, PADS, SLICES, STACKS
 from equivalence.cases.families.products import LINEAR, PRODUCTS
 from equivalence.cases.families.random import PROBABILITIES, RANDOM
 from equivalence.cases.families.reductions import REDUCTIONS
-from equivalence.cases.families.rows import NORMS
+from equivalence.cases.families.rows import NORMS, ROWS
 from equivalence.cases.families.table import family_of
 from spec.op import Op
 from spec.ops import OPS
@@ -103,6 +103,7 @@ def _normed(s: Sampler, op: Op) -> Call:
 BY_FAMILY: Mapping[str, Callable[[Sampler, Op], Call]] = {
     RANDOM.name: Sampler.random,
     REDUCTIONS.name: lambda s, op: ([s.matrix()], {"axes": (1,)}),
+    ROWS.name: lambda s, op: ([s.matrix()], {"axis": -1, **usual(op)}),
     NORMS.name: _normed,
     BROADCASTS.name: lambda s, op: ([s.normal(1, s.columns)], {"shape": (s.rows, s.columns)}),
     RESHAPES.name: lambda s, op: ([s.matrix()], {"shape": (s.columns, s.rows)}),

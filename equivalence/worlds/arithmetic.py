@@ -194,6 +194,63 @@ class Arithmetic:
             w = w * self._finish + self._eta
         return w if self._range.contains(w) else NAN
 
+    def multiplied(self, w: Arb, large: Arb, small: Arb, roundings: int) -> Arb:
+        """Return what a product of factors may give, in whatever order they meet.
+
+        w is their product before any rounding; large is that of the magnitudes over 1, and small
+        that of those below it, between which all that is formed on the way lies. What underflows
+        there may still be enlarged by all that is large.
+        """
+        grown = self._scale**roundings
+        if not self._range.contains(large * grown):
+            return NAN
+        w = w * grown
+        if not small * grown >= self._grid.smallest:
+            w = w + self._eta * (roundings + 1) * large * grown
+        return w if self._range.contains(w) else NAN
+
+    def multiplies_exactly(self, v: Arb, large: Arb, small: Arb) -> bool:
+        """Whether no product of some of exact factors rounds, of all of which v is the product.
+
+        The bits of each are no more than those of v, and their sizes lie between small and large.
+        """
+        return self._grid.holds(v) and bool(
+            large <= self._grid.largest and small >= self._grid.smallest
+        )
+
+    @property
+    def growth(self) -> Arb:
+        """Return by how much a rounding may enlarge a number."""
+        return self._scale.abs_upper()
+
+    def carried(
+        self, w: Arb, sizes: tuple[Arb, Arb], reach: Arb, small: Arb, counts: tuple[int, int]
+    ) -> Arb:
+        """Return what a sum of products that are carried on may give, in whatever order.
+
+        w is the sum before any rounding, sizes are those of magnitudes, without and with the
+        roundings of products, reach is more than all that is formed on the way, and small less than
+        any product of factors with a term; counts are those of steps, and of terms.
+        """
+        steps, terms = counts
+        grown = self._scale ** (2 * steps)
+        if not self._range.contains(reach * grown):
+            return NAN
+        adds = self.growth ** max(terms - 1, 0)
+        off = (sizes[1] * adds - sizes[0]).abs_upper()
+        if not small * grown >= self._grid.smallest:
+            off = off + (self._eta * (2 * steps + 1) * reach.max(ONE) * grown).abs_upper()
+        w = w + spread(off)
+        return w if self._range.contains(w) else NAN
+
+    def carries_exactly(self, reach: Arb, quantum: Arb) -> bool:
+        """Whether all multiples of a quantum up to a reach are numbers of the format."""
+        return bool(
+            reach <= quantum * 2**self._grid.precision
+            and reach <= self._grid.largest
+            and quantum >= self._grid.smallest
+        )
+
     def sums_exactly(
         self, terms: Sequence[Arb], size: Arb, total: Arb, count: int, products: bool
     ) -> bool:

@@ -1,11 +1,27 @@
-"""The last step of a number, storage, and what its past says about other orders of its steps."""
+"""The last step of a number, storage, and what its past says about other orders of its steps.
+
+A product of several factors, too, is one step whose factors meet in any order.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import Arb
-from equivalence.worlds.grid import ONE, ZERO, spread
-from equivalence.worlds.number import GENERIC, Bounded, opened
+from equivalence.worlds.grid import ONE, ZERO, power_of_two, spread
+from equivalence.worlds.number import (
+    GENERIC,
+    Bounded,
+    always_zero,
+    constant,
+    meet,
+    opened,
+    read,
+)
 from equivalence.worlds.storage import narrowly, saved, slack
+from spec import scalar
 
 
 @saved.register(Bounded)
@@ -116,30 +132,209 @@ def gain(of: Bounded) -> Arb:
 
 def _distributed(of: Bounded) -> int:
     """Return how many terms the longest sum has that is a factor; without one, 1."""
-    if type(of.made) is tuple:
-        return max(_distributed(factor) for factor in of.made[:2])
-    return 1 if of.terms is None else of.terms.number
+    most = 1
+    left: list[Any] = [of]
+    while left:
+        one = left.pop()
+        if type(one.made) is tuple:
+            left.extend(one.made[:2])
+        elif one.terms is not None:
+            most = max(most, one.terms.number)
+    return most
 
 
 def never_negative(x: Bounded) -> bool:
     """Whether no program gives a number below 0: of squares, products and sums of such numbers."""
-    if x.w.is_finite() and x.w >= 0:
-        return True
-    if x.made is None:
-        return False
-    one, two, *other = x.made
-    if type(x.made) is list and other:
-        return False
-    squared = one is two and type(x.made) is tuple
-    return squared or (never_negative(one) and never_negative(two))
+    left: list[Any] = [x]
+    while left:
+        of = left.pop()
+        if of.w.is_finite() and of.w >= 0:
+            continue
+        if of.made is None:
+            return False
+        one, two, *other = of.made
+        if type(of.made) is list and other:
+            return False
+        if one is not two or type(of.made) is list:
+            left.extend((one, two))
+    return True
 
 
 def _factors(of: Bounded) -> list[Arb]:
     """Return the factors of a product, quotients among them; a number is one of itself."""
-    if type(of.made) is not tuple:
-        return [of.v]
-    x, y, *inverted = of.made
-    if not inverted:
-        return [*_factors(x), *_factors(y)]
-    product = type(y.made) is tuple and len(y.made) == 2
-    return [*_factors(x), *(ONE / factor for factor in (_factors(y) if product else [y.v]))]
+    found: list[Arb] = []
+    left: list[Any] = [of]
+    while left:
+        one = left.pop()
+        if type(one.made) is not tuple:
+            found.append(one.v)
+            continue
+        x, y, *inverted = one.made
+        left.append(x)
+        if not inverted:
+            left.append(y)
+        else:
+            product = type(y.made) is tuple and len(y.made) == 2
+            found.extend(ONE / factor for factor in (_factors(y) if product else [y.v]))
+    return found
+
+
+@scalar.products.register(Bounded)
+def _products(terms: Sequence[Any]) -> list[Bounded]:
+    """Return the products of the first factors, whose factors meet in any order."""
+    one = next(term for term in terms if type(term) is Bounded)
+    row = [meet(one, term) for term in terms]
+    found = [row[0]]
+    product = _Product(one.arithmetic)
+    product.take(row[0])
+    for factor in row[1:]:
+        product.take(factor)
+        found.append(product.result((found[-1], factor) if len(found) == 1 else None))
+    return found
+
+
+class _Product:
+    """What is known of a product while it takes its factors."""
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        """Start with 1."""
+        self.arithmetic = arithmetic
+        self.v = self.w = self.large = self.small = ONE
+        self.zero = False
+        self.depth = self.rounded = 0
+        self.largest: Arb | None = None
+
+    def take(self, factor: Bounded) -> None:
+        """Multiply by a factor; powers of two round nothing."""
+        x = read(factor) if self.arithmetic.reads else factor
+        if x.last is not None or self.largest is not None:
+            own = abs(self.v) if self.largest is None else self.largest
+            self.largest = (own * abs(x.v)).max(abs(self.v) * magnitude(x))
+        if always_zero(x):
+            self.zero = True
+            return
+        self.v, self.w = self.v * x.v, self.w * x.w
+        self.large = self.large * abs(x.w).max(ONE)
+        self.small = self.small * abs(x.w).min(ONE)
+        self.depth = max(self.depth, x.depth)
+        if x.depth or x.v.bits() != 1:
+            self.rounded += 1
+
+    def _sized(self, size: Arb) -> Bounded:
+        """Return a factor of which only the size is known."""
+        return Bounded(size, spread(size.abs_upper()), self.arithmetic)
+
+    def result(self, two: tuple[Bounded, Bounded] | None) -> Bounded:
+        """Return the product: 0 if a factor is, whatever underflows, but not what overflows.
+
+        Unless it is of two factors, it remembers what all that are large and that are small make.
+        """
+        arithmetic, depth = self.arithmetic, self.depth
+        made: Any = two
+        if two is None and arithmetic.stable:
+            some, rest = self._sized(self.small), self._sized(self.large)
+            rest.made = self._sized(ONE), self._sized(self.large)
+            made = some, rest
+        roundings = max(self.rounded - 1, 0)
+        last = None if self.largest is None else [self.largest]
+        w = arithmetic.multiplied(self.w, self.large, self.small, roundings)
+        if self.zero:
+            found = constant(arithmetic, 0)
+            return found if w.is_finite() else opened(ZERO, arithmetic)
+        if not depth and arithmetic.multiplies_exactly(self.v, self.large, self.small):
+            if not roundings:
+                return Bounded(self.v, self.v, arithmetic, self.v, 0, last, None, made)
+            return Bounded(self.v, w, arithmetic, self.v, 1, last, None, made)
+        depth += max(roundings, 1)
+        strict = w if depth < GENERIC else None
+        return Bounded(self.v, w, arithmetic, strict, depth, last, None, made)
+
+
+@scalar.recurrences.register(Bounded)
+def _recurrences(terms: Sequence[Any], factors: Sequence[Any]) -> list[Bounded]:
+    """Return what carries sums of products on, whose factors and terms meet in any order."""
+    one = next(x for x in (*terms, *factors) if type(x) is Bounded)
+    carried = _Carried(one.arithmetic, meet(one, terms[0]))
+    found = [carried.first]
+    for term, factor in zip(terms[1:], factors, strict=True):
+        carried.take(meet(one, term), meet(one, factor))
+        found.append(carried.result())
+    return found
+
+
+class _Carried:
+    """What is known of a recurrence while it goes on: r f + t, again and again.
+
+    v and w are exact results, without any rounding; sizes are the sums of magnitudes, in `rounded`
+    with each rounding of a product. Between the ends are how many terms have met, and with what.
+    """
+
+    def __init__(self, arithmetic: Arithmetic, first: Bounded) -> None:
+        """Start with a term."""
+        self.arithmetic = arithmetic
+        self.first = read(first) if arithmetic.reads else first
+        self.alone: Bounded | None = self.first
+        self.v, self.w = self.first.v, self.first.w
+        self.sizes = self.rounded = self.sum = self.largest = abs(self.w)
+        self.factors = _Product(arithmetic)
+        self.depth, self.steps, self.count = self.first.depth, 0, int(not always_zero(first))
+        self.lowest, self.least = _lowest(self.first), ONE
+        self._meets(self.first)
+        self.exact = not self.first.depth
+
+    def take(self, term: Bounded, factor: Bounded) -> None:
+        """Carry on by a factor, and add a term; of an exact 0 nothing is carried on."""
+        arithmetic = self.arithmetic
+        if arithmetic.reads:
+            term, factor = read(term), read(factor)
+        self.steps += 1
+        self.sum = self.sum + abs(term.w)
+        self._meets(term)
+        self.depth = max(self.depth, term.depth, factor.depth)
+        self.exact = self.exact and not (term.depth or factor.depth)
+        self.lowest = min(self.lowest, _lowest(term)) + min(_lowest(factor), 0)
+        if not always_zero(factor):
+            self.factors.take(factor)
+        if always_zero(factor) or not self.count:
+            self.alone, self.count = term, int(not always_zero(term))
+            self.v, self.w = term.v, term.w
+            self.sizes = self.rounded = self.largest = abs(term.w)
+            return
+        size, grown = abs(factor.w), abs(factor.w) * arithmetic.growth
+        self.v, self.w = self.v * factor.v + term.v, self.w * factor.w + term.w
+        self.sizes = self.sizes * size + abs(term.w)
+        self.rounded = self.rounded * grown + abs(term.w)
+        self.largest = (self.largest * size).max(abs(term.w))
+        self.count += int(not always_zero(term))
+        self.alone = None
+
+    def _meets(self, term: Bounded) -> None:
+        """Remember the smallest of the terms, from which a product may underflow."""
+        if not always_zero(term):
+            self.least = self.least.min(abs(term.w))
+
+    def result(self) -> Bounded:
+        """Return what the steps so far may give."""
+        arithmetic, product = self.arithmetic, self.factors
+        reach = product.large * self.sum
+        ends = arithmetic.carried(
+            self.w,
+            (self.sizes, self.rounded),
+            reach,
+            product.small * self.least,
+            (self.steps, self.count),
+        )
+        if self.alone is not None:
+            return self.alone if ends.is_finite() else opened(self.alone.v, arithmetic)
+        last = [self.largest]
+        quantum = power_of_two(self.lowest) if self.exact else ZERO
+        if self.exact and arithmetic.carries_exactly(reach, quantum):
+            return Bounded(self.v, ends, arithmetic, self.v, 1, last)
+        return Bounded(self.v, ends, arithmetic, None, self.depth + 2 * self.steps, last)
+
+
+def _lowest(x: Bounded) -> int:
+    """Return the exponent of the last bit of an exact number."""
+    if x.depth or x.v.is_zero():
+        return 0
+    return int(x.v.mid().man_exp()[1])

@@ -109,6 +109,15 @@ def _max_extent(size: Expr, term: Callable[..., Any]) -> Expr:
     return LARGEST(sympy.Lambda(bound, body), size)
 
 
+@scalar.product_extent.register(sympy.Expr)
+def _product_extent(size: Expr, term: Callable[..., Any]) -> Expr:
+    bound, body = _closed(size, term)
+    return PRODUCT(sympy.Lambda(bound, body), size)
+
+
+PRODUCT: Expr = sympy.Function("product", real=True)
+"""The product of a function on all indices below an extent."""
+
 LARGEST: Expr = sympy.Function("largest", real=True)
 """The largest value of a function on all indices below an extent."""
 

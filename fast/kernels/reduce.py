@@ -23,7 +23,7 @@ from fast.device.mode import tl, triton
 from fast.kernels import checks
 from fast.kernels.pointwise import merged
 
-SUM, MAX, MIN = "sum", "max", "min"
+SUM, MAX, MIN, PRODUCT = "sum", "max", "min", "product"
 SQUARES, MAGNITUDES, LARGEST = "squares", "magnitudes", "largest magnitude"
 MAX_KEPT, MAX_GONE = 3, 2
 ROW_TILE, COLUMN_TILE = (8, 256), (64, 32)
@@ -126,6 +126,12 @@ def maximum_along(total, AXIS: tl.constexpr):
 
 
 @triton.jit
+def product_along(total, lane, AXIS: tl.constexpr, SIZE: tl.constexpr):
+    """Reduce a tile to its product: Triton has the products on the way, of which the last is it."""
+    return tl.sum(tl.where(lane == SIZE - 1, tl.cumprod(total, AXIS), 0.0), AXIS)
+
+
+@triton.jit
 def _part(value, scale, KIND: tl.constexpr):
     """Return what an entry counts as; the smallest is the largest of the opposites."""
     if KIND == "min":
@@ -150,7 +156,10 @@ def _reduce_kernel(
     BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr,
 ):  # fmt: skip
     EXTREME: tl.constexpr = KIND == "max" or KIND == "min" or KIND == "largest magnitude"
-    OTHER: tl.constexpr = float("inf") if KIND == "min" else float("-inf") if KIND == "max" else 0.0
+    PRODUCT: tl.constexpr = KIND == "product"
+    NOTHING: tl.constexpr = 1.0 if PRODUCT else 0.0
+    LEAST: tl.constexpr = float("inf") if KIND == "min" else float("-inf")
+    OTHER: tl.constexpr = LEAST if KIND == "max" or KIND == "min" else NOTHING
     row = tl.program_id(0).to(tl.int64) * BLOCK_K + tl.arange(0, BLOCK_K)
     # Rows past the end repeat the last one and are not stored, so that no load needs their mask.
     base = row_offset(tl.minimum(row, rows - 1), n1, n2, s0, s1, s2)
@@ -163,7 +172,7 @@ def _reduce_kernel(
     base = tl.expand_dims(base, AXIS)
     lane = tl.expand_dims(tl.arange(0, BLOCK_R), 1 - AXIS)
     SHAPE: tl.constexpr = [BLOCK_R, BLOCK_K] if AXIS == 0 else [BLOCK_K, BLOCK_R]
-    total = tl.full(SHAPE, float("-inf") if EXTREME else 0.0, tl.float32)
+    total = tl.full(SHAPE, float("-inf") if EXTREME else NOTHING, tl.float32)
     cuts = tl.maximum((m1 + chunk1 - 1) // chunk1, 1)
     r0 = tl.program_id(1) // cuts * chunk0
     end0 = tl.minimum(r0 + chunk0, m0)
@@ -178,6 +187,8 @@ def _reduce_kernel(
                 value = _part(tl.load(pointers).to(tl.float32), scale, KIND)
                 if EXTREME:
                     total = tl.where((value > total) | (value != value), value, total)
+                elif PRODUCT:
+                    total *= value
                 else:
                     total += value
                 at += BLOCK_R
@@ -190,6 +201,8 @@ def _reduce_kernel(
             if EXTREME:
                 # A total that is NaN compares false with everything, so it stays.
                 total = tl.where((value > total) | (value != value), value, total)
+            elif PRODUCT:
+                total *= value
             else:
                 total += value
             at += BLOCK_R
@@ -198,6 +211,8 @@ def _reduce_kernel(
         result = maximum_along(total, AXIS)
         if KIND == "min":
             result = -result
+    elif PRODUCT:
+        result = product_along(total, lane, AXIS, BLOCK_R)
     else:
         result = tl.div_rn(tl.sum(total, AXIS), divisor)
     place = row * tl.num_programs(1) + tl.program_id(1)

@@ -1,8 +1,13 @@
-"""What the kernels over rows share: how they read a row, and the statistics of a softmax.
+"""What the kernels over rows share: how they read a row, the statistics of a softmax, and the sums
+and products on the way along a row.
 
 A tensor is seen as [outer, n, inner], reduced along n, so any axis of any rank is a row. A program
 takes a tile of rows. The first block of a row stays in registers; a row longer than a block is
 read on, block by block, as often as the arithmetic passes over it.
+
+Sums on the way are found block by block, in a fixed order: a block's own sums are a scan, to which
+the sum of all blocks before it is added, in fp32; products likewise. From the end a row is walked
+by a negative stride, and an entry is left out of its own sum by reading its neighbour.
 
 Two tiles: the wide one, whose loads are 128 bits wide, for large aligned rows; the narrow one for
 everything else. Rows past the last repeat it and are not stored.
@@ -28,6 +33,9 @@ WORTHWHILE = 2**16
 
 LONGEST = 2**30
 """The most elements of a row: a column is a 32-bit number; offsets have 64."""
+
+SUM, PRODUCT = "sum", "product"
+_SIZES = ["rows", "n", "inner", "apart"]
 
 
 @triton.jit
@@ -194,3 +202,75 @@ def vjp(kernel: Any, saved: Saved, cotangent: Tensor) -> Tensor:
             **meta,
         )  # fmt: skip
     return dx
+
+
+@triton.jit
+def _with_before(before, here, KIND: tl.constexpr):
+    """Return the sums, or products, of a block and of all before it."""
+    if KIND == "product":
+        found = before[:, None] * tl.cumprod(here, 1)
+    else:
+        found = before[:, None] + tl.cumsum(here, 1)
+    return found
+
+
+@triton.jit(do_not_specialize=[*_SIZES, "first", "xa", "xn", "xb", "start_z", "zn"],
+            do_not_specialize_on_alignment=["z", "x"])  # fmt: skip
+def _running_kernel(
+    z, x, rows: tl.int64, n: tl.int32, inner: tl.int64, apart: tl.int32, first: tl.int64,
+    xa: tl.int64, xn: tl.int64, xb: tl.int64, start_z: tl.int64, zn: tl.int64,
+    KIND: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    EMPTY: tl.constexpr = 1.0 if KIND == "product" else 0.0
+    n = length(n, UNIT)
+    row, live = tile_of_rows(tl.program_id(0), rows, ROWS)
+    start = starts(row, inner, xa, xb)
+    out = starts(row, inner, n * inner, 1)
+    # What was found so far is read off the last lane; as a sum of blocks it trips the compiler.
+    last = (tl.arange(0, BLOCK) == BLOCK - 1)[None, :]
+    before = tl.full((ROWS,), EMPTY, tl.float32)
+    for at in range(0, n, BLOCK):
+        if UNIT > 1:
+            here = block(x, start, at, n, xn, EMPTY, UNIT, BLOCK)
+            found = _with_before(before, here, KIND)
+            keep(z, out, at, n, inner, found, live, UNIT, BLOCK)
+        else:
+            column = at + tl.arange(0, BLOCK)
+            place = first + start[:, None] + ((column - apart) * xn)[None, :]
+            there = ((column < n) & (column >= apart))[None, :]
+            here = tl.load(x + place, mask=there, other=EMPTY).to(tl.float32)
+            found = _with_before(before, here, KIND)
+            place = start_z + out[:, None] + (column * zn)[None, :]
+            tl.store(
+                z + place, found.to(z.dtype.element_ty), mask=live[:, None] & (column < n)[None, :]
+            )
+        before = tl.sum(tl.where(last, found, 0.0), 1)
+
+
+def run_along(kind: str, source: Tensor, reverse: bool, exclusive: bool, z: Tensor) -> None:
+    """Write the sums or products on the way along a source [outer, n, inner] into z.
+
+    z is contiguous, of the source's shape.
+    """
+    checks.for_kernels(source)
+    outer, n, inner = source.shape
+    plain = not reverse and not exclusive
+    meta = tile(source, z.view(outer, n, inner), wide=plain)
+    if not z.numel():
+        return
+    xa, xn, xb = source.stride()
+    last = n - 1 if reverse else 0
+    sign = -1 if reverse else 1
+    launch(
+        _running_kernel, (-(-outer * inner // meta["ROWS"]),), z, source, outer * inner, n, inner,
+        int(exclusive), last * xn, xa, sign * xn, xb, last * inner, sign * inner,
+        KIND=kind, **meta,
+    )  # fmt: skip
+
+
+def running(kind: str, x: Tensor, axis: int, reverse: bool, exclusive: bool) -> Tensor:
+    """Return the sums or products on the way along an axis of x, from either end."""
+    source = view(x, axis)
+    z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    run_along(kind, source, reverse, exclusive, z)
+    return z

@@ -15,6 +15,7 @@ from fast.ops.clamp import op as _clamp
 from fast.ops.concat import op as _concat
 from fast.ops.cos import op as _cos
 from fast.ops.cross_entropy import op as _cross_entropy
+from fast.ops.cumprod import op as _cumprod
 from fast.ops.cumsum import op as _cumsum
 from fast.ops.detach import op as _detach
 from fast.ops.div import op as _div
@@ -60,6 +61,7 @@ from fast.ops.one_hot import op as _one_hot
 from fast.ops.pad import op as _pad
 from fast.ops.permute import op as _permute
 from fast.ops.pow import op as _pow
+from fast.ops.prod import op as _prod
 from fast.ops.rand_normal import op as _rand_normal
 from fast.ops.rand_uniform import op as _rand_uniform
 from fast.ops.reciprocal import op as _reciprocal
@@ -143,7 +145,9 @@ OPS: dict[str, Op] = Table(
         _sum,
         _mean,
         _cumsum,
+        _cumprod,
         _norm,
+        _prod,
         _broadcast_to,
         _reshape,
         _flatten,

@@ -24,6 +24,7 @@ from spec.ops.clamp import op as _clamp
 from spec.ops.concat import op as _concat
 from spec.ops.cos import op as _cos
 from spec.ops.cross_entropy import op as _cross_entropy
+from spec.ops.cumprod import op as _cumprod
 from spec.ops.cumsum import op as _cumsum
 from spec.ops.detach import op as _detach
 from spec.ops.div import op as _div
@@ -69,6 +70,7 @@ from spec.ops.one_hot import op as _one_hot
 from spec.ops.pad import op as _pad
 from spec.ops.permute import op as _permute
 from spec.ops.pow import op as _pow
+from spec.ops.prod import op as _prod
 from spec.ops.rand_normal import op as _rand_normal
 from spec.ops.rand_uniform import op as _rand_uniform
 from spec.ops.reciprocal import op as _reciprocal
@@ -146,7 +148,9 @@ OPS: dict[str, Op] = Table(
             _sum,
             _mean,
             _cumsum,
+            _cumprod,
             _norm,
+            _prod,
             _broadcast_to,
             _reshape,
             _flatten,

@@ -153,6 +153,10 @@ def cumsum(x: Array, *, axis: int, reverse: bool, exclusive: bool) -> Array:
     return np.flip(sums, axis) if reverse else sums
 
 
+def prod(x: Array, *, axes: Any, keepdims: bool) -> Array:
+    return np.asarray(x.prod(axis=axes, keepdims=keepdims), object)
+
+
 def norm(x: Array, *, ord: int, axes: Any, keepdims: bool) -> Array:
     sizes = np.asarray(np.where(x < 0, -x, x), object)
     if ord == 1 or not x.size:
@@ -317,6 +321,8 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "mean": mean,
     "cumsum": cumsum,
     "norm": norm,
+    "prod": prod,
+    "cumprod": lambda x, *, axis: np.multiply.accumulate(x, axis=axis),
     "broadcast_to": lambda x, *, shape: np.broadcast_to(x, shape),
     "reshape": lambda x, *, shape: x.reshape(shape),
     "permute": lambda x, *, axes: x.transpose(axes),

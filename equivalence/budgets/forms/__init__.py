@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 from equivalence.budgets.forms.curves import CURVES
 from equivalence.budgets.forms.losses import LOSSES
+from equivalence.budgets.forms.products import PRODUCTS
 from equivalence.budgets.forms.rows import LAYER_NORM_FROM_STORAGE, ROWS
 from equivalence.worlds.contract import Form
 
 __all__ = ["FORMS", "LAYER_NORM_FROM_STORAGE"]
 
-FORMS: Mapping[str, tuple[Form, ...]] = {**CURVES, **ROWS, **LOSSES}
+FORMS: Mapping[str, tuple[Form, ...]] = {**CURVES, **ROWS, **PRODUCTS, **LOSSES}
 """By op: the programs that torch follows at every dtype."""

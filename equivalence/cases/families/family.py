@@ -35,6 +35,9 @@ Operands = tuple[tuple[Any, ...], dict[str, Any]]
 FACTOR = 64.0
 """The largest magnitude that is multiplied, so that a life stays within the range of fp32."""
 
+FEW = 1.0
+"""The largest magnitude of those that are multiplied along an axis."""
+
 TERM = 2.0**16
 """The largest magnitude that is added or compared."""
 

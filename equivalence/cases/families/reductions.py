@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
+from equivalence.cases.domains import domain
 from equivalence.cases.families.family import (
     BESIDE,
+    FEW,
     NAMES,
     PLACES,
     RANKS,
+    TERM,
     Call,
     Draw,
     Family,
@@ -113,7 +116,8 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    x = offer.entry(picks[0], has_elements)
+    where = domain(op, 0)
+    x = offer.entry(picks[0], has_elements, FEW if where == "factors" else TERM, where)
     if x is None:
         return None
     rank = len(offer.shapes[x])

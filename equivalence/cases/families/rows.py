@@ -6,12 +6,15 @@ from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
+from equivalence.cases.domains import domain
 from equivalence.cases.families.family import (
     BESIDE,
     FACTOR,
+    FEW,
     NAMES,
     PLACES,
     RANKS,
+    TERM,
     Call,
     Draw,
     Family,
@@ -85,7 +88,8 @@ def _draw_along(draw: Draw, op: Op, direction: str) -> Signature:
 
 
 def _operands_along(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    x = offer.entry(picks[0], bool)
+    where = domain(op, 0)
+    x = offer.entry(picks[0], bool, FEW if where == "factors" else TERM, where)
     if x is None:
         return None
     masks = (offer.mask(picks[1], offer.shapes[x]) for _ in op.mask_inputs)

@@ -394,6 +394,137 @@ def _running_sum(extent: Extent, term: Callable[..., Any]) -> Callable[..., Any]
     return chosen
 
 
+class _Factors:
+    """What tells how products of factors, along the axis in front, may be rounded."""
+
+    def __init__(self, factors: Many) -> None:
+        """Read the columns of numbers; those of magnitude 2^k are not rounded."""
+        off = 0.0 if factors.b is None else factors.b
+        far, near = factors.far, np.maximum(np.abs(factors.v) - off, 0.0)
+        there = far != 0
+        rounds = there & ((np.frexp(far)[0] != 0.5) | (off != 0))
+        self.exact = factors.b is None
+        self.columns = (
+            factors.v,
+            far,
+            np.where(there, np.maximum(far, 1.0), 1.0),
+            np.where(there, np.minimum(near, 1.0), 1.0),
+            rounds.astype(np.float64),
+        )
+
+    def product(self, v: Any, far: Any, large: Any, small: Any, rounded: Any) -> Many:
+        """Return a product by those of the columns, and by the number of what is rounded."""
+        widths = _works[-1].widths
+        spare = widths.fits(v) & (large <= widths.ends[1])
+        if self.exact and widths.settled and bool(np.all(spare & (small > 2.0**-100))):
+            return Many(v)
+        b = np.maximum(far - np.abs(v), 0.0) + (0.0 if self.exact else OWN * 4 * far)
+        bound = widths.multiplied(v, b, (large, small), np.maximum(rounded - 1, 0))
+        # An exact 0 makes the product 0, unless what it meets overflows.
+        zero = (far == 0) & np.isfinite(bound)
+        return Many(v, np.where(zero, 0.0, bound))
+
+
+def _product_over(extents: Any, term: Callable[..., Any]) -> Any:
+    row = extents if isinstance(extents, tuple) else (extents,)
+    factors, along = _of_terms(row, term), _leading(len(row))
+    if type(factors) is not Many:
+        return np.prod(factors, axis=along)
+    known = _Factors(_read(factors))
+    *others, rounds = known.columns
+    folded = [*(np.prod(c, axis=along) for c in others), np.sum(rounds, axis=along)]
+    return known.product(*folded)
+
+
+def _running_product(extent: Extent, term: Callable[..., Any]) -> Callable[..., Any]:
+    """Multiply first factors for every number of them; a count of each entry chooses."""
+    known = _Factors(_read(_meet(_of_terms((extent,), term))))
+    *others, rounds = known.columns
+    ones = np.ones_like(rounds[:1])
+    columns = [np.concatenate([ones, np.cumprod(column, axis=0)]) for column in others]
+    columns.append(_upto(rounds))
+
+    def chosen(number: Any) -> Many:
+        at = np.asarray(number)[None]
+        return known.product(
+            *(np.take_along_axis(*_level(column, at), axis=0)[0] for column in columns)
+        )
+
+    return chosen
+
+
+def _carrying(
+    extent: Extent, term: Callable[..., Any], factor: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Carry sums of products on along the axis in front, all at once, by doubling."""
+    n, widths = int(extent), _works[-1].widths
+    terms = _read(_meet(_of_terms((extent,), term)))
+    factors = terms if n < 2 else _read(_meet(_of_terms((Lanes(n - 1),), lambda j: factor(j + 1))))
+    shape = np.broadcast_shapes(terms.v.shape[1:], factors.v.shape[1:])
+    t, f = (_wide(x, (len(x.v), *shape)) for x in (terms, factors))
+    ones = np.ones((1, *shape))
+    by, far = (np.concatenate([ones, a])[:n] for a in (f.v, f.far))
+    unit = widths.step.unit + (widths.storage.unit if widths.storing else 0.0)
+    v = _doubled(t.v, by)
+    sizes = _doubled(t.far, far)
+    rounded = _doubled(t.far, far * (1 + unit))
+    counts = np.cumsum((t.far != 0).astype(np.float64), axis=0)
+    large, small = (np.cumprod(end(np.where(far == 0, 1.0, far), 1.0), axis=0)
+                    for end in (np.maximum, np.minimum))  # fmt: skip
+    reach = large * np.cumsum(t.far, axis=0)
+    steps = np.arange(n, dtype=np.float64).reshape(-1, *(1,) * len(shape))
+    exact = widths.settled and terms.b is None and (n < 2 or factors.b is None)
+    places = np.cumsum(_halves(by), axis=0) if exact else steps
+    whole = exact and bool(np.all(t.v == np.rint(t.v)))
+    room = math.ldexp(1.0, min(widths.step.format.precision, 40))
+    if whole and bool(np.all(reach * 2.0**places <= room)):
+        bound: Bound = None
+    else:
+        off = rounded * np.exp(np.maximum(counts - 1, 0) * math.log1p(unit)) - sizes
+        off = np.maximum(off, 0.0) + np.maximum(sizes - np.abs(v), 0.0) * (not exact)
+        off = off + OWN * (2 * steps + 2) * sizes
+        least = np.minimum.accumulate(np.where(t.far == 0, 1.0, np.minimum(t.far, 1.0)), axis=0)
+        tiny = small * least < 2 * widths.ends[0]
+        off = off + np.where(tiny, widths.eta * (2 * steps + 1) * np.maximum(reach, 1.0), 0.0)
+        bound = np.where(
+            reach * (1 + unit) ** (2 * steps) <= widths.ends[1], off * (1 + 2.0**-40), np.nan
+        )
+
+    def chosen(place: Any) -> Many:
+        at = np.asarray(place)[None]
+        found = np.take_along_axis(*_level(v, at), axis=0)[0]
+        if bound is None:
+            return Many(found)
+        return Many(found, np.take_along_axis(*_level(bound, at), axis=0)[0])
+
+    return chosen
+
+
+def _wide(x: Many, shape: tuple[int, ...]) -> Many:
+    """Repeat numbers to a shape."""
+    b = None if x.b is None else np.broadcast_to(x.b, shape)
+    return Many(np.broadcast_to(x.v, shape), b)
+
+
+def _doubled(terms: Doubles, factors: Doubles) -> Doubles:
+    """Return r[k] = r[k - 1] f[k] + t[k] along the first axis."""
+    found, by, step = terms.astype(np.float64), factors.astype(np.float64), 1
+    while step < len(found):
+        found = np.concatenate([found[:step], found[step:] + by[step:] * found[:-step]])
+        by = np.concatenate([by[:step], by[step:] * by[:-step]])
+        step *= 2
+    return found
+
+
+def _halves(factors: Doubles) -> Doubles:
+    """Count the binary places of factors behind the point, up to 8."""
+    places = np.zeros_like(factors)
+    for k in range(8):
+        scaled = factors * 2.0**k
+        places = np.where(scaled == np.rint(scaled), places, k + 1.0)
+    return places
+
+
 def _upto(column: Doubles) -> Doubles:
     """Return the sums of the first terms, from none to all."""
     return np.concatenate([np.zeros_like(column[:1]), np.cumsum(column, axis=0)])
@@ -555,9 +686,13 @@ scalar.sum_terms.register(Many, *WHOLE)(_sum_terms)
 scalar.sum_extent.register(Lanes)(_sum_over)
 scalar.dot_extent.register(Lanes)(_dot_over)
 scalar.max_extent.register(Lanes)(_max_over)
+scalar.product_extent.register(Lanes)(_product_over)
 as_one(scalar.sum_extent, Lanes, _sum_over)
 as_one(scalar.max_extent, Lanes, _max_over)
+as_one(scalar.product_extent, Lanes, _product_over)
 spec_axes.running_sum.register(Lanes)(_running_sum)
+spec_axes.running_product.register(Lanes)(_running_product)
+spec_axes.carrying.register(Lanes)(_carrying)
 spec_axes.sent_to.register(*WHOLE)(_sent_to)
 rng.random_word.register(*WHOLE)(_word)
 

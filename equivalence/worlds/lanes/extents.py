@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -103,6 +103,13 @@ scalar.dot_extent.register(Listed)(_listed(scalar.dot_terms))
 scalar.max_extent.register(Listed)(_listed(scalar.max_terms))
 
 
+def _product_of(terms: Sequence[Any]) -> Any:
+    return scalar.products_of_first(terms)[-1]
+
+
+scalar.product_extent.register(Listed)(_listed(_product_of))
+
+
 _OF_SYMBOLS = axes.sent_to.rules[object]
 
 
@@ -153,6 +160,7 @@ def _all_terms(fold: Callable[..., Any]) -> Callable[[Shape, Callable[..., Any]]
 
 as_one(scalar.sum_extent, Listed, _all_terms(scalar.sum_terms))
 as_one(scalar.max_extent, Listed, _all_terms(scalar.max_terms))
+as_one(scalar.product_extent, Listed, _all_terms(_product_of))
 
 
 def entered(op: Op, attributes: Mapping[str, Any], kind: type[Extent]) -> dict[str, Any]:

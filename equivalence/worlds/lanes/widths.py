@@ -191,6 +191,33 @@ class Widths:
             bound = self.ended(v, self.step.widened(v, bound))
         return ranged(np.abs(v) + bound, bound, self.contract.compute.max_finite)
 
+    def multiplied(
+        self,
+        v: Doubles,
+        b: Doubles | float,
+        sizes: tuple[Doubles, Doubles],
+        count: Doubles | int,
+    ) -> Doubles:
+        """Return the bound of a product v of count factors that are rounded, in any order.
+
+        sizes are the products of the magnitudes over 1 and of those below it, and b says how far
+        the product of the factors may lie from v. What underflows may be enlarged by what is large.
+        """
+        large, small = sizes
+        unit = self.step.unit + (self.storage.unit if self.storing else 0.0)
+        growth = np.expm1(count * math.log1p(unit))
+        size = np.abs(v) + b
+        eta = np.where(small > 2 * self.ends[0], 0.0, self.eta * (count + 1) * large)
+        bound = (b + (growth + OWN * (count + 2)) * size + eta * (1 + growth)) * OUTWARD
+        reach = large * (1 + growth) * OUTWARD
+        return ranged(reach, bound, self.ends[1])
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Return the smallest normal and the largest number that every step may return."""
+        formats = [self.step.format, *([self.storage.format] if self.storing else [])]
+        return max(f.min_normal for f in formats), min(f.max_finite for f in formats)
+
     def narrowly(self, b: Doubles | float, size: Doubles, count: int) -> Doubles:
         """Return the bound of a sum along any tree whose steps are rounded to storage, too."""
         format = self.contract.store

@@ -17,7 +17,8 @@ from typing import Any
 
 import flint
 
-import equivalence.worlds.special.questions  # noqa: F401 (comparisons are steps, too)
+import equivalence.worlds.special.products
+import equivalence.worlds.special.questions  # noqa: F401 (comparisons are, too)
 from equivalence.worlds import bounded
 from equivalence.worlds.balls import PI, Arb, square_of
 from equivalence.worlds.bounded import Bounded

@@ -69,6 +69,8 @@ def test_the_domain_of_an_input_is_read_off_its_page() -> None:
         ("log", 0): "positive",
         ("log1p", 0): "past_minus_one",
         ("kl_div", 1): "positive",
+        ("cumprod", 0): "factors",
+        ("prod", 0): "factors",
     }
 
 
