@@ -361,7 +361,8 @@ class Numbers:
         self.precision, self.most_exponent = store.precision, store.max_exponent
         self.dtype = TORCH[sized.case.dtype]
         # A step may form a fourth power, and multiply by a small number.
-        self.most = min(store.max_finite / 16, DTYPES[sized.case.dtype].compute.max_finite ** 0.25)
+        far = DTYPES[sized.case.dtype].compute.max_exponent // 4
+        self.most = min(store.max_finite / 16, 2.0**far)
 
     def _source(self, position: str) -> np.random.Generator:
         words = f"{self.case.op} {self.case.shapes} {self.regime} {position}"
