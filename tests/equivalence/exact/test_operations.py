@@ -23,6 +23,10 @@ FEW = 400
 """A case of so few entries takes a fraction of a second."""
 
 
+DECIDED = {"mae_loss", "huber_loss", "smooth_l1_loss", "hinge_embedding_loss"}
+"""The ops that choose by a difference: nobody knows how many numbers choose the same way."""
+
+
 @pytest.mark.parametrize("row", rows(list(OPS)), ids=str)
 def test_a_kernel_equals_its_page(row: Row) -> None:
     fits = [
@@ -32,7 +36,9 @@ def test_a_kernel_equals_its_page(row: Row) -> None:
     ]
     verdict = judged(fits[0])
     assert verdict.elements and not verdict.differences, verdict.differences
-    if OPS[row.of].kind != "source":
+    if row.of in DECIDED or OPS[row.of].kind == "source":
+        assert verdict.bound is None
+    else:
         assert verdict.bound is not None and verdict.bound < 2.0**-40, describe(fits[0])
 
 
