@@ -189,11 +189,12 @@ def _part(share: Allowed) -> npt.NDArray[np.bool_]:
 
 
 def settles(call: Call, contract: Contract) -> bool:
-    """Say whether no step of a call rounds its numbers, which are integers."""
+    """Say whether no step of a call rounds its integers, and something comes of them."""
     widths = Widths(contract, settled=True)
     shapes = _shapes(call, widths)
-    found = (_whole(call, k, shape, widths) for k, shape in enumerate(shapes) if shape is not None)
-    return not any(np.any(result.b != 0) for result in found)
+    found = [_whole(call, k, shape, widths) for k, shape in enumerate(shapes) if shape is not None]
+    exact = not any(np.any(result.b != 0) for result in found)
+    return exact and any(np.any(result.v != 0) for result in found)
 
 
 def stepped(

@@ -272,6 +272,12 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("outer", _fixed(lambda n: ((n, 65),), axis=0), 4_099, 515, WHOLE),
         Growth("elements", _fixed(lambda n: ((n,),), axis=0), 2**20, 2**15, WHOLE),
     ),
+    "logsumexp": (
+        Growth("columns", _fixed(lambda n: ((8, n),), axes=(1,)), 2**17, 8_201, SPREAD),
+        Growth("rows", _fixed(lambda n: ((n, 16),), axes=(1,)), ROWS, 2_731, SPREAD),
+        Growth("outer", _fixed(lambda n: ((n, 8),), axes=(0,)), 2**14, 2**12, SPREAD),
+        Growth("elements", _fixed(lambda n: ((n,),), axes=None), 2**20, 2**13, SPREAD),
+    ),
     "norms": (
         Growth("columns", _normed(lambda n: (8, n)), 2**17, 8_201),
         Growth("rows", _normed(lambda n: (n, 9)), ROWS, 2_731),

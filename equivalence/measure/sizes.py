@@ -18,7 +18,15 @@ from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, decide, merged
 from equivalence.cases.built import Built
-from equivalence.cases.sizes import ARGUMENTS, Growth, SizedCase, build_sized, growths, sized
+from equivalence.cases.sizes import (
+    ARGUMENTS,
+    GROWTHS,
+    Growth,
+    SizedCase,
+    build_sized,
+    growths,
+    sized,
+)
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.conventions import pages
 from equivalence.dtypes import DTYPES, FP32, FP64
@@ -34,7 +42,9 @@ SAMPLE = 16
 """How many entries of each result are judged one by one, the first and the last among them."""
 
 PROBED = 33
-"""The size at which an op is asked whether integers pass it exactly; quotients by it do not."""
+"""The size at which an op is asked whether integers pass it exactly; quotients by it do not.
+
+What takes one number at a time is asked about more of them, as few may lie where it rounds."""
 
 
 def full(op: str, direction: str, dtype: str) -> list[SizedCase]:
@@ -72,6 +82,9 @@ def _case(
     else:
         suited = [r for r in growth.regimes if r == "reals" or exact(op, direction, dtype, growth)]
     regime = suited[turn % len(suited)] if suited else "reals"
+    if not suited:
+        # Sums that no integers can show leave reals their bounds only so far.
+        n = growth.near if n is None else min(n, growth.near)
     if growth is ARGUMENTS and dtype != FP64.name:
         regime = "every"
         n = growth.near if DTYPES[dtype].narrow else n
@@ -82,7 +95,7 @@ def _case(
     size = min(size, growth.near // 4) if by_balls else size
     if regime == "reals" and DTYPES[dtype].store.min_exponent > FP32.min_exponent:
         # What is shared out among more entries than such a format has scales would underflow.
-        size = min(size, growth.near) if growth.what == "columns" else size
+        size = size if growth.what in ("rows", "inner") else min(size, growth.near)
     return sized(growth, size, op, direction, dtype, regime)
 
 
@@ -92,7 +105,8 @@ def exact(op: str, direction: str, dtype: str, growth: Growth) -> bool:
     from equivalence.budgets.arrays import settles
     from equivalence.worlds.contract import Contract
 
-    small = sized(growth, PROBED, op, direction, dtype, "integers")
+    alone = growth in GROWTHS["elementwise"]
+    small = sized(growth, growth.near if alone else PROBED, op, direction, dtype, "integers")
     record = DTYPES[dtype]
     contract = Contract("correctly rounded", record.compute, record.compute)
     return settles(call_of(build_sized(small)), contract)
