@@ -73,9 +73,10 @@ class Sampler:
 
     def elementwise(self, op: Op) -> Call:
         """Take matrices of one shape, and away from the edge of a domain."""
-        return [self._entries(op, k) for k in range(len(op.inputs))], usual(op)
+        return [self.entries(op, k) for k in range(len(op.inputs))], usual(op)
 
-    def _entries(self, op: Op, k: int) -> Tensor:
+    def entries(self, op: Op, k: int) -> Tensor:
+        """Draw the matrix of one input."""
         if k in op.mask_inputs:
             return self.below(2, self.rows, self.columns).bool()
         x = self.matrix()
@@ -86,6 +87,10 @@ class Sampler:
         given = {"shape": (self.rows, self.columns), "dtype": self.dtype} if not op.inputs else {}
         chances = dict.fromkeys(PROBABILITIES & op.attributes.keys(), 0.5)
         return [self.matrix() for _ in op.inputs], {**given, "seed": 0, "counter": 0, **chances}
+
+
+def _along(s: Sampler, op: Op) -> Call:
+    return [s.entries(op, k) for k in range(len(op.inputs))], {"axis": -1, **usual(op)}
 
 
 def _layer(s: Sampler, op: Op) -> Call:
@@ -103,7 +108,7 @@ def _normed(s: Sampler, op: Op) -> Call:
 BY_FAMILY: Mapping[str, Callable[[Sampler, Op], Call]] = {
     RANDOM.name: Sampler.random,
     REDUCTIONS.name: lambda s, op: ([s.matrix()], {"axes": (1,)}),
-    ROWS.name: lambda s, op: ([s.matrix()], {"axis": -1, **usual(op)}),
+    ROWS.name: _along,
     NORMS.name: _normed,
     BROADCASTS.name: lambda s, op: ([s.normal(1, s.columns)], {"shape": (s.rows, s.columns)}),
     RESHAPES.name: lambda s, op: ([s.matrix()], {"shape": (s.columns, s.rows)}),

@@ -7,6 +7,7 @@ numbers for floats. It is written for the function; its form in place, and that 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from equivalence.exact.numbers import Beyond, Inexact, over
 from equivalence.exact.standins import Rule
+from spec.ops.pow import raised
 
 Function = Callable[..., Any]
 Axes = int | Sequence[int] | None
@@ -27,7 +29,7 @@ def rules_of_torch(rules: Mapping[str, Rule]) -> dict[str, Function]:
         **_COMPARISONS,
         **rules,
         "rsqrt": lambda x: over(1, sqrt(x)),
-        "pow": lambda x, exponent: _power(x, exponent, sqrt),
+        "pow": _power,
     }
     return {
         **{name: _each(rule) for name, rule in one_by_one.items()},
@@ -65,16 +67,11 @@ def _quotient(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     return over(x, y)
 
 
-def _power(x: Any, exponent: Any, sqrt: Rule) -> Any:
-    """Raise to a power that is a whole number, or half of one."""
-    if not isinstance(exponent, int):
-        if 2 * exponent != int(2 * exponent):
-            raise Inexact(f"exact numbers have whole and half powers; got {exponent}")
-        return _power(sqrt(x), int(2 * exponent), sqrt)
-    found: Any = 1
-    for _ in range(abs(exponent)):
-        found = found * x
-    return found if exponent >= 0 else over(1, found)
+def _power(x: Any, exponent: Any) -> Any:
+    """Raise to a constant power as the page does, which says where e^(c ln x) stands for it."""
+    if not isinstance(exponent, (int, Fraction)):
+        raise Inexact(f"exact numbers have constant powers; got one that is computed, {exponent}")
+    return raised(x, Fraction(exponent))
 
 
 def _larger(x: Any, y: Any) -> Any:

@@ -99,7 +99,7 @@ def test_a_wrong_function_differs(
         (lambda x: torch.special.erfcx(x), "which torch does not take apart"),
         (lambda x: x.half() * 2, "lie in fp32 and fp64"),
         (lambda x: torch.div(x, 2, rounding_mode="floor"), "divided without rounding"),
-        (lambda x: x ** (1 / 3), "whole and half powers"),
+        (lambda x: x**x, "constant powers"),
         (lambda x: x.scatter_reduce(0, torch.tensor([[0]]), x, "prod"), "scatter_reduce"),
     ],
 )
