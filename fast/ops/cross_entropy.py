@@ -224,7 +224,9 @@ def _smoothed(
     z = losses.sum()
     if reduction == "sum":
         return z, torch.ones_like(z)
-    counted = (~out).to(z.dtype) if weights is None else weights[labels.masked_fill(out, 0)] * ~out
+    counted = (~out).to(z.dtype)
+    if weights is not None and weights.numel():
+        counted = weights[labels.masked_fill(out, 0)] * counted
     over = counted.sum()
     return torch.where(over == 0, 0, z / over), over
 

@@ -97,7 +97,10 @@ def aten_value(
     else:
         scale = sizes.amax(gone, keepdim=True)
         scale.masked_fill_((scale == 0) | ~scale.isfinite(), 1.0)
-        norm = (sizes / scale).square_().sum(gone, keepdim=True).sqrt_().mul_(scale)
+        total = (sizes / scale).square_().sum(gone, keepdim=True)
+        # A root of 0 has no rate, nor has 0 an infinite one to hand a tangent.
+        empty = total == 0
+        norm = total.masked_fill(empty, 1.0).sqrt_().mul_(scale).masked_fill(empty, 0.0)
     z = norm.to(x.dtype)
     return z if keepdims else z.squeeze(gone), (x, norm, ord)
 

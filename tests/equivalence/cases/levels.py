@@ -401,4 +401,5 @@ def _recipe(case: CaseSpec, k: int) -> Any:
 def wanted(op: str, family: str, direction: str) -> Table:
     """Return all that must meet in the rows of an op and a direction."""
     optional = {name: told for name, told in OPTIONAL.items() if name in OPS[op].attributes}
-    return {**WANTED[family], **optional, **of_recipes(op, direction)}
+    tried = {name: (among, attribute(name)) for name, among in OPS[op].tried.items()}
+    return {**WANTED[family], **optional, **tried, **of_recipes(op, direction)}
