@@ -229,7 +229,9 @@ _REDUCTIONS: dict[str, Function] = {
 
 def _shares(x: Any, dim: int, exp: Function) -> tuple[Any, Any]:
     """Return exponentials below the largest entry, and their sums."""
-    powers = exp(x - _amax(x, dim, keepdim=True))
+    # A row that is masked throughout is NaN, as in torch, and who wants it so replaces it.
+    with np.errstate(invalid="ignore"):
+        powers = exp(x - _amax(x, dim, keepdim=True))
     return powers, _sum(powers, dim, keepdim=True)
 
 
