@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
+from equivalence.backends.asked import ASKED
 from equivalence.backends.torch_backend import OPS as TORCH
 from proofs_notes.index import NOTES
 from spec.op import Op
@@ -110,10 +111,13 @@ def _lines(op: Op) -> Iterator[str]:
     yield f"* Its twin: [fast/ops/{op.name}.py](../fast/ops/{op.name}.py)."
     if note := NOTES.get(op.name):
         yield f"* Derived in [{note}](../proofs_notes/{note})."
-    for backend, has in (("torch", op.name in TORCH), ("jax", not op.random)):
+    for backend, offered, otherwise in (
+        ("torch", op.name in TORCH, "nothing of the same meaning"),
+        ("jax", op.name in ASKED, "random bits of its own" if op.random else "not asked yet"),
+    ):
         reasons = _differences(backend, op.name)
-        if not has:
-            yield f"* {backend}: nothing of the same meaning."
+        if not offered:
+            yield f"* {backend}: {otherwise}."
         elif reasons:
             yield f"* {backend} differs: {'; '.join(reasons)}."
         else:

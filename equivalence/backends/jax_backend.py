@@ -5,6 +5,7 @@ from the reference's conventions is declared in `equivalence/budgets/findings.to
 It needs the extra `jax`: pip install 'twingrad[jax]'. JAX has no optimizers of its own, and its
 random bits are not those of the pages, so that these rows are unsupported.
 
+It offers the pages that it was asked about, and whose differences are known (`ASKED`).
 JAX runs op by op here, each compiled for the shapes that it meets, so that a run takes longer than
 another library's.
 """
@@ -13,7 +14,6 @@ another library's.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,11 +23,11 @@ import torch
 from jax import lax, nn
 from torch import Tensor
 
+from equivalence.backends.asked import ASKED
 from equivalence.backends.jax_losses import LOSSES
 from equivalence.backends.protocol import Capabilities
 from equivalence.budgets.declared import declared
 from equivalence.dtypes import DTYPES
-from spec.ops import OPS as PAGES
 
 Array = Any
 """A jax.Array; JAX's own annotations leave too much open to be checked strictly."""
@@ -52,82 +52,6 @@ def _relu(x: Array) -> Array:
     return nn.relu(x)
 
 
-def _neg(x: Array) -> Array:
-    return jnp.negative(x)
-
-
-def _rsqrt(x: Array) -> Array:
-    return lax.rsqrt(x)
-
-
-def _sigmoid(x: Array) -> Array:
-    return nn.sigmoid(x)
-
-
-def _leaky_relu(x: Array, slope: float = 0.01) -> Array:
-    return nn.leaky_relu(x, slope)
-
-
-def _clamp(x: Array, lo: float, hi: float) -> Array:
-    return jnp.clip(x, lo, hi)
-
-
-def _hardtanh(x: Array, lo: float = -1.0, hi: float = 1.0) -> Array:
-    return jnp.clip(x, lo, hi)
-
-
-def _hardsigmoid(x: Array) -> Array:
-    return nn.hard_sigmoid(x)
-
-
-def _softsign(x: Array) -> Array:
-    return nn.soft_sign(x)
-
-
-def _hardswish(x: Array) -> Array:
-    return nn.hard_swish(x)
-
-
-def _elu(x: Array, alpha: float = 1.0) -> Array:
-    return nn.elu(x, alpha)
-
-
-def _selu(x: Array) -> Array:
-    return nn.selu(x)
-
-
-def _gelu(x: Array, approximate: str = "none") -> Array:
-    return nn.gelu(x, approximate=approximate == "tanh")
-
-
-def _erf(x: Array) -> Array:
-    return lax.erf(x)
-
-
-def _pow(x: Array, c: float) -> Array:
-    return jnp.power(x, c)
-
-
-def _silu(x: Array) -> Array:
-    return nn.silu(x)
-
-
-def _mish(x: Array) -> Array:
-    return nn.mish(x)
-
-
-def _softplus(x: Array) -> Array:
-    return nn.softplus(x)
-
-
-def _log_sigmoid(x: Array) -> Array:
-    return nn.log_sigmoid(x)
-
-
-def _scale(x: Array, c: float) -> Array:
-    return x * c
-
-
 def _sum(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     return jnp.sum(x, axis=axes, keepdims=keepdims)
 
@@ -136,52 +60,8 @@ def _mean(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False)
     return jnp.mean(x, axis=axes, keepdims=keepdims)
 
 
-def _prod(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
-    return jnp.prod(x, axis=axes, keepdims=keepdims)
-
-
-def _norm(
-    x: Array, ord: int = 2, axes: tuple[int, ...] | None = None, keepdims: bool = False
-) -> Array:
-    """Call JAX's norm of vectors, whose axes are one here: it knows but one, or two."""
-    rank = x.ndim
-    gone = tuple(range(rank)) if axes is None else tuple(range(rank)[axis] for axis in axes)
-    kept = [axis for axis in range(rank) if axis not in gone]
-    rows = jnp.transpose(x, (*kept, *gone)).reshape((*(x.shape[a] for a in kept), -1))
-    z = jnp.linalg.norm(rows, ord=ord, axis=-1)
-    shape = [1 if axis in gone else n for axis, n in enumerate(x.shape)]
-    return z.reshape(shape) if keepdims else z
-
-
-def _cumprod(x: Array, axis: int) -> Array:
-    """Multiply on the way; IndexError where there is no axis."""
-    return lax.cumprod(x, axis=range(x.ndim)[axis])
-
-
-def _cumsum(x: Array, axis: int, reverse: bool = False, exclusive: bool = False) -> Array:
-    """Put a zero before, or behind, what leaves an entry out; IndexError where there is no axis."""
-    at = range(x.ndim)[axis]
-    if exclusive and x.shape[at]:
-        zero, rest = jnp.zeros_like(x), x.shape[at] - 1
-        parts = (
-            (lax.slice_in_dim(x, 1, None, axis=at), lax.slice_in_dim(zero, 0, 1, axis=at))
-            if reverse
-            else (lax.slice_in_dim(zero, 0, 1, axis=at), lax.slice_in_dim(x, 0, rest, axis=at))
-        )
-        x = jnp.concatenate(parts, axis=at)
-    return lax.cumsum(x, axis=at, reverse=reverse)
-
-
 def _max(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
     return jnp.max(x, axis=axes, keepdims=keepdims)
-
-
-def _min(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
-    return jnp.min(x, axis=axes, keepdims=keepdims)
-
-
-def _logsumexp(x: Array, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
-    return nn.logsumexp(x, axis=axes, keepdims=keepdims)
 
 
 def _permute(x: Array, axes: tuple[int, ...]) -> Array:
@@ -190,47 +70,6 @@ def _permute(x: Array, axes: tuple[int, ...]) -> Array:
 
 def _take(x: Array, indices: Array, axis: int) -> Array:
     return jnp.take(x, indices, axis=axis)
-
-
-def _flatten(x: Array, start: int = 0, end: int = -1) -> Array:
-    """Reshape, as numpy has no such function; IndexError where there is no such axis."""
-    shape = x.shape or (1,)
-    axes = range(len(shape))
-    first, last = axes[start], axes[end]
-    return x.reshape((*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
-
-
-def _flip(x: Array, axes: tuple[int, ...] | None = None) -> Array:
-    return jnp.flip(x, axes)
-
-
-def _pad(x: Array, before: tuple[int, ...], after: tuple[int, ...], value: float = 0.0) -> Array:
-    return jnp.pad(x, tuple(zip(before, after, strict=True)), constant_values=value)
-
-
-def _gather(x: Array, indices: Array, axis: int) -> Array:
-    return jnp.take_along_axis(x, indices, axis=axis)
-
-
-def _embedding(indices: Array, weight: Array) -> Array:
-    """Look rows up as Flax does."""
-    return jnp.take(weight, indices, axis=0)
-
-
-def _one_hot(indices: Array, classes: int, dtype: torch.dtype) -> Array:
-    return nn.one_hot(indices, classes, dtype=_jax(torch.empty(0, dtype=dtype)).dtype)
-
-
-def _stack(*xs: Array, axis: int) -> Array:
-    return jnp.stack(xs, axis=axis)
-
-
-def _triu(x: Array, diagonal: int = 0) -> Array:
-    return jnp.triu(x, diagonal)
-
-
-def _tril(x: Array, diagonal: int = 0) -> Array:
-    return jnp.tril(x, diagonal)
 
 
 def _scatter_add(x: Array, indices: Array, source: Array, axis: int) -> Array:
@@ -264,10 +103,6 @@ def _log_softmax(x: Array, axis: int = -1) -> Array:
     return nn.log_softmax(x, axis=axis)
 
 
-def _masked_softmax(x: Array, mask: Array, axis: int = -1) -> Array:
-    return nn.softmax(x, axis=axis, where=mask)
-
-
 def _softmax(x: Array, axis: int = -1) -> Array:
     return nn.softmax(x, axis=axis)
 
@@ -282,18 +117,14 @@ def _layer_norm(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> Array
 
 
 OWN = (
-    *(_neg, _scale, _rsqrt, _sigmoid, _leaky_relu, _clamp, _hardtanh, _hardsigmoid, _softsign),
-    *(_hardswish, _elu, _selu, _gelu, _erf, _silu, _mish, _softplus, _log_sigmoid, _pow),
     *(_sub, _mul, _div, _relu, _sum, _mean, _max, _permute, _take, _scatter_add, _slice, _concat),
-    *(_flatten, _flip, _pad, _gather, _embedding, _one_hot, _stack, _triu, _tril),
-    *(_min, _logsumexp, _cumsum, _norm, _prod, _cumprod),
-    *(_detach, _matmul, _linear, _log_softmax, _softmax, _masked_softmax, _layer_norm),
+    *(_detach, _matmul, _linear, _log_softmax, _softmax, _layer_norm),
     *LOSSES,
 )
 """What JAX calls, or calls with, other names than the pages: each is named for its op."""
 
 OPS: dict[str, Callable[..., Array]] = {
-    **{name: getattr(jnp, name) for name, op in PAGES.items() if op.inputs and hasattr(jnp, name)},
+    **{name: getattr(jnp, name) for name in ASKED if hasattr(jnp, name)},
     **{function.__name__[1:]: function for function in OWN},
 }
 

@@ -15,47 +15,6 @@ def _mse_loss(x: Array, y: Array, reduction: str = "mean") -> Array:
     return _reduced(jnp.square(x - y), x.size, reduction)
 
 
-def _mae_loss(x: Array, y: Array, reduction: str = "mean") -> Array:
-    return _reduced(jnp.abs(x - y), x.size, reduction)
-
-
-def _huber_loss(x: Array, y: Array, delta: float = 1.0, reduction: str = "mean") -> Array:
-    """Write the loss as Optax does: a square of what is within delta, and a line beyond."""
-    far = jnp.abs(x - y)
-    within = jnp.minimum(far, delta)
-    return _reduced(0.5 * within**2 + delta * (far - within), x.size, reduction)
-
-
-def _smooth_l1_loss(x: Array, y: Array, beta: float = 1.0, reduction: str = "mean") -> Array:
-    far = jnp.abs(x - y)
-    if not beta:
-        return _reduced(far, x.size, reduction)
-    losses = jnp.where(far < beta, 0.5 * far**2 / beta, far - 0.5 * beta)
-    return _reduced(losses, x.size, reduction)
-
-
-def _bce_with_logits(x: Array, target: Array, reduction: str = "mean") -> Array:
-    """Write the loss as Optax does, by the logarithms of both probabilities."""
-    losses = -target * nn.log_sigmoid(x) - (1 - target) * nn.log_sigmoid(-x)
-    return _reduced(losses, x.size, reduction)
-
-
-def _kl_div(x: Array, target: Array, log_target: bool = False, reduction: str = "mean") -> Array:
-    """Write the loss as Optax does: targets that are 0 have a logarithm of 0."""
-    if log_target:
-        return _reduced(jnp.exp(target) * (target - x), x.size, reduction)
-    logarithm = jnp.where(target == 0, 0, jnp.log(jnp.where(target == 0, 1, target)))
-    return _reduced(target * (logarithm - x), x.size, reduction)
-
-
-def _hinge_embedding_loss(
-    x: Array, y: Array, margin: float = 1.0, reduction: str = "mean"
-) -> Array:
-    lacking = margin - x
-    losses = jnp.where(y, x, jnp.where(lacking < 0, 0, lacking))
-    return _reduced(losses, x.size, reduction)
-
-
 def _nll_loss(
     log_probabilities: Array,
     labels: Array,
@@ -113,8 +72,4 @@ def _reduced(losses: Array, count: Array, reduction: str) -> Array:
     return ways[reduction]()
 
 
-LOSSES = (
-    *(_mse_loss, _mae_loss, _huber_loss, _smooth_l1_loss, _bce_with_logits, _kl_div),
-    _hinge_embedding_loss,
-    *(_nll_loss, _cross_entropy),
-)
+LOSSES = (_mse_loss, _nll_loss, _cross_entropy)

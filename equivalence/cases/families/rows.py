@@ -24,6 +24,7 @@ from equivalence.cases.families.family import (
     Shape,
     Signature,
     around,
+    has_elements,
     many_lie_beside_short_ones,
     named,
     named_axis,
@@ -87,9 +88,16 @@ def _draw_along(draw: Draw, op: Op, direction: str) -> Signature:
     return _with_masks(op, own), {"axis": named_axis(draw, axis, len(own)), **chosen}
 
 
+def has_rows(shape: Shape) -> bool:
+    """Say whether there is an axis, and something along it."""
+    return bool(shape) and has_elements(shape)
+
+
 def _operands_along(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     where = domain(op, 0)
-    x = offer.entry(picks[0], bool, FEW if where == "factors" else TERM, where)
+    # A list of no truth values does not say that it is one.
+    fits = has_rows if op.mask_inputs else bool
+    x = offer.entry(picks[0], fits, FEW if where == "factors" else TERM, where)
     if x is None:
         return None
     masks = (offer.mask(picks[1], offer.shapes[x]) for _ in op.mask_inputs)
