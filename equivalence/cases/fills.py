@@ -303,6 +303,9 @@ ENDS = ("signed_zeros", "smallest", "subnormal", "roots", "largest")
 NONFINITE = (*ENDS, "special_alone", "special_in_rows", "opposite", "impossible")
 """The regimes of what is not finite, or just so: NaN, the infinities, and where a format ends."""
 
+VANISHING = ("tiny",)
+"""The regimes of numbers whose squares are 0: who squares them has lost them, and may say so."""
+
 MASK_REGIMES: dict[str, float] = {
     "truths": 0.5,
     "all_true": 1.0,

@@ -60,7 +60,8 @@ def cases(op: str, direction: str) -> list[CaseSpec]:
     """Return the cases of a row: the design in which every level is met, each called alone.
 
     Small ones come again with all tensors contiguous, so that no layout hides what a shape shows,
-    and the one whose smallest tensor is the largest with every setting of the attributes.
+    and the one whose smallest tensor is the largest with every setting of the attributes, with what
+    else it has and without what it may do without.
     """
     designed = [
         replace(case, manner="alone")
@@ -71,7 +72,12 @@ def cases(op: str, direction: str) -> list[CaseSpec]:
     largest = max(small, key=_least)
     kept = {name: value for name, value in largest.attrs if not _is_setting(value)}
     settings = [{n: v for n, v in case.attrs if _is_setting(v)} for case in designed]
-    again = [replace(largest, attrs=attribute_pairs({**kept, **set_})) for set_ in settings]
+    bare = {name: value for name, value in kept.items() if OPS[op].attributes[name] is not None}
+    again = [
+        replace(largest, attrs=attribute_pairs({**own, **set_}))
+        for own in (kept, bare)
+        for set_ in settings
+    ]
     return list(dict.fromkeys([*designed, *small, *again, *_large(largest)]))
 
 

@@ -144,7 +144,7 @@ PLANTED = (
             "r1 = at + lane\n", "r1 = at + lane - 1\n",
         ),
         "read out of bounds", "_reduce_kernel",
-        "value = tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32)",
+        "tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32), scale, KIND",
     ),
     Planted(
         "a result that nobody asked for",

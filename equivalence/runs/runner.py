@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
-from equivalence.cases.fills import NONFINITE
+from equivalence.cases.fills import NONFINITE, VANISHING
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.kinds import Case, Kind, kind_of, sized_kind
 from equivalence.runs.results import Failure, Row, RowResult, status_of
@@ -144,8 +144,9 @@ class RowRunner:
                 self.tally.see(outcome)
 
     def _lies_at_an_end(self, case: Case) -> bool:
-        """Say whether some tensor of a case holds what is not finite, or just so."""
-        return any(recipe.regime in NONFINITE for _, recipe in self.asking.kind.recipes(case))
+        """Say whether some tensor of a case holds what is not finite, or just so, or vanishes."""
+        ends = (*NONFINITE, *VANISHING)
+        return any(recipe.regime in ends for _, recipe in self.asking.kind.recipes(case))
 
     def _enough(self, slot: str) -> bool:
         """Say whether a slot has as many failures as anybody wants to read."""

@@ -42,14 +42,15 @@ def value(
     x: Tensor, y: Tensor, *, margin: float = 1.0, reduction: str = "mean"
 ) -> tuple[Tensor, Saved]:
     """Add up distances, and what others lack to the margin, or keep them; x and y are saved."""
-    least, alike = float(margin), y.view(torch.uint8)
-    return losses.of_pairs(_loss, x, alike, reduction, (least,)), (x, alike, least, reduction)
+    least = float(margin)
+    z = losses.of_pairs(_loss, x, y.view(torch.uint8), reduction, (least,))
+    return z, (x, y, least, reduction)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g where a pair is alike, else -g up to the margin, divided where the loss was."""
-    x, alike, least, reduction = saved
-    wanted = (needs[0], False)
+    x, y, least, reduction = saved
+    wanted, alike = (needs[0], False), y.view(torch.uint8)
     return losses.to_pairs(_vjp, x, alike, cotangent, wanted, reduction, (least,))
 
 

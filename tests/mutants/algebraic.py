@@ -109,7 +109,7 @@ LOSSES = (
     _bug("half of the slope", "ops/mse_loss", "mse_loss vjp",
          "slope = 2.0 * (x - y) * share", "slope = (x - y) * share"),
     _bug("target pulled along", "ops/mse_loss", "mse_loss vjp",
-         "return slope, -slope", "return slope, slope"),
+         "share\n    return slope, -slope", "share\n    return slope, slope"),
     _bug("distance to nothing", "ops/mse_loss", "mse_loss value",
          "return (x - y) * (x - y)", "return (x - y) * x"),
     _bug("likelihood for a loss", "ops/nll_loss", "nll_loss value",

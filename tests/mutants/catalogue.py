@@ -15,8 +15,8 @@ MUTANTS = (
     Mutant(
         name="off-by-one mask",
         file="fast/kernels/reduce.py",
-        before="value = tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32)",
-        after="value = tl.load(pointers, mask=r1 <= end1, other=OTHER).to(tl.float32)",
+        before="tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32), scale, KIND",
+        after="tl.load(pointers, mask=r1 <= end1, other=OTHER).to(tl.float32), scale, KIND",
         catcher="sum value fp32",
         shows="result[",
         why="A row that does not fill its last block takes in one element of its neighbour, or of "

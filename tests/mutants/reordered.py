@@ -71,8 +71,9 @@ REORDERED = (
     Reordered(
         name="cross_entropy: by the reciprocal",
         file="fast/ops/cross_entropy.py",
-        before="over = tl.div_rn(to_label + to_every * n, tl.load(sums + row))[:, None]",
-        after="over = ((to_label + to_every * n) * tl.div_rn(1.0, tl.load(sums + row)))[:, None]",
+        before="part = tl.div_rn(to_label + to_every * every, tl.load(sums + row))[:, None]",
+        after="part = (tl.div_rn(1.0, tl.load(sums + row)) * (to_label + to_every * every))"
+        "[:, None]",
         catchers=("cross_entropy vjp fp32",),
         why="A row's share is multiplied by the reciprocal of its sum, where it was divided by it.",
     ),

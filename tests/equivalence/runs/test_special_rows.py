@@ -83,15 +83,22 @@ def online_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def nll_by_product(
-    x: Tensor, labels: Tensor, ignore_index: int = -100, reduction: str = "mean"
+    x: Tensor,
+    labels: Tensor,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    weight: tuple[float, ...] | None = None,
 ) -> Tensor:
     """Multiply by a one-hot matrix: 0 times infinity."""
     kept = labels != ignore_index
-    hot = (torch.arange(x.shape[1]) == labels[:, None]) & kept[:, None]
-    losses = -(x * hot).sum(1)
+    beside = (-1, *(1 for _ in x.shape[2:]))
+    weights = torch.ones(x.shape[1]) if weight is None else torch.tensor(weight)
+    hot = (torch.arange(x.shape[1]).view(beside) == labels.unsqueeze(1)) & kept.unsqueeze(1)
+    shares = hot * weights.view(beside)
+    losses, over = -(x * shares).sum(1), shares.sum()
     if reduction == "none":
         return losses
-    return losses.sum() / max(int(kept.sum()), 1) if reduction == "mean" else losses.sum()
+    return losses.sum() / over.where(over != 0, 1) if reduction == "mean" else losses.sum()
 
 
 def flushed(function: Change) -> Change:
