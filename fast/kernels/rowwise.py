@@ -167,6 +167,11 @@ def statistic(x: Tensor) -> Tensor:
     return torch.empty(x.shape[0] * x.shape[2], dtype=torch.float32, device=x.device)
 
 
+def _readable(x: Tensor, axis: int) -> Tensor:
+    """View a tensor as its rows, a mask as bytes: that is for kernels, and not to be saved."""
+    return view(x.view(torch.uint8) if x.dtype is torch.bool else x, axis)
+
+
 def value(kernel: Any, x: Tensor, axis: int, *beside: Tensor) -> tuple[Tensor, Saved]:
     """Launch a kernel that maps rows to rows and leaves their maxima and sums.
 
@@ -174,7 +179,7 @@ def value(kernel: Any, x: Tensor, axis: int, *beside: Tensor) -> tuple[Tensor, S
     """
     checks.for_kernels(x)
     operands = (x, *beside)
-    sources = [view(operand, axis) for operand in operands]
+    sources = [_readable(operand, axis) for operand in operands]
     outer, n, inner = sources[0].shape
     maxima, sums = statistic(sources[0]), statistic(sources[0])
     z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -191,7 +196,7 @@ def vjp(kernel: Any, saved: Saved, cotangent: Tensor) -> Tensor:
     """Launch the kernel of the VJP of what `value` launched."""
     *operands, maxima, sums, axis = saved
     x = operands[0]
-    sources, g = [view(operand, axis) for operand in operands], view(cotangent, axis)
+    sources, g = [_readable(operand, axis) for operand in operands], view(cotangent, axis)
     outer, n, inner = g.shape
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     meta = tile(*sources, g, dx.view(outer, n, inner))

@@ -120,7 +120,7 @@ def check(x: Tensor, mask: Tensor, *, axis: int = -1) -> None:
 
 def value(x: Tensor, mask: Tensor, *, axis: int = -1) -> tuple[Tensor, Saved]:
     """Normalize the exponentials that pass along the axis."""
-    return rowwise.value(_value_kernel, x, axis, mask.view(torch.uint8))
+    return rowwise.value(_value_kernel, x, axis, mask)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
