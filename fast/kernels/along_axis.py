@@ -36,14 +36,15 @@ def tile(width: int) -> tuple[int, int]:
 @triton.jit(
     do_not_specialize=[
         "rows", "inner", "columns", "d0", "d1", "c0", "c1",
-        "shift", "za", "zd", "xa", "xd", "xc", "fill",
+        "shift", "za", "zd", "first", "xa", "xd", "xc", "fill",
     ],
     do_not_specialize_on_alignment=["z", "x"],
 )  # fmt: skip
 def _place_kernel(
     z, x, rows: tl.int64, inner: tl.int64, columns: tl.int64,
     d0: tl.int64, d1: tl.int64, c0: tl.int64, c1: tl.int64,
-    shift: tl.int64, za: tl.int64, zd: tl.int64, xa: tl.int64, xd: tl.int64, xc: tl.int64, fill,
+    shift: tl.int64, za: tl.int64, zd: tl.int64,
+    first: tl.int64, xa: tl.int64, xd: tl.int64, xc: tl.int64, fill,
     BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     across = (columns + BLOCK_C - 1) // BLOCK_C
@@ -53,7 +54,7 @@ def _place_kernel(
     d = row % inner
     live = (row < rows)[:, None] & (column < columns)[None, :]
     there = ((d >= d0) & (d < d1))[:, None] & ((column >= c0) & (column < c1))[None, :]
-    source = (a * xa + (d - d0) * xd)[:, None] + ((column - c0) * xc)[None, :]
+    source = (first + a * xa + (d - d0) * xd)[:, None] + ((column - c0) * xc)[None, :]
     value = tl.load(x + source, mask=live & there, other=fill)
     place = (shift + a * za + d * zd)[:, None] + column[None, :]
     tl.store(z + place, value, mask=live)
@@ -82,7 +83,7 @@ def place(
     launch(
         _place_kernel, (-(-rows // block_r) * -(-columns // block_c),), z, x,
         rows, inner, columns, d0, d1, c0, c1,
-        begin * behind, z.shape[axis] * behind, zd, xa, xd, xc, float(fill),
+        begin * behind, z.shape[axis] * behind, zd, 0, xa, xd, xc, float(fill),
         BLOCK_R=block_r, BLOCK_C=block_c,
     )  # fmt: skip
 
@@ -100,18 +101,16 @@ def reverse(x: Tensor, begin: int, end: int) -> Tensor:
         x.shape[part].numel() for part in (slice(begin), slice(begin, end), slice(end, None))
     )
     x, (xa, xd, xb) = planes(x, begin, end)
-    last = x
-    for axis in range(begin, end):
-        last = last.narrow(axis, x.shape[axis] - 1, 1)
     # From the last entry on, the axis is walked with its stride negated.
+    first = (extent - 1) * xd
     if behind == 1:
         rows, inner, columns, zd, xd, xc = before, 1, extent, 0, 0, -xd
     else:
         rows, inner, columns, zd, xd, xc = before * extent, extent, behind, behind, -xd, xb
     block_r, block_c = _tile_of(rows, columns)
     launch(
-        _place_kernel, (-(-rows // block_r) * -(-columns // block_c),), z, last,
-        rows, inner, columns, 0, inner, 0, columns, 0, extent * behind, zd, xa, xd, xc, 0.0,
+        _place_kernel, (-(-rows // block_r) * -(-columns // block_c),), z, x,
+        rows, inner, columns, 0, inner, 0, columns, 0, extent * behind, zd, first, xa, xd, xc, 0.0,
         BLOCK_R=block_r, BLOCK_C=block_c,
     )  # fmt: skip
     return z

@@ -15,6 +15,7 @@ from equivalence.races.fault import Fault, Place
 from equivalence.races.launches import has_cases
 from equivalence.races.planted import PLANTED
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT, USAGE
+from fast.binaries import driving
 from fast.ops import OPS
 from tools.tree import ROOT
 
@@ -52,6 +53,12 @@ def test_a_fault_fails_the_run_with_kernel_line_and_kind(
     said = capsys.readouterr().out
     assert f"race in _moments_kernel, fast/optim/_kernels.py:32: `{PLANT.line}`: so" in said
     assert "1 faults" in said
+
+
+def test_a_value_that_was_stopped_has_no_gradient_to_watch() -> None:
+    """Nobody starts them here, as if each had met a fault; the others are still yielded."""
+    directions = [example[0] for example in driving.examples("relu")]
+    assert len(directions) >= 3 and set(directions) == {"value"}
 
 
 def test_only_a_run_that_launched_something_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
