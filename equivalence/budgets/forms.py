@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -364,6 +365,16 @@ def _kl_by_autograd(
     return zip_map(by_x, target, g), zip_map(by_target, x, target, g)
 
 
+_UNSCALED = replace(OPS["norm"], value=_norm_unscaled, vjp=_norm_by_the_unscaled)
+_PAGE = OPS["triplet_margin_loss"]
+assert _PAGE.program is not None
+_TRIPLET = composite(
+    _PAGE.name,
+    _PAGE.type_rule,
+    _PAGE.program,
+    tuple(_UNSCALED if op.name == "norm" else op for op in _PAGE.uses),
+)
+
 FORMS: Mapping[str, tuple[Form, ...]] = {
     "bce_with_logits": (
         Form("(1 - t) x - log_sigmoid(x)", _bce_by_the_logarithm, _bce_by_the_curve),
@@ -379,6 +390,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
     "hardtanh": (Form("NaN passes", vjp=_hardtanh_in_a_tail),),
     "rsqrt": (Form("(-g / 2) z^3", vjp=_rsqrt_by_the_cube),),
     "softsign": (Form("g / (1 + |x|) - g |x| / (1 + |x|)^2", vjp=_softsign_by_parts),),
+    "triplet_margin_loss": (Form("sqrt(sum x^2)", _TRIPLET.value, _TRIPLET.vjp),),
     "norm": (Form("sqrt(sum x^2)", _norm_unscaled, _norm_by_the_unscaled),),
     "logsumexp": (Form("g e^(x - z)", vjp=_logsumexp_by_the_result),),
     "sigmoid": (Form("sigmoid_backward", vjp=_sigmoid_by_the_result),),
