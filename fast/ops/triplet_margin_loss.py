@@ -117,6 +117,8 @@ def _vjp_kernel(
         to_p = _rate((a - p) + eps, near[:, None], order) * share
         to_n = _rate((a - q) + eps, far[:, None], order) * left
         between = _rate((p - q) + eps, other[:, None], order) * right
+        # A distance that is not asked for sends nothing, also where it is no number.
+        between = tl.where(swap != 0, between, 0.0)
         if needs & 1:
             rowwise.keep(dx, row * n, at, n, 1, to_p - to_n, live, 1, BLOCK)
         if needs & 2:
@@ -241,9 +243,9 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     a, b, c = map(wide, inputs)
     (near_by, near), (far_by, far) = _lengths(a, b, p, eps), _lengths(a, c, p, eps)
     share = losses.aten_share(cotangent, near, reduction).expand_as(near)
-    parts = torch.ones_like(near), torch.zeros_like(near)
-    least, (by, other) = far, _lengths(b, c, p, eps)
+    parts, least = (torch.ones_like(near),), far
     if swap:
+        by, other = _lengths(b, c, p, eps)
         least, tie = torch.minimum(far, other), far == other
         parts = tuple(
             torch.where(tie, 0.5, ((u < v) | u.isnan()).to(near.dtype))
@@ -252,7 +254,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     share = torch.where((near - least).add_(margin) >= 0, share, 0.0)
     to_p = _sent(near_by, near, share, p)
     to_n = _sent(far_by, far, share * parts[0], p)
-    between = _sent(by, other, share * parts[1], p)
+    between = _sent(by, other, share * parts[1], p) if swap else torch.zeros_like(to_n)
     found = (to_p - to_n, -to_p - between, to_n + between)
     return tuple(z.to(inputs[0].dtype) if k else None for z, k in zip(found, needs, strict=True))
 
