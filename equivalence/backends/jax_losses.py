@@ -56,6 +56,24 @@ def _hinge_embedding_loss(
     return _reduced(losses, x.size, reduction)
 
 
+def _triplet_margin_loss(
+    anchor: Array,
+    positive: Array,
+    negative: Array,
+    margin: float = 1.0,
+    p: int = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Array:
+    near, far, other = (
+        jnp.linalg.norm(x - y + eps, ord=p, axis=-1)
+        for x, y in ((anchor, positive), (anchor, negative), (positive, negative))
+    )
+    lacking = near - (jnp.minimum(far, other) if swap else far) + margin
+    return _reduced(jnp.where(lacking < 0, 0, lacking), lacking.size, reduction)
+
+
 def _nll_loss(
     log_probabilities: Array,
     labels: Array,
@@ -115,6 +133,6 @@ def _reduced(losses: Array, count: Array, reduction: str) -> Array:
 
 LOSSES = (
     *(_mse_loss, _mae_loss, _huber_loss, _smooth_l1_loss, _bce_with_logits, _kl_div),
-    _hinge_embedding_loss,
+    *(_hinge_embedding_loss, _triplet_margin_loss),
     *(_nll_loss, _cross_entropy),
 )

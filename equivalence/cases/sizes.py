@@ -289,6 +289,10 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("rows", _fixed(lambda n: ((n, 9), (n, 9)), reduction="none"), ROWS, 2_731),
         Growth("elements", _fixed(lambda n: ((n,), (n,)), reduction="sum"), 2**20, 2**14, WHOLE),
     ),
+    "losses of triplets": (
+        Growth("columns", _alike(lambda n: (8, n)), 2**17, 8_201, ("reals",)),
+        Growth("rows", _alike(lambda n: (n, 9)), ROWS, 2_731, ("reals",)),
+    ),
     "losses of labels": (
         Growth("rows", _fixed(lambda n: ((n, 9), (n,)), reduction="none"), ROWS, 2_731),
         Growth("columns", _fixed(lambda n: ((8, n), (8,)), reduction="none"), 2**17, 8_201),

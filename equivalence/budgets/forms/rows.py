@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from equivalence.worlds.contract import Form
@@ -153,6 +154,9 @@ def _norm_by_the_unscaled(
 
     return (tabulate(x.shape, back),)
 
+
+UNSCALED = replace(OPS["norm"], value=_norm_unscaled, vjp=_norm_by_the_unscaled)
+"""The page of norm, of entries that are squared as they are."""
 
 ROWS: Mapping[str, tuple[Form, ...]] = {
     "norm": (Form("sqrt(sum x^2)", _norm_unscaled, _norm_by_the_unscaled),),
