@@ -445,7 +445,7 @@ class Numbers:
             "losses of labels": 31,
             "scatters": 127,
             "norms": 3,
-            "pow": (1 << self.most_exponent // 4) - 1,
+            "pow": (1 << min(12, self.most_exponent // 4)) - 1,
         }
         return small.get(self.op.name, small.get(self.family, self._wide()))
 
