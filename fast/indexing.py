@@ -192,6 +192,19 @@ class Indexed:
         largest: Self = self.session.max(self, axes=_axes(axis), keepdims=keepdims)
         return largest
 
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Take the smallest entry along an axis, several, or all."""
+        smallest: Self = self.session.min(self, axes=_axes(axis), keepdims=keepdims)
+        return smallest
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Find the first place of the largest entry along an axis, or among all."""
+        return self.session.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Find the first place of the smallest entry along an axis, or among all."""
+        return self.session.argmin(self, axis=axis, keepdims=keepdims)
+
 
 def _axes(axis: Axis) -> Any:
     return (axis,) if isinstance(axis, int) and not isinstance(axis, bool) else axis

@@ -288,6 +288,14 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.min."""
         return self.apply("min", (x,), {"axes": axes, "keepdims": keepdims})
 
+    def argmax(self, x: R, *, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Twin of spec.ops.argmax."""
+        return self.apply("argmax", (x,), {"axis": axis, "keepdims": keepdims})
+
+    def argmin(self, x: R, *, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Twin of spec.ops.argmin: the kernel of argmax, on opposites."""
+        return self.apply("argmin", (x,), {"axis": axis, "keepdims": keepdims})
+
     def logsumexp(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
         """Twin of spec.ops.logsumexp."""
         return self.apply("logsumexp", (x,), {"axes": axes, "keepdims": keepdims})

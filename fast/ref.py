@@ -162,6 +162,27 @@ class Interpreter(Ops[Ref]):
         """Cut an axis into so many parts of one length; the last may be shorter, or missing."""
         return self.split(x, even(_shape("chunk", x), count, axis), axis=axis)
 
+    def max_with_indices(self, x: Ref, *, axis: int, keepdims: bool = False) -> tuple[Ref, Any]:
+        """Take the largest entries along an axis, and find their places.
+
+        Of a tie, the first has the whole cotangent; `max` shares it out. So it is in torch.
+        """
+        return self._with_indices("argmax", x, axis, keepdims)
+
+    def min_with_indices(self, x: Ref, *, axis: int, keepdims: bool = False) -> tuple[Ref, Any]:
+        """Take the smallest entries along an axis, and find their places, as for the largest."""
+        return self._with_indices("argmin", x, axis, keepdims)
+
+    def _with_indices(self, op: str, x: Ref, axis: int, keepdims: bool) -> tuple[Ref, Any]:
+        """Find places, and gather what lies there; without the axis, places are found anew."""
+        places = self.apply(op, (x,), {"axis": axis, "keepdims": True})
+        found = self.gather(x, places, axis=axis)
+        if keepdims:
+            return found, places
+        shape = list(places.shape)
+        del shape[axis]
+        return self.reshape(found, shape=tuple(shape)), self.apply(op, (x,), {"axis": axis})
+
     @abstractmethod
     def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
         """Record one number, rounded once and repeated to a shape."""

@@ -173,7 +173,7 @@ def even(shape: Shape, count: Any, axis: int) -> Lengths:
 
 
 class Parts:
-    """What cuts a ref into a list of refs, each of them a `slice` of the session."""
+    """What makes several refs of one: parts, each a `slice`, or entries with their places."""
 
     def split(self, x: R, lengths: Lengths, *, axis: int = 0) -> list[R]:
         """Cut along an axis into parts of a length, the last may be shorter, or of several."""
@@ -185,6 +185,28 @@ class Parts:
         """Cut an axis into so many parts of one length; the last may be shorter, or missing."""
         ops: Any = self
         return self.split(x, even(ops.own("chunk", x).shape, count, axis), axis=axis)
+
+    def max_with_indices(self, x: R, *, axis: int, keepdims: bool = False) -> tuple[R, Any]:
+        """Take the largest entries along an axis, and find their places.
+
+        Of a tie, the first has the whole cotangent; `max` shares it out. So it is in torch.
+        """
+        return self._with_indices("argmax", x, axis, keepdims)
+
+    def min_with_indices(self, x: R, *, axis: int, keepdims: bool = False) -> tuple[R, Any]:
+        """Take the smallest entries along an axis, and find their places, as for the largest."""
+        return self._with_indices("argmin", x, axis, keepdims)
+
+    def _with_indices(self, op: str, x: R, axis: int, keepdims: bool) -> tuple[R, Any]:
+        """Find places, and gather what lies there."""
+        ops: Any = self
+        places = ops.apply(op, (x,), {"axis": axis, "keepdims": True})
+        found = ops.gather(x, places, axis=axis)
+        if keepdims:
+            return found, places
+        at = normalize_axis(axis, len(places.shape))
+        shape = tuple(n for k, n in enumerate(places.shape) if k != at)
+        return ops.reshape(found, shape=shape), ops.apply(op, (x,), {"axis": axis})
 
 
 class Indexed:
@@ -254,6 +276,19 @@ class Indexed:
         """Take the largest entry along an axis, several, or all."""
         largest: Self = self.session.max(self, axes=_axes(axis), keepdims=keepdims)
         return largest
+
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Self:
+        """Take the smallest entry along an axis, several, or all."""
+        smallest: Self = self.session.min(self, axes=_axes(axis), keepdims=keepdims)
+        return smallest
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Find the first place of the largest entry along an axis, or among all."""
+        return self.session.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Find the first place of the smallest entry along an axis, or among all."""
+        return self.session.argmin(self, axis=axis, keepdims=keepdims)
 
 
 def _axes(axis: Axis) -> Any:

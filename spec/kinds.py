@@ -17,6 +17,7 @@ A tangent or cotangent of None stands for zero and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter, mul
 from typing import Any, TypedDict, Unpack
@@ -213,14 +214,7 @@ def irregular(
 ) -> Op:
     """Make an op that states both maps itself, by a convention that its page names."""
     return Op(
-        name,
-        "irregular",
-        type_rule,
-        value,
-        jvp,
-        vjp,
-        stops_gradients=stops_gradients,
-        **facts,
+        name, "irregular", type_rule, value, jvp, vjp, stops_gradients=stops_gradients, **facts
     )
 
 
@@ -244,3 +238,9 @@ def source(
         return (None,) * len(inputs)
 
     return Op(name, "source", type_rule, value, jvp, vjp, **facts)
+
+
+def positions(name: str, type_rule: TypeRule, value: Value, **facts: Unpack[Facts]) -> Op:
+    """Make an op that answers with indices into its inputs: nothing moves these either."""
+    unmoved = source(name, type_rule, value, **facts)
+    return replace(unmoved, kind="positions", stops_gradients=True)

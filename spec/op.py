@@ -13,6 +13,7 @@ bilinear    the map, a transpose per slot   f(x', y) + f(x, y')       two transp
 composite   a program over earlier pages    through the program       through the program
 irregular   both maps, by a named choice    explicit                  explicit
 source      numbers, but of no numbers      0                         none
+positions   indices, of numbers             0                         none
 =========== =============================== ========================= ==========================
 
 A tangent is a direction of an input; a cotangent is a direction of the result.
@@ -22,6 +23,8 @@ stands in their place.
 >>> type_of(Tensor((2, 3), range(6))), str(Type((4,), index=True))
 (Type(shape=(2, 3), index=False, mask=False), 'index[4]')
 """
+
+# This file is longer than the guide because what an operation is stands in one place.
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ from spec.tensor import Nested, Tensor, is_tensor, zip_map
 AnyTensor = Tensor[Any, *tuple[Any, ...]]
 """A tensor whose shape is known only at run time."""
 
-Kind = Literal["pointwise", "linear", "bilinear", "composite", "irregular", "source"]
+Kind = Literal["pointwise", "linear", "bilinear", "composite", "irregular", "source", "positions"]
 Jvp = Callable[..., AnyTensor]
 Vjp = Callable[..., "tuple[AnyTensor | None, ...]"]
 
@@ -147,6 +150,11 @@ class Op:
         if not self.variadic:
             return self.inputs
         return tuple(f"{self.inputs[0]}[{k}]" for k in range(count))
+
+    @property
+    def moves(self) -> bool:
+        """Whether any direction of an input moves the result."""
+        return self.kind not in ("source", "positions")
 
     @property
     def random(self) -> bool:

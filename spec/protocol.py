@@ -301,6 +301,14 @@ class Ops(ABC, Generic[R]):
         """Take the smallest entry along some axes."""
         return self.apply("min", (x,), {"axes": axes, "keepdims": keepdims})
 
+    def argmax(self, x: R, *, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Find the place of the largest entry, along one axis or in the whole tensor."""
+        return self.apply("argmax", (x,), {"axis": axis, "keepdims": keepdims})
+
+    def argmin(self, x: R, *, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Find the place of the smallest entry, along one axis or in the whole tensor."""
+        return self.apply("argmin", (x,), {"axis": axis, "keepdims": keepdims})
+
     def logsumexp(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
         """Take the logarithm of the sum of the exponentials along some axes."""
         return self.apply("logsumexp", (x,), {"axes": axes, "keepdims": keepdims})

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from spec.ops import OPS
 from tools import optimizer_steps, torch_faces
 from tools.tree import ROOT
 
@@ -79,8 +80,10 @@ def described(value: Callable[..., Any], fallback: str) -> str:
     return (module.__doc__ or fallback).strip().splitlines()[0]
 
 
-def method(name: str, source: Callable[..., Any], inputs: tuple[str, ...], about: str) -> str:
-    """Write one method: refs in, a ref out, the attributes by keyword with the page's defaults."""
+def method(
+    name: str, source: Callable[..., Any], inputs: tuple[str, ...], about: str, made: str
+) -> str:
+    """Write one method: refs in, attributes by keyword with the page's defaults, and what comes."""
     hints = typing.get_type_hints(source)
     parameters = inspect.signature(source).parameters.values()
     keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in SUPPLIED]
@@ -96,10 +99,10 @@ def method(name: str, source: Callable[..., Any], inputs: tuple[str, ...], about
         arguments.insert(len(inputs), "*")
     refs = inputs[0] if variadic else f"({', '.join(inputs)}{',' if len(inputs) == 1 else ''})"
     attributes = ", ".join(f'"{p.name}": {p.name}' for p in keywords)
-    head = f"    def {name}(self, {', '.join(arguments)}) -> R:"
+    head = f"    def {name}(self, {', '.join(arguments)}) -> {made}:"
     if len(head) > 100:
         lines = "".join(f"        {a},\n" for a in ["self", *arguments])
-        head = f"    def {name}(\n{lines}    ) -> R:"
+        head = f"    def {name}(\n{lines}    ) -> {made}:"
     body = f'        return self.apply("{name}", {refs}, {{{attributes}}})'
     return f'\n{head}\n        """{about}"""\n{body}\n'
 
@@ -110,11 +113,16 @@ def source_of(op: Any) -> Callable[..., Any]:
     return op.value if program is None else typing.cast("Callable[..., Any]", program)
 
 
+def made_by(name: str) -> str:
+    """Name what an op makes: a ref, or positions, which other ops take for indices."""
+    return "Any" if OPS[name].kind == "positions" else "R"
+
+
 def render(package: str) -> str:
     """Write the whole file of one package."""
     ops = importlib.import_module(f"{package}.ops").OPS
     pages = (
-        method(name, source_of(op), tuple(op.inputs), described(source_of(op), name))
+        method(name, source_of(op), tuple(op.inputs), described(source_of(op), name), made_by(name))
         for name, op in ops.items()
     )
     body = "".join(pages)

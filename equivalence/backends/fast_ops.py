@@ -47,9 +47,10 @@ class FastBackend:
         return declared(family_of(self.provider, ring))
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
-        """Check, then compute the value."""
+        """Check, then compute the value; an op of indices returns a tuple of them."""
         with fenced():
-            return self._forward(op, inputs, attrs)[0]
+            result = self._forward(op, inputs, attrs)[0]
+        return result[0] if isinstance(result, tuple) else result
 
     def vjp(
         self,
@@ -72,7 +73,7 @@ class FastBackend:
 
     def _forward(
         self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]
-    ) -> tuple[Tensor, tuple[Any, ...]]:
+    ) -> tuple[Tensor | tuple[Tensor, ...], tuple[Any, ...]]:
         from fast.ops import OPS
 
         bound, attributes = checked(op, inputs, attrs, self.device)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import torch
 
 from equivalence.budgets.outcome import Outcome, decide, mismatch
-from equivalence.cases.call import TORCH
+from equivalence.cases.call import RESULTS
 from equivalence.worlds.kinds import ANYTHING, MINUS, NOT_A_NUMBER, PLUS, named
 
 Doubles = npt.NDArray[np.float64]
@@ -54,8 +54,8 @@ def form_problem(got: torch.Tensor, shape: tuple[int, ...], dtype: str) -> str:
     """Say what is wrong with a result's shape or dtype; nothing if they are the expected ones."""
     if tuple(got.shape) != shape:
         return f"shape {list(got.shape)} came where {list(shape)} is due"
-    if dtype and got.dtype != TORCH[dtype]:
-        return f"dtype {got.dtype} came where {TORCH[dtype]} is due"
+    if dtype and got.dtype != RESULTS[dtype]:
+        return f"dtype {got.dtype} came where {RESULTS[dtype]} is due"
     return ""
 
 

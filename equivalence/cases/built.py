@@ -173,7 +173,8 @@ def _axis_of_rows(case: CaseSpec, shape: Shape) -> int:
     Of several axes it is the last one; a tensor of another rank than the first input has its own.
     """
     attributes = case.attributes()
-    axes = attributes.get("axes") or (attributes.get("axis", -1),)
+    axis = attributes.get("axis")
+    axes = attributes.get("axes") or (-1 if axis is None else axis,)
     return axes[-1] if case.shapes and len(shape) == len(case.shapes[0]) else -1
 
 

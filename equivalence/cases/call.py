@@ -31,6 +31,9 @@ Shape = tuple[int, ...]
 TORCH: dict[str, torch.dtype] = {name: getattr(torch, d.torch) for name, d in DTYPES.items()}
 """The torch dtypes of tensors by name."""
 
+RESULTS = {**TORCH, "int64": torch.int64}
+"""Those of results, which may be positions."""
+
 DIRECTIONS = ("value", "vjp", "jvp")
 
 IGNORE_INDEX = -100
@@ -219,6 +222,11 @@ def dtype_at(op: str, k: int, dtype: str) -> torch.dtype:
     if k in OPS[op].mask_inputs:
         return torch.bool
     return torch.int64 if k in OPS[op].index_inputs else TORCH[dtype]
+
+
+def dtype_of_result(case: CaseSpec) -> torch.dtype:
+    """Return the dtype in which a backend hands results over."""
+    return RESULTS["int64"] if OPS[case.op].kind == "positions" else TORCH[case.dtype]
 
 
 def handed(op: str, attrs: Mapping[str, Any], dtype: str) -> dict[str, Any]:

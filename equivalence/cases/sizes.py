@@ -157,6 +157,12 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("inner", _fixed(lambda n: ((8, n),), axes=(0,)), 2**17, 2**12 + 5, WHOLE),
         Growth("elements", _fixed(lambda n: ((n,),), axes=None), 2**22, 2**15, WHOLE),
     ),
+    "positions": (
+        Growth("columns", _fixed(lambda n: ((8, n),), axis=1), 2**17, 2**13),
+        Growth("rows", _fixed(lambda n: ((n, 16),), axis=1), ROWS, 2_731),
+        Growth("outer", _fixed(lambda n: ((n, 8),), axis=0), 2**17, 2**12),
+        Growth("elements", _fixed(lambda n: ((n, 4),), axis=None), 2**20, 2**13),
+    ),
     "broadcasts": (
         Growth("columns", _grown(lambda n: ((n,),), lambda n: {"shape": (8, n)}), 2**17, 8_201),
         Growth("rows", _grown(lambda n: ((n, 1),), lambda n: {"shape": (n, 16)}), ROWS, 2_731),

@@ -91,7 +91,7 @@ def rows(ops: Sequence[str] | None = None, backend: Backend | None = None) -> li
         Row(name, direction)
         for name, page in OPS.items()
         for direction in ("value", "vjp")
-        if direction == "value" or page.kind != "source"
+        if direction == "value" or page.moves
     ]
     kinds = (updates.FREE, updates.CLIPPED)
     of_optimizers = [Row(name, kind) for name in OPTIMIZERS for kind in kinds]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.built import Built, build
-from equivalence.cases.call import TORCH, CaseSpec, Shape
+from equivalence.cases.call import CaseSpec, Shape, dtype_of_result
 from equivalence.cases.guard import Malformed, Trespass
 from equivalence.conventions import pages
 from equivalence.measure.kept import answered
@@ -140,7 +140,7 @@ def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
         return mismatch(str(broken))
     except Exception as error:
         return Outcome(crash=crash_text(error))
-    problem = shape_problem(result_names(case), result_shapes(case), TORCH[case.dtype], results)
+    problem = shape_problem(result_names(case), result_shapes(case), dtype_of_result(case), results)
     if problem is not None:
         return mismatch(problem)
     return results

@@ -148,7 +148,7 @@ def _directions(of: str, way: str) -> tuple[str, ...]:
         return ("update",)
     if of == SESSION:
         return ("lives",)
-    both = ("value",) if OPS[of].kind == "source" else ("value", "vjp")
+    both = ("value",) if not OPS[of].moves else ("value", "vjp")
     if way and way not in both:
         raise ValueError(f"{of} has no {way!r}; there are {', '.join(both)}")
     return (way,) if way else both

@@ -18,7 +18,7 @@ from equivalence.cases.families.moves import BROADCASTS, FLIPS, PERMUTES, RESHAP
 from equivalence.cases.families.parts import CONCATS, PADS, SLICES, STACKS
 from equivalence.cases.families.products import LINEAR, PRODUCTS
 from equivalence.cases.families.random import PROBABILITIES, RANDOM
-from equivalence.cases.families.reductions import REDUCTIONS
+from equivalence.cases.families.reductions import POSITIONS, REDUCTIONS
 from equivalence.cases.families.rows import NORMS, ROWS
 from equivalence.cases.families.table import family_of
 from spec.op import Op
@@ -108,6 +108,7 @@ def _normed(s: Sampler, op: Op) -> Call:
 BY_FAMILY: Mapping[str, Callable[[Sampler, Op], Call]] = {
     RANDOM.name: Sampler.random,
     REDUCTIONS.name: lambda s, op: ([s.matrix()], {"axes": (1,)}),
+    POSITIONS.name: lambda s, op: ([s.matrix()], {"axis": 1}),
     ROWS.name: _along,
     NORMS.name: _normed,
     BROADCASTS.name: lambda s, op: ([s.normal(1, s.columns)], {"shape": (s.rows, s.columns)}),

@@ -41,7 +41,7 @@ def rows_of(
     for op in OPS:
         if names is None or op in names:
             dtypes = _dtypes(capabilities.ops.get(op, ()))
-            own = ("value",) if OPS[op].kind == "source" else ways
+            own = ("value",) if not OPS[op].moves else ways
             found += [Row(op, way, dtype) for dtype in dtypes for way in own]
     for optimizer in OPTIMIZERS:
         if names is None or optimizer in names:

@@ -109,7 +109,7 @@ def _step(op: Op, picks: Picks, ops: Any, nodes: Sequence[Any]) -> Any:
     node = _squared(ops, getattr(ops, op.name)(*inputs, **attributes), made)
     if not math.prod(made):
         return ops.add(nodes[-1], node)  # what adds up nothing is the constant 0, of no world
-    return ops.mul(nodes[-1], node) if op.stops_gradients or op.kind == "source" else node
+    return ops.mul(nodes[-1], node) if op.stops_gradients or not op.moves else node
 
 
 def _squared(ops: Any, x: Any, shape: Shape) -> Any:

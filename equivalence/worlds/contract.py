@@ -38,6 +38,7 @@ __all__ = [
     "Format",
     "FunctionError",
     "Rung",
+    "of_places",
     "rungs",
     "ulps",
 ]
@@ -169,6 +170,17 @@ class Contract:
         if self.dot_inputs == TF32:
             return "tf32-in"
         return f"ieee-{wide}" if self.dot_inputs is None else f"{narrow}-in/{wide}-acc"
+
+
+def of_places(contract: Contract) -> Contract:
+    """Return the contract of a result of integers, which no step rounds.
+
+    What it says of subnormal numbers stays: they are compared as they are read.
+    """
+    exact = Format("int64", 63, contract.compute.min_exponent, FP64.max_exponent)
+    return replace(
+        contract, compute=exact, store=exact, results=None, steps="compute", accumulate=None
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,8 @@ def _op(name: str) -> Iterator[Example]:
                 )
                 if not kept:
                     continue  # whoever watches has stopped it at a fault
+                if len(own.op.indices) == own.op.results:
+                    continue  # nothing is sent back from indices
                 z, saved = kept
                 needs = [index not in own.op.index_inputs for index in range(len(inputs))]
                 one = torch.ones((), dtype=z.dtype)

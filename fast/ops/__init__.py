@@ -8,6 +8,8 @@ from fast.errors import unknown
 from fast.kernels.page import Op
 from fast.ops.abs import op as _abs
 from fast.ops.add import op as _add
+from fast.ops.argmax import op as _argmax
+from fast.ops.argmin import op as _argmin
 from fast.ops.bce_with_logits import op as _bce_with_logits
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.broadcast_to import op as _broadcast_to
@@ -167,6 +169,8 @@ OPS: dict[str, Op] = Table(
         _detach,
         _max,
         _min,
+        _argmax,
+        _argmin,
         _logsumexp,
         _matmul,
         _linear,

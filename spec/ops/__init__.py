@@ -17,6 +17,8 @@ from __future__ import annotations
 from spec.op import Op
 from spec.ops.abs import op as _abs
 from spec.ops.add import op as _add
+from spec.ops.argmax import op as _argmax
+from spec.ops.argmin import op as _argmin
 from spec.ops.bce_with_logits import op as _bce_with_logits
 from spec.ops.bernoulli_mask import op as _bernoulli_mask
 from spec.ops.broadcast_to import op as _broadcast_to
@@ -170,6 +172,8 @@ OPS: dict[str, Op] = Table(
             _detach,
             _max,
             _min,
+            _argmax,
+            _argmin,
             _logsumexp,
             _matmul,
             _linear,

@@ -71,6 +71,9 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "sum of two": lambda x: x.sum((0, 1), keepdims=True),
     "mean": lambda x: x.mean(axis=0),
     "max": lambda x: x.max(axis=1, keepdims=True),
+    "min": lambda x: x.min(axis=0),
+    "argmax of all": lambda x: x.argmax(),
+    "argmin": lambda x: x.argmin(axis=-1, keepdims=True),
 }
 
 
@@ -137,3 +140,30 @@ def test_what_cuts_nothing_apart_is_refused() -> None:
             x.chunk(count)  # type: ignore[arg-type]
     with pytest.raises(Rejected, match=r"^split"):
         s.split([1.0], 1)  # type: ignore[type-var]
+
+
+def test_the_largest_come_with_their_places() -> None:
+    s = Session(provider="aten")
+    numbers = [[1.0, 5.0, 5.0], [7.0, 0.0, 7.0]]
+    x = s.input(torch.tensor(numbers), requires_grad=True)
+    for find, expected, wanted in (
+        (s.max_with_indices, [5.0, 7.0], [[0.0, 10.0, 0.0], [14.0, 0.0, 0.0]]),
+        (s.min_with_indices, [1.0, 0.0], [[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
+    ):
+        found, places = find(x, axis=-1)
+        lost, named = find(x, axis=1, keepdims=True)
+        assert plain(found) == ((2,), expected) and plain(lost) == ((2, 1), expected)
+        assert plain(places)[0] == (2,) and plain(named)[0] == (2, 1)
+        assert [row[at] for row, at in zip(numbers, plain(places)[1], strict=True)] == expected
+        assert plain(places)[1] == plain(named)[1]
+        assert s.grad(s.backward(s.sum(found * found)), x).tolist() == wanted
+
+
+def test_places_are_indices_of_other_ops() -> None:
+    s = Session(provider="aten")
+    x = s.input(torch.tensor([[1.0, 5.0], [7.0, 7.0]]))
+    places = x.argmax(axis=1)
+    assert plain(s.take(x, places, axis=0)) == ((2, 2), [7.0, 7.0, 1.0, 5.0])
+    assert plain(s.one_hot(places, classes=2)) == ((2, 2), [0.0, 1.0, 1.0, 0.0])
+    with pytest.raises(Rejected, match=r"^argmax C1: the axis lies in \[-2, 2\)"):
+        x.argmax(axis=2)

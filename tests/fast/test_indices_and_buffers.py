@@ -1,4 +1,4 @@
-"""Ops that return indices or update buffers, by some made for the purpose; no page does yet."""
+"""Ops that return indices or update buffers, made for the purpose: no page does all of it."""
 
 from __future__ import annotations
 

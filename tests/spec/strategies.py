@@ -224,6 +224,12 @@ def _softmax(draw: Draw) -> Signature:
     return [shape], {"axis": _axis(draw, len(shape))}
 
 
+def _placed(draw: Draw) -> Signature:
+    shape = draw(SHAPES.filter(lambda shape: size(shape) > 0))
+    axes = range(-len(shape), len(shape))
+    return [shape], {"axis": draw(st.sampled_from([None, *axes])), "keepdims": draw(st.booleans())}
+
+
 def _masked(draw: Draw) -> Signature:
     shapes, attributes = _softmax(draw)
     return shapes * 2, attributes
@@ -297,6 +303,7 @@ def rational(op: Op, attributes: dict[str, Any]) -> bool:
 
 CALLED: dict[tuple[int, frozenset[str]], Callable[[Draw], Signature]] = {
     (1, frozenset({"axis"})): _softmax,
+    (1, frozenset({"axis", "keepdims"})): _placed,
     (1, frozenset({"start", "end"})): _flatten,
     (1, frozenset({"before", "after", "value"})): _pad,
     (1, frozenset({"diagonal"})): _triangle,

@@ -266,6 +266,13 @@ def rand_normal(*, shape: Any, seed: int, counter: int, like: Any) -> Array:
     return entries.reshape(shape)
 
 
+def placed(find: Callable[..., Any]) -> Callable[..., Array]:
+    def find_places(x: Array, *, axis: Any, keepdims: bool) -> Array:
+        return np.asarray(find(x, axis=axis, keepdims=keepdims), dtype=object)
+
+    return find_places
+
+
 def dropout(x: Array, *, p: Any, seed: int, counter: int, training: bool) -> Array:
     kept = 1 - Fraction(p)
     chosen = uniform(x.shape, seed, counter) < kept
@@ -342,6 +349,8 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "detach": lambda x: x,
     "max": lambda x, *, axes, keepdims: x.max(axis=axes, keepdims=keepdims),
     "min": lambda x, *, axes, keepdims: x.min(axis=axes, keepdims=keepdims),
+    "argmax": placed(np.argmax),
+    "argmin": placed(np.argmin),
     "logsumexp": logsumexp,
     "matmul": matmul,
     "linear": linear,

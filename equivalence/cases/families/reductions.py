@@ -26,8 +26,10 @@ from equivalence.cases.families.family import (
     Signature,
     always,
     around,
+    extent,
     has_elements,
     many_lie_beside_short_ones,
+    named,
     named_axis,
     one_entry_leads_where_the_other_axis_does_not,
     place_is_its_own,
@@ -125,6 +127,34 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return (x,), {"axes": axes, "keepdims": bool(picks[2] % 2)}
 
 
+PLACED: Factors = {
+    **{name: FACTORS[name] for name in ("rank", "place", "extent", "rows", "keepdims")},
+    "name": (*NAMES, "none"),
+}
+"""The axis along which a place is found, or none: all entries in their order."""
+
+
+def _placed(op: Op, direction: str, levels: Levels) -> Signature:
+    """Find places along an axis; a value is counted by the slices beside it."""
+    own, axis = around(levels, 2100, ENOUGH)
+    at = None if levels["name"] == "none" else named(axis, len(own), levels["name"])
+    return (own,), {"axis": at, "keepdims": levels["keepdims"]}
+
+
+def _draw_placed(draw: Draw, op: Op, direction: str) -> Signature:
+    own = shape(draw, ENOUGH, 128, min_rank=1, max_rank=3)
+    axis: int = draw(st.integers(0, len(own) - 1))
+    length = extent(draw, 64)
+    at = draw(st.sampled_from([None, named_axis(draw, axis, len(own) + 1)]))
+    whole = (*own[:axis], length, *own[axis:])
+    return (whole,), {"axis": at, "keepdims": draw(st.booleans())}
+
+
+def _no_operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
+    """Find nothing: of numbers that were rounded, either of two may be the larger."""
+    return None
+
+
 EVEN = ("sum", "mean")
 """The ops that give the same share of a cotangent to each entry."""
 
@@ -151,4 +181,18 @@ REDUCTIONS = Family(
     _draw,
     _operands,
     (gradients_of_one_result_differ,),
+)
+
+POSITIONS = Family(
+    "positions",
+    lambda op: PLACED,
+    (
+        place_is_its_own,
+        many_lie_beside_short_ones,
+        one_entry_leads_where_the_other_axis_does_not,
+    ),
+    _placed,
+    always((((0, 3),), {"axis": 1}), (((),), {}), (((1, 1),), {"keepdims": True})),
+    _draw_placed,
+    _no_operands,
 )

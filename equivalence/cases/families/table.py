@@ -12,7 +12,7 @@ from equivalence.cases.families.moves import BROADCASTS, FLATTENS, FLIPS, PERMUT
 from equivalence.cases.families.parts import CONCATS, PADS, SLICES, STACKS, TRIANGLES
 from equivalence.cases.families.products import LINEAR, PRODUCTS
 from equivalence.cases.families.random import RANDOM
-from equivalence.cases.families.reductions import REDUCTIONS
+from equivalence.cases.families.reductions import POSITIONS, REDUCTIONS
 from equivalence.cases.families.rows import NORMS, ROWS
 from spec.op import Op
 
@@ -21,6 +21,7 @@ FAMILIES: tuple[Family, ...] = (
     ELEMENTWISE,
     RANDOM,
     REDUCTIONS,
+    POSITIONS,
     NORMS,
     BROADCASTS,
     RESHAPES,

@@ -591,7 +591,10 @@ def _fronted(a: Doubles, count: int, depth: int) -> Doubles:
 
 def _max_over(extents: Any, term: Callable[..., Any]) -> Any:
     row = extents if isinstance(extents, tuple) else (extents,)
-    terms = _read(_of_terms(row, term))
+    found = _of_terms(row, term)
+    if type(found) is not Many:
+        return np.max(found, axis=_leading(len(row)))
+    terms = _read(found)
     v = np.max(terms.v, axis=_leading(len(row)))
     b = None if terms.b is None else np.max(terms.b, axis=_leading(len(row)))
     return Many(v, b)

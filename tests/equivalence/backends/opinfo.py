@@ -187,6 +187,12 @@ def _one_hot(indices: Tensor, num_classes: int = -1) -> Read:
     return (indices,), {"classes": num_classes}
 
 
+def _place(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Read:
+    if x.dim() == 0 and dim is not None:
+        raise Beyond("an axis of a scalar")
+    return (x,), {"axis": dim, "keepdims": keepdim}
+
+
 def _joined(xs: Sequence[Tensor], dim: int = 0) -> Read:
     if len({x.dim() for x in xs}) > 1:
         raise Beyond("a tensor of another rank, of which torch takes one that is empty")
@@ -260,6 +266,8 @@ SHARED: dict[str, tuple[str, Callable[..., Read]]] = {
     "mean": ("mean", _reduction),
     "max": ("amax", _reduction),
     "min": ("amin", _reduction),
+    "argmax": ("argmax", _place),
+    "argmin": ("argmin", _place),
     "logsumexp": ("logsumexp", _reduction),
     "norm": ("linalg.vector_norm", _norm),
     "cumsum": ("cumsum", _scan),

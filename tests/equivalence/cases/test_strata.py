@@ -32,7 +32,7 @@ ROWS = [
     (op, direction)
     for op in ONE_OF_EACH.values()
     for direction in ("value", "vjp")
-    if OPS[op].kind != "source" or direction == "value"
+    if OPS[op].moves or direction == "value"
 ]
 
 

@@ -211,7 +211,7 @@ def test_a_curve_that_is_wrong_at_one_argument_is_found() -> None:
 EXACT = [
     name
     for name, op in OPS.items()
-    if op.kind != "source"
+    if op.moves
     and op.kind != "pointwise"
     and all(exact(name, "value", "fp32", g) for g in growths(name))
 ]

@@ -33,7 +33,7 @@ from tests.spec.strategies import NUMBERS, Call, Draw, calls, filled
 
 CPU = {"provider": "aten", "device": "cpu", "precision": "fp64"}
 DOUBLES = torch.float64
-OF_NUMBERS = sorted(name for name, op in OPS.items() if op.kind != "source")
+OF_NUMBERS = sorted(name for name, op in OPS.items() if op.moves)
 
 
 def program(call: Call) -> Any:
