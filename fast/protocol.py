@@ -280,6 +280,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.detach."""
         return self.apply("detach", (x,), {})
 
+    def cast(self, x: R, *, to: str) -> R:
+        """Twin of spec.ops.cast."""
+        return self.apply("cast", (x,), {"to": to})
+
     def max(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
         """Twin of spec.ops.max."""
         return self.apply("max", (x,), {"axes": axes, "keepdims": keepdims})

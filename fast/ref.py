@@ -206,11 +206,11 @@ def _binary(name: str, left: Any, right: Any) -> Ref:
     if not isinstance(left, Ref):
         if not _is_number(left):
             raise _no_operand(name, left)
-        left = session.constant(left)
+        left = session.constant(left, like=known)
     elif not isinstance(right, Ref):
         if not _is_number(right):
             raise _no_operand(name, right)
-        right = session.constant(right)
+        right = session.constant(right, like=known)
     a, b = left.shape, right.shape
     if a != b:
         shape = broadcast_shape(name, a, b)

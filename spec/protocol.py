@@ -293,6 +293,10 @@ class Ops(ABC, Generic[R]):
         """Pass a value on and let no derivative through."""
         return self.apply("detach", (x,), {})
 
+    def cast(self, x: R, *, to: str) -> R:
+        """Hand numbers on in another format."""
+        return self.apply("cast", (x,), {"to": to})
+
     def max(self, x: R, *, axes: tuple[int, ...] | None = None, keepdims: bool = False) -> R:
         """Take the largest entry along some axes."""
         return self.apply("max", (x,), {"axes": axes, "keepdims": keepdims})

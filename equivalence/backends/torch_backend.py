@@ -20,6 +20,7 @@ from torch import Tensor
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
 from equivalence.backends.torch_optim import EPS, OPTIMIZERS, TorchOptimizer
 from equivalence.budgets.declared import declared
+from equivalence.cases.call import TORCH
 from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
@@ -199,6 +200,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "log_sigmoid": functional.logsigmoid,
     "softsign": functional.softsign,
     "scale": lambda x, c: torch.mul(x, c),
+    "cast": lambda x, to: x.to(TORCH[to], copy=True),
     "matmul": torch.mm,
     "linear": functional.linear,
     "log_softmax": lambda x, axis=-1: torch.log_softmax(x, dim=axis),

@@ -26,7 +26,7 @@ from equivalence.budgets.outcome import (
     over_budget,
     position,
 )
-from equivalence.worlds.contract import Contract, of_places
+from equivalence.worlds.contract import Contract, of_result
 from equivalence.worlds.lanes.arrays import Lanes, Many, at, constant, held, working
 from equivalence.worlds.lanes.extents import Extent, entered
 from equivalence.worlds.lanes.widths import Bound, Doubles, Widths
@@ -123,8 +123,9 @@ def allowed(
     call: Call, contract: Contract, *, settled: bool = False, balanced: bool = False
 ) -> list[Allowed | None]:
     """Say what a contract allows as the results of a call; None where there is no result."""
-    placed = OPS[call.op].kind == "positions"
-    widths = Widths(of_places(contract) if placed else contract, settled, balanced)
+    back = call.cotangent is not None
+    contract = of_result(contract, OPS[call.op], call.attributes, back)
+    widths = Widths(contract, settled, balanced)
     programs = [(program, _shapes(program, widths)) for program in call.in_forms(contract)]
     return [
         None

@@ -284,6 +284,7 @@ def _tensor_cores(contract: Contract, dtype: str) -> Contract:
 
 def _interpreted(op: str, dtype: str) -> Contract:
     contract = base("triton-interpreted", op, dtype, triton_functions())
+    contract = replace(contract, casts={"bf16": ("toward_zero", "inputs_outputs")})
     if dtype != "bf16":
         return contract
     return replace(

@@ -18,7 +18,7 @@ import torch
 from equivalence.budgets.judge import Expected
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
-from equivalence.worlds.contract import FP64, Contract, of_places
+from equivalence.worlds.contract import FP64, Contract, of_result
 from equivalence.worlds.kinds import ANYTHING, NANS, NOT_A_NUMBER
 from equivalence.worlds.special.last import LARGE_FORMS, MANY_FORMS, ONE_FORM, either_of
 from equivalence.worlds.special.last import stored as last_step
@@ -221,7 +221,7 @@ def expected_value(
 ) -> Expected:
     """Say what a contract allows as the value of an op."""
     page = OPS[op] if isinstance(op, str) else op
-    contract = of_places(contract) if page.kind == "positions" else contract
+    contract = of_result(contract, page, attrs)
     programs = [form.value for form in contract.forms if form.value is not None]
 
     def run(world: World) -> list[Expected | None]:
@@ -246,6 +246,7 @@ def expected_vjp(
 ) -> list[Expected | None]:
     """Say what a contract allows as the gradients of an op; None at inputs of indices."""
     page = OPS[op] if isinstance(op, str) else op
+    contract = of_result(contract, page, attrs, back=True)
     many = page.kind == "composite"
     if isinstance(cotangents, torch.Tensor):
         cotangent = cotangents
@@ -280,6 +281,7 @@ def expected_jvp(
 ) -> Expected:
     """Say what a contract allows as the tangent of an op's result."""
     page = OPS[op] if isinstance(op, str) else op
+    contract = of_result(contract, page, attrs)
     many = page.kind == "composite"
 
     def run(world: World) -> list[Expected | None]:

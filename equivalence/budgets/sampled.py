@@ -14,7 +14,7 @@ import numpy.typing as npt
 from equivalence.budgets.arrays import Call
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact, stored
-from equivalence.worlds.contract import Contract, of_places
+from equivalence.worlds.contract import Contract, of_result
 from equivalence.worlds.lanes.extents import Listed
 from spec.op import AnyTensor
 from spec.ops import OPS
@@ -36,8 +36,9 @@ def entries_at(
     call: Call, k: int, places: Sequence[tuple[int, ...]], contract: Contract
 ) -> list[Bounded]:
     """Say what a contract allows at some places of result k of a call."""
-    placed = OPS[call.op].kind == "positions"
-    arithmetic = Arithmetic(of_places(contract) if placed else contract)
+    back = call.cotangent is not None
+    contract = of_result(contract, OPS[call.op], call.attributes, back)
+    arithmetic = Arithmetic(contract)
     (*_, found) = [
         result
         for at, result in enumerate(

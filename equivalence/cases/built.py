@@ -15,7 +15,9 @@ from equivalence.cases.call import (
     CaseSpec,
     Recipe,
     Shape,
+    converts,
     dtype_at,
+    dtype_of_value,
     index_range,
 )
 from equivalence.cases.domains import NARROWEST, domain
@@ -99,6 +101,8 @@ def shared_shape(parts: Parts) -> Shape | None:
 def allows(case: CaseSpec, manner: str) -> bool:
     """Say whether a case can be called in a manner: to be shared, a tensor has to fit twice."""
     parts = real_parts(case)
+    if converts(OPS[case.op]):
+        parts = [part for part in parts if part[0] != "cotangent"]
     return {"shared": shared_shape(parts) is not None, "overlapping": len(parts) > 1}.get(
         manner, True
     )
@@ -154,7 +158,14 @@ def real_tensor(
 ) -> Guarded:
     """Construct one tensor of real numbers from its recipe, or from recorded numbers."""
     values = _numbers(case, recipe, position, shape, numbers)
-    return guard(values, shape, TORCH[case.dtype], recipe.layout, device)
+    return guard(values, shape, dtype_at_position(case, position), recipe.layout, device)
+
+
+def dtype_at_position(case: CaseSpec, position: str) -> torch.dtype:
+    """Return the dtype of a tensor of real numbers: a cotangent has that of the result."""
+    if position != "cotangent":
+        return TORCH[case.dtype]
+    return dtype_of_value(case.op, case.attributes(), case.dtype)
 
 
 def _numbers(

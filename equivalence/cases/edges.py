@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from equivalence.cases.call import TORCH, Shape, dtype_at, handed
+from equivalence.cases.call import Shape, dtype_at, dtype_of_value, handed
 from equivalence.cases.guard import Guarded, Malformed, gradients, guard
 from equivalence.conventions import OURS, Conventions, rows_of
 from spec.op import Edge
@@ -78,7 +78,7 @@ def edge_problem(
     if edge.cotangent is None:
         results = [backend.value(op, views, attributes)]
     else:
-        cotangent = _place(edge.cotangent, TORCH[dtype], device)
+        cotangent = _place(edge.cotangent, dtype_of_value(op, edge.attributes, dtype), device)
         try:
             results = gradients(
                 op, backend.vjp(op, views, attributes, [cotangent.view]), len(views)

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from equivalence.cases.built import Built
+from equivalence.cases.built import Built, dtype_at_position
 from equivalence.cases.call import (
     IGNORE_INDEX,
     TORCH,
@@ -525,8 +525,8 @@ def build_sized(sized: SizedCase, device: str = "cpu") -> Built:
     )
     own = TORCH[case.dtype]
     if case.cotangent is not None:
-        shape = case.output_shape()
-        seed = placed(numbers.of_direction("cotangent", shape), shape, case.cotangent, own)
+        shape, of_seed = case.output_shape(), dtype_at_position(case, "cotangent")
+        seed = placed(numbers.of_direction("cotangent", shape), shape, case.cotangent, of_seed)
         return Built(case, inputs, seed)
     if case.tangent is None:
         return Built(case, inputs)

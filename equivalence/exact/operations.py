@@ -15,7 +15,16 @@ import torch
 from equivalence.backends.fast_ops import FastBackend
 from equivalence.backends.protocol import Backend
 from equivalence.cases.built import build
-from equivalence.cases.call import CaseSpec, Recipe, Shape, attribute_pairs, describe, handed
+from equivalence.cases.call import (
+    TORCH,
+    CaseSpec,
+    Recipe,
+    Shape,
+    attribute_pairs,
+    describe,
+    dtype_of_value,
+    handed,
+)
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.domains import LABELS, domain, usual
 from equivalence.cases.families.losses import SCORES
@@ -67,6 +76,7 @@ def cases(op: str, direction: str) -> list[CaseSpec]:
         replace(case, manner="alone")
         for case in strata(op, direction, DTYPE, SINGLES)
         if all(_found_again(name, value) for name, value in case.attrs)
+        and dtype_of_value(op, case.attributes(), DTYPE) in (TORCH[DTYPE], torch.int64)
     ]
     small = [_plain(case) for case in designed if _size(case) <= SMALL]
     largest = max(small, key=_least)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from equivalence.dtypes import BF16, FORMATS, FP16, FP32, FP64, TF32, Format
+from spec.op import Op
 
 __all__ = [
     "BF16",
@@ -38,7 +39,7 @@ __all__ = [
     "Format",
     "FunctionError",
     "Rung",
-    "of_places",
+    "of_result",
     "rungs",
     "ulps",
 ]
@@ -107,6 +108,8 @@ class Contract:
 
     compute           the format of intermediate results
     store             the format to which results are rounded, and how
+    casts             the rounding and the flush of a cast into a format, by its name, where they
+                      are not "nearest" and that of the contract
     results           the dtype in which results arrive (None: that of storage); a rung of the
                       ladder may round to bf16 and still hand over float32
     functions         the error of exp, log, tanh, sqrt, cos, sin; of others, correctly rounded
@@ -139,6 +142,9 @@ class Contract:
     accumulate: Format | None = None
     accumulate_rounding: Rounding = "nearest"
     results: Format | None = None
+    casts: Mapping[str, tuple[Rounding, Flush]] = field(
+        default_factory=dict[str, tuple[Rounding, Flush]]
+    )
     freedom: Freedom = "stable"
     forms: tuple[Form, ...] = ()
     sources: tuple[str, ...] = ()
@@ -172,11 +178,25 @@ class Contract:
         return f"ieee-{wide}" if self.dot_inputs is None else f"{narrow}-in/{wide}-acc"
 
 
-def of_places(contract: Contract) -> Contract:
-    """Return the contract of a result of integers, which no step rounds.
+def of_result(
+    contract: Contract, page: Op, attributes: Mapping[str, Any], back: bool = False
+) -> Contract:
+    """Return the contract of an op whose result is not in the dtype of its inputs.
 
-    What it says of subnormal numbers stays: they are compared as they are read.
+    A cast is stored in the format that it names, and its gradient, which goes back, was read from
+    there. Positions are integers, which no step rounds; what the contract says of subnormal numbers
+    stays: they are compared as they are read.
     """
+    if "to" in page.attributes:
+        to: str = attributes["to"]
+        rounding, flush = contract.casts.get(to, ("nearest", contract.flush))
+        if back:
+            return contract if flush == "none" else replace(contract, flush=flush)
+        return replace(
+            contract, store=FORMATS[to], store_rounding=rounding, flush=flush, results=None
+        )
+    if page.kind != "positions":
+        return contract
     exact = Format("int64", 63, contract.compute.min_exponent, FP64.max_exponent)
     return replace(
         contract, compute=exact, store=exact, results=None, steps="compute", accumulate=None

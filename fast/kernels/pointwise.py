@@ -144,12 +144,12 @@ def op(
     )  # fmt: skip
 
 
-def copy(x: Tensor, wide: bool = True) -> Tensor:
-    """Copy a view of any layout to fresh contiguous storage.
+def copy(x: Tensor, wide: bool = True, dtype: torch.dtype | None = None) -> Tensor:
+    """Copy a view of any layout to fresh contiguous storage, of another dtype if one is given.
 
     A page that needs few compiled kernels more than 128-bit loads says that it is not `wide`.
     """
-    z = torch.empty_like(x, memory_format=torch.contiguous_format)
+    z = torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format)
     run(_identity, (x,), (z,), wide=wide)
     return z
 

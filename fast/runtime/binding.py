@@ -89,14 +89,14 @@ def _making(
 
 
 def _check_of(op: Op) -> Callable[..., None] | None:
-    """Return the page's check, without what holds on any tape: one floating dtype, one device."""
+    """Return the page's check, without what holds on any tape: floating dtypes, one device."""
     if not op.entrywise or len(op.inputs) > 2:
         return op.check
     if len(op.inputs) == 1:
         return None
 
     def check(x: Tensor, y: Tensor) -> None:
-        if x.shape != y.shape:
+        if x.shape != y.shape or x.dtype is not y.dtype:
             op.check(x, y)
 
     return check

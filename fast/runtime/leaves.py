@@ -96,12 +96,13 @@ class Leaves(Recording):
     def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
         """Record one number, rounded once and repeated to a shape; no tensor crosses.
 
-        What is no real number, and no shape, is Rejected.
+        It has the dtype of like, or the session's. What is no real number, and no shape, is
+        Rejected.
         """
         checks.extents("constant", shape)
-        compute = self.options.compute
-        number = bridge.round_number(value, compute)
-        tensor = torch.full(shape, number, dtype=compute, device=self.options.device)
+        dtype = self.options.compute if like is None else like.dtype
+        number = bridge.round_number(value, dtype)
+        tensor = torch.full(shape, number, dtype=dtype, device=self.options.device)
         return Ref(self._tape, self._tape.leaf(tensor, False))
 
     def upload(self, value: Any) -> Buffer:

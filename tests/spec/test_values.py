@@ -347,6 +347,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "triu": lambda x, *, diagonal: np.where(_offsets(x) >= diagonal, x, 0),
     "tril": lambda x, *, diagonal: np.where(_offsets(x) <= diagonal, x, 0),
     "detach": lambda x: x,
+    "cast": lambda x, *, to: x,
     "max": lambda x, *, axes, keepdims: x.max(axis=axes, keepdims=keepdims),
     "min": lambda x, *, axes, keepdims: x.min(axis=axes, keepdims=keepdims),
     "argmax": placed(np.argmax),

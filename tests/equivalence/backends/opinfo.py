@@ -306,6 +306,7 @@ NONE = {
     "scale": "torch multiplies tensors",
     "safe_log": "torch has no such function",
     "detach": "OpInfo has no such function",
+    "cast": "OpInfo has no such function",
     "clamp": "the bounds of each sample are tensors",
     "softplus": "each sample has a beta and a threshold",
     "scatter_add": "each sample scales what it adds",

@@ -1,0 +1,77 @@
+"""A session of one precision in which a cast makes refs of another."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from fast import CompiledSession, Rejected, Session, Unavailable
+from fast.ref import Ref
+
+KINDS = (Session, CompiledSession)
+X = torch.tensor([[0.5, -1.25, 3.0], [2.0, 0.75, -0.5]])
+
+
+def program(ops: Any, w: Ref, x: Ref, labels: Any) -> Ref:
+    """Score in 16 bits, and take the loss in 32."""
+    return ops.cross_entropy(ops.cast(ops.matmul(x, w), to="fp32"), labels) * 0.1  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loss_of_32_bits_trains_weights_of_16(kind: Any) -> None:
+    s = kind(provider="aten", precision="bf16")
+    weight = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
+    w, labels = s.param(weight), torch.tensor([3, 0])
+    loss = s.run(program, [w], [X, labels])
+    leaf = weight.bfloat16().requires_grad_()
+    scores = X.bfloat16() @ leaf
+    expected = torch.nn.functional.cross_entropy(scores.float(), labels) * 0.1
+    expected.backward()
+    assert s.value(loss).dtype is torch.float32
+    assert s.value(loss).item() == pytest.approx(expected.item(), rel=2.0**-20)
+    assert leaf.grad is not None
+    gradient = s.grad(s.backward(loss), w)
+    assert torch.allclose(gradient, leaf.grad.float(), rtol=2.0**-7, atol=2.0**-12)
+
+
+def test_a_number_beside_a_ref_has_its_dtype() -> None:
+    s = Session(provider="aten", precision="bf16")
+    wide = s.cast(s.input([1.0, 2.0]), to="fp32")
+    assert s.value(wide * 0.1).tolist() == (torch.tensor([1.0, 2.0]) * 0.1).tolist()
+    assert s.value(1.0 / wide).dtype is torch.float32
+
+
+def test_refs_of_two_dtypes_do_not_mix() -> None:
+    s = Session(provider="aten", precision="bf16")
+    x = s.input(X)
+    wide = s.cast(x, to="fp32")
+    for mixed in (lambda: x + wide, lambda: s.mul(wide, x), lambda: s.concat(x, wide, axis=0)):
+        with pytest.raises(Rejected, match=r"inputs have one dtype"):
+            mixed()
+    assert s.value(s.cast(wide, to="bf16") + x).dtype is torch.bfloat16
+
+
+def test_what_a_format_cannot_hold() -> None:
+    s = Session(provider="aten", precision="fp32")
+    x = s.input([1e6, 1e-9, math.nan, -0.0, 1.0 + 2.0**-12])
+    found = s.value(s.cast(x, to="fp16")).tolist()
+    assert found[:2] == [math.inf, 0.0] and math.isnan(found[2])
+    assert math.copysign(1.0, found[3]) == -1.0 and found[4] == 1.0
+    assert s.value(s.cast(x, to="fp64")).dtype is torch.float64
+
+
+def test_what_is_no_format_is_refused() -> None:
+    s = Session(provider="aten", precision="fp32")
+    for wrong in ("float32", None, torch.float16, ["fp32"]):
+        with pytest.raises(Rejected, match=r"^cast C1: `to` is one of fp32, bf16, fp16, fp64, got"):
+            s.cast(s.input(X), to=wrong)
+
+
+def test_the_kernels_write_no_64_bits() -> None:
+    s = Session(provider="triton", precision="fp32", device="cpu")
+    with pytest.raises(Unavailable, match=r"^cast: no Triton kernel writes fp64"):
+        s.cast(s.input(X), to="fp64")
+    assert s.value(s.cast(s.input(X), to="fp16")).tolist() == X.tolist()
