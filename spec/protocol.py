@@ -378,6 +378,25 @@ class Ops(ABC, Generic[R]):
             "hinge_embedding_loss", (x, y), {"margin": margin, "reduction": reduction}
         )
 
+    def triplet_margin_loss(
+        self,
+        anchor: R,
+        positive: R,
+        negative: R,
+        *,
+        margin: float = 1.0,
+        p: int = 2,
+        eps: float = 1e-06,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> R:
+        """Score triplets of rows: how much farther than the positive the negative has yet to be."""
+        return self.apply(
+            "triplet_margin_loss",
+            (anchor, positive, negative),
+            {"margin": margin, "p": p, "eps": eps, "swap": swap, "reduction": reduction},
+        )
+
     def nll_loss(
         self,
         log_probabilities: R,

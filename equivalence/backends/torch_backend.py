@@ -220,6 +220,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "bce_with_logits": functional.binary_cross_entropy_with_logits,
     "kl_div": _kl_div,
     "hinge_embedding_loss": _hinge_embedding_loss,
+    "triplet_margin_loss": functional.triplet_margin_loss,
     "nll_loss": _nll_loss,
     "cross_entropy": lambda x, labels, **attrs: functional.cross_entropy(
         x, labels, **_weighed(x, **attrs)

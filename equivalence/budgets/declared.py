@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from equivalence.budgets.forms import FORMS, LAYER_NORM_FROM_STORAGE
+from equivalence.budgets.forms import FORMS, FROM_STORAGE
 from equivalence.dtypes import DTYPES, master_of
 from equivalence.worlds.contract import (
     CORRECTLY_ROUNDED,
@@ -119,7 +119,7 @@ DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and res
 STORAGE_WHY = "torch saves results in the format of storage and its backward reads them back"
 SCATTER_WHY = "torch's index_add adds in the dtype of its tensor, that of storage"
 LABELLED_WHY = "torch's nll_loss adds losses up in their dtype, that of storage (LossNLL.cpp)"
-LAYER_NORM_WHY = "torch's layer_norm computes in fp32 and rounds its result to storage once"
+KERNELS_WHY = "torch's kernels compute in fp32, and round to storage what they hand on, once"
 DIFFERENCE_WHY = (
     "torch's mse_loss_backward multiplies the difference by 2 / n before the cotangent, so that "
     "what is tiny may be subnormal in between (BinaryOpsKernel.cpp, mse_backward)"
@@ -206,9 +206,9 @@ def _torch(op: str, dtype: str) -> Contract:
         contract = replace(contract, functions={**TORCH, "exp": _of_saved_logarithm(coarser)})
     if contract.store == contract.compute:
         return contract
-    if op == "layer_norm":
-        sources = (*contract.sources, LAYER_NORM_WHY)
-        return replace(contract, forms=(LAYER_NORM_FROM_STORAGE,), sources=sources)
+    if op in FROM_STORAGE:
+        own, sources = (FROM_STORAGE[op],), (*contract.sources, KERNELS_WHY)
+        return replace(contract, forms=own, sources=sources)
     return _stepping_in_storage(contract, STORAGE_WHY, _sums_in_storage(op))
 
 
@@ -287,12 +287,8 @@ def _interpreted(op: str, dtype: str) -> Contract:
     contract = replace(contract, casts={"bf16": ("toward_zero", "inputs_outputs")})
     if dtype != "bf16":
         return contract
-    return replace(
-        contract,
-        store_rounding="toward_zero",
-        flush="inputs_outputs",
-        sources=(*contract.sources, INTERPRETER_WHY),
-    )
+    sources = (*contract.sources, INTERPRETER_WHY)
+    return replace(contract, store_rounding="toward_zero", flush="inputs_outputs", sources=sources)
 
 
 def _triton(op: str, dtype: str) -> Contract:

@@ -295,6 +295,10 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
         Growth("rows", _fixed(lambda n: ((n, 9), (n, 9)), reduction="none"), ROWS, 2_731),
         Growth("elements", _fixed(lambda n: ((n,), (n,)), reduction="sum"), 2**20, 2**14, WHOLE),
     ),
+    "losses of triplets": (
+        Growth("columns", _fixed(lambda n: ((8, n),) * 3, reduction="none"), 2**17, 8_201, SPREAD),
+        Growth("rows", _fixed(lambda n: ((n, 9),) * 3, reduction="none"), ROWS, 2_731, SPREAD),
+    ),
     "losses of labels": (
         Growth("rows", _fixed(lambda n: ((n, 9), (n,)), reduction="none"), ROWS, 2_731),
         Growth("columns", _fixed(lambda n: ((8, n), (8,)), reduction="none"), 2**17, 8_201),
@@ -396,7 +400,9 @@ class Numbers:
             return 2.0 ** (min(self.precision, 13) - 1) + np.concatenate([half, -half, rest], -1)
         if self.regime == "every":
             return self._every(source, shape, where)
-        return self._spread(source, shape, where)
+        # The negatives of triplets lie nearer, so that rounding does not decide whether any is lost.
+        near = self.family == "losses of triplets" and k == 2
+        return self._spread(source, shape, where) * (0.25 if near else 1.0)
 
     def _integers(self, source: np.random.Generator, shape: Shape, k: int, where: str) -> Any:
         if where == "factors":

@@ -6,6 +6,7 @@ The steps of a page are not told to do so; the forms of others are (`equivalence
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from equivalence.worlds.contract import Format
 from spec.scalar import A, OpenFunction, Unary
@@ -15,6 +16,12 @@ OUTWARD = 1 + 2.0**-40
 
 saved = Unary("saved")
 """Store a number and read it again: what a forward pass leaves to the backward one."""
+
+
+@saved.register(int, Fraction)
+def _as_it_is(x: A) -> A:
+    """Leave a constant alone, which no number of the inputs has met."""
+    return x
 
 
 class _Sum(OpenFunction):

@@ -91,6 +91,7 @@ from fast.ops.sum import op as _sum
 from fast.ops.take import op as _take
 from fast.ops.tanh import op as _tanh
 from fast.ops.tril import op as _tril
+from fast.ops.triplet_margin_loss import op as _triplet_margin_loss
 from fast.ops.triu import op as _triu
 from fast.ops.where import op as _where
 
@@ -187,6 +188,7 @@ OPS: dict[str, Op] = Table(
         _bce_with_logits,
         _kl_div,
         _hinge_embedding_loss,
+        _triplet_margin_loss,
         _nll_loss,
         _cross_entropy,
         _rand_uniform,

@@ -100,6 +100,7 @@ from spec.ops.sum import op as _sum
 from spec.ops.take import op as _take
 from spec.ops.tanh import op as _tanh
 from spec.ops.tril import op as _tril
+from spec.ops.triplet_margin_loss import op as _triplet_margin_loss
 from spec.ops.triu import op as _triu
 from spec.ops.where import op as _where
 from spec.refusals import Table
@@ -190,6 +191,7 @@ OPS: dict[str, Op] = Table(
             _bce_with_logits,
             _kl_div,
             _hinge_embedding_loss,
+            _triplet_margin_loss,
             _nll_loss,
             _cross_entropy,
             _rand_uniform,

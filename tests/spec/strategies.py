@@ -257,6 +257,11 @@ def _distance(draw: Draw, op: Op) -> Signature:
     return [shape, shape], {**tried, "reduction": reduction}
 
 
+def _rows_apart(draw: Draw, op: Op) -> Signature:
+    shapes, attributes = _distance(draw, op)
+    return [(*shapes[0], draw(EXTENTS))] * len(op.inputs), attributes
+
+
 def _loss(draw: Draw, smooth: bool) -> Signature:
     rows, classes = draw(EXTENTS), draw(EXTENTS)
     rest = draw(st.sampled_from([(), (), (2,), (1, 2), (0,)]))
@@ -336,6 +341,8 @@ def drawing(op: Op) -> Callable[[Draw], Signature]:
         return lambda draw: _reduction(draw, op, 0 if accepts(op, [(0,)]) else 1)
     if names == {*op.tried, "reduction"} and accepts(op, [(), ()], **usual(op)):
         return lambda draw: _distance(draw, op)
+    if names == {*op.tried, "reduction"}:
+        return lambda draw: _rows_apart(draw, op)
     if names == {"shape"}:
         return _broadcast if accepts(op, [(1,)], shape=(2,)) else _reshape
     if op.mask_inputs:

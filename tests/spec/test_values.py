@@ -121,6 +121,17 @@ def kl_div(x: Array, target: Array, *, log_target: bool, reduction: str) -> Arra
     return scored(np.where(p == 0, 0, p * (logarithm - x)), reduction)
 
 
+def triplet_margin_loss(
+    a: Array, b: Array, c: Array, *, margin: float, p: int, eps: float, swap: bool, reduction: str
+) -> Array:
+    near, far, other = (
+        norm(x - y + Fraction(eps), ord=p, axes=(-1,), keepdims=False)
+        for x, y in ((a, b), (a, c), (b, c))
+    )
+    far = np.minimum(far, other) if swap else far
+    return scored(np.maximum(near - far + Fraction(margin), 0), reduction)
+
+
 def shifted(x: Array, axis: int) -> Array:
     return x - x.max(axis=axis, keepdims=True)
 
@@ -365,6 +376,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "smooth_l1_loss": smooth_l1_loss,
     "bce_with_logits": bce_with_logits,
     "kl_div": kl_div,
+    "triplet_margin_loss": triplet_margin_loss,
     "hinge_embedding_loss": lambda x, y, *, margin, reduction: scored(
         np.where(y, x, np.maximum(Fraction(margin) - x, 0)), reduction
     ),

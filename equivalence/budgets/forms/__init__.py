@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from equivalence.budgets.forms.curves import CURVES
-from equivalence.budgets.forms.losses import LOSSES
+from equivalence.budgets.forms.losses import LOSSES, TRIPLETS_FROM_STORAGE
 from equivalence.budgets.forms.products import PRODUCTS
 from equivalence.budgets.forms.rows import LAYER_NORM_FROM_STORAGE, ROWS
 from equivalence.worlds.contract import Form
 
-__all__ = ["FORMS", "LAYER_NORM_FROM_STORAGE"]
+__all__ = ["FORMS", "FROM_STORAGE"]
 
 FORMS: Mapping[str, tuple[Form, ...]] = {**CURVES, **ROWS, **PRODUCTS, **LOSSES}
 """By op: the programs that torch follows at every dtype."""
+
+FROM_STORAGE: Mapping[str, Form] = {
+    "layer_norm": LAYER_NORM_FROM_STORAGE,
+    "triplet_margin_loss": TRIPLETS_FROM_STORAGE,
+}
+"""By op: the program that torch follows in 16 bits, which says itself what passes through them."""

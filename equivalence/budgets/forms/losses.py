@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from equivalence.budgets.forms.rows import NORM_FROM_STORAGE, STORED, UNSCALED
 from equivalence.worlds.contract import Form
+from spec.composite import composite
 from spec.kinds import absorb
+from spec.losses import reduced
 from spec.op import AnyTensor
 from spec.ops import OPS
 from spec.ops.kl_div import weighed
 from spec.ops.sigmoid import logistic, shrunk
+from spec.ops.triplet_margin_loss import distances
 from spec.scalar import (
     absolute,
     divide,
@@ -148,11 +153,73 @@ def _kl_by_autograd(
     return zip_map(by_x, target, g), zip_map(by_target, x, target, g)
 
 
+def _margin_first(
+    ops: Any,
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    margin: float = 1.0,
+    p: int = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    near, far = distances(ops, anchor, positive, negative, p, eps, swap)
+    lacking = ops.sub(ops.add(near, ops.constant(margin, near.shape, like=near)), far)
+    return reduced(ops, ops.clamp(lacking, lo=0.0, hi=math.inf), reduction)
+
+
+def _triplets() -> Form:
+    """Return margin + near - far, of norms whose squares are not scaled (Loss.cpp)."""
+    page = OPS["triplet_margin_loss"]
+    uses = tuple(UNSCALED if op.name == "norm" else op for op in page.uses)
+    program = composite(page.name, page.type_rule, _margin_first, uses)
+    return Form("margin + near - far", program.value, program.vjp)
+
+
+def _stored_on_the_way(
+    ops: Any,
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    margin: float = 1.0,
+    p: int = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """Follow torch's kernels one by one: each stores its result (Distance.cpp, Loss.cpp)."""
+
+    def distance(u: Any, v: Any) -> Any:
+        shift = ops.constant(eps, u.shape, like=u)
+        apart = ops.stored(ops.add(ops.stored(ops.sub(u, v)), shift))
+        return ops.stored(ops.norm(apart, ord=p, axes=(-1,)))
+
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    far = ops.minimum(far, distance(positive, negative)) if swap else far
+    wanted = ops.stored(ops.add(near, ops.constant(margin, near.shape, like=near)))
+    lacking = ops.clamp(ops.stored(ops.sub(wanted, far)), lo=0.0, hi=math.inf)
+    return reduced(ops, ops.stored(lacking), reduction)
+
+
+def _triplets_from_storage() -> Form:
+    page = OPS["triplet_margin_loss"]
+    uses = tuple(NORM_FROM_STORAGE if op.name == "norm" else op for op in page.uses)
+    program = composite(page.name, page.type_rule, _stored_on_the_way, (*uses, STORED))
+    return Form("margin + near - far, each stored", program.value, program.vjp)
+
+
+TRIPLETS_FROM_STORAGE = _triplets_from_storage()
+"""What torch does with triplets of 16 bits."""
+
 LOSSES: Mapping[str, tuple[Form, ...]] = {
     "bce_with_logits": (
         Form("(1 - t) x - log_sigmoid(x)", _bce_by_the_logarithm, _bce_by_the_curve),
     ),
     "kl_div": (Form("t ln t - t x", _kl_by_parts, _kl_by_autograd),),
+    "triplet_margin_loss": (_triplets(),),
     "huber_loss": (Form("(d / n) g", vjp=_huber_by_the_norm),),
     "smooth_l1_loss": (Form("((d / n) g) / beta", vjp=_smooth_l1_by_the_norm),),
 }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from equivalence.worlds.contract import Form
 from equivalence.worlds.storage import narrowly, saved
 from spec.axes import kept_index, reduction, split_axes
 from spec.composite import composite
-from spec.kinds import same_shape
+from spec.kinds import linear, same_shape
 from spec.op import AnyTensor
 from spec.ops import OPS
 from spec.scalar import (
@@ -153,6 +155,41 @@ def _norm_by_the_unscaled(
 
     return (tabulate(x.shape, back),)
 
+
+UNSCALED = replace(OPS["norm"], value=_norm_unscaled, vjp=_norm_by_the_unscaled)
+"""The page of norm, of entries that are squared as they are."""
+
+
+def _norm_from_storage(
+    inputs: Sequence[AnyTensor],
+    cotangent: AnyTensor,
+    *,
+    ord: int = 2,
+    axes: tuple[int, ...] | None = None,
+    keepdims: bool = False,
+) -> Gradients:
+    """Return x (g / z), in which z and the quotient were stored."""
+    (x,) = inputs
+    if ord == 1:
+        return OPS["norm"].vjp(inputs, cotangent, ord=1, axes=axes, keepdims=keepdims)
+    z = _norm_unscaled(x, axes=axes, keepdims=keepdims).map(saved)
+    kept, _ = split_axes(x.rank, axes)
+
+    def rate(g: Any, z: Any) -> Any:
+        nothing = is_zero(z)
+        return select(nothing, zero_like(g), saved(divide(g, select(nothing, 1, z))))
+
+    rates = zip_map(rate, cotangent, z)
+    return (tabulate(x.shape, lambda *i: x[i] * rates[kept_index(i, kept, keepdims)]),)
+
+
+NORM_FROM_STORAGE = replace(UNSCALED, vjp=_norm_from_storage)
+"""The same where numbers have 16 bits: it adds squares up in 32, and stores what it finds."""
+
+STORED = linear(
+    "stored", partial(same_shape, "stored"), lambda x: x.map(saved), lambda g, shape: g.map(saved)
+)
+"""Store numbers, and on the way back cotangents, and read them again."""
 
 ROWS: Mapping[str, tuple[Form, ...]] = {
     "norm": (Form("sqrt(sum x^2)", _norm_unscaled, _norm_by_the_unscaled),),

@@ -13,7 +13,9 @@ from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.domains import domain, usual
 from equivalence.cases.families.elementwise import SIZED, SIZES, alike
 from equivalence.cases.families.family import (
+    BESIDE,
     FACTOR,
+    RANKS,
     Call,
     Draw,
     Family,
@@ -26,6 +28,7 @@ from equivalence.cases.families.family import (
     around,
     extent,
     has_elements,
+    many_lie_beside_short_ones,
     shape,
 )
 from equivalence.cases.guard import place
@@ -41,6 +44,14 @@ LABELLED: Factors = {
     "rest": ((), (2,), (3, 1), (1, 2, 2)),
 }
 """None is the default of the op; rest are the axes behind that of the classes."""
+
+ROWS_APART: Factors = {
+    "rank": RANKS,
+    "extent": (33, 1, 2, 8, 31, 64, 65, 257, 513),
+    "rows": BESIDE,
+}
+MOST_APART = {"value": 600, "vjp": 300, "jvp": 300}
+"""So many entries, at most, lie in rows with others beside them."""
 
 WEIGHTS: Mapping[str, Callable[[int], float]] = {
     "halves": lambda c: (c % 5 + 1) / 2,
@@ -170,6 +181,37 @@ def _apart(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return (x, y), {**usual(op), "reduction": _reduction(picks[2])}
 
 
+def _triplets(op: Op) -> Factors:
+    return {**ROWS_APART, **op.tried, "reduction": ("none", "mean", "sum", None)}
+
+
+def _triplet(op: Op, direction: str, levels: Levels) -> Signature:
+    own, _ = around({**levels, "place": "last"}, MOST_APART[direction])
+    return _of_rows(op, own, levels, levels["reduction"])
+
+
+def _of_rows(op: Op, own: Shape, levels: Levels, reduction: str | None) -> Signature:
+    shapes, attributes = alike(op, own, levels)
+    return shapes, attributes if reduction is None else {**attributes, "reduction": reduction}
+
+
+def _draw_triplet(draw: Draw, op: Op, direction: str) -> Signature:
+    levels = {name: draw(st.sampled_from(tried)) for name, tried in op.tried.items()}
+    own = shape(draw, ENOUGH, 120, min_rank=1, max_rank=3)
+    return _of_rows(op, own, levels, draw(st.sampled_from(("none", "mean", "sum"))))
+
+
+def _three(op: Op, offer: Offer, picks: Picks) -> Operands | None:
+    first = offer.entry(picks[0], lambda shape: len(shape) > 0 and has_elements(shape), FACTOR)
+    if first is None:
+        return None
+    fits = offer.shapes[first].__eq__
+    second, third = (offer.entry(pick, fits, FACTOR) for pick in picks[1:3])
+    if second is None or third is None:
+        return None
+    return (first, second, third), {**usual(op), "eps": 0.25, "reduction": _reduction(picks[2])}
+
+
 SCORES = Family(
     "losses of labels",
     _labelled,
@@ -192,4 +234,17 @@ DISTANCES = Family(
     ),
     _draw_distance,
     _apart,
+)
+TRIPLETS = Family(
+    "losses of triplets",
+    _triplets,
+    (many_lie_beside_short_ones,),
+    _triplet,
+    always(
+        (((0, 3),) * 3, {"reduction": "none"}),
+        (((2, 0),) * 3, {"reduction": "none"}),
+        (((3,),) * 3, {}),
+    ),
+    _draw_triplet,
+    _three,
 )

@@ -7,7 +7,7 @@ from functools import cache
 from equivalence.cases.families.elementwise import ELEMENTWISE
 from equivalence.cases.families.family import Family
 from equivalence.cases.families.gathers import CLASSES, LOOKUPS, PICKS, SCATTERS, TAKES
-from equivalence.cases.families.losses import DISTANCES, SCORES
+from equivalence.cases.families.losses import DISTANCES, SCORES, TRIPLETS
 from equivalence.cases.families.moves import BROADCASTS, FLATTENS, FLIPS, PERMUTES, RESHAPES
 from equivalence.cases.families.parts import CONCATS, PADS, SLICES, STACKS, TRIANGLES
 from equivalence.cases.families.products import LINEAR, PRODUCTS
@@ -41,6 +41,7 @@ FAMILIES: tuple[Family, ...] = (
     PRODUCTS,
     LINEAR,
     DISTANCES,
+    TRIPLETS,
     SCORES,
 )
 """The families, in the order in which an op is offered to them: the first that takes it has it."""

@@ -103,3 +103,23 @@ def signs_of_pairs(
     share[~y] *= -1
     share[~y & ~(margin - x >= 0)] = 0
     return share, None
+
+
+@right("triplet_margin_loss value", "value")
+def triplets_in_double(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: int = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """All of it is done in double, the margin is added last, and the result is rounded once."""
+    near, far, other = (
+        torch.linalg.vector_norm(u.double() - v.double() + eps, p, -1)
+        for u, v in ((anchor, positive), (anchor, negative), (positive, negative))
+    )
+    far = torch.minimum(far, other) if swap else far
+    return scored(functional.relu((near - far) + margin), reduction).to(anchor.dtype)

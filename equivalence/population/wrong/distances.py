@@ -160,3 +160,65 @@ def half_at_the_margin(
     """At the margin half of the gradient comes back, as of a maximum with 0."""
     lacking = torch.maximum(margin - x, torch.zeros_like(x))
     return scored(torch.where(y, x, lacking), reduction)
+
+
+def _apart(u: Tensor, v: Tensor, p: int, eps: float) -> Tensor:
+    """Return how far rows lie apart."""
+    lengths: Tensor = torch.linalg.vector_norm(u - v + eps, p, -1)
+    return lengths
+
+
+@wrong("triplet_margin_loss", "value", source="one flag more, handed to nobody")
+def never_swapped(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: int = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """The distance of the positive from the negative is not looked at."""
+    near, far = _apart(anchor, positive, p, eps), _apart(anchor, negative, p, eps)
+    return scored((near - far + margin).clamp(min=0), reduction)
+
+
+@wrong("triplet_margin_loss", "value", source="squares without their root")
+def squared_distances(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: int = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Distances of order 2 are squared."""
+    near, far, other = (
+        _apart(u, v, p, eps) ** p
+        for u, v in ((anchor, positive), (anchor, negative), (positive, negative))
+    )
+    far = torch.minimum(far, other) if swap else far
+    return scored((near - far + margin).clamp(min=0), reduction)
+
+
+@wrong("triplet_margin_loss", "gradient", source="a root that is not safe at 0")
+def rate_at_no_distance(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: int = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """The root of squares that are all 0 sends NaN back."""
+    near, far, other = (
+        (u - v + eps).abs().sum(-1) if p == 1 else (u - v + eps).square().sum(-1).sqrt()
+        for u, v in ((anchor, positive), (anchor, negative), (positive, negative))
+    )
+    far = torch.minimum(far, other) if swap else far
+    return scored((near - far + margin).clamp(min=0), reduction)

@@ -242,7 +242,7 @@ def _function(name: str) -> Callable[[Many], Many]:
 
 @saved.register(Many)
 def _saved(x: Many) -> Many:
-    return Many(x.v, _works[-1].widths.kept(x.v, x.b))
+    return Many(x.v, _works[-1].widths.passed(x.v, x.b))
 
 
 @narrowly.register(Many)

@@ -242,11 +242,15 @@ class Widths:
         as much as the page's own roundings may lose, another program may be off (a heuristic), and
         by what a function errs that it may call in the place of another.
         """
+        if b is not None and self.stable:
+            b = 2 * b + self.functions * self.contract.compute.unit * np.abs(v)
+        return self.passed(v, b)
+
+    def passed(self, v: Doubles, b: Bound) -> Bound:
+        """Return the bound of a number after rounding to storage, on the way or last."""
         if b is None:
             held = self.storage.holds(v)
             return None if bool(np.all(held)) else np.where(held, 0.0, self.storage.widened(v, 0.0))
-        if self.stable:
-            b = 2 * b + self.functions * self.contract.compute.unit * np.abs(v)
         return self.storage.widened(v, b) if self.stores else b
 
 

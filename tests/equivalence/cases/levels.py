@@ -340,6 +340,12 @@ WANTED: dict[str, Table] = {
         "rank": ((1, 2, 3, 4), rank),
     },
     "losses of distances": {**SIZED, "reduction": (REDUCTIONS, attribute("reduction"))},
+    "losses of triplets": {
+        "rank": (RANKS, rank),
+        "extent": (LONG, lambda case: own(case)[-1]),
+        "rows": (BESIDE, beside),
+        "reduction": (REDUCTIONS, attribute("reduction")),
+    },
     "losses of labels": {
         "rows": ((1, 2, 8, 9, 33, 65, 257), lambda case: own(case)[0]),
         "classes": ((1, 2, 10, 33, 65, 129, 257, 513), lambda case: own(case)[1]),

@@ -23,7 +23,9 @@ FEW = 400
 """A case of so few entries takes a fraction of a second."""
 
 
-DECIDED = {"mae_loss", "huber_loss", "smooth_l1_loss", "hinge_embedding_loss"}
+DECIDED = {
+    *("mae_loss", "huber_loss", "smooth_l1_loss", "hinge_embedding_loss", "triplet_margin_loss"),
+}
 """The ops that choose by a difference: nobody knows how many numbers choose the same way."""
 
 
