@@ -175,6 +175,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.softsign."""
         return self.apply("softsign", (x,), {})
 
+    def chain(self, x: R, *, steps: Sequence[object]) -> R:
+        """Twin of spec.ops.chain."""
+        return self.apply("chain", (x,), {"steps": steps})
+
     def where(self, mask: Any, x: R, y: R) -> R:
         """Twin of spec.ops.where."""
         return self.apply("where", (mask, x, y), {})

@@ -242,5 +242,9 @@ def source(
 
 def positions(name: str, type_rule: TypeRule, value: Value, **facts: Unpack[Facts]) -> Op:
     """Make an op that answers with indices into its inputs: nothing moves these either."""
+
+    def vjp(inputs: Sequence[AnyTensor], cotangent: AnyTensor, **attributes: Any) -> Directions:
+        return tuple(map(zeros_like, inputs))
+
     unmoved = source(name, type_rule, value, **facts)
-    return replace(unmoved, kind="positions", stops_gradients=True)
+    return replace(unmoved, kind="positions", vjp=vjp, stops_gradients=True)

@@ -15,6 +15,7 @@ Written by tools/generate_protocols.py from the pages in spec/ops; do not edit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 R = TypeVar("R")
@@ -180,6 +181,10 @@ class Ops(ABC, Generic[R]):
     def softsign(self, x: R) -> R:
         """Map each entry to between -1 and 1, by a quotient."""
         return self.apply("softsign", (x,), {})
+
+    def chain(self, x: R, *, steps: Sequence[object]) -> R:
+        """Apply pointwise ops one after the other."""
+        return self.apply("chain", (x,), {"steps": steps})
 
     def where(self, mask: Any, x: R, y: R) -> R:
         """Choose between two tensors, entry by entry, by a mask."""

@@ -25,6 +25,7 @@ from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
 from spec.ops import OPS as PAGES
+from spec.ops.chain import read
 
 Widths = tuple[int, ...]
 
@@ -149,6 +150,13 @@ def _nll_loss(x: Tensor, labels: Tensor, **attrs: Any) -> Tensor:
     return functional.nll_loss(own, labels, **_weighed(x, **attrs))
 
 
+def _chain(x: Tensor, steps: Sequence[object]) -> Tensor:
+    """Take the steps one by one; torch fuses none that are called so."""
+    for name, attributes in read(steps):
+        x = OPS[name](x, **attributes)
+    return x
+
+
 SAME: dict[str, Callable[..., Tensor]] = {
     name: getattr(torch, name)
     for name, op in PAGES.items()
@@ -200,6 +208,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "log_sigmoid": functional.logsigmoid,
     "softsign": functional.softsign,
     "scale": lambda x, c: torch.mul(x, c),
+    "chain": _chain,
     "cast": lambda x, to: x.to(TORCH[to], copy=True),
     "matmul": torch.mm,
     "linear": functional.linear,

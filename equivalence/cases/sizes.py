@@ -400,7 +400,7 @@ class Numbers:
             return 2.0 ** (min(self.precision, 13) - 1) + np.concatenate([half, -half, rest], -1)
         if self.regime == "every":
             return self._every(source, shape, where)
-        # The negatives of triplets lie nearer, so that rounding does not decide whether any is lost.
+        # The negatives of triplets lie nearer, so that no rounding decides whether one is lost.
         near = self.family == "losses of triplets" and k == 2
         return self._spread(source, shape, where) * (0.25 if near else 1.0)
 

@@ -154,10 +154,17 @@ def rescales(op: str) -> bool:
     page = OPS[op]
     if page.kind not in ("composite", "pointwise", "irregular"):
         return False
-    case = max(cases(op, "value"), key=_least)
+    largest = max(cases(op, "value"), key=_least)
+    own = {**usual(page), **largest.attributes()}
+    chosen = [{**own, "steps": steps} for steps in page.tried.get("steps", ())] or [own]
+    return any(_orders(page, largest, attributes) for attributes in chosen)
+
+
+def _orders(page: Op, case: CaseSpec, attributes: Mapping[str, Any]) -> bool:
+    """Say whether a case, with such attributes, takes exponentials by an order."""
     inputs = [tabulate(shape, _entries(page, k)) for k, shape in enumerate(case.shapes)]
     with stood_in(), traced() as trace:
-        page.value(*inputs, **{**usual(page), **case.attributes()})
+        page.value(*inputs, **attributes)
     return trace.ordered and any(name == "exp" for name, _ in trace.opaque)
 
 

@@ -190,6 +190,13 @@ def compile_here(target: str, ops: Sequence[str]) -> list[Row]:
     return rows
 
 
+def _shown(value: Any) -> Any:
+    """Return a constant of a launch as JSON has it: functions by their names."""
+    if isinstance(value, tuple):
+        return [_shown(one) for one in value]
+    return getattr(value, "__name__", value)
+
+
 def _describe(
     target: str, op: str, direction: str, kernel: Any, compiled: Any, meta: dict[str, Any]
 ) -> Row:
@@ -198,7 +205,7 @@ def _describe(
     registers, spills = _usage(compiled.asm["cubin"])
     warps, shared = compiled.metadata.num_warps, compiled.metadata.shared
     occupancy = machines.occupancy(target, registers, shared, warps)
-    shown = {key: getattr(value, "__name__", value) for key, value in meta.items()}
+    shown = {key: _shown(value) for key, value in meta.items() if value is not None}
     config = {"direction": direction, "types": " ".join(types), **shown}
     config |= {key: getattr(compiled.metadata, key) for key in ("num_warps", "num_stages")}
     rules = [

@@ -3,7 +3,8 @@
 A page hands over `@triton.jit` functions of fp32 tiles. The function of a value takes the inputs
 (then any scalars) and returns the output; the function of a VJP takes the saved tensors and the
 cotangent and returns one gradient per input. The engine casts each load to fp32 and each store,
-once, to the storage type.
+once, to the storage type. In the place of one function a `Chain` of them may stand, which the
+kernel walks in its registers: no source is generated.
 
 Operands that are all contiguous and 16-byte aligned take the flat kernel, whose full tiles load
 128 bits at a time. All others take the strided kernel, after dimensions that allow it are merged;
@@ -13,10 +14,12 @@ elements are cut into slabs, so that indices fit 32 bits while offsets have 64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,9 +37,54 @@ _POINTERS = ["z0", "z1", "x0", "x1", "x2"]
 _STRIDES = [f"t{i}{axis}" for i in range(MAX_INPUTS) for axis in range(MAX_RANK)]
 
 
+class Chain(NamedTuple):
+    """Functions of one input that are applied one after the other, and those that lead back.
+
+    places      where the scalars of each function begin, and how many it has
+    back        the functions of the VJPs, the last step's first; none for a value
+    turns       the same of them, and which number on the way each reads again: 0 is the input, k
+                the result of step k, and -1 none
+    """
+
+    fns: Any
+    places: tuple[tuple[int, int], ...] | None
+    back: tuple[Any, ...] | None
+    turns: tuple[tuple[int, int, int], ...] | None
+
+
+@triton.jit
+def _with_own(given, scalars, FIRST: tl.constexpr, COUNT: tl.constexpr):
+    for j in tl.static_range(COUNT):
+        given += (scalars[FIRST + j],)
+    return given
+
+
+@triton.jit
+def _along(
+    arguments, scalars, FNS: tl.constexpr, PLACES: tl.constexpr,
+    BACK: tl.constexpr, TURNS: tl.constexpr,
+):  # fmt: skip
+    values = (arguments[0],)
+    for i in tl.static_range(len(FNS)):
+        given = _with_own((values[i],), scalars, PLACES[i][0], PLACES[i][1])
+        values += (FNS[i](*given),)
+    result = values[len(FNS)]
+    if len(BACK) > 0:
+        result = arguments[1]
+        for k in tl.static_range(len(BACK)):
+            if TURNS[k][2] < 0:
+                given = _with_own((result,), scalars, TURNS[k][0], TURNS[k][1])
+            else:
+                pair = (values[TURNS[k][2]], result)
+                given = _with_own(pair, scalars, TURNS[k][0], TURNS[k][1])
+            result = BACK[k](*given)
+    return result
+
+
 @triton.jit
 def _tile(
-    FN: tl.constexpr, INPUTS: tl.constexpr, RESULTS: tl.constexpr,
+    FN: tl.constexpr, PLACES: tl.constexpr, BACK: tl.constexpr, TURNS: tl.constexpr,
+    INPUTS: tl.constexpr, RESULTS: tl.constexpr,
     z0, z1, needs, index, inputs, offsets, mask, scalars,
 ):  # fmt: skip
     arguments = ()
@@ -46,7 +94,10 @@ def _tile(
         else:
             x = tl.load(inputs[i] + offsets[i], mask=mask, other=0)
         arguments += (x.to(tl.float32),)
-    results = FN(*(arguments + scalars))
+    if PLACES is None:
+        results = FN(*(arguments + scalars))
+    else:
+        results = _along(arguments, scalars, FN, PLACES, BACK, TURNS)
     if RESULTS == 1:
         tl.store(z0 + index, results.to(z0.dtype.element_ty), mask=mask)
     else:
@@ -59,16 +110,19 @@ def _tile(
 @triton.jit(do_not_specialize=["needs", "n"])
 def _flat_kernel(
     z0, z1, x0, x1, x2, needs, n: tl.int64, scalars,
-    FN: tl.constexpr, INPUTS: tl.constexpr, RESULTS: tl.constexpr, BLOCK: tl.constexpr,
+    FN: tl.constexpr, PLACES: tl.constexpr, BACK: tl.constexpr, TURNS: tl.constexpr,
+    INPUTS: tl.constexpr, RESULTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     inputs = (x0, x1, x2)
     start = tl.program_id(0).to(tl.int64) * BLOCK
     index = start + tl.arange(0, BLOCK)
     offsets = (index, index, index)
     if start + BLOCK <= n:
-        _tile(FN, INPUTS, RESULTS, z0, z1, needs, index, inputs, offsets, None, scalars)
+        _tile(FN, PLACES, BACK, TURNS, INPUTS, RESULTS,
+              z0, z1, needs, index, inputs, offsets, None, scalars)  # fmt: skip
     else:
-        _tile(FN, INPUTS, RESULTS, z0, z1, needs, index, inputs, offsets, index < n, scalars)
+        _tile(FN, PLACES, BACK, TURNS, INPUTS, RESULTS,
+              z0, z1, needs, index, inputs, offsets, index < n, scalars)  # fmt: skip
 
 
 @triton.jit(
@@ -80,7 +134,8 @@ def _strided_kernel(
     t00: tl.int64, t01: tl.int64, t02: tl.int64, t03: tl.int64,
     t10: tl.int64, t11: tl.int64, t12: tl.int64, t13: tl.int64,
     t20: tl.int64, t21: tl.int64, t22: tl.int64, t23: tl.int64, scalars,
-    FN: tl.constexpr, INPUTS: tl.constexpr, RESULTS: tl.constexpr, BLOCK: tl.constexpr,
+    FN: tl.constexpr, PLACES: tl.constexpr, BACK: tl.constexpr, TURNS: tl.constexpr,
+    INPUTS: tl.constexpr, RESULTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     strides = ((t00, t01, t02, t03), (t10, t11, t12, t13), (t20, t21, t22, t23))
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -93,12 +148,27 @@ def _strided_kernel(
         t = strides[i]
         offsets += (i0 * t[0] + i1 * t[1] + i2 * t[2] + i3 * t[3],)
     inputs = (x0, x1, x2)
-    _tile(FN, INPUTS, RESULTS, z0, z1, needs, index, inputs, offsets, index < n, scalars)
+    _tile(FN, PLACES, BACK, TURNS, INPUTS, RESULTS,
+          z0, z1, needs, index, inputs, offsets, index < n, scalars)  # fmt: skip
 
 
 @triton.jit
 def _identity(x):
     return x
+
+
+_watching: ContextVar[list[Any] | None] = ContextVar("watching", default=None)
+
+
+@contextmanager
+def watched() -> Iterator[list[tuple[Any, Sequence[Tensor], tuple[float, ...]]]]:
+    """List what would be launched, its function, inputs and scalars, and launch nothing."""
+    seen: list[tuple[Any, Sequence[Tensor], tuple[float, ...]]] = []
+    token = _watching.set(seen)
+    try:
+        yield seen
+    finally:
+        _watching.reset(token)
 
 
 def value(fn: Any, *inputs: Tensor, scalars: tuple[float, ...] = ()) -> Tensor:
@@ -162,6 +232,10 @@ def run(
     wide: bool = True,
 ) -> None:
     """Launch `fn` on inputs of one shape; outputs are contiguous, and None where not needed."""
+    watching = _watching.get()
+    if watching is not None:
+        watching.append((fn, inputs, scalars))
+        return
     z = next(output for output in outputs if output is not None)
     n = z.numel()
     checks.for_kernels(z)
@@ -179,7 +253,11 @@ def run(
     results = [z if output is None else output for output in outputs]
     pointers = (results[0], results[-1], *inputs, *(inputs[0],) * (MAX_INPUTS - len(inputs)))
     grid = ((n + BLOCK - 1) // BLOCK,)
-    meta = {"FN": fn, "INPUTS": len(inputs), "RESULTS": len(outputs), "BLOCK": BLOCK}
+    fns = fn if isinstance(fn, Chain) else Chain(fn, None, None, None)
+    meta = {
+        "FN": fns.fns, "PLACES": fns.places, "BACK": fns.back, "TURNS": fns.turns,
+        "INPUTS": len(inputs), "RESULTS": len(outputs), "BLOCK": BLOCK,
+    }  # fmt: skip
     if flat:
         launch(_flat_kernel, grid, *pointers, needs, n, scalars, **meta)
         return

@@ -14,6 +14,7 @@ from fast.ops.bce_with_logits import op as _bce_with_logits
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.broadcast_to import op as _broadcast_to
 from fast.ops.cast import op as _cast
+from fast.ops.chain import op as _chain
 from fast.ops.clamp import op as _clamp
 from fast.ops.concat import op as _concat
 from fast.ops.cos import op as _cos
@@ -145,6 +146,7 @@ OPS: dict[str, Op] = Table(
         _hardsigmoid,
         _hardswish,
         _softsign,
+        _chain,
         _where,
         _sum,
         _mean,

@@ -83,6 +83,8 @@ def places(x: Tensor, axis: int | None, keepdims: bool, *, least: bool) -> Place
     z = torch.empty(kept(x, axis, keepdims), dtype=torch.int64, device=x.device)
     if z.numel():
         block_k, block_r = slices.tile
+        # Of a wider tile of columns, places of 64 bits do not fit the registers.
+        block_r //= 2 if slices.columns else 1
         launch(
             _kernel, (-(-slices.rows // block_k),), z, slices.x, *slices.integers, LEAST=least,
             AXIS=0 if slices.columns else 1, BLOCK_K=block_k, BLOCK_R=block_r, num_warps=8,

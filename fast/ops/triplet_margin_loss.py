@@ -219,7 +219,10 @@ def _lengths(x: Tensor, y: Tensor, p: int, eps: float) -> tuple[Tensor, Tensor]:
         return d, sizes.sum(-1)
     scale = sizes.amax(-1)
     scale.masked_fill_((scale == 0) | ~scale.isfinite(), 1.0)
-    return d, (sizes / scale.unsqueeze(-1)).square_().sum(-1).sqrt_().mul_(scale)
+    total = (sizes / scale.unsqueeze(-1)).square_().sum(-1)
+    # A root of 0 has no rate, nor has 0 an infinite one to hand a tangent.
+    empty = total == 0
+    return d, total.masked_fill(empty, 1.0).sqrt_().mul_(scale).masked_fill(empty, 0.0)
 
 
 def aten_value(
@@ -271,7 +274,8 @@ def _sent(d: Tensor, length: Tensor, share: Tensor, p: int) -> Tensor:
     length, share = length.unsqueeze(-1), share.unsqueeze(-1)
     if p == 1:
         return torch.where(d < 0, -share, torch.where(d > 0, share, 0.0))
-    return (d / length * share).masked_fill(length == 0, 0.0)
+    empty = length == 0
+    return (d / length.masked_fill(empty, 1.0) * share).masked_fill(empty, 0.0)
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:

@@ -23,6 +23,7 @@ from spec.ops.bce_with_logits import op as _bce_with_logits
 from spec.ops.bernoulli_mask import op as _bernoulli_mask
 from spec.ops.broadcast_to import op as _broadcast_to
 from spec.ops.cast import op as _cast
+from spec.ops.chain import op as _chain
 from spec.ops.clamp import op as _clamp
 from spec.ops.concat import op as _concat
 from spec.ops.cos import op as _cos
@@ -148,6 +149,7 @@ OPS: dict[str, Op] = Table(
             _hardsigmoid,
             _hardswish,
             _softsign,
+            _chain,
             _where,
             _sum,
             _mean,

@@ -277,6 +277,13 @@ def rand_normal(*, shape: Any, seed: int, counter: int, like: Any) -> Array:
     return entries.reshape(shape)
 
 
+def chained(x: Array, *, steps: Any) -> Array:
+    for step in steps:
+        name, pairs = step if isinstance(step, tuple) else (step, ())
+        x = FORMULAS[name](x, **dict(pairs))
+    return x
+
+
 def placed(find: Callable[..., Any]) -> Callable[..., Array]:
     def find_places(x: Array, *, axis: Any, keepdims: bool) -> Array:
         return np.asarray(find(x, axis=axis, keepdims=keepdims), dtype=object)
@@ -357,6 +364,7 @@ FORMULAS: dict[str, Callable[..., Array]] = {
     "stack": lambda *xs, axis: np.stack(xs, axis),
     "triu": lambda x, *, diagonal: np.where(_offsets(x) >= diagonal, x, 0),
     "tril": lambda x, *, diagonal: np.where(_offsets(x) <= diagonal, x, 0),
+    "chain": chained,
     "detach": lambda x: x,
     "cast": lambda x, *, to: x,
     "max": lambda x, *, axes, keepdims: x.max(axis=axes, keepdims=keepdims),

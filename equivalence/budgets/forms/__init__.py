@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from equivalence.budgets.forms.chains import CHAINS
 from equivalence.budgets.forms.curves import CURVES
 from equivalence.budgets.forms.losses import LOSSES, TRIPLETS_FROM_STORAGE
 from equivalence.budgets.forms.products import PRODUCTS
@@ -15,7 +16,7 @@ from equivalence.worlds.contract import Form
 
 __all__ = ["FORMS", "FROM_STORAGE"]
 
-FORMS: Mapping[str, tuple[Form, ...]] = {**CURVES, **ROWS, **PRODUCTS, **LOSSES}
+FORMS: Mapping[str, tuple[Form, ...]] = {**CURVES, **CHAINS, **ROWS, **PRODUCTS, **LOSSES}
 """By op: the programs that torch follows at every dtype."""
 
 FROM_STORAGE: Mapping[str, Form] = {

@@ -182,7 +182,7 @@ def _apart(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 
 def _triplets(op: Op) -> Factors:
-    return {**ROWS_APART, **op.tried, "reduction": ("none", "mean", "sum", None)}
+    return {"reduction": ("none", "mean", "sum", None), **ROWS_APART, **op.tried}
 
 
 def _triplet(op: Op, direction: str, levels: Levels) -> Signature:

@@ -236,6 +236,21 @@ def _pair(x: Tensor, y: Tensor, reduction: str = "mean", **attributes: float) ->
     return (x, y), {"reduction": reduction, **attributes}
 
 
+def _triplets(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    p: float = 2.0,
+    reduction: str = "mean",
+    **attributes: Any,
+) -> Read:
+    if p not in (1, 2):
+        raise Beyond(f"p={p!r}")
+    if len({anchor.shape, positive.shape, negative.shape}) > 1:
+        raise Beyond("rows that are broadcast")
+    return (anchor, positive, negative), {"p": int(p), "reduction": reduction, **attributes}
+
+
 def _bce(x: Tensor, y: Tensor, reduction: str = "mean", **weights: Any) -> Read:
     needs(**{name: (value, ()) for name, value in weights.items()})
     return (x, y), {"reduction": reduction}
@@ -296,6 +311,7 @@ SHARED: dict[str, tuple[str, Callable[..., Read]]] = {
     "mae_loss": ("nn.functional.l1_loss", _pair),
     "huber_loss": ("nn.functional.huber_loss", _pair),
     "smooth_l1_loss": ("nn.functional.smooth_l1_loss", _pair),
+    "triplet_margin_loss": ("nn.functional.triplet_margin_loss", _triplets),
     "bce_with_logits": ("nn.functional.binary_cross_entropy_with_logits", _bce),
     "nll_loss": ("nn.functional.nll_loss", _labelled),
     "cross_entropy": ("nn.functional.cross_entropy", _labelled),
@@ -307,6 +323,7 @@ NONE = {
     "safe_log": "torch has no such function",
     "detach": "OpInfo has no such function",
     "cast": "OpInfo has no such function",
+    "chain": "torch fuses none that are called so",
     "clamp": "the bounds of each sample are tensors",
     "softplus": "each sample has a beta and a threshold",
     "scatter_add": "each sample scales what it adds",

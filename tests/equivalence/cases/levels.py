@@ -54,6 +54,18 @@ def sign(case: CaseSpec) -> str:
     return "negative" if case.attributes()["axis"] < 0 else "positive"
 
 
+def axis_named(case: CaseSpec) -> str | None:
+    return None if case.attributes()["axis"] is None else sign(case)
+
+
+def searched(case: CaseSpec) -> int:
+    return longest(case) if case.attributes()["axis"] is None else along(case)
+
+
+def searched_place(case: CaseSpec) -> str | None:
+    return None if case.attributes()["axis"] is None else axis_place(case)
+
+
 def signs(case: CaseSpec) -> str:
     axes = case.attributes().get("axes") or ()
     kinds = {axis < 0 for axis in axes}
@@ -220,6 +232,14 @@ WANTED: dict[str, Table] = {
         "name": ((*NAMES, "mixed"), signs),
         "keepdims": ((False, True), attribute("keepdims")),
     },
+    "positions": {
+        "rank": (RANKS, rank),
+        "extent": ((31, 33, 64, 65, 128, 257, 513, 1025), searched),
+        "place": (PLACES, searched_place),
+        "beside": (BESIDE, beside),
+        "name": ((*NAMES, None), axis_named),
+        "keepdims": ((False, True), attribute("keepdims")),
+    },
     "rows": {
         "rank": (RANKS, rank),
         "extent": (LONG, along),
@@ -342,7 +362,7 @@ WANTED: dict[str, Table] = {
     "losses of distances": {**SIZED, "reduction": (REDUCTIONS, attribute("reduction"))},
     "losses of triplets": {
         "rank": (RANKS, rank),
-        "extent": (LONG, lambda case: own(case)[-1]),
+        "extent": ((1, 2, 8, 31, 33, 64, 65, 257, 513), lambda case: own(case)[-1]),
         "rows": (BESIDE, beside),
         "reduction": (REDUCTIONS, attribute("reduction")),
     },

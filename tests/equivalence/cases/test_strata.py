@@ -97,11 +97,14 @@ def test_every_pair_that_may_meet_meets(op: str, direction: str) -> None:
 
 
 OFTEN_ZERO: dict[str, Any] = {
-    "log_softmax": ("extent", 1),
-    "nll_loss": ("classes", 1),
-    "triu": ("diagonal", "beyond"),
+    "log_softmax": [("extent", 1)],
+    "nll_loss": [("classes", 1)],
+    "triu": [("diagonal", "beyond")],
+    "argmax": [("extent", 1), ("rows", "many")],
+    "triplet_margin_loss": [("extent", 257)],
 }
-"""By op: a level at which its results are 0, or mostly ignored."""
+"""By op: levels at which its results are 0, or mostly ignored; many rows have one entry or two, and
+a long row is a lone triplet, which may have nothing left to learn."""
 
 
 @pytest.mark.parametrize(("op", "direction"), ROWS)
@@ -112,7 +115,8 @@ def test_every_level_of_a_call_is_met_where_something_is_not_0(op: str, directio
     backend, structure = load("fast-aten"), family_of(OPS[op]).factors(OPS[op])
     rows, cases = designs._design(op, direction).rows(PAIRS), strata(op, direction, "fp32", PAIRS)
     seen = {(n, level): 0 for row in rows for n, level in row.items() if n in structure}
-    seen.pop(OFTEN_ZERO.get(op), None)
+    for zero in OFTEN_ZERO.get(op, []):
+        del seen[zero]
     for row, case in zip(rows, cases, strict=False):
         levels = [level for level in row.items() if seen.get(level, 3) < 3]
         if levels:

@@ -18,6 +18,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from equivalence.budgets.judge import fraction_of
+from equivalence.cases.call import converts
 from equivalence.cases.domains import domain, usual
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact
@@ -93,6 +94,8 @@ def problems(draw: Draw, name: str) -> Problem:
         for k, v in call.attributes.items()
         if k != "counter"
     }
+    if converts(call.op):
+        attributes["to"] = CPU["precision"]  # what is added to it has the session's dtype
     op = call.op
     dtypes = [
         torch.bool if k in op.mask_inputs else torch.int64 if k in op.index_inputs else DOUBLES
