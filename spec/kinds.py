@@ -243,8 +243,8 @@ def source(
 def positions(name: str, type_rule: TypeRule, value: Value, **facts: Unpack[Facts]) -> Op:
     """Make an op that answers with indices into its inputs: nothing moves these either."""
 
-    def vjp(inputs: Sequence[AnyTensor], cotangent: AnyTensor, **attributes: Any) -> Directions:
+    def none(inputs: Sequence[AnyTensor], _: AnyTensor, **__: Any) -> tuple[AnyTensor, ...]:
         return tuple(map(zeros_like, inputs))
 
     unmoved = source(name, type_rule, value, **facts)
-    return replace(unmoved, kind="positions", vjp=vjp, stops_gradients=True)
+    return replace(unmoved, kind="positions", vjp=none, stops_gradients=True)
