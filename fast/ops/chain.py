@@ -46,16 +46,14 @@ def read(steps: object) -> tuple[Step, ...]:
 
 
 def _step(one: Any) -> Step | None:
-    name, given = one if isinstance(one, (tuple, list)) and len(one) == 2 else (one, {})
-    pairs = given.items() if isinstance(given, Mapping) else given
-    if not isinstance(name, str) or name not in NAMES or not isinstance(pairs, _PAIRS):
+    """Return a step given as a name, or as one with attributes, a mapping or pairs."""
+    name, given = one if isinstance(one, (tuple, list)) and len(one) == 2 else (one, ())
+    pairs = [*given.items()] if isinstance(given, Mapping) else given
+    if not isinstance(name, str) or name not in NAMES or not isinstance(pairs, (tuple, list)):
         return None
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
         return None
     return name, tuple((attribute, value) for attribute, value in pairs)
-
-
-_PAIRS = (tuple, list, type({}.items()))
 
 
 def _page(name: str) -> Op:
