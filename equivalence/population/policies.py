@@ -18,7 +18,7 @@ from torch import Tensor
 from equivalence.backends.fast_aten import FastAten
 from equivalence.backends.torch_backend import OPS as TORCH_OPS
 from equivalence.backends.torch_backend import TorchBackend
-from equivalence.cases.call import TORCH
+from equivalence.cases.call import TORCH, converts
 from equivalence.population.member import MemberBackend
 from equivalence.population.record import Member
 from equivalence.population.samples import SIZES, Sampler, hyper
@@ -77,6 +77,8 @@ def gradcheck(member: Member, direction: str, dtype: str) -> bool | None:
     backend = MemberBackend(member)
     real = [k for k in range(len(inputs)) if k not in OPS[member.of].index_inputs]
     result = reference(member.of, inputs, attrs)
+    if result.dtype != torch.float64:
+        return None
     found = backend.vjp(member.of, inputs, attrs, [torch.ones_like(result)])
     if any(g is None or g.dtype != torch.float64 for g in (found[k] for k in real)):
         return None
@@ -156,6 +158,8 @@ def _pairs(
     if direction == "value":
         return [(backend.value(member.of, inputs, attrs), due)]
     cotangent = sampler.cotangent(due)
+    if converts(OPS[member.of]):
+        cotangent, wide = cotangent.to(due.dtype), None
     got = backend.vjp(member.of, inputs, attrs, [cotangent])
     gradients = _judge(member.of).vjp(member.of, exact, attrs, [_widened(cotangent, wide)])
     return [(g, d) for g, d in zip(got, gradients, strict=True) if g is not None and d is not None]

@@ -30,7 +30,7 @@ from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow
 
-OPS = ["mul", "layer_norm", "take", "adamw", "sgd"]
+OPS = ["mul", "layer_norm", "take", "argmin", "cast", "adamw", "sgd"]
 
 REPLAY = """
 import sys
@@ -38,7 +38,7 @@ for name in ("flint", "hypothesis", "rich"):
     sys.modules[name] = None
 from equivalence.cli import main
 sys.exit(main(["run", "--backend", "torch", "--replay", sys.argv[1], "--jobs", "0", "--ops",
-               "mul", "take", "adamw", "sgd"]))
+               "mul", "take", "argmin", "cast", "adamw", "sgd"]))
 """
 
 
@@ -58,6 +58,9 @@ def test_recording_judges_too(recorded: tuple[Path, list[RowResult]]) -> None:
     assert rows["mul value fp32"].status == "declared", "torch broadcasts"
     assert rows["adamw update fp32"].status == "conformant"
     assert rows["take vjp fp32"].cases >= 8
+    # What comes in another dtype than the row's is recorded in that one.
+    assert rows["argmin value fp32"].status == "declared", "torch lets a scalar have an axis"
+    assert rows["cast value fp32"].status == rows["cast vjp fp32"].status == "conformant"
 
 
 def test_a_replay_gives_the_same_verdict(recorded: tuple[Path, list[RowResult]]) -> None:
