@@ -21,6 +21,7 @@ import torch
 from equivalence.cases.built import build
 from equivalence.cases.call import CaseSpec, handed
 from equivalence.dtypes import ASKED
+from spec.ops import OPS as PAGES
 
 DIRECTIONS = ("value", "vjp")
 
@@ -63,7 +64,7 @@ def launches(op: str, dtype: str, cases: int) -> Iterator[Start]:
     """Yield every case of an op's rows of one dtype, as a profile would run them."""
     from equivalence.cases.strategies import case_specs, draw_many
 
-    for direction in DIRECTIONS:
+    for direction in _directions(op):
         drawn = draw_many(case_specs(op, direction, dtype), cases, 0)
         for case in drawn:
             yield Start(case)
@@ -71,11 +72,16 @@ def launches(op: str, dtype: str, cases: int) -> Iterator[Start]:
         yield start
 
 
+def _directions(op: str) -> tuple[str, ...]:
+    """Return the directions in which an op has cases: of indices there are values alone."""
+    return DIRECTIONS if PAGES[op].moves else DIRECTIONS[:1]
+
+
 def fixed(op: str, dtype: str) -> Iterator[tuple[CaseSpec, Start]]:
     """Yield the cases of an op's rows of one dtype that are the same in every run."""
     from equivalence.cases.strata import extras, strata
 
-    for direction in DIRECTIONS:
+    for direction in _directions(op):
         for case in (*strata(op, direction, dtype), *extras(op, direction, dtype)):
             yield case, Start(case)
 

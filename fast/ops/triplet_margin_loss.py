@@ -109,7 +109,9 @@ def _vjp_kernel(
     second = tl.where(swap != 0, second, 0.0)
     least = tl.where(second > first, other, far)
     share = tl.where((near - least) + margin >= 0, share, 0.0)
-    left, right = (first * share)[:, None], (second * share)[:, None]
+    # What does not count sends nothing, of an infinite share either.
+    left = tl.where(first == 0.0, 0.0, first * share)[:, None]
+    right = tl.where(second == 0.0, 0.0, second * share)[:, None]
     share = share[:, None]
     for at in range(0, n, BLOCK):
         a = rowwise.block(x, row * aa, at, n, an, 0.0, 1, BLOCK)
@@ -123,7 +125,7 @@ def _vjp_kernel(
         if needs & 1:
             rowwise.keep(dx, row * n, at, n, 1, to_p - to_n, live, 1, BLOCK)
         if needs & 2:
-            rowwise.keep(dy, row * n, at, n, 1, -to_p - between, live, 1, BLOCK)
+            rowwise.keep(dy, row * n, at, n, 1, to_p * -1.0 - between, live, 1, BLOCK)
         if needs & 4:
             rowwise.keep(dw, row * n, at, n, 1, to_n + between, live, 1, BLOCK)
 
@@ -263,8 +265,10 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
         )
     share = torch.where((near - least).add_(margin) >= 0, share, 0.0)
     to_p = _sent(near_by, near, share, p)
-    to_n = _sent(far_by, far, share * parts[0], p)
-    between = _sent(by, other, share * parts[1], p) if swap else torch.zeros_like(to_n)
+    # What does not count sends nothing, of an infinite share either.
+    shares = [torch.where(part == 0, 0.0, share * part) for part in parts]
+    to_n = _sent(far_by, far, shares[0], p)
+    between = _sent(by, other, shares[1], p) if swap else torch.zeros_like(to_n)
     found = (to_p - to_n, -to_p - between, to_n + between)
     return tuple(z.to(inputs[0].dtype) if k else None for z, k in zip(found, needs, strict=True))
 

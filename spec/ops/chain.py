@@ -36,31 +36,33 @@ NAMES = (
     *("hardtanh", "hardsigmoid", "hardswish", "softsign"),
 )
 """The pointwise ops of one input."""
-
 PAGES: dict[str, Op] = {name: import_module(f"spec.ops.{name}").op for name in NAMES}
 
 
 def read(steps: object) -> list[tuple[str, dict[str, Any]]]:
     """Return the names and the attributes of the steps (C1)."""
-    listed: Sequence[Any] = steps if isinstance(steps, (tuple, list)) else ()
-    found = [_step(one) for one in listed]
+    given: Any = steps
+    found = [_step(one) for one in given] if isinstance(steps, (tuple, list)) else []
     if not found or None in found:
         rule = "steps are names of pointwise ops of one input, alone or paired with attributes"
-        raise refuse("chain C1", rule, repr(steps))
+        raise refuse("chain C1", rule, repr(given))
     return [step for step in found if step is not None]
 
 
 def _step(one: Any) -> tuple[str, dict[str, Any]] | None:
     """Return the name and the attributes of a step, given as a mapping or as pairs."""
-    name, given = one if isinstance(one, (tuple, list)) and len(one) == 2 else (one, {})
-    if not isinstance(name, str) or name not in PAGES:
+    name, given = _pair(one) or (one, ())
+    listed: Any = [*given.items()] if isinstance(given, Mapping) else given
+    several = isinstance(given, (Mapping, tuple, list))
+    found = [_pair(each) for each in listed] if several else [None]
+    if name not in NAMES or None in found:
         return None
-    if isinstance(given, Mapping):
-        return name, {**given}
-    pairs = isinstance(given, (tuple, list)) and all(
-        isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in given
-    )
-    return (name, dict(given)) if pairs else None
+    return name, dict(pair for pair in found if pair is not None)
+
+
+def _pair(one: Any) -> tuple[Any, Any] | None:
+    known: Any = one
+    return (known[0], known[1]) if isinstance(one, (tuple, list)) and len(known) == 2 else None
 
 
 def type_rule(x: Type, *, steps: Sequence[object]) -> Type:
@@ -80,7 +82,6 @@ def program(ops: Any, x: Any, *, steps: Sequence[object]) -> Any:
 _HALVED = ("scale", (("c", 0.5),))
 
 EDGES = (
-    Edge(([],), ([],), "IEEE", "of nothing", attributes={"steps": ("exp",)}),
     Edge(([-0.0],), ([0.0],), "IEEE", "one step is that op", attributes={"steps": ("neg",)}),
     Edge(
         ([math.nan, math.inf],),

@@ -168,19 +168,20 @@ def _norm_from_storage(
     axes: tuple[int, ...] | None = None,
     keepdims: bool = False,
 ) -> Gradients:
-    """Return x (g / z), in which z and the quotient were stored."""
+    """Return g (x / z), in which z and the quotient were stored (norm_backward)."""
     (x,) = inputs
     if ord == 1:
         return OPS["norm"].vjp(inputs, cotangent, ord=1, axes=axes, keepdims=keepdims)
     z = _norm_unscaled(x, axes=axes, keepdims=keepdims).map(saved)
     kept, _ = split_axes(x.rank, axes)
 
-    def rate(g: Any, z: Any) -> Any:
-        nothing = is_zero(z)
-        return select(nothing, zero_like(g), saved(divide(g, select(nothing, 1, z))))
+    def back(*i: Any) -> Any:
+        at = kept_index(i, kept, keepdims)
+        nothing = is_zero(z[at])
+        share = cotangent[at] * saved(divide(x[i], select(nothing, 1, z[at])))
+        return select(nothing, zero_like(share), share)
 
-    rates = zip_map(rate, cotangent, z)
-    return (tabulate(x.shape, lambda *i: x[i] * rates[kept_index(i, kept, keepdims)]),)
+    return (tabulate(x.shape, back),)
 
 
 NORM_FROM_STORAGE = replace(UNSCALED, vjp=_norm_from_storage)

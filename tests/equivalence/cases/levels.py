@@ -63,7 +63,7 @@ def searched(case: CaseSpec) -> int:
 
 
 def searched_place(case: CaseSpec) -> str | None:
-    return None if case.attributes()["axis"] is None else axis_place(case)
+    return long_place(case) if case.attributes()["axis"] is None else axis_place(case)
 
 
 def signs(case: CaseSpec) -> str:
