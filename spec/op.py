@@ -161,6 +161,11 @@ class Op:
         """Whether the op draws: its value then takes the call counter, which a session supplies."""
         return "counter" in self.attributes
 
+    @property
+    def converts(self) -> bool:
+        """Whether the result is kept in a format of its own, which the attribute `to` names."""
+        return "to" in self.attributes
+
     @cached_property
     def attributes(self) -> Mapping[str, Any]:
         """The keyword attributes with their defaults (inspect.Parameter.empty: required)."""

@@ -15,7 +15,6 @@ from equivalence.cases.call import (
     CaseSpec,
     Recipe,
     Shape,
-    converts,
     dtype_at,
     dtype_of_value,
     index_range,
@@ -101,7 +100,7 @@ def shared_shape(parts: Parts) -> Shape | None:
 def allows(case: CaseSpec, manner: str) -> bool:
     """Say whether a case can be called in a manner: to be shared, a tensor has to fit twice."""
     parts = real_parts(case)
-    if converts(OPS[case.op]):
+    if OPS[case.op].converts:
         parts = [part for part in parts if part[0] != "cotangent"]
     return {"shared": shared_shape(parts) is not None, "overlapping": len(parts) > 1}.get(
         manner, True

@@ -23,7 +23,7 @@ from equivalence.cases.fills import (
 )
 from equivalence.cases.guard import LAYOUTS
 from equivalence.dtypes import DTYPES
-from spec.op import Op, Type
+from spec.op import Type
 from spec.ops import OPS
 
 Shape = tuple[int, ...]
@@ -224,16 +224,11 @@ def dtype_at(op: str, k: int, dtype: str) -> torch.dtype:
     return torch.int64 if k in OPS[op].index_inputs else TORCH[dtype]
 
 
-def converts(op: Op) -> bool:
-    """Say whether an op's result has a dtype of its own, which it names."""
-    return "to" in op.attributes
-
-
 def dtype_of_value(op: str, attrs: Mapping[str, Any], dtype: str) -> torch.dtype:
     """Return the dtype of an op's value, and of its tangents and cotangents."""
     if OPS[op].kind == "positions":
         return RESULTS["int64"]
-    return TORCH[attrs["to"] if converts(OPS[op]) else dtype]
+    return TORCH[attrs["to"] if OPS[op].converts else dtype]
 
 
 def dtype_of_result(case: CaseSpec) -> torch.dtype:

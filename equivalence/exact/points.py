@@ -137,18 +137,17 @@ class Point:
         self._given.append(found)
         return found
 
-    def same(self, name: str, result: torch.Tensor, expected: Any) -> None:
-        """Compare a kernel's result with a page's, entry by entry, by ==."""
+    def same(self, name: str, result: torch.Tensor, expected: Any, positions: bool = False) -> None:
+        """Compare a kernel's result, of numbers or of positions, with a page's by ==."""
         if tuple(result.shape) != tuple(expected.shape):
             shapes = f"{list(expected.shape)}, got {list(result.shape)}"
             self._differences.append(f"{name}: expected shape {shapes}")
             return
-        places = bool(expected.data) and all(type(entry) is int for entry in expected.data)
-        wanted = torch.int64 if places and not result.is_floating_point() else torch.float32
+        wanted = torch.int64 if positions else torch.float32
         if result.dtype is not wanted:
             self._differences.append(f"{name}: expected {wanted}, got {result.dtype}")
             return
-        read = result.reshape(-1).tolist() if wanted is torch.int64 else self.memory.read(result)
+        read = result.reshape(-1).tolist() if positions else self.memory.read(result)
         pairs = list(zip(read, expected.data, strict=True))
         self._elements += len(pairs)
         for here, there in pairs:

@@ -17,6 +17,24 @@ def memory(x: Tensor) -> Tensor:
     return torch.as_strided(x, (size,), (1,), 0)
 
 
+def of_triplets(
+    apart: Callable[..., Tensor],
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    margin: float = 1.0,
+    p: int = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Score triplets by apart(u, v, p, eps), how far rows lie apart."""
+    near, far = apart(anchor, positive, p, eps), apart(anchor, negative, p, eps)
+    far = torch.minimum(far, apart(positive, negative, p, eps)) if swap else far
+    return scored((near - far + margin).clamp(min=0), reduction)
+
+
 def strides_ignored(x: Tensor) -> Tensor:
     """Read a tensor's memory from its first element on, as if it were contiguous."""
     stored = memory(x)

@@ -18,7 +18,7 @@ from torch import Tensor
 from equivalence.backends.fast_aten import FastAten
 from equivalence.backends.torch_backend import OPS as TORCH_OPS
 from equivalence.backends.torch_backend import TorchBackend
-from equivalence.cases.call import TORCH, converts
+from equivalence.cases.call import TORCH
 from equivalence.population.member import MemberBackend
 from equivalence.population.record import Member
 from equivalence.population.samples import SIZES, Sampler, hyper
@@ -158,7 +158,7 @@ def _pairs(
     if direction == "value":
         return [(backend.value(member.of, inputs, attrs), due)]
     cotangent = sampler.cotangent(due)
-    if converts(OPS[member.of]):
+    if OPS[member.of].converts:
         cotangent, wide = cotangent.to(due.dtype), None
     got = backend.vjp(member.of, inputs, attrs, [cotangent])
     gradients = _judge(member.of).vjp(member.of, exact, attrs, [_widened(cotangent, wide)])

@@ -187,7 +187,7 @@ def of_result(
     there. Positions are integers, which no step rounds; what the contract says of subnormal numbers
     stays: they are compared as they are read.
     """
-    if "to" in page.attributes:
+    if page.converts:
         to: str = attributes["to"]
         rounding, flush = contract.casts.get(to, ("nearest", contract.flush))
         if back:

@@ -19,6 +19,7 @@ from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 from fast.kernels.reduce import INTEGERS, row_offset, walk
+from fast.ops.max import widened
 
 Places = tuple[tuple[Tensor], Saved]
 
@@ -79,8 +80,10 @@ def value(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Plac
 def places(x: Tensor, axis: int | None, keepdims: bool, *, least: bool) -> Places:
     """Find the first place of the largest along an axis, or of the least, as int64."""
     checks.for_kernels(x)
-    slices = walk(x.reshape(-1), (0,)) if axis is None else walk(x, (axis % x.dim(),))
-    z = torch.empty(kept(x, axis, keepdims), dtype=torch.int64, device=x.device)
+    gone = tuple(range(x.dim())) if axis is None else (axis % x.dim(),)
+    slices = walk(x.reshape(-1), (0,)) if axis is None else walk(x, gone)
+    shape = [n for k, n in enumerate(x.shape) if k not in gone]
+    z = torch.empty(shape, dtype=torch.int64, device=x.device)
     if z.numel():
         block_k, block_r = slices.tile
         # Of a wider tile of columns, places of 64 bits do not fit the registers.
@@ -89,14 +92,7 @@ def places(x: Tensor, axis: int | None, keepdims: bool, *, least: bool) -> Place
             _kernel, (-(-slices.rows // block_k),), z, slices.x, *slices.integers, LEAST=least,
             AXIS=0 if slices.columns else 1, BLOCK_K=block_k, BLOCK_R=block_r, num_warps=8,
         )  # fmt: skip
-    return (z,), ()
-
-
-def kept(x: Tensor, axis: int | None, keepdims: bool) -> list[int]:
-    """Return the shape of what is found along an axis, or over all of them."""
-    gone = range(x.dim()) if axis is None else (axis % x.dim(),)
-    ends = [1 if k in gone else n for k, n in enumerate(x.shape) if keepdims or k not in gone]
-    return ends
+    return (z.reshape(widened(x, gone)) if keepdims else z,), ()
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:

@@ -31,6 +31,7 @@ NAMES = (
     *("hardtanh", "hardsigmoid", "hardswish", "softsign"),
 )
 """The pointwise ops of one input."""
+PAGES: dict[str, Op] = {name: import_module(f"fast.ops.{name}").op for name in NAMES}
 
 
 def read(steps: object) -> tuple[Step, ...]:
@@ -56,25 +57,20 @@ def _step(one: Any) -> Step | None:
     return name, tuple((attribute, value) for attribute, value in pairs)
 
 
-def _page(name: str) -> Op:
-    found: Op = import_module(f"fast.ops.{name}").op
-    return found
-
-
 def _bound(step: Step) -> dict[str, Any]:
     """Return the attributes of a step, the defaults among them; the page refuses wrong names."""
     name, pairs = step
     given = dict(pairs)
     if "x" in given:
         raise Rejected(f"chain C1: a step has attributes alone, got {given!r} for {name}")
-    return _page(name).bind((None,), given)[1]
+    return PAGES[name].bind((None,), given)[1]
 
 
 def check(x: Tensor, *, steps: Sequence[object]) -> None:
     """Refuse anything but a floating tensor, and what are no steps (C1) or no such attributes."""
     checks.floats("chain", x)
     for step in read(steps):
-        _page(step[0]).check(x, **_bound(step))
+        PAGES[step[0]].check(x, **_bound(step))
 
 
 @lru_cache(maxsize=256)
@@ -88,7 +84,7 @@ def _planned(steps: tuple[Step, ...]) -> tuple[Chain, Chain, tuple[float, ...], 
     back, turns, more = [], [], []
     x, g = torch.empty(1), torch.empty(1)
     for k, step in enumerate(steps):
-        page = _page(step[0])
+        page = PAGES[step[0]]
         with pointwise.watched() as seen:
             z, saved = page.value(x, **_bound(step))
             page.vjp(saved, g, (True,))
@@ -129,7 +125,7 @@ def aten_value(x: Tensor, *, steps: Sequence[object]) -> tuple[Tensor, Saved]:
     listed = read(steps)
     z = wide(x)
     for step in listed:
-        z, _ = _page(step[0]).aten_value(z, **_bound(step))
+        z, _ = PAGES[step[0]].aten_value(z, **_bound(step))
     return z.to(x.dtype), (x, listed)
 
 
@@ -141,10 +137,10 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     z, g = wide(x), wide(cotangent)
     kept: list[Saved] = []
     for step in steps:
-        z, own = _page(step[0]).aten_value(z, **_bound(step))
+        z, own = PAGES[step[0]].aten_value(z, **_bound(step))
         kept.append(own)
     for step, own in zip(reversed(steps), reversed(kept), strict=True):
-        (back,) = _page(step[0]).aten_vjp(own, g, (True,))
+        (back,) = PAGES[step[0]].aten_vjp(own, g, (True,))
         assert back is not None
         g = back
     return (g.to(cotangent.dtype),)

@@ -86,6 +86,16 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     return (pointwise.value(_shared, x, g, norm.expand(x.shape)),)
 
 
+def scaled_root(sizes: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return the root of the sum of squares along axes, which stay; nothing leaves the range."""
+    scale = sizes.amax(axes, keepdim=True)
+    scale.masked_fill_((scale == 0) | ~scale.isfinite(), 1.0)
+    total = (sizes / scale).square_().sum(axes, keepdim=True)
+    # A root of 0 has no rate, nor has 0 an infinite one to hand a tangent.
+    empty = total == 0
+    return total.masked_fill(empty, 1.0).sqrt_().mul_(scale).masked_fill(empty, 0.0)
+
+
 def aten_value(
     x: Tensor, *, ord: int = 2, axes: Axes = None, keepdims: bool = False
 ) -> tuple[Tensor, Saved]:
@@ -95,12 +105,7 @@ def aten_value(
     if ord == 1 or not gone or not x.numel():
         norm = sizes.sum(gone, keepdim=True) if gone else sizes
     else:
-        scale = sizes.amax(gone, keepdim=True)
-        scale.masked_fill_((scale == 0) | ~scale.isfinite(), 1.0)
-        total = (sizes / scale).square_().sum(gone, keepdim=True)
-        # A root of 0 has no rate, nor has 0 an infinite one to hand a tangent.
-        empty = total == 0
-        norm = total.masked_fill(empty, 1.0).sqrt_().mul_(scale).masked_fill(empty, 0.0)
+        norm = scaled_root(sizes, gone)
     z = norm.to(x.dtype)
     return z if keepdims else z.squeeze(gone), (x, norm, ord)
 

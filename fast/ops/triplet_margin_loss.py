@@ -21,6 +21,7 @@ from fast.kernels import checks, losses, rowwise
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 from fast.kernels.reduce import SUM, reduce
+from fast.ops.norm import scaled_root
 
 NAME = "triplet_margin_loss"
 _STRIDES = ["aa", "an", "pa", "pn", "na", "nn"]
@@ -219,12 +220,7 @@ def _lengths(x: Tensor, y: Tensor, p: int, eps: float) -> tuple[Tensor, Tensor]:
     sizes = d.abs()
     if p == 1 or not d.shape[-1]:
         return d, sizes.sum(-1)
-    scale = sizes.amax(-1)
-    scale.masked_fill_((scale == 0) | ~scale.isfinite(), 1.0)
-    total = (sizes / scale.unsqueeze(-1)).square_().sum(-1)
-    # A root of 0 has no rate, nor has 0 an infinite one to hand a tangent.
-    empty = total == 0
-    return d, total.masked_fill(empty, 1.0).sqrt_().mul_(scale).masked_fill(empty, 0.0)
+    return d, scaled_root(sizes, (-1,)).squeeze(-1)
 
 
 def aten_value(

@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from equivalence.budgets.forms.rows import NORM_FROM_STORAGE, STORED, UNSCALED
+from equivalence.budgets.forms.rows import HANDED_ON, NORM_FROM_STORAGE, STORED, UNSCALED
 from equivalence.worlds.contract import Form
 from spec.composite import composite
 from spec.kinds import absorb
 from spec.losses import reduced
-from spec.op import AnyTensor
+from spec.op import AnyTensor, Op
 from spec.ops import OPS
 from spec.ops.kl_div import weighed
 from spec.ops.sigmoid import logistic, shrunk
-from spec.ops.triplet_margin_loss import distances
 from spec.scalar import (
     absolute,
     divide,
@@ -165,32 +164,7 @@ def _margin_first(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
-    near, far = distances(ops, anchor, positive, negative, p, eps, swap)
-    lacking = ops.sub(ops.add(near, ops.constant(margin, near.shape, like=near)), far)
-    return reduced(ops, ops.clamp(lacking, lo=0.0, hi=math.inf), reduction)
-
-
-def _triplets() -> Form:
-    """Return margin + near - far, of norms whose squares are not scaled (Loss.cpp)."""
-    page = OPS["triplet_margin_loss"]
-    uses = tuple(UNSCALED if op.name == "norm" else op for op in page.uses)
-    program = composite(page.name, page.type_rule, _margin_first, uses)
-    return Form("margin + near - far", program.value, program.vjp)
-
-
-def _stored_on_the_way(
-    ops: Any,
-    anchor: Any,
-    positive: Any,
-    negative: Any,
-    *,
-    margin: float = 1.0,
-    p: int = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Any:
-    """Follow torch's kernels one by one: each stores its result (Distance.cpp, Loss.cpp)."""
+    """Follow torch's kernels one by one: each hands its result on (Distance.cpp, Loss.cpp)."""
 
     def distance(u: Any, v: Any) -> Any:
         shift = ops.constant(eps, u.shape, like=u)
@@ -204,14 +178,15 @@ def _stored_on_the_way(
     return reduced(ops, ops.stored(lacking), reduction)
 
 
-def _triplets_from_storage() -> Form:
+def _triplets(name: str, norm: Op, stored: Op) -> Form:
+    """Return margin + near - far, by a norm of its own, and with what handing a number on does."""
     page = OPS["triplet_margin_loss"]
-    uses = tuple(NORM_FROM_STORAGE if op.name == "norm" else op for op in page.uses)
-    program = composite(page.name, page.type_rule, _stored_on_the_way, (*uses, STORED))
-    return Form("margin + near - far, each stored", program.value, program.vjp)
+    uses = (*(norm if op.name == "norm" else op for op in page.uses), stored)
+    program = composite(page.name, page.type_rule, _margin_first, uses)
+    return Form(name, program.value, program.vjp)
 
 
-TRIPLETS_FROM_STORAGE = _triplets_from_storage()
+TRIPLETS_FROM_STORAGE = _triplets("margin + near - far, each stored", NORM_FROM_STORAGE, STORED)
 """What torch does with triplets of 16 bits."""
 
 LOSSES: Mapping[str, tuple[Form, ...]] = {
@@ -219,7 +194,7 @@ LOSSES: Mapping[str, tuple[Form, ...]] = {
         Form("(1 - t) x - log_sigmoid(x)", _bce_by_the_logarithm, _bce_by_the_curve),
     ),
     "kl_div": (Form("t ln t - t x", _kl_by_parts, _kl_by_autograd),),
-    "triplet_margin_loss": (_triplets(),),
+    "triplet_margin_loss": (_triplets("margin + near - far", UNSCALED, HANDED_ON),),
     "huber_loss": (Form("(d / n) g", vjp=_huber_by_the_norm),),
     "smooth_l1_loss": (Form("((d / n) g) / beta", vjp=_smooth_l1_by_the_norm),),
 }

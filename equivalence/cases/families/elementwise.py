@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from equivalence.cases.call import ENOUGH, converts
+from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.domains import domain, usual
 from equivalence.cases.families.family import (
@@ -77,7 +77,7 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
     A cast finds none: its result would not go with other entries, which have the session's dtype.
     """
-    if converts(op):
+    if op.converts:
         return None
     nonempty = has_elements if op.index_inputs else everything
     again = picks[2] % 3 == 0

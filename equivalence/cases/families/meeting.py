@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from equivalence.cases.call import converts, counts
+from equivalence.cases.call import counts
 from equivalence.cases.domains import GROUPS, regimes
 from equivalence.cases.families.family import Call
 from equivalence.cases.guard import core_shape, is_own
@@ -58,7 +58,7 @@ def a_lone_input_has_no_second(call: Call) -> bool:
 def tensors_can_be_one(call: Call) -> bool:
     """One memory for several tensors of real numbers needs several, and of one shape if shared."""
     real = [shape for k, shape in enumerate(call.shapes) if k not in call.op.index_inputs]
-    seeds = {"vjp": [] if converts(call.op) else [call.result], "jvp": real}.get(call.direction, [])
+    seeds = {"vjp": [] if call.op.converts else [call.result], "jvp": real}.get(call.direction, [])
     return {
         "shared": len({*real, *seeds}) < len(real) + len(seeds),
         "overlapping": len(real) + len(seeds) > 1,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from equivalence.population.pieces import scored, shared
+from equivalence.population.pieces import of_triplets, scored, shared
 from equivalence.population.record import right
 
 
@@ -106,20 +108,11 @@ def signs_of_pairs(
 
 
 @right("triplet_margin_loss value", "value")
-def triplets_in_double(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: int = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
+def triplets_in_double(*rows: Tensor, **attributes: Any) -> Tensor:
     """All of it is done in double, the margin is added last, and the result is rounded once."""
-    near, far, other = (
-        torch.linalg.vector_norm(u.double() - v.double() + eps, p, -1)
-        for u, v in ((anchor, positive), (anchor, negative), (positive, negative))
-    )
-    far = torch.minimum(far, other) if swap else far
-    return scored(functional.relu((near - far) + margin), reduction).to(anchor.dtype)
+
+    def apart(u: Tensor, v: Tensor, p: int, eps: float) -> Tensor:
+        lengths: Tensor = torch.linalg.vector_norm(u - v + eps, p, -1)
+        return lengths
+
+    return of_triplets(apart, *(x.double() for x in rows), **attributes).to(rows[0].dtype)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from equivalence.population.pieces import scored, shared
+from equivalence.population.pieces import of_triplets, scored, shared
 from equivalence.population.record import wrong
 
 TORCH = "https://github.com/pytorch/pytorch/"
@@ -169,56 +171,23 @@ def _apart(u: Tensor, v: Tensor, p: int, eps: float) -> Tensor:
 
 
 @wrong("triplet_margin_loss", "value", source="one flag more, handed to nobody")
-def never_swapped(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: int = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
+def never_swapped(*rows: Tensor, **attributes: Any) -> Tensor:
     """The distance of the positive from the negative is not looked at."""
-    near, far = _apart(anchor, positive, p, eps), _apart(anchor, negative, p, eps)
-    return scored((near - far + margin).clamp(min=0), reduction)
+    return of_triplets(_apart, *rows, **{**attributes, "swap": False})
 
 
 @wrong("triplet_margin_loss", "value", source="squares without their root")
-def squared_distances(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: int = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
+def squared_distances(*rows: Tensor, **attributes: Any) -> Tensor:
     """Distances of order 2 are squared."""
-    near, far, other = (
-        _apart(u, v, p, eps) ** p
-        for u, v in ((anchor, positive), (anchor, negative), (positive, negative))
-    )
-    far = torch.minimum(far, other) if swap else far
-    return scored((near - far + margin).clamp(min=0), reduction)
+    return of_triplets(lambda u, v, p, eps: _apart(u, v, p, eps) ** p, *rows, **attributes)
 
 
 @wrong("triplet_margin_loss", "gradient", source="a root that is not safe at 0")
-def rate_at_no_distance(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: int = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
+def rate_at_no_distance(*rows: Tensor, **attributes: Any) -> Tensor:
     """The root of squares that are all 0 sends NaN back."""
-    near, far, other = (
-        (u - v + eps).abs().sum(-1) if p == 1 else (u - v + eps).square().sum(-1).sqrt()
-        for u, v in ((anchor, positive), (anchor, negative), (positive, negative))
-    )
-    far = torch.minimum(far, other) if swap else far
-    return scored((near - far + margin).clamp(min=0), reduction)
+
+    def apart(u: Tensor, v: Tensor, p: int, eps: float) -> Tensor:
+        d = u - v + eps
+        return d.abs().sum(-1) if p == 1 else d.square().sum(-1).sqrt()
+
+    return of_triplets(apart, *rows, **attributes)

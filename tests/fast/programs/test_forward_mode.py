@@ -18,7 +18,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from equivalence.budgets.judge import fraction_of
-from equivalence.cases.call import converts
 from equivalence.cases.domains import domain, usual
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact
@@ -94,7 +93,7 @@ def problems(draw: Draw, name: str) -> Problem:
         for k, v in call.attributes.items()
         if k != "counter"
     }
-    if converts(call.op):
+    if call.op.converts:
         attributes["to"] = CPU["precision"]  # what is added to it has the session's dtype
     op = call.op
     dtypes = [
