@@ -32,6 +32,7 @@ from fast.errors import Rejected, Released, Unavailable
 from fast.programs import forward
 from fast.programs.beside import Beside, check_session
 from fast.ref import Ref
+from fast.runtime.seed import start_at
 from fast.session import Session
 from fast.tape import backward_sparse
 
@@ -248,7 +249,8 @@ def hvp(
             tape = beside.tape
             forward.lift_rules(tape)
             if tape.rules[out] is not None:
-                backward_sparse(tape, out, beside.session._one, sums)
+                one = beside.session._one
+                backward_sparse(tape, out, start_at(out, tape.values[out], None, one), sums)
             return tuple(_tangent_of(sums, tape.values, leaf) for leaf in leaves)
     except NotImplementedError as error:
         if "forward AD" not in str(error):

@@ -96,11 +96,16 @@ def strange(life: Subject) -> Iterator[Bad]:
 
 
 def ops(life: Subject) -> Iterator[Bad]:
-    """Break a constraint of an op, and run one on a leaf whose parameter has changed."""
+    """Break a constraint of an op, and run one on integers, and on a leaf that has changed."""
+    numbers = life.model.tape.numbers()
+    places = [ref.fast for here, ref in enumerate(life.refs) if here not in numbers]
+    for place in places[-1:]:
+        calls = [partial(getattr(life.twin.fast, name), place) for name in ("exp", "backward")]
+        yield Bad((*calls,))
     if not life.refs:
         return
-    ref = life.refs[-1]
-    if life.model.unreadable(len(life.refs) - 1):
+    ref = life.refs[numbers[-1]]
+    if life.model.unreadable(numbers[-1]):
         alone = partial(life.twin.fast.exp, ref.fast)
         beside = partial(life.twin.fast.apply, "concat", (ref.fast, ref.fast), {"axis": 0})
         yield Bad((alone, beside), errors=(Stale,))
@@ -126,9 +131,10 @@ def ops(life: Subject) -> Iterator[Bad]:
 def backwards(life: Subject) -> Iterator[Bad]:
     """Start where a pass cannot start, or add to what takes no addition."""
     f, s = life.twin.fast, life.twin.spec
-    if not life.refs or life.model.stale(len(life.refs) - 1):
+    numbers = life.model.tape.numbers()
+    if not life.refs or life.model.stale(numbers[-1]):
         return
-    ref = life.refs[-1]
+    ref = life.refs[numbers[-1]]
     wrong = torch.zeros((*ref.shape, 2))
     runs = partial(f.backward, ref.fast, wrong), partial(f.backward_dense, ref.fast, wrong)
     yield Bad(runs, (partial(s.backward, ref.spec, life.twin.lift(wrong)),))

@@ -109,7 +109,8 @@ class Base:
     def _seed(self, entry: int, seed: int | None, form: str) -> tuple[Any, Tensor | None]:
         if seed is None:
             return None, None
-        value = self.draw(seed, tuple(self.model.tape.entries[entry].bits.shape))
+        bits = self.model.tape.entries[entry].bits
+        value = numbers(seed, tuple(bits.shape), bits.dtype)
         return self.given(value, form), value.clone()
 
     def _give_back(self, given: Any, due: Tensor | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -10,7 +11,7 @@ from equivalence.budgets.violation import Violation, check_bits, check_equal
 from equivalence.lives.base import Base, statement
 from equivalence.lives.model import Dense, Sparse
 from equivalence.lives.resynced import step_of
-from fast.errors import Released, Stale
+from fast.errors import Rejected, Released, Stale
 from spec.op import AnyTensor, plus
 from spec.optim import OPTIMIZERS
 
@@ -58,10 +59,15 @@ class Gradients(Base):
         dense = Dense(self.model.tape, len(self.refs))
         for here, known in enumerate(self.refs):
             wanted = known.spec.id in cotangents.reached
+            if here not in dense.known():
+                self.refused(partial(found.reached, here), Rejected)
+                continue
             check_equal(f"entry {here}: reached", found.reached(here), wanted)
             if wanted:
                 got = found._buffers[here].tensor
                 self.twin.judge(f"cotangent of entry {here}", got, cotangents[known.spec.id])
+                check_equal(f"cotangent of entry {here}: dtype", got.dtype,
+                            self.model.tape.entries[here].bits.dtype)  # fmt: skip
                 dense.bits[here] = got.clone()
         self._keep(found, dense)
 
@@ -163,8 +169,7 @@ class Gradients(Base):
 
     def _zeros(self, model: Sparse | Dense, entry: int) -> Tensor:
         """Return the gradient of an entry that was not reached: of its shape, in its dtype."""
-        leaf = model.tape.leaves.get(entry)
+        leaf, bits = model.tape.leaves.get(entry), model.tape.entries[entry].bits
         in_arena = isinstance(model, Sparse) and leaf is not None and leaf.first
-        dtype = self.model.master if in_arena else self.model.compute
-        return model.tape.entries[entry].bits.new_zeros((), dtype=dtype).expand(
-            model.tape.entries[entry].bits.shape).contiguous()  # fmt: skip
+        dtype = self.model.master if in_arena else bits.dtype
+        return bits.new_zeros((), dtype=dtype).expand(bits.shape).contiguous()

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from equivalence.budgets.violation import check_bits, check_equal
+from equivalence.cases.call import dtype_of_value
 from equivalence.lives.base import SCRIBBLE, Base, statement
 from equivalence.lives.model import Entry, Leaf
 from equivalence.lives.model import Param as ModelParam
 from equivalence.lives.model import Tape as ModelTape
-from equivalence.lives.operands import kept
+from equivalence.lives.operands import is_number, kept
 from equivalence.twins.session import TwinRef
 from fast.device.buffer import Buffer
 from fast.errors import SessionError, Stale
@@ -73,11 +74,15 @@ class Leaves(Base):
             getattr(self.twin.fast, name)(*fast, **attributes),
             getattr(self.twin.spec, name)(*spec, **attributes),
         )
-        self.twin.judge_value(ref)
+        self.twin.judge_value(ref, name, attributes)
         value = self.twin.peek(ref)
-        check_equal(f"{name}: dtype", value.dtype, self.model.compute)
+        due = dtype_of_value(name, attributes, self.precision)
+        check_equal(f"{name}: dtype", value.dtype, due)
         wanted = self.twin.spec.tape.node(ref.spec.id).requires_grad
-        check_equal(f"{name}: requires_grad", ref.fast.requires_grad, wanted)
+        if is_number(value):
+            check_equal(f"{name}: requires_grad", ref.fast.requires_grad, wanted)
+        else:
+            check_equal(f"{name}: is on the path of a gradient", wanted, False)
         given = [self._bits(x) for x in inputs]
         nbytes, buffers = kept(name, self.provider, given, attributes) if wanted else (0, 0)
         self.model.calls += OPS[name].random

@@ -118,6 +118,10 @@ class Tape:
     uses: list[tuple[int, int, int]] = field(default_factory=list)
     naturals: list[list[int] | int] = field(default_factory=list)
 
+    def numbers(self) -> list[int]:
+        """List the entries that hold numbers, and no integers that an op has returned."""
+        return [here for here, x in enumerate(self.entries) if x.bits.is_floating_point()]
+
     def count(self, param: int) -> int:
         """Count the uses of a parameter."""
         return sum(p == param for _, p, _ in self.uses)
@@ -181,8 +185,8 @@ class Dense:
         return self.bits.get(entry)
 
     def known(self) -> list[int]:
-        """List the entries that have a gradient or a zero."""
-        return list(range(self.count))
+        """List the entries that have a gradient or a zero: integers have none."""
+        return [here for here in self.tape.numbers() if here < self.count]
 
     def pieces(self) -> Pieces:
         """List what there is for parameters."""

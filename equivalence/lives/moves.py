@@ -290,8 +290,8 @@ class Moves:
         if terms is not None and terms[0][0] in fed:
             self.life.op("add", terms[0][:1] * 2)
             return len(self.life.refs) - 1, n[1]
-        late = fed[-1 - n[0] % len(fed)] if fed else -1
-        entry = late if n[0] % 4 and fed else n[0] % len(self.life.refs)
+        found = fed[::-1] if n[0] % 4 and fed else self.life.model.tape.numbers()
+        entry = found[n[0] % len(found)]
         return entry, None if n[1] % 2 and not self.life.refs[entry].shape else n[1]
 
     def optimizer(self, which: int) -> str:
@@ -311,7 +311,8 @@ class Moves:
         """Find operands for an op among the entries whose bits are still what they were."""
         model = self.life.model
         values = {here: entry.bits for here, entry in model.intact()}
-        return operands(name, Offer(values, model.tape.naturals), picks)
+        offer = Offer(values, model.tape.naturals, self.life.provider, self.life.precision)
+        return operands(name, offer, picks)
 
 
 LEAVES = ("param", "use", "input", "natural")

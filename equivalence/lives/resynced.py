@@ -8,7 +8,7 @@ it is meant to show.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,8 +21,12 @@ from equivalence.budgets.oracle import store
 from equivalence.budgets.violation import Violation
 from equivalence.cases.updates.levels import plainest
 from equivalence.twins.session import TwinRef, TwinSession
+from equivalence.worlds.arithmetic import Arithmetic
+from equivalence.worlds.bounded import Bounded, constant
+from equivalence.worlds.contract import of_result
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
+from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 from spec.tape import Accumulate, Event, Seed
 
@@ -74,10 +78,15 @@ class Resynced(TwinSession):
         nodes[ref.spec.id] = replace(nodes[ref.spec.id], value=self.lift(bits))
         return bits.clone()
 
-    def judge_value(self, ref: TwinRef) -> None:
-        """Judge what an op returned."""
+    def judge_value(self, ref: TwinRef, name: str, attributes: Mapping[str, Any]) -> None:
+        """Judge what an op returned, in the dtype in which it returns it."""
         got = self.peek(ref)
-        self.judge(f"value of entry {ref.fast.id}", got, self.spec.value(ref.spec))
+        arithmetic = Arithmetic(of_result(self._arithmetic.contract, OPS[name], attributes))
+
+        def entered(x: Any) -> Bounded:
+            return x.under(arithmetic) if isinstance(x, Bounded) else constant(arithmetic, x)
+
+        self.judge(f"value of entry {ref.fast.id}", got, self.spec.value(ref.spec).map(entered))
 
     def judge(self, label: str, got: Tensor, exact: AnyTensor) -> None:
         """Raise unless every element of a result is within its budget."""

@@ -68,13 +68,17 @@ class Offer:
         """Choose on a diagonal."""
         return tabulate(shape, lambda *index: (sum(index) + pick) % 2 == 0)
 
+    def cast(self, pick: int) -> tuple[int, str] | None:
+        """Pick nothing: every node has the dtype of the program."""
+
 
 Step = tuple[str, int, int]
 """The name of an op, and how far back (modulo what is there) its operands lie."""
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    return family_of(op).operands(op, offer, picks)
+    """Find operands, but none of what asks where: of two rounded numbers, either may be larger."""
+    return None if op.kind == "positions" else family_of(op).operands(op, offer, picks)
 
 
 NAMES = sorted(name for name, op in OPS.items() if _operands(op, Offer(1), (0, 0, 0)))

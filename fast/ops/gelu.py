@@ -24,8 +24,8 @@ WAYS = ("none", "tanh")
 _ROOT, _RATE, _CUBIC = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.044715
 ROOT, RATE, CUBIC = tl.constexpr(_ROOT), tl.constexpr(_RATE), tl.constexpr(_CUBIC)
 TRIPLE = tl.constexpr(3 * _CUBIC)
-_DENSITY = 2 / math.sqrt(math.pi) * _ROOT
-"""The rate of erf(x sqrt(1/2)) at 0."""
+_SLOPE = 2 / math.sqrt(math.pi)
+"""The rate of erf at 0."""
 
 
 @triton.jit
@@ -80,18 +80,21 @@ def aten_value(x: Tensor, *, approximate: str = "none") -> tuple[Tensor, Saved]:
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
-    """Return the gate, and half of x times its rate, times g, computed wide."""
+    """Return the gate, and half of x times its rate, times g, computed wide.
+
+    The rate of erf(u), where u is x sqrt(1/2), is taken by u: x times the root is u again.
+    """
     x, approximate = saved
     if not needs[0]:
         return (None,)
     x32 = wide(x)
     if approximate == "tanh":
-        t = _inner(x32).tanh_()
+        by, t = x32, _inner(x32).tanh_()
         slope = (1 - t * t) * ((1 + 3 * _CUBIC * x32.square()) * _RATE)
     else:
-        u = x32 * _ROOT
-        t, slope = u.erf(), u.square().neg_().exp_().mul_(_DENSITY)
-    rate = 0.5 * (1 + t) + 0.5 * x32 * slope
+        by = x32 * _ROOT
+        t, slope = by.erf(), by.square().neg_().exp_().mul_(_SLOPE)
+    rate = 0.5 * (1 + t) + 0.5 * by * slope
     return ((rate * wide(cotangent)).to(x.dtype),)
 
 

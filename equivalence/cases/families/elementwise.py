@@ -73,12 +73,10 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    """Find entries of one shape, now and then one entry again; for indices write a mask.
-
-    A cast finds none: its result would not go with other entries, which have the session's dtype.
-    """
+    """Find entries of one shape, now and then one entry again; for indices write a mask."""
     if op.converts:
-        return None
+        cast = offer.cast(picks[0])
+        return None if cast is None else ((cast[0],), {"to": cast[1]})
     nonempty = has_elements if op.index_inputs else everything
     again = picks[2] % 3 == 0
     found: dict[int, int] = {}

@@ -46,7 +46,7 @@ EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128,
 
 
 class Offer(Protocol):
-    """What the tape of a life offers as operands."""
+    """What the tape of a life offers as operands: numbers, and integers that an op has returned."""
 
     @property
     def shapes(self) -> Mapping[int, Shape]:
@@ -58,13 +58,16 @@ class Offer(Protocol):
         """Pick one of the latest entries that fit, of numbers up to a magnitude in a domain."""
 
     def indices(self, pick: int, extent: int) -> Any:
-        """Pick a natural whose numbers lie in [0, extent), or write such numbers down."""
+        """Pick integers of the tape that lie in [0, extent), or write such numbers down."""
 
     def labels(self, pick: int, rows: int, classes: int) -> Any:
-        """Pick a natural vector of so many labels, or write labels down."""
+        """Pick a vector of so many labels, or write labels down."""
 
     def positions(self, pick: int, shape: Shape, extent: int) -> Any:
-        """Write numbers in [0, extent) down, in a shape."""
+        """Pick integers in [0, extent), of a shape but for its first extent, or write such down."""
+
+    def cast(self, pick: int) -> tuple[int, str] | None:
+        """Pick an entry and a format, so that what goes back fits the format it comes to."""
 
     def mask(self, pick: int, shape: Shape) -> Any:
         """Write a mask down."""

@@ -150,9 +150,13 @@ def _draw_placed(draw: Draw, op: Op, direction: str) -> Signature:
     return (whole,), {"axis": at, "keepdims": draw(st.booleans())}
 
 
-def _no_operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    """Find nothing: of numbers that were rounded, either of two may be the larger."""
-    return None
+def _placed_operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
+    x = offer.entry(picks[0], has_elements)
+    if x is None:
+        return None
+    rank = len(offer.shapes[x])
+    axis = None if not rank or picks[1] % 3 == 0 else picks[1] % rank
+    return (x,), {"axis": axis, "keepdims": bool(picks[2] % 2)}
 
 
 EVEN = ("sum", "mean")
@@ -194,5 +198,5 @@ POSITIONS = Family(
     _placed,
     always((((0, 3),), {"axis": 1}), (((),), {}), (((1, 1),), {"keepdims": True})),
     _draw_placed,
-    _no_operands,
+    _placed_operands,
 )

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fast import CompiledSession, Rejected, Session, Unavailable
+from fast.autodiff import hvp
 from fast.ref import Ref
 
 KINDS = (Session, CompiledSession)
@@ -77,3 +78,27 @@ def test_the_kernels_write_no_64_bits() -> None:
     with pytest.raises(Unavailable, match=r"^cast: no Triton kernel writes fp64"):
         s.cast(s.input(X), to="fp64")
     assert s.value(s.cast(s.input(X), to="fp16")).tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("narrow", ["bf16", "fp16"])
+def test_a_pass_starts_at_a_one_of_the_results_dtype(narrow: str) -> None:
+    """The session's own one is of another dtype, and would stay so up to the cast."""
+    s = Session("aten", "fp32")
+    h = s.cast(s.input([1.0, 2.0, 3.0], requires_grad=True), to=narrow)
+    loss = s.sum(h)
+    with s.backward_dense(loss) as grads:
+        for ref in (loss, h):
+            assert grads[ref].tensor.dtype is ref.dtype
+            assert grads[ref].tensor.tolist() == torch.ones(ref.shape).tolist()
+
+
+def test_a_second_derivative_starts_at_a_one_of_the_results_dtype() -> None:
+    """It is, to the bit, that of a session whose numbers all have the dtype of the cast."""
+    x, v = [[1.1, 0.3, -2.7]], [[0.7, -1.3, 0.9]]
+
+    def cubes(ops: Any, x: Ref) -> Any:
+        narrow = ops.cast(x, to="fp16")
+        return ops.sum(narrow * narrow * narrow)
+
+    found, due = (hvp(cubes, x, v, precision=precision)[0] for precision in ("fp32", "fp16"))
+    assert torch.equal(found, due.to(torch.float32))
