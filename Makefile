@@ -70,13 +70,15 @@ generated: $(READY)
 
 # On the host every row at `quick`, and at `ci` of ours the pages that changed and a turn of the others
 # (tools/rotation.py). The interpreter takes long: it has the same pages at `quick`. What torch and the
-# interpreter do at `ci` belongs to `make full`.
+# interpreter do at `ci` belongs to `make full`. On exact numbers, all twins and the same pages.
 conformance: $(READY)  ## judge our backends and torch: every row a little, some in full
 	$(EQUIVALENCE) run --backend fast-aten --profile quick --jobs $(WORKERS)
 	$(EQUIVALENCE) run --backend torch --profile quick --jobs $(WORKERS)
 	$(EQUIVALENCE) run --backend fast-aten --profile ci --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 	$(EQUIVALENCE) run --backend fast-triton-interpreted --profile quick \
 		--ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
+	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)
+	$(EQUIVALENCE) exact --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 
 kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
 	$(VPY) -m fast kernels --json build/kernels.json --against docs/kernels.json

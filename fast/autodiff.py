@@ -32,7 +32,6 @@ from fast.errors import Rejected, Released, Unavailable
 from fast.programs import forward
 from fast.programs.beside import Beside, check_session
 from fast.ref import Ref
-from fast.runtime.seed import start_at
 from fast.session import Session
 from fast.tape import backward_sparse
 
@@ -88,9 +87,9 @@ class Pullback:
                            "vjp() again")  # fmt: skip
         tape, sums = self._beside.tape, _Sums()
         try:
-            with self._beside.entered() as session:
+            with self._beside.entered():
                 tape.check_versions(self._out)
-                start = session._seed(self._out, cotangent)
+                start = self._beside.start(self._out, cotangent)
                 if tape.rules[self._out] is not None:
                     backward_sparse(tape, self._out, start, sums)
             return tuple(self._read(sums, leaf) for leaf in self._leaves)
@@ -249,8 +248,7 @@ def hvp(
             tape = beside.tape
             forward.lift_rules(tape)
             if tape.rules[out] is not None:
-                one = beside.session._one
-                backward_sparse(tape, out, start_at(out, tape.values[out], None, one), sums)
+                backward_sparse(tape, out, beside.start(out), sums)
             return tuple(_tangent_of(sums, tape.values, leaf) for leaf in leaves)
     except NotImplementedError as error:
         if "forward AD" not in str(error):

@@ -171,7 +171,8 @@ def evaluated(
     Without overflow, what leaves the range of finite numbers stays open.
 
     A formula with many forms may be evaluated in any of them: those of the gradient of a composite,
-    one that was derived by hand among them, or of an update.
+    one that was derived by hand among them, or of an update. Where the page's own steps leave the
+    range, such as squares of large numbers, the steps of others may as well.
     """
     given = [tensor for tensor in tensors if tensor is not None]
     forms = ONE_FORM
@@ -185,7 +186,12 @@ def evaluated(
             return [None if t is None else t.map(partial(_or_not_finite, line)) for t in found]
         if not overflow or not any(x.unconstrained for x in _entries(found)):
             return found
-    return run(Extended(contract, forms, overflow))
+    world = Extended(contract, forms, overflow)
+    found = run(world)
+    if forms == MANY_FORMS and world.line.left:
+        # Another form subtracts one infinity from another where the page divides by one.
+        return run(Extended(contract, LARGE_FORMS, overflow))
+    return found
 
 
 def _or_not_finite(line: Line, x: Bounded | Special) -> Bounded | Special:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torch import Tensor
+
 from fast.errors import Rejected
+from fast.runtime.seed import start_at
 from fast.session import Session
 from fast.tape import Tape
 
@@ -42,6 +45,10 @@ class Beside:
         """Let the session record here; on any exit it goes back to its own tape."""
         with self.session._on(self.tape):
             yield self.session
+
+    def start(self, out: int, seed: Any = None) -> Tensor:
+        """Return the cotangent from which a pass over the program starts; see `start_at`."""
+        return start_at(out, self.tape.values[out], seed, self.session._one)
 
     def release(self) -> None:
         """Free what the program has recorded; a second call does nothing."""

@@ -3,6 +3,7 @@
     z[i] = |x[i]|
 
 Reference: IEEE 754-2019, 5.5.1 (abs); the rate at 0 is PyTorch's.
+Elsewhere: torch.abs; jax.numpy.abs.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2.0, 0.0, -3.0]))

@@ -5,6 +5,7 @@
 C1  all shapes are equal: a primitive never broadcasts.
 
 Reference: IEEE 754-2019, 5.4.1 (addition).
+Elsewhere: torch.add; jax.numpy.add.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2]), tensor([10, 20]))

@@ -13,6 +13,7 @@ Conventions (CHOICE): of entries that tie for the largest, the first is meant. N
 than every number, so that the first NaN is found where there is one.
 
 Reference: PyTorch's argmax on a CPU, and NumPy's.
+Elsewhere: torch.argmax; jax.numpy.argmax.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 5.0], [7.0, 7.0]]), axis=1)

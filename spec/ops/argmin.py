@@ -9,6 +9,7 @@ The first of a tie is meant, the first NaN where there is one, and places are co
 order without an axis, as on the page of `argmax`; the result is integers, which nothing moves.
 
 Reference: PyTorch's argmin on a CPU, and NumPy's.
+Elsewhere: torch.argmin; jax.numpy.argmin.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 5.0], [7.0, 7.0]]), axis=1)

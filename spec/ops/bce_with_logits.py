@@ -11,6 +11,7 @@ and, for targets in [0, 1], cancels nowhere. The rates are s(x) - t, formed with
 and -x. Targets beyond [0, 1] are taken as they are. The target is differentiable as well.
 
 Reference: PyTorch's binary_cross_entropy_with_logits, without weights and its broadcasting.
+Elsewhere: torch.nn.functional.binary_cross_entropy_with_logits; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1000.0, -1000.0]), tensor([0.0, 1.0]), reduction="none")

@@ -11,6 +11,7 @@ C3  the call counter, which a session supplies, is an integer in [0, 2^64).
 C4  keep_prob lies in [0, 1]; it has no gradient.
 
 Reference: Bernoulli's distribution; PyTorch's bernoulli has the same meaning and other bits.
+Elsewhere: torch.bernoulli; jax.random.bernoulli.
 
 >>> op(shape=(3,), keep_prob=1, seed=7, counter=0), op(shape=(2,), keep_prob=0, seed=7, counter=0)
 (Tensor([1.0, 1.0, 1.0]), Tensor([0.0, 0.0]))

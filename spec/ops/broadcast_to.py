@@ -7,6 +7,7 @@ C1  aligned right, every extent of x equals the target's or is 1, and the rank d
 Broadcasting is never implicit; its transpose is a sum over the repeated axes.
 
 Reference: NumPy's broadcast_to.
+Elsewhere: torch.broadcast_to; jax.numpy.broadcast_to.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1], [2]]), shape=(2, 3))

@@ -11,6 +11,7 @@ The derivative is 1 (CHOICE): rounding is no function that has one. A cotangent 
 format `to` and is handed on in that of x.
 
 Reference: PyTorch's Tensor.to(dtype), JAX's astype, ONNX's Cast.
+Elsewhere: torch.Tensor.to; jax.numpy.astype.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2]), to="bf16"), op.vjp((tensor([1, 2]),), tensor([3, 5]), to="bf16")

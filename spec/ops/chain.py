@@ -9,7 +9,7 @@ What an op refuses, its own page refuses here, too.
 Nothing is computed that the pages do not say: the op is there so that its twin may go through all
 the steps at once, without storing what lies between them.
 
-Reference: fused element-wise kernels, as torch.compile and XLA make them.
+Reference: fused element-wise kernels. Elsewhere: torch.compile; jax.jit.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([3.0, -4.0]), steps=("abs", ("scale", {"c": 0.5})))

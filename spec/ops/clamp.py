@@ -8,6 +8,7 @@ A bound belongs to the interval: there the rate is 1 (CHOICE), and beyond it 0.
 NaN survives, and its rate is 0, as in PyTorch.
 
 Reference: PyTorch's clamp; jax.numpy.clip.
+Elsewhere: torch.clamp; jax.numpy.clip.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 0.5, 3.0]), lo=-1.0, hi=1.0)

@@ -9,6 +9,7 @@ C3  all inputs have one rank, and one extent along every other axis.
 An input may be empty along the axis. The transpose cuts the cotangent apart again.
 
 Reference: NumPy's concatenate, with an axis always.
+Elsewhere: torch.cat; jax.numpy.concatenate.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([10, 20]), tensor([30]), axis=0)

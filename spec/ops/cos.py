@@ -5,6 +5,7 @@
 Angles of any size are reduced by as many digits of pi as they need.
 
 Reference: IEEE 754-2019, 9.2 (cos); Payne and Hanek, SIGNUM 1983, for large angles.
+Elsewhere: torch.cos; jax.numpy.cos.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1e22]))

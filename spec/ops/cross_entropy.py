@@ -14,6 +14,7 @@ mean over all labels, each with its own weight. Reductions are those of `nll_los
 they divide by, and so are ignored rows, which may hold NaN or infinities.
 
 Reference: PyTorch's cross_entropy with labels; Szegedy et al., 2016, for the smoothing.
+Elsewhere: torch.nn.functional.cross_entropy; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[0.0, -1000.0], [-3000.0, 0.0]]), tensor([1, 0]))

@@ -14,6 +14,7 @@ and right where one entry is 0, or several are. The s are sums of products, both
 (CHOICE): where an infinite entry is multiplied by several terms, their sum may be NaN.
 
 Reference: PyTorch's cumprod, whose gradient divides where no entry is 0.
+Elsewhere: torch.cumprod; jax.numpy.cumprod.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2.0, 3.0, 0.0, 5.0]), axis=0)

@@ -11,6 +11,7 @@ that infinity and NaN stay with the sums they are in.
 The transpose adds the cotangent up in the other direction.
 
 Reference: TensorFlow's cumsum, for reverse and exclusive; PyTorch's cumsum has neither.
+Elsewhere: torch.cumsum; jax.numpy.cumsum.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2, 3]), axis=0), op(tensor([1, 2, 3]), axis=0, reverse=True, exclusive=True)

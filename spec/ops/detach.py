@@ -7,6 +7,7 @@ A tape stops here: what lies behind counts as not reached, so that an optimizer 
 It never shares ownership of a buffer with its input.
 
 Reference: PyTorch's detach; JAX's stop_gradient.
+Elsewhere: torch.Tensor.detach; jax.lax.stop_gradient.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2])), op.vjp((tensor([1, 2]),), tensor([5, 5]))

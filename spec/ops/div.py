@@ -7,6 +7,7 @@ C1  all shapes are equal: a primitive never broadcasts.
 A zero cotangent is absorbing: a masked quotient leaks no NaN from the pole.
 
 Reference: IEEE 754-2019, 5.4.1 (division) and 7.3 (division by zero).
+Elsewhere: torch.div; jax.numpy.divide.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 1.0]), tensor([4.0, 0.0]))

@@ -16,7 +16,7 @@ C1  p lies in [0, 1]; it has no gradient.
 C2  the seed is an integer in [0, 2^64).
 C3  the call counter, which a session supplies, is an integer in [0, 2^64).
 
-Reference: Srivastava, Hinton, Krizhevsky, Sutskever and Salakhutdinov, JMLR 15, 2014.
+Reference: Srivastava et al., JMLR 15, 2014. Elsewhere: torch.nn.functional.dropout; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([3, 5, 7, 9]), p=0.5, seed=0, counter=0)

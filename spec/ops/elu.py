@@ -7,6 +7,7 @@ C1  alpha is finite.
 alpha is one exact constant. At 0 the rate is alpha (CHOICE), as in PyTorch.
 
 Reference: Clevert, Unterthiner and Hochreiter, ICLR 2016; PyTorch's elu.
+Elsewhere: torch.nn.functional.elu; jax.nn.elu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-1000.0, 0.0, 3.0]), alpha=0.5)

@@ -10,6 +10,7 @@ It is take along the first axis. A row that was looked up twice receives both co
 index order; one that was not receives 0.
 
 Reference: PyTorch's embedding, without its padding_idx, max_norm, scale_grad_by_freq and sparse.
+Elsewhere: torch.nn.functional.embedding; jax.numpy.take.
 
 >>> from spec.tensor import tensor
 >>> weight = tensor([[10, 11], [20, 21], [30, 31]])

@@ -3,6 +3,7 @@
     z[i] = 2 / sqrt(pi) * (integral of e^-t^2 for t from 0 to x[i])
 
 Reference: Abramowitz and Stegun, 7.1.1; PyTorch's erf.
+Elsewhere: torch.erf; jax.scipy.special.erf.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1.0, -10.0]))

@@ -3,6 +3,7 @@
     z[i] = e^x[i]
 
 Reference: IEEE 754-2019, 9.2 (exp).
+Elsewhere: torch.exp; jax.numpy.exp.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1000.0]))

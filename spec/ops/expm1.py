@@ -5,6 +5,7 @@
 Near 0 it keeps its relative accuracy, of which the subtraction would leave nothing.
 
 Reference: IEEE 754-2019, 9.2 (expm1).
+Elsewhere: torch.expm1; jax.numpy.expm1.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1e-20, -1000.0]))

@@ -8,6 +8,7 @@ C2  start is not behind end.
 Both ends count. A scalar becomes a vector of one entry (CHOICE, PyTorch's).
 
 Reference: PyTorch's flatten.
+Elsewhere: torch.flatten; jax.lax.collapse.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[[1, 2], [3, 4]]]), start=1), op(tensor(5))

@@ -8,6 +8,7 @@ C2  the axes are distinct.
 axes = None means all of them, and no axes leave x as it is. The transpose reverses once more.
 
 Reference: NumPy's flip, PyTorch's flip.
+Elsewhere: torch.flip; jax.numpy.flip.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2, 3], [4, 5, 6]]), axes=(1,))

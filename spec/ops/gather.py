@@ -9,7 +9,7 @@ C4  the indices have x's shape but for the axis, along which they have any exten
 
 The transpose scatters: an entry selected twice receives both cotangents, added in index order.
 
-Reference: PyTorch's gather, with indices that reach over all of the other axes.
+Elsewhere: torch.gather, where they may reach over less; jax.numpy.take_along_axis.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[10, 20], [30, 40]]), tensor([[1, 1], [0, 1]]), axis=1)

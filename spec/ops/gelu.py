@@ -9,6 +9,7 @@ doubles that are nearest, as PyTorch has them. Far below 0 the sum 1 + erf cance
 there is promised absolutely, in units of x. The product of minus infinity and 0 is NaN.
 
 Reference: Hendrycks and Gimpel, 2016; PyTorch's gelu.
+Elsewhere: torch.nn.functional.gelu; jax.nn.gelu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1.0, -100.0])), op(tensor([1.0]), approximate="tanh")

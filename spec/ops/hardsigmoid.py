@@ -5,6 +5,7 @@
 At the kinks the rate is 0 (CHOICE), as in PyTorch. NaN survives, and its rate is 0.
 
 Reference: Courbariaux, Bengio and David, NeurIPS 2015; PyTorch's hardsigmoid.
+Elsewhere: torch.nn.functional.hardsigmoid; jax.nn.hard_sigmoid.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-4.0, 0.0, 1.5, 5.0]))

@@ -7,6 +7,7 @@ At the kinks the rate is that of the piece without a slope of its own (CHOICE), 
 -3 and 1 at 3. NaN has the rate 1. That of minus infinity, a product with 0, is NaN.
 
 Reference: Howard et al., ICCV 2019, section 5.2; PyTorch's hardswish.
+Elsewhere: torch.nn.functional.hardswish; jax.nn.hard_silu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-4.0, 0.0, 1.0, 5.0]))

@@ -8,6 +8,7 @@ It is clamp but for the kinks: at the bounds the rate is 0 (CHOICE), as in PyTor
 1. NaN survives, and its rate is 0.
 
 Reference: Collobert, 2004, section 3.3; PyTorch's hardtanh.
+Elsewhere: torch.nn.functional.hardtanh; jax.nn.hard_tanh.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 0.5, 3.0]))

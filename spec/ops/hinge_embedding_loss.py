@@ -13,6 +13,7 @@ So no y is neither, which PyTorch adds both losses for (CHOICE); it is not diffe
 Where x is the margin, the rate is -1, as PyTorch's; for a NaN that is not alike it is 0.
 
 Reference: PyTorch's hinge_embedding_loss, without its broadcasting.
+Elsewhere: torch.nn.functional.hinge_embedding_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> x, y = tensor([0.25, 0.25, 3.0]), tensor([True, False, False])

@@ -11,6 +11,7 @@ C4  delta is finite and positive.
 The rate is the difference, cut off at delta. The target y is differentiable as well.
 
 Reference: Huber, 1964; PyTorch's huber_loss, without its broadcasting.
+Elsewhere: torch.nn.functional.huber_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 5.0]), tensor([0.0, 2.0]), reduction="none")

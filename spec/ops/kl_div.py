@@ -12,7 +12,7 @@ What has probability 0 costs nothing, also where x is infinite: 0 ln 0 is 0 (CHO
 rel_entr; PyTorch multiplies 0 by infinity). The rates are -p, and ln p - x + 1 or p times that. The
 former has its pole at p = 0, so a zero cotangent is absorbing.
 
-Reference: Kullback and Leibler, 1951; PyTorch's kl_div, without its broadcasting and "batchmean".
+Reference: Kullback and Leibler, 1951. Elsewhere: torch.nn.functional.kl_div; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-0.5, -2.0]), tensor([1.0, 0.0]), reduction="none")

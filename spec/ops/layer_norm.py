@@ -12,6 +12,7 @@ The variance is the population variance, formed from the centred entries; eps is
 Of one entry the result is beta, and dx and dgamma are exactly 0.
 
 Reference: Ba, Kiros and Hinton, 2016, section 3; PyTorch's layer_norm.
+Elsewhere: torch.nn.functional.layer_norm; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[2.0], [7.0]]), tensor([3.0]), tensor([0.5]))

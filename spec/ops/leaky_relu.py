@@ -7,6 +7,7 @@ C1  slope is finite.
 The slope is one exact constant. At the kink the rate is the slope (CHOICE), as in PyTorch.
 
 Reference: Maas, Hannun and Ng, ICML 2013; PyTorch's leaky_relu.
+Elsewhere: torch.nn.functional.leaky_relu; jax.nn.leaky_relu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 0.0, 3.0]), slope=0.5)

@@ -9,6 +9,7 @@ C3  the extent of b equals the first of w.
 A composite: reshape to a matrix, multiply by w transposed, add the bias to every row.
 
 Reference: PyTorch's functional linear.
+Elsewhere: torch.nn.functional.linear; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2]), tensor([[1, 0], [0, 1], [1, 1]]), tensor([10, 20, 30]))

@@ -5,6 +5,7 @@
 A zero cotangent is absorbing: a masked logarithm leaks no NaN from the pole.
 
 Reference: IEEE 754-2019, 9.2 (log).
+Elsewhere: torch.log; jax.numpy.log.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 0.0, -1.0]))

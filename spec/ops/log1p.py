@@ -6,6 +6,7 @@ Near 0 it keeps its relative accuracy, of which the addition would leave nothing
 is absorbing, as that of log is.
 
 Reference: IEEE 754-2019, 9.2 (logp1).
+Elsewhere: torch.log1p; jax.numpy.log1p.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1e-20, -1.0, -2.0]))

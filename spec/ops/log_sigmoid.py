@@ -6,6 +6,7 @@ It is computed as min(x, 0) - log1p(e^-|x|), which overflows nowhere and keeps i
 far above 0. Its rate is sigmoid(-x).
 
 Reference: PyTorch's logsigmoid.
+Elsewhere: torch.nn.functional.logsigmoid; jax.nn.log_sigmoid.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-1000.0, 1000.0]))

@@ -11,7 +11,7 @@ minus infinities alone, whose sum is 0, give minus infinity, and infinity gives 
 The derivative is the softmax. A slice of minus infinity moves nothing and receives exactly 0
 (CHOICE). Where infinity is the largest, the others receive 0, and it receives NaN.
 
-Reference: PyTorch's logsumexp, where that 0 is NaN, and C3 gives minus infinity.
+Elsewhere: torch.logsumexp, where that 0 is NaN, and C3 gives minus infinity; jax.nn.logsumexp.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[0.0, -1000.0], [1000.0, 0.0]]), axes=(1,))

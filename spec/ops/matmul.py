@@ -8,6 +8,7 @@ C2  the inner extents are equal: x is [M, K], y is [K, N].
 An empty inner axis gives zeros.
 
 Reference: BLAS gemm without its scalars.
+Elsewhere: torch.matmul; jax.numpy.matmul.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2], [3, 4]]), tensor([[10], [1]]))

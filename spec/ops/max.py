@@ -12,6 +12,7 @@ NaN propagates, and then every NaN entry counts as a tie.
 An entry that is not the largest contributes exactly 0, whatever tangent or cotangent there is.
 
 Reference: PyTorch's amax, for values and ties.
+Elsewhere: torch.amax; jax.numpy.max.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 5.0], [7.0, 7.0]]), axes=(1,))

@@ -9,6 +9,7 @@ The zeros are equal, whatever their signs: of a tie the result may be either.
 Convention (CHOICE): where x and y tie, each side is taken half.
 
 Reference: IEEE 754-2019, 9.6 (maximum); PyTorch's maximum, for ties and NaN.
+Elsewhere: torch.maximum; jax.numpy.maximum.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 5]), tensor([3, 2]))

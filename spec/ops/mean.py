@@ -10,6 +10,7 @@ axes=None reduces all axes; keepdims=True leaves an extent of 1 in place of each
 The sum is divided once: there is no rounded 1 / n to multiply by.
 
 Reference: NumPy's mean, for axes and keepdims.
+Elsewhere: torch.mean; jax.numpy.mean.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 2.0], [3.0, 6.0]]), axes=(1,))

@@ -9,6 +9,7 @@ C3  no reduced axis is empty: nothing has no smallest entry.
 Ties share tangent and cotangent equally, and NaN propagates, as on the page of `max`.
 
 Reference: PyTorch's amin, for values and ties.
+Elsewhere: torch.amin; jax.numpy.min.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 5.0], [7.0, 7.0]]), axes=(1,))

@@ -5,6 +5,7 @@
 That of minus infinity, a product with 0, is NaN, as in PyTorch.
 
 Reference: Misra, BMVC 2020; PyTorch's mish.
+Elsewhere: torch.nn.functional.mish; jax.nn.mish.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1000.0, -1000.0]))

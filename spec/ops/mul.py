@@ -5,6 +5,7 @@
 C1  all shapes are equal: a primitive never broadcasts.
 
 Reference: IEEE 754-2019, 5.4.1 (multiplication).
+Elsewhere: torch.mul; jax.numpy.multiply.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2, 3]), tensor([10, 20]))

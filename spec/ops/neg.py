@@ -3,6 +3,7 @@
     z[i] = -x[i]
 
 Reference: IEEE 754-2019, 5.5.1 (negate).
+Elsewhere: torch.neg; jax.numpy.negative.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2.0, -3.0]))

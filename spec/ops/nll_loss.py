@@ -14,6 +14,7 @@ added up; where that is 0, loss and gradient are 0 (CHOICE; PyTorch gives NaN).
 The cotangent of reduction "none" is per row. The weights have no gradient.
 
 Reference: PyTorch's nll_loss.
+Elsewhere: torch.nn.functional.nll_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[-1.0, -2.0], [-3.0, -5.0]]), tensor([1, 0]), reduction="sum")

@@ -14,6 +14,7 @@ The rate of ord 2 is x / z, and 0 where the norm is 0 (CHOICE); that of ord 1 is
 at 0 and for NaN (CHOICE). A norm of nothing is 0.
 
 Reference: PyTorch's linalg.vector_norm, which squares entries as they are.
+Elsewhere: torch.linalg.vector_norm; jax.numpy.linalg.vector_norm.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[3.0, 4.0], [0.0, -2.0]]), axes=(1,)), op(tensor([3.0, -4.0]), ord=1)

@@ -9,6 +9,7 @@ C3  every index lies in [0, classes); there is no counting from the back.
 The result holds numbers, of the session's kind, as those of an op that draws.
 
 Reference: PyTorch's one_hot, which returns integers, and finds the classes where none are given.
+Elsewhere: torch.nn.functional.one_hot; jax.nn.one_hot.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2, 0]), classes=3)

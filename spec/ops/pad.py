@@ -10,6 +10,7 @@ A program over concat: along each axis, x between two constants. The value is a 
 once, so the gradient is what the cotangent has in the places of x, and the tangent is padded by 0.
 
 Reference: NumPy's pad with mode "constant"; PyTorch's pad, without its negative widths.
+Elsewhere: torch.nn.functional.pad; jax.numpy.pad.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 2.0]), before=(2,), after=(1,))

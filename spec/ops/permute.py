@@ -5,6 +5,7 @@
 C1  axes names every axis of x exactly once; negative axes count from the back.
 
 Reference: PyTorch's permute, NumPy's transpose.
+Elsewhere: torch.permute; jax.numpy.permute_dims.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2, 3]]), axes=(1, 0))

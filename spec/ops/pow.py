@@ -11,6 +11,7 @@ infinity has every power, without its sign where c is not whole.
 So x^0 is 1 for every x, also for NaN, and its tangent and cotangent are 0 (CHOICE), whatever comes.
 
 Reference: IEEE 754-2019, 9.2 (pow); PyTorch's pow with a number as exponent.
+Elsewhere: torch.pow; jax.numpy.power.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 3.0]), c=3.0), op(tensor([4, 9]), c=-0.5)

@@ -12,6 +12,7 @@ of some of them is out of range: where a product on the way overflows, or is inf
 the result may be lost, and what underflows on the way is lost.
 
 Reference: PyTorch's prod, whose gradient divides where no entry is 0.
+Elsewhere: torch.prod; jax.numpy.prod.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[2.0, 3.0], [4.0, 0.0]]), axes=(1,))

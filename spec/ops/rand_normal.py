@@ -12,6 +12,7 @@ C2  the seed is an integer in [0, 2^64).
 C3  the call counter, which a session supplies, is an integer in [0, 2^64).
 
 Reference: Box and Muller, "A note on the generation of random normal deviates", 1958.
+Elsewhere: torch.randn; jax.random.normal.
 
 >>> z = op(shape=(2, 3), seed=7, counter=0)
 >>> z.shape, all(abs(entry) < 5.78 for entry in z.data)

@@ -10,6 +10,7 @@ C2  the seed is an integer in [0, 2^64).
 C3  the call counter, which a session supplies, is an integer in [0, 2^64).
 
 Reference: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011).
+Elsewhere: torch.rand; jax.random.uniform.
 
 >>> z = op(shape=(2, 3), seed=7, counter=0)
 >>> z.shape, all(0 <= entry < 1 for entry in z.data)

@@ -3,6 +3,7 @@
     z[i] = 1 / x[i]
 
 Reference: IEEE 754-2019, 5.4.1 (division).
+Elsewhere: torch.reciprocal; jax.numpy.reciprocal.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2.0, -4.0]))

@@ -3,6 +3,7 @@
     z[i] = max(x[i], 0)
 
 Reference: Nair and Hinton, ICML 2010; NaN survives, as in PyTorch.
+Elsewhere: torch.nn.functional.relu; jax.nn.relu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 0.0, 3.0]))

@@ -6,6 +6,7 @@ C1  both shapes have the same size.
 C2  every extent is an integer >= 0; there is no "-1, you count".
 
 Reference: NumPy's reshape with order "C".
+Elsewhere: torch.reshape; jax.numpy.reshape.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2, 3], [4, 5, 6]]), shape=(3, 2))

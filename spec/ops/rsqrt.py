@@ -3,6 +3,7 @@
     z[i] = 1 / sqrt(x[i])
 
 Reference: IEEE 754-2019, 9.2 (rSqrt).
+Elsewhere: torch.rsqrt; jax.lax.rsqrt.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([4.0, 0.25]))

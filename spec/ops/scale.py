@@ -7,6 +7,7 @@ C1  c is finite; it has no gradient.
 c is one exact constant, which an arithmetic rounds to its format.
 
 Reference: IEEE 754-2019, 5.4.1 (multiplication).
+Elsewhere: torch.mul; jax.numpy.multiply.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2, -3]), c=0.5)

@@ -10,7 +10,7 @@ C4  the source has x's shape, with the shape of the indices in place of the axis
 The indices may have any rank; entries for one position are added in their order, after x's own.
 The transpose hands x the whole cotangent, and the source what take finds at the indices.
 
-Reference: PyTorch's index_add, with indices of any rank.
+Elsewhere: torch.index_add, whose indices have rank 1; jax.Array.at.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([10, 20, 30]), tensor([2, 0, 2]), tensor([1, 2, 3]), axis=0)

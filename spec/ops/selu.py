@@ -6,6 +6,7 @@ Both constants are those at which a layer keeps mean 0 and variance 1, as PyTorc
 double precision. At 0 the rate is that of the lower piece (CHOICE), as in PyTorch.
 
 Reference: Klambauer, Unterthiner, Mayr and Hochreiter, NIPS 2017; PyTorch's selu.
+Elsewhere: torch.nn.functional.selu; jax.nn.selu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1.0, -1000.0]))

@@ -7,6 +7,7 @@ as e^-|x| / (1 + e^-|x|) for a negative one. So is its rate z (1 - z) = e^-|x| /
 which keeps its relative accuracy where z is nearly 1.
 
 Reference: PyTorch's sigmoid.
+Elsewhere: torch.sigmoid; jax.nn.sigmoid.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1000.0, -1000.0]))

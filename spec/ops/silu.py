@@ -5,6 +5,7 @@
 It is the product of x and sigmoid(x); that of minus infinity and 0 is NaN, as in PyTorch.
 
 Reference: Elfwing, Uchibe and Doya, Neural Networks 107, 2018; PyTorch's silu.
+Elsewhere: torch.nn.functional.silu; jax.nn.silu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1000.0, -1000.0]))

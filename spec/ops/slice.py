@@ -8,6 +8,7 @@ C2  start and length are integers >= 0, and start + length is at most the extent
 The transpose pads: what was cut away has no effect, so its cotangent is 0.
 
 Reference: PyTorch's narrow; there is no counting from the back, and no step.
+Elsewhere: torch.narrow; jax.lax.slice_in_dim.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([10, 20, 30, 40]), axis=0, start=1, length=2)

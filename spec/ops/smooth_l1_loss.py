@@ -12,6 +12,7 @@ The rate is d / beta, cut off at 1; with beta = 0 it is that of `mae_loss`.
 The target y is differentiable as well.
 
 Reference: Girshick, ICCV 2015; PyTorch's smooth_l1_loss, without its broadcasting.
+Elsewhere: torch.nn.functional.smooth_l1_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 5.0]), tensor([0.0, 2.0]), beta=2.0, reduction="none")

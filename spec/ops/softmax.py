@@ -9,6 +9,7 @@ keeps every exponential in range.
 An axis of extent 0 gives the empty tensor.
 
 Reference: PyTorch's softmax.
+Elsewhere: torch.nn.functional.softmax; jax.nn.softmax.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 0.0, -1000.0]))

@@ -6,6 +6,7 @@ It is computed as max(x, 0) + log1p(e^-|x|), which overflows nowhere and keeps i
 far below 0. Its rate is sigmoid.
 
 Reference: Dugas, Bengio et al., NIPS 2000; PyTorch's softplus with beta = 1.
+Elsewhere: torch.nn.functional.softplus; jax.nn.softplus.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1000.0, -1000.0]))

@@ -4,6 +4,7 @@
 
 Reference: Glorot and Bengio, AISTATS 2010; PyTorch's softsign. An infinite entry gives NaN, as the
 quotient of infinities is.
+Elsewhere: torch.nn.functional.softsign; jax.nn.soft_sign.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1.0, -3.0]))

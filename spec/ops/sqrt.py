@@ -5,6 +5,7 @@
 A zero cotangent is absorbing: a dead root leaks no NaN from the origin.
 
 Reference: IEEE 754-2019, 5.4.1 (squareRoot).
+Elsewhere: torch.sqrt; jax.numpy.sqrt.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([4.0, 0.0, -1.0]))

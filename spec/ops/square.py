@@ -3,6 +3,7 @@
     z[i] = x[i]^2
 
 Reference: IEEE 754-2019, 5.4.1 (multiplication).
+Elsewhere: torch.square; jax.numpy.square.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([3, -4]))

@@ -9,6 +9,7 @@ C3  all shapes are equal.
 Each input gets an axis of extent 1, along which they are joined.
 
 Reference: NumPy's stack, with an axis always.
+Elsewhere: torch.stack; jax.numpy.stack.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2]), tensor([3, 4]), axis=-1), op(tensor(5), axis=0)

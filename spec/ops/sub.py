@@ -5,6 +5,7 @@
 C1  all shapes are equal: a primitive never broadcasts.
 
 Reference: IEEE 754-2019, 5.4.1 (subtraction).
+Elsewhere: torch.sub; jax.numpy.subtract.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([5, 7]), tensor([1, 10]))

@@ -11,6 +11,7 @@ The transpose repeats the cotangent along the reduced axes: `sum` and `broadcast
 read in two directions.
 
 Reference: NumPy's sum, for axes and keepdims.
+Elsewhere: torch.sum; jax.numpy.sum.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2], [3, 4]]), axes=(1,))

@@ -9,6 +9,7 @@ C3  every index lies in [0, extent of the axis); there is no counting from the b
 The transpose scatters: an entry selected twice receives both cotangents, added in index order.
 
 Reference: NumPy's take, without its modes.
+Elsewhere: torch.index_select; jax.numpy.take.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([10, 20, 30]), tensor([2, 0, 2]), axis=0)

@@ -3,6 +3,7 @@
     z[i] = (e^x[i] - e^-x[i]) / (e^x[i] + e^-x[i])
 
 Reference: IEEE 754-2019, 9.2 (tanh).
+Elsewhere: torch.tanh; jax.numpy.tanh.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 100.0]))

@@ -15,6 +15,7 @@ a distance that is 0 has a rate of 0, as in `norm` (CHOICE).
 
 Reference: Balntas, Riba, Ponsa and Mikolajczyk, BMVC 2016; PyTorch's triplet_margin_loss, without
 its broadcasting and other orders.
+Elsewhere: torch.nn.functional.triplet_margin_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> rows = tensor([[0.0, 0.0]]), tensor([[3.0, 4.0]]), tensor([[0.0, 2.0]])

@@ -9,6 +9,7 @@ Diagonal 0 is the main one, which is kept; a positive one lies above it, a negat
 What is not kept is exactly 0, whatever stood there, NaN included. The transpose keeps the same.
 
 Reference: NumPy's triu, PyTorch's triu.
+Elsewhere: torch.triu; jax.numpy.triu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2, 3], [4, 5, 6]])), op(tensor([[1, 2, 3], [4, 5, 6]]), diagonal=1)

@@ -9,6 +9,7 @@ The transpose chooses as well, where a product with 0 would not do: the side tha
 receives exactly 0, even from a cotangent that is infinite or NaN.
 
 Reference: NumPy's where, with three arguments.
+Elsewhere: torch.where; jax.numpy.where.
 
 >>> from spec.tensor import tensor
 >>> mask, x, y = tensor([True, False]), tensor([1, 2]), tensor([10, 20])

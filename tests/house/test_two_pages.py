@@ -36,6 +36,7 @@ SPEC = {
     z[i] = (e^x[i] + e^-x[i]) / 2
 
 Reference: none; it exists in a test.
+Elsewhere: none in torch; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0]))
@@ -73,6 +74,7 @@ op = pointwise("cosh_like", type_rule, value, partials, edges=EDGES)
 C1  all shapes are equal: a primitive never broadcasts.
 
 Reference: none; it exists in a test.
+Elsewhere: none in torch; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([5, 1]), tensor([2, 1]))
@@ -110,6 +112,7 @@ C1  every axis lies in [-rank, rank).
 C2  the axes are distinct.
 
 Reference: none; it exists in a test.
+Elsewhere: none in torch; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2], [3, 4]]), axes=(1,))
@@ -333,7 +336,7 @@ life.use(0)
 from equivalence.lives.operands import Offer, operands
 for name in {names}:
     known = {{here: entry.bits for here, entry in life.model.intact()}}
-    found = operands(name, Offer(known, []), (0, 0, 0))
+    found = operands(name, Offer(known, [], life.provider, life.precision), (0, 0, 0))
     assert found is not None and name in NAMES.elements, name
     life.op(name, found[0], **found[1])
     life.backward(len(life.refs) - 1, 1)

@@ -23,6 +23,7 @@ from equivalence.cases.families.family import (
     always,
     around,
     extent,
+    has_elements,
     is_matrix,
     named,
     named_axis,
@@ -172,7 +173,8 @@ def _scatter(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 
 def _pick(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    x = offer.entry(picks[0], _has_rows)
+    """Find what has entries: indices that are written down keep no extent behind one of 0."""
+    x = offer.entry(picks[0], lambda shape: _has_rows(shape) and has_elements(shape))
     if x is None:
         return None
     extent, *rest = offer.shapes[x]

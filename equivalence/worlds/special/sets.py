@@ -58,16 +58,17 @@ class Line:
     """The extended real line of a contract: its arithmetic, and where its formats end."""
 
     __slots__ = (
-        "arithmetic", "constants", "contract", "nearest", "overflows",
+        "arithmetic", "constants", "contract", "left", "nearest", "overflows",
         "step", "store", "sums", "zero",
     )  # fmt: skip
 
     def __init__(self, contract: Contract, overflows: bool = True) -> None:
         """Compile the contract with a wide range, and remember the narrow ones.
 
-        overflows says that a step is infinite which leaves the wide range, too; else it is open.
+        `left` says later whether a step on finite numbers has left that of the contract; overflows
+        says that a step is infinite which leaves the wide range, too; else it is open.
         """
-        self.overflows = overflows
+        self.overflows, self.left = overflows, False
         wide = replace(
             contract,
             compute=widened(contract.compute),
@@ -143,11 +144,13 @@ class Line:
             found = self.within(x, self.step)
             if found.kinds and nearest:
                 found.kinds &= beyond(ball(), self.nearest)
+            self.left |= bool(found.kinds)
             return found
         exact = ball()
         if not exact.is_finite():
             return self.anything(x)
         slack = 1 - 4 * self.contract.compute.unit
+        self.left = True
         inside = float(exact.abs_lower()) * slack <= FP64.max_finite
         if not inside and not self.overflows:
             return self.anything()

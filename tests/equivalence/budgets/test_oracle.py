@@ -144,6 +144,19 @@ def test_a_float64_gradient_may_overflow_in_another_form() -> None:
         assert judge_tensor(torch.zeros_like(logits), allowed).status == "nonconformant"
 
 
+def test_where_squares_overflow_another_form_may_be_undefined() -> None:
+    """A corrected variance subtracts one infinity from another where the page divides by one."""
+    gamma, beta = torch.tensor([1.0, -2.0, 3.0]), torch.tensor([0.5, 0.25, -1.0])
+    undefined = torch.full((3,), math.nan)
+    for scale, open_ in ((2.0**66, True), (2.0**60, False)):
+        x = torch.tensor([0.5, -0.25, 0.75]) * scale
+        allowed = expected_value(
+            "layer_norm", [x, gamma, beta], {"eps": 1e-5}, TORCH("layer_norm", "fp32")
+        )
+        assert (judge_tensor(undefined, allowed).status == "conformant") is open_
+        assert judge_tensor(beta + 5.0, allowed).status == "nonconformant"
+
+
 def test_lifting_refuses_what_has_no_budget() -> None:
     arithmetic = Arithmetic(TORCH("add", "fp32"))
     with pytest.raises(ValueError, match="EDGES"):

@@ -122,3 +122,10 @@ def test_integers_are_offered_where_they_fit() -> None:
     assert [offer.labels(pick, 2, 3) for pick in (1, 5)] == ["n0", 1]
     assert offer.positions(1, (7, 2), 3) == 0
     assert isinstance(offer.positions(1, (7, 2), 2), list)
+
+
+def test_no_indices_are_written_for_what_has_no_entries() -> None:
+    """A list keeps no extent behind one of 0, so that it would have another shape."""
+    offer = Offer({0: numbers(0, (2, 0, 2))}, [], "aten", "fp32")
+    assert operands("gather", offer, (0, 0, 0)) is None
+    assert operands("where", offer, (0, 0, 0)) is None
