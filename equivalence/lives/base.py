@@ -114,10 +114,13 @@ class Base:
         return self.given(value, form), value.clone()
 
     def _give_back(self, given: Any, due: Tensor | None) -> None:
-        """Check that a seed is still its caller's, and write over it."""
+        """Check that a seed is still its caller's, and write over it.
+
+        A buffer has the session's dtype, also where the entry was cast; quarters fit any.
+        """
         held = getattr(given, "tensor", given)
         if isinstance(held, Tensor) and due is not None:
-            check_bits("seed", held, due)
+            check_bits("seed", held, due.to(held.dtype))
             held.fill_(SCRIBBLE)
         if isinstance(held, Tensor) and held is not given:
             given.release()

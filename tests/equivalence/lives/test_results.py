@@ -74,7 +74,7 @@ def test_casts_lead_there_and_back(precision: str, wide: str, narrow: str) -> No
     life.op("cast", (5,), to=narrow)
     for entry in (6, 5, 2):
         life.backward(entry, 3)
-        life.backward_dense(entry, 4)
+        life.backward_dense(entry, 4, "buffer")
     life.backward(6)
     life.backward_dense(6)
     life.ask(1, 6)
