@@ -20,7 +20,13 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
 from equivalence.worlds.contract import FP64, Contract, of_result
 from equivalence.worlds.kinds import ANYTHING, NANS, NOT_A_NUMBER
-from equivalence.worlds.special.last import LARGE_FORMS, MANY_FORMS, ONE_FORM, either_of
+from equivalence.worlds.special.last import (
+    LARGE_FORMS,
+    LEAVING_FORMS,
+    MANY_FORMS,
+    ONE_FORM,
+    either_of,
+)
 from equivalence.worlds.special.last import stored as last_step
 from equivalence.worlds.special.sets import Line, Special
 from equivalence.worlds.special.steps import lifted
@@ -190,7 +196,7 @@ def evaluated(
     found = run(world)
     if forms == MANY_FORMS and world.line.left:
         # Another form subtracts one infinity from another where the page divides by one.
-        return run(Extended(contract, LARGE_FORMS, overflow))
+        return run(Extended(contract, LEAVING_FORMS, overflow))
     return found
 
 

@@ -15,16 +15,18 @@ from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.kinds import ANYTHING, NOT_A_NUMBER, judged
 from equivalence.worlds.special.sets import Special, beyond
 
-ONE_FORM, MANY_FORMS, LARGE_FORMS = 0, 1, 2
+ONE_FORM, MANY_FORMS, LEAVING_FORMS, LARGE_FORMS = 0, 1, 2, 3
 """How a formula may be evaluated: step by step as it stands; in other forms, equal on paper; in
-others again, whose intermediate results may overflow where its own do not."""
+forms whose steps overflow where some of its own do, and meet otherwise than these; in others again,
+whose intermediate results may overflow where its own do not."""
 
 
 def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
     """Round to the storage format: the last step of every result, of either world.
 
     Another form of a formula meets its infinities in another order. So of many forms only that a
-    result is not finite is told, unless a NaN among the inputs caused it. Nothing is told where
+    result is not finite is told, unless a NaN among the inputs caused it. Where some step has left
+    the range, infinities that cancel may leave none of a finite result. Nothing is told where
     factors that are multiplied in another order may overflow.
     """
     if isinstance(x, Bounded):
@@ -44,7 +46,8 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
     if large and finite is None:
         # In another form, what is too large here may divide a finite number.
         return Special(x.line, ANYTHING, x.line.unknown())
-    if large or (forms and kinds not in (0, NOT_A_NUMBER)):
+    leaving = forms == LEAVING_FORMS and not x.lost
+    if large or leaving or (forms and kinds not in (0, NOT_A_NUMBER)):
         kinds = ANYTHING
     return finite if finite is not None and not kinds else Special(x.line, judged(kinds), finite)
 

@@ -157,6 +157,14 @@ def test_where_squares_overflow_another_form_may_be_undefined() -> None:
         assert judge_tensor(beta + 5.0, allowed).status == "nonconformant"
 
 
+def test_a_result_that_overflows_is_finite_in_no_form() -> None:
+    x, y = torch.tensor([2.0**66, 1.0]), torch.tensor([1.0, 2.0])
+    allowed = expected_value("mse_loss", [x, y], {"reduction": "none"}, TORCH("mse_loss", "fp32"))
+    assert judge_tensor((x - y) ** 2, allowed).status == "conformant"
+    hidden = torch.tensor([torch.finfo(torch.float32).max, 1.0])
+    assert judge_tensor(hidden, allowed).status == "nonconformant"
+
+
 def test_lifting_refuses_what_has_no_budget() -> None:
     arithmetic = Arithmetic(TORCH("add", "fp32"))
     with pytest.raises(ValueError, match="EDGES"):

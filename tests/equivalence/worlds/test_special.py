@@ -14,7 +14,13 @@ import pytest
 from equivalence.budgets.judge import fraction_of
 from equivalence.worlds.arithmetic import FUNCTIONS
 from equivalence.worlds.contract import BF16, FP32, FP64, Contract
-from equivalence.worlds.special.last import LARGE_FORMS, MANY_FORMS, ONE_FORM, stored
+from equivalence.worlds.special.last import (
+    LARGE_FORMS,
+    LEAVING_FORMS,
+    MANY_FORMS,
+    ONE_FORM,
+    stored,
+)
 from equivalence.worlds.special.questions import Doubt
 from equivalence.worlds.special.sets import Line, Special
 from equivalence.worlds.special.steps import lifted
@@ -196,6 +202,9 @@ def test_of_many_forms_only_that_a_result_is_not_finite_is_told() -> None:
     assert fraction_of(math.inf, stored(one, MANY_FORMS)) == math.inf
     assert fraction_of(math.inf, stored(one, LARGE_FORMS)) == 0.0
     assert fraction_of(2.0, stored(one, LARGE_FORMS)) == math.inf
+    assert fraction_of(math.nan, stored(one, LEAVING_FORMS)) == 0.0
+    assert fraction_of(1.0, stored(infinite, LEAVING_FORMS)) == math.inf
+    assert fraction_of(math.inf, stored(lost + one, LEAVING_FORMS)) == math.inf
     assert fraction_of(math.inf, stored(infinite - infinite, ONE_FORM)) == math.inf
 
 
