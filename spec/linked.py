@@ -62,6 +62,10 @@ class Recording:
         entry = self.graph.entry(id)
         return entry.name or entry.rule
 
+    def maker(self, id: int) -> Op | None:
+        """Return the op that made an entry, None of a leaf."""
+        return self.graph.entry(id).op
+
     def leaf(self, value: AnyTensor, requires_grad: bool = True, name: str | None = None) -> int:
         """Append a leaf; refused after the first op, and then, as ever, nothing is appended."""
         self.refuse_late("leaf")

@@ -31,6 +31,10 @@ class Record(Protocol):
         """Return the name of an entry, or what made it."""
         ...
 
+    def maker(self, id: int) -> Op | None:
+        """Return the op that made an entry, None of a leaf."""
+        ...
+
     def leaf(self, value: AnyTensor, requires_grad: bool = True, name: str | None = None) -> int:
         """Append a leaf: an input or a parameter."""
         ...

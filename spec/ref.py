@@ -213,7 +213,11 @@ class Interpreter(Draws, Parts, Ops[Ref], Generic[T]):
             entries = "truth values" if k in op.mask_inputs else "integers"
             rule = f"{op.inputs[k]} is a ref of this session or a tensor of {entries}"
             raise refuse(op.name, rule, type(x).__name__)
-        return self.own(op.name, x)
+        ref = self.own(op.name, x)
+        maker = self.tape.maker(ref.id)
+        if k not in op.index_inputs and maker is not None and maker.kind == "positions":
+            raise refuse(op.name, "integers of an op are taken for indices only", maker.name)
+        return ref
 
     def own(self, who: str, ref: object) -> Ref:
         """Return a ref unchanged, or refuse what is none, or none of the present record."""

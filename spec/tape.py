@@ -116,6 +116,10 @@ class Tape:
         node = self.node(id)
         return node.name or node.rule
 
+    def maker(self, id: int) -> Op | None:
+        """Return the op that made a node, None of a leaf."""
+        return self.node(id).op
+
     def value(self, id: int) -> AnyTensor:
         """Return the value of a node."""
         return self.node(id).value

@@ -98,10 +98,12 @@ def strange(life: Subject) -> Iterator[Bad]:
 def ops(life: Subject) -> Iterator[Bad]:
     """Break a constraint of an op, and run one on integers, and on a leaf that has changed."""
     numbers = life.model.tape.numbers()
-    places = [ref.fast for here, ref in enumerate(life.refs) if here not in numbers]
+    places = [ref for here, ref in enumerate(life.refs) if here not in numbers]
     for place in places[-1:]:
-        calls = [partial(getattr(life.twin.fast, name), place) for name in ("exp", "backward")]
-        yield Bad((*calls,))
+        yield Bad(
+            (partial(life.twin.fast.exp, place.fast),), (partial(life.twin.spec.exp, place.spec),)
+        )
+        yield Bad((partial(life.twin.fast.backward, place.fast),))
     if not life.refs:
         return
     ref = life.refs[numbers[-1]]

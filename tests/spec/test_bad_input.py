@@ -409,3 +409,18 @@ def test_a_state_is_that_of_a_parameter() -> None:
             s.load_state(ONE, state)  # type: ignore[arg-type]
     with pytest.raises(Rejected, match=r"^state: a parameter is a Param; got Tensor$"):
         s.state(ONE)  # type: ignore[arg-type]
+
+
+@BOTH_SESSIONS
+def test_integers_of_an_op_are_no_numbers(kind: type[Session] | type[GraphSession]) -> None:
+    s = kind()
+    x = s.input(tensor([1.0, 3.0]))
+    places = s.argmax(x)
+    for call in (s.exp, lambda ref: s.mul(x, ref), lambda ref: s.concat(x, ref, axis=0)):
+        before = len(s.tape)
+        with pytest.raises(
+            Rejected, match="integers of an op are taken for indices only; got argmax"
+        ):
+            call(places)
+        assert len(s.tape) == before
+    assert s.value(s.take(x, places, axis=0)) == tensor(3.0)
