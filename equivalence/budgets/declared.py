@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from equivalence.budgets.forms import FORMS, FROM_STORAGE
+from equivalence.budgets.forms import FORMS, FROM_STORAGE, LABELLED_IN_STORAGE
 from equivalence.dtypes import DTYPES, master_of
 from equivalence.worlds.contract import (
     CORRECTLY_ROUNDED,
@@ -209,6 +209,9 @@ def _torch(op: str, dtype: str) -> Contract:
     if op in FROM_STORAGE:
         own, sources = (FROM_STORAGE[op],), (*contract.sources, KERNELS_WHY)
         return replace(contract, forms=own, sources=sources)
+    if op == "cross_entropy":
+        contract = replace(contract, forms=(LABELLED_IN_STORAGE,))
+        return _stepping_in_storage(contract, f"{STORAGE_WHY}; {LABELLED_WHY}", ())
     return _stepping_in_storage(contract, STORAGE_WHY, _sums_in_storage(op))
 
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from equivalence.budgets.forms.chains import CHAINS
 from equivalence.budgets.forms.curves import CURVES
-from equivalence.budgets.forms.losses import LOSSES, TRIPLETS_FROM_STORAGE
+from equivalence.budgets.forms.losses import LABELLED_IN_STORAGE, LOSSES, TRIPLETS_FROM_STORAGE
 from equivalence.budgets.forms.products import PRODUCTS
 from equivalence.budgets.forms.rows import LAYER_NORM_FROM_STORAGE, ROWS
 from equivalence.worlds.contract import Form
 
-__all__ = ["FORMS", "FROM_STORAGE"]
+__all__ = ["FORMS", "FROM_STORAGE", "LABELLED_IN_STORAGE"]
 
 FORMS: Mapping[str, tuple[Form, ...]] = {**CURVES, **CHAINS, **ROWS, **PRODUCTS, **LOSSES}
 """By op: the programs that torch follows at every dtype."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from equivalence.budgets.forms.rows import HANDED_ON, NORM_FROM_STORAGE, STORED, UNSCALED
 from equivalence.worlds.contract import Form
+from equivalence.worlds.storage import narrowly
 from spec.composite import composite
 from spec.kinds import absorb
-from spec.losses import reduced
+from spec.losses import Weights, counting, divisor, reduced
 from spec.op import AnyTensor, Op
 from spec.ops import OPS
+from spec.ops.cross_entropy import program as scored
 from spec.ops.kl_div import weighed
 from spec.ops.sigmoid import logistic, shrunk
 from spec.scalar import (
@@ -188,6 +191,40 @@ def _triplets(name: str, norm: Op, stored: Op) -> Form:
 
 TRIPLETS_FROM_STORAGE = _triplets("margin + near - far, each stored", NORM_FROM_STORAGE, STORED)
 """What torch does with triplets of 16 bits."""
+
+
+def _read_off_narrowly(
+    log_probabilities: AnyTensor,
+    labels: AnyTensor,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    weight: Weights | None = None,
+) -> AnyTensor:
+    """Add losses up in the format of storage (LossNLL.cpp, nll_loss_out_frame)."""
+    read: dict[str, Any] = {"ignore_index": ignore_index, "weight": weight}
+    page = OPS["nll_loss"].value
+    alone = reduction if not size(log_probabilities.shape) else "none"
+    losses: AnyTensor = page(log_probabilities, labels, reduction=alone, **read)
+    if alone == reduction:
+        return losses
+    total, magnitudes = (OPS["sum"].value(t) for t in (losses, losses.map(absolute)))
+    total = zip_map(lambda t, m: narrowly(t, m, size(losses.shape)), total, magnitudes)
+    counted = counting(labels, weight, ignore_index, reduction)
+    over = divisor(counted, weight, ignore_index, total[()]) if reduction == "mean" else None
+    return total if over is None else total.map(lambda t: divide(t, over))
+
+
+def _labelled() -> Form:
+    """Return the program of cross_entropy, with losses that are added up narrowly."""
+    page, narrow = OPS["cross_entropy"], replace(OPS["nll_loss"], value=_read_off_narrowly)
+    uses = tuple(narrow if op.name == "nll_loss" else op for op in page.uses)
+    program = composite(page.name, page.type_rule, scored, uses, index_inputs=page.index_inputs)
+    return Form("losses summed in storage", program.value)
+
+
+LABELLED_IN_STORAGE = _labelled()
+"""What torch does with labels in 16 bits: of its sums only that of the losses is taken in them."""
 
 LOSSES: Mapping[str, tuple[Form, ...]] = {
     "bce_with_logits": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -80,3 +81,21 @@ def test_sums_in_storage_may_lose_small_terms_and_no_more(dtype: str) -> None:
         due = expected_vjp("layer_norm", ones, {}, cotangent, own)[2]
         assert due is not None
         assert judge_tensor(torch.tensor([got], dtype=DTYPES[dtype]), due).failed is refused
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_losses_are_summed_in_storage_and_classes_are_not(dtype: str) -> None:
+    """Ones that are added one by one stop at 1 / u, where the next is lost."""
+    contract = declared("torch")("cross_entropy", dtype)
+    stop = int(1 / contract.store.unit)
+    one_row = torch.zeros(1, 2 * stop, dtype=DTYPES[dtype]), torch.tensor([0])
+    rows = torch.zeros(2 * stop, 2, dtype=DTYPES[dtype]), torch.zeros(2 * stop, dtype=torch.int64)
+    for given, own, got, refused in (
+        (one_row, contract, math.log(2 * stop), False),
+        (one_row, contract, math.log(stop), True),
+        (rows, contract, stop * math.log(2), False),
+        (rows, replace(contract, forms=()), stop * math.log(2), True),
+    ):
+        due = expected_value("cross_entropy", given, {"reduction": "sum"}, own)
+        judged = judge_tensor(torch.tensor(got, dtype=DTYPES[dtype]), due)
+        assert judged.failed is refused and judged.judged == 1
