@@ -21,11 +21,11 @@ EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
 BACKENDS := fast-aten fast-triton-interpreted torch jax
 LIVES := aten-fp32 aten-bf16 triton-fp32 triton-bf16
-FULL := test test-full check $(BACKENDS:%=conformance-%) kernels-oldest laws \
+FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest laws \
 	programs trainers curvature $(LIVES:%=machine-%) exact matrix flat
 
 .PHONY: help demo quick test test-full check lint types generated conformance kernels kernels-oldest full \
-	programs trainers curvature exact laws matrix flat bench gpu-cases gpu races clean FORCE
+	programs trainers curvature exact laws matrix sizes flat bench gpu-cases gpu races clean FORCE
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,6 +138,12 @@ programs trainers curvature: $(READY)
 
 matrix: $(READY)  ## judge the population, the wrong ones and the right ones, at full strength
 	$(EQUIVALENCE) matrix --profile thorough --no-rivals --jobs $(WORKERS) --json build/matrix.json
+
+# A kernel of one program for each row takes minutes for 65,601 of them in the interpreter.
+sizes: $(READY)  ## judge our backends and torch at real sizes
+	$(EQUIVALENCE) run --backend fast-aten --profile sizes --jobs $(WORKERS)
+	$(EQUIVALENCE) run --backend torch --profile sizes --jobs $(WORKERS)
+	$(EQUIVALENCE) run --backend fast-triton-interpreted --profile sizes --call-limit 1800 --jobs $(WORKERS)
 
 exact: $(READY)  ## run every kernel and twin on exact numbers, and compare it with its page by ==
 	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)

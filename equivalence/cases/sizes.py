@@ -51,7 +51,10 @@ from equivalence.dtypes import DTYPES
 from spec.op import Op
 from spec.ops import OPS
 
-REGIMES = ("integers", "reals", "offset", "every")
+EVERY = "every"
+"""Every number of a format, those at its ends among them."""
+
+REGIMES = ("integers", "reals", "offset", EVERY)
 
 ROWS = 65_601
 """More rows than a grid's second axis has programs, and no multiple of a tile."""
@@ -315,7 +318,7 @@ GROWTHS: Mapping[str, tuple[Growth, ...]] = {
 """By family, or by op, what grows. Where a mean is judged to the bit it has a power of two of
 terms."""
 
-ARGUMENTS = Growth("arguments", _alike(lambda n: (n,)), 2**20, 2**16, ("every",))
+ARGUMENTS = Growth("arguments", _alike(lambda n: (n,)), 2**20, 2**16, (EVERY,))
 """The arguments of a curve: all that 16 bits have, and 2^20 of a wider format."""
 
 
@@ -398,7 +401,7 @@ class Numbers:
             half = source.integers(-7, 8, (*shape[:-1], shape[-1] // 2))
             rest = np.zeros((*shape[:-1], shape[-1] % 2))
             return 2.0 ** (min(self.precision, 13) - 1) + np.concatenate([half, -half, rest], -1)
-        if self.regime == "every":
+        if self.regime == EVERY:
             return self._every(source, shape, where)
         # The negatives of triplets lie nearer, so that no rounding decides whether one is lost.
         near = self.family == "losses of triplets" and k == 2

@@ -16,6 +16,7 @@ from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.cases.fills import NONFINITE, VANISHING
+from equivalence.cases.sizes import EVERY
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.kinds import Case, Kind, kind_of, sized_kind
 from equivalence.runs.results import Failure, Row, RowResult, status_of
@@ -145,7 +146,7 @@ class RowRunner:
 
     def _lies_at_an_end(self, case: Case) -> bool:
         """Say whether some tensor of a case holds what is not finite, or just so, or vanishes."""
-        ends = (*NONFINITE, *VANISHING)
+        ends = (*NONFINITE, *VANISHING, EVERY)
         return any(recipe.regime in ends for _, recipe in self.asking.kind.recipes(case))
 
     def _enough(self, slot: str) -> bool:

@@ -316,3 +316,11 @@ def test_the_profile_runs_and_counts() -> None:
     assert {result.status for result in done.results if result.row.dtype == "fp32"} == {
         "conformant"
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["reciprocal", "rsqrt", "pow"])
+def test_what_overflows_at_some_arguments_leaves_no_row_open(op: str) -> None:
+    """In the interpreter all arguments of 16 bits outnumber the rest, and many have no result."""
+    done = perform(Request("fast-triton-interpreted", (op,), profile="sizes"))
+    assert {result.status for result in done.results} == {"conformant"}
