@@ -14,7 +14,7 @@ from equivalence.lives.base import SCRIBBLE, Base, statement
 from equivalence.lives.model import Entry, Leaf
 from equivalence.lives.model import Param as ModelParam
 from equivalence.lives.model import Tape as ModelTape
-from equivalence.lives.operands import is_number, kept
+from equivalence.lives.operands import kept
 from equivalence.twins.session import TwinRef
 from fast.device.buffer import Buffer
 from fast.errors import SessionError, Stale
@@ -79,7 +79,7 @@ class Leaves(Base):
         due = dtype_of_value(name, attributes, self.precision)
         check_equal(f"{name}: dtype", value.dtype, due)
         wanted = self.twin.spec.tape.node(ref.spec.id).requires_grad
-        if is_number(value):
+        if value.is_floating_point():
             check_equal(f"{name}: requires_grad", ref.fast.requires_grad, wanted)
         else:
             check_equal(f"{name}: is on the path of a gradient", wanted, False)

@@ -52,7 +52,7 @@ class Offer:
         self.naturals, self._own = naturals, precision
         self._formats = [d.name for d in NAMED.values() if d.kernels or provider == "aten"]
         own = NAMED[precision].storage
-        self._places = {here: value for here, value in entries.items() if not is_number(value)}
+        self._places = {h: value for h, value in entries.items() if not value.is_floating_point()}
         values = {here: value for here, value in entries.items() if value.dtype is own}
         others = entries.keys() - self._places.keys() - values.keys()
         self._wide = [
@@ -142,11 +142,6 @@ class Offer:
         """Write a mask down."""
         draw = torch.Generator().manual_seed(pick)
         return (torch.rand(tuple(shape), generator=draw) < 0.5).tolist()
-
-
-def is_number(value: Tensor) -> bool:
-    """Say whether an entry holds numbers, and no integers that an op has returned."""
-    return value.is_floating_point()
 
 
 def _below(held: list[int] | int, extent: int) -> bool:

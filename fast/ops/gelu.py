@@ -24,8 +24,6 @@ WAYS = ("none", "tanh")
 _ROOT, _RATE, _CUBIC = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.044715
 ROOT, RATE, CUBIC = tl.constexpr(_ROOT), tl.constexpr(_RATE), tl.constexpr(_CUBIC)
 TRIPLE = tl.constexpr(3 * _CUBIC)
-_SLOPE = 2 / math.sqrt(math.pi)
-"""The rate of erf at 0."""
 
 
 @triton.jit
@@ -93,7 +91,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
         slope = (1 - t * t) * ((1 + 3 * _CUBIC * x32.square()) * _RATE)
     else:
         by = x32 * _ROOT
-        t, slope = by.erf(), by.square().neg_().exp_().mul_(_SLOPE)
+        t, slope = by.erf(), by.square().neg_().exp_().mul_(SLOPE.value)
     rate = 0.5 * (1 + t) + 0.5 * by * slope
     return ((rate * wide(cotangent)).to(x.dtype),)
 

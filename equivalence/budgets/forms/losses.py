@@ -183,10 +183,16 @@ def _margin_first(
 
 def _triplets(name: str, norm: Op, stored: Op) -> Form:
     """Return margin + near - far, by a norm of its own, and with what handing a number on does."""
-    page = OPS["triplet_margin_loss"]
-    uses = (*(norm if op.name == "norm" else op for op in page.uses), stored)
-    program = composite(page.name, page.type_rule, _margin_first, uses)
+    program = _stepping(OPS["triplet_margin_loss"], _margin_first, norm, stored)
     return Form(name, program.value, program.vjp)
+
+
+def _stepping(page: Op, program: Callable[..., Any], *steps: Op) -> Op:
+    """Return a composite of other steps, each of which takes the place of its page."""
+    uses = {op.name: op for op in (*page.uses, *steps)}
+    return composite(
+        page.name, page.type_rule, program, tuple(uses.values()), index_inputs=page.index_inputs
+    )
 
 
 TRIPLETS_FROM_STORAGE = _triplets("margin + near - far, each stored", NORM_FROM_STORAGE, STORED)
@@ -215,15 +221,11 @@ def _read_off_narrowly(
     return total if over is None else total.map(lambda t: divide(t, over))
 
 
-def _labelled() -> Form:
-    """Return the program of cross_entropy, with losses that are added up narrowly."""
-    page, narrow = OPS["cross_entropy"], replace(OPS["nll_loss"], value=_read_off_narrowly)
-    uses = tuple(narrow if op.name == "nll_loss" else op for op in page.uses)
-    program = composite(page.name, page.type_rule, scored, uses, index_inputs=page.index_inputs)
-    return Form("losses summed in storage", program.value)
+_READ_OFF = replace(OPS["nll_loss"], value=_read_off_narrowly)
 
-
-LABELLED_IN_STORAGE = _labelled()
+LABELLED_IN_STORAGE = Form(
+    "losses summed in storage", _stepping(OPS["cross_entropy"], scored, _READ_OFF).value
+)
 """What torch does with labels in 16 bits: of its sums only that of the losses is taken in them."""
 
 LOSSES: Mapping[str, tuple[Form, ...]] = {

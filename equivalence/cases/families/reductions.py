@@ -23,6 +23,7 @@ from equivalence.cases.families.family import (
     Offer,
     Operands,
     Picks,
+    Shape,
     Signature,
     always,
     around,
@@ -122,9 +123,15 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     x = offer.entry(picks[0], has_elements, FEW if where == "factors" else TERM, where)
     if x is None:
         return None
-    rank = len(offer.shapes[x])
-    axes = None if not rank or picks[1] % 3 == 0 else (picks[1] % rank,)
+    axis = _axis_of(offer.shapes[x], picks)
+    axes = None if axis is None else (axis,)
     return (x,), {"axes": axes, "keepdims": bool(picks[2] % 2)}
+
+
+def _axis_of(found: Shape, picks: Picks) -> int | None:
+    """Pick one axis, or none, which means all."""
+    rank = len(found)
+    return None if not rank or picks[1] % 3 == 0 else picks[1] % rank
 
 
 PLACED: Factors = {
@@ -154,9 +161,7 @@ def _placed_operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     x = offer.entry(picks[0], has_elements)
     if x is None:
         return None
-    rank = len(offer.shapes[x])
-    axis = None if not rank or picks[1] % 3 == 0 else picks[1] % rank
-    return (x,), {"axis": axis, "keepdims": bool(picks[2] % 2)}
+    return (x,), {"axis": _axis_of(offer.shapes[x], picks), "keepdims": bool(picks[2] % 2)}
 
 
 EVEN = ("sum", "mean")
