@@ -306,6 +306,9 @@ NONFINITE = (*ENDS, "special_alone", "special_in_rows", "opposite", "impossible"
 VANISHING = ("tiny",)
 """The regimes of numbers whose squares are 0: who squares them has lost them, and may say so."""
 
+EVERY = "every"
+"""Every number of a format, those at its ends among them: a large case's regime."""
+
 MASK_REGIMES: dict[str, float] = {
     "truths": 0.5,
     "all_true": 1.0,

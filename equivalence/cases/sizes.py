@@ -46,13 +46,11 @@ from equivalence.cases.call import (
 from equivalence.cases.domains import domain, usual
 from equivalence.cases.families.family import Signature
 from equivalence.cases.families.table import family_of
+from equivalence.cases.fills import EVERY
 from equivalence.cases.guard import Guarded, core_shape, guard
 from equivalence.dtypes import DTYPES
 from spec.op import Op
 from spec.ops import OPS
-
-EVERY = "every"
-"""Every number of a format, those at its ends among them."""
 
 REGIMES = ("integers", "reals", "offset", EVERY)
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
-from equivalence.cases.fills import NONFINITE, VANISHING
-from equivalence.cases.sizes import EVERY
+from equivalence.cases.fills import EVERY, NONFINITE, VANISHING
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.kinds import Case, Kind, kind_of, sized_kind
 from equivalence.runs.results import Failure, Row, RowResult, status_of
