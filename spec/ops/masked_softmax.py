@@ -13,7 +13,7 @@ What is masked takes no part: whatever it holds, its probability is 0 and it rec
 An axis of extent 0 gives the empty tensor.
 
 Reference: PyTorch's scaled_dot_product_attention since 2.5, for what is masked throughout.
-Elsewhere: none in torch; jax.nn.softmax.
+Elsewhere: torch.masked.softmax; jax.nn.softmax.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]]), tensor([[True, True, False], [False] * 3]))

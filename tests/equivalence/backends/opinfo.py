@@ -140,6 +140,15 @@ def _along(x: Tensor, dim: int, dtype: Any = None) -> Read:
     return _scan(x, dim, dtype)
 
 
+def _masked(x: Tensor, dim: int, dtype: Any = None, mask: Tensor | None = None) -> Read:
+    needs(dtype=(dtype, x.dtype))
+    if mask is None or mask.shape != x.shape:
+        raise Beyond("no mask, or one that is broadcast")
+    if not mask.any(dim).all():
+        raise Beyond("a row that is masked throughout: torch makes NaN of it")
+    return (_of_axes(x), mask), {"axis": dim}
+
+
 def _flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Read:
     return (x,), {"start": start_dim, "end": end_dim}
 
@@ -236,6 +245,18 @@ def _pair(x: Tensor, y: Tensor, reduction: str = "mean", **attributes: float) ->
     return (x, y), {"reduction": reduction, **attributes}
 
 
+def _divergence(x: Tensor, target: Tensor, reduction: str = "mean", **attributes: bool) -> Read:
+    if reduction == "batchmean":
+        raise Beyond("a mean over rows")
+    return (x, target), {"reduction": reduction, **attributes}
+
+
+def _alike(x: Tensor, y: Tensor, reduction: str = "mean", **attributes: float) -> Read:
+    if not (y.abs() == 1).all():
+        raise Beyond("pairs that are neither alike nor not")
+    return (x, y == 1), {"reduction": reduction, **attributes}
+
+
 def _triplets(
     anchor: Tensor,
     positive: Tensor,
@@ -284,10 +305,13 @@ SHARED: dict[str, tuple[str, Callable[..., Read]]] = {
     "argmax": ("argmax", _place),
     "argmin": ("argmin", _place),
     "logsumexp": ("logsumexp", _reduction),
+    "prod": ("prod", _reduction),
     "norm": ("linalg.vector_norm", _norm),
     "cumsum": ("cumsum", _scan),
+    "cumprod": ("cumprod", _scan),
     "softmax": ("softmax", _along),
     "log_softmax": ("log_softmax", _along),
+    "masked_softmax": ("masked.softmax", _masked),
     "flatten": ("flatten", _flatten),
     "reshape": ("reshape", _reshape),
     "permute": ("permute", _permute),
@@ -312,6 +336,8 @@ SHARED: dict[str, tuple[str, Callable[..., Read]]] = {
     "huber_loss": ("nn.functional.huber_loss", _pair),
     "smooth_l1_loss": ("nn.functional.smooth_l1_loss", _pair),
     "triplet_margin_loss": ("nn.functional.triplet_margin_loss", _triplets),
+    "kl_div": ("nn.functional.kl_div", _divergence),
+    "hinge_embedding_loss": ("nn.functional.hinge_embedding_loss", _alike),
     "bce_with_logits": ("nn.functional.binary_cross_entropy_with_logits", _bce),
     "nll_loss": ("nn.functional.nll_loss", _labelled),
     "cross_entropy": ("nn.functional.cross_entropy", _labelled),
