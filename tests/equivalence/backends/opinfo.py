@@ -136,17 +136,13 @@ def _of_axes(x: Tensor) -> Tensor:
     return x
 
 
-def _along(x: Tensor, dim: int, dtype: Any = None) -> Read:
-    return _scan(x, dim, dtype)
-
-
 def _masked(x: Tensor, dim: int, dtype: Any = None, mask: Tensor | None = None) -> Read:
-    needs(dtype=(dtype, x.dtype))
+    inputs, attributes = _scan(x, dim, dtype)
     if mask is None or mask.shape != x.shape:
         raise Beyond("no mask, or one that is broadcast")
     if not mask.any(dim).all():
         raise Beyond("a row that is masked throughout: torch makes NaN of it")
-    return (_of_axes(x), mask), {"axis": dim}
+    return (*inputs, mask), attributes
 
 
 def _flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Read:
@@ -248,13 +244,13 @@ def _pair(x: Tensor, y: Tensor, reduction: str = "mean", **attributes: float) ->
 def _divergence(x: Tensor, target: Tensor, reduction: str = "mean", **attributes: bool) -> Read:
     if reduction == "batchmean":
         raise Beyond("a mean over rows")
-    return (x, target), {"reduction": reduction, **attributes}
+    return _pair(x, target, reduction, **attributes)
 
 
 def _alike(x: Tensor, y: Tensor, reduction: str = "mean", **attributes: float) -> Read:
     if not (y.abs() == 1).all():
         raise Beyond("pairs that are neither alike nor not")
-    return (x, y == 1), {"reduction": reduction, **attributes}
+    return _pair(x, y == 1, reduction, **attributes)
 
 
 def _triplets(
@@ -309,8 +305,8 @@ SHARED: dict[str, tuple[str, Callable[..., Read]]] = {
     "norm": ("linalg.vector_norm", _norm),
     "cumsum": ("cumsum", _scan),
     "cumprod": ("cumprod", _scan),
-    "softmax": ("softmax", _along),
-    "log_softmax": ("log_softmax", _along),
+    "softmax": ("softmax", _scan),
+    "log_softmax": ("log_softmax", _scan),
     "masked_softmax": ("masked.softmax", _masked),
     "flatten": ("flatten", _flatten),
     "reshape": ("reshape", _reshape),
