@@ -11,6 +11,7 @@ import sys
 from typing import Final
 
 ROOMS = (
+    "registry",
     "dtypes",
     "conventions",
     "cases",

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
 
+from equivalence.registry import OPS
 from spec.axes import reduction, split_axes
 from spec.kinds import chosen, pointwise
 from spec.op import AnyTensor, Edge, Op
-from spec.ops import OPS
 from spec.scalar import equal, is_nan, less, select, sum_over
 from spec.tensor import tabulate, tensor
 

@@ -25,6 +25,7 @@ from equivalence.backends.protocol import (
 )
 from equivalence.budgets.declared import ContractRule, declared
 from equivalence.conventions import Conventions
+from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.worlds.contract import (
     BF16,
     CORRECTLY_ROUNDED,
@@ -38,8 +39,6 @@ from equivalence.worlds.contract import (
     FunctionError,
     ulps,
 )
-from spec.ops import OPS
-from spec.optim import OPTIMIZERS
 
 __all__ = [
     "BF16",

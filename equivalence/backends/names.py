@@ -6,8 +6,7 @@ import difflib
 from collections.abc import Collection, Mapping, Sequence
 
 from equivalence.dtypes import DTYPES
-from spec.ops import OPS
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPS, OPTIMIZERS
 
 
 def strangers(what: str, names: Collection[object], known: Sequence[str]) -> str:

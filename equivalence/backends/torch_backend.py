@@ -23,8 +23,8 @@ from equivalence.budgets.declared import declared
 from equivalence.cases.call import TORCH
 from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
+from equivalence.registry import OPS as PAGES
 from equivalence.worlds.contract import Contract
-from spec.ops import OPS as PAGES
 from spec.ops.chain import read
 
 Widths = tuple[int, ...]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from spec.optim import OPTIMIZERS as PAGES
+from equivalence.registry import OPTIMIZERS as PAGES
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     name: getattr(torch.optim, page.torch) for name, page in PAGES.items() if page.torch is not None

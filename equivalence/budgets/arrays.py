@@ -26,13 +26,12 @@ from equivalence.budgets.outcome import (
     over_budget,
     position,
 )
+from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.worlds.contract import Contract, of_result
 from equivalence.worlds.lanes.arrays import Lanes, Many, at, constant, held, working
 from equivalence.worlds.lanes.extents import Extent, entered
 from equivalence.worlds.lanes.widths import Bound, Doubles, Widths
 from spec.op import AnyTensor
-from spec.ops import OPS
-from spec.optim import OPTIMIZERS
 
 WIDEST = 2.0**-4
 """The widest bound that still says something, relative to the largest value of its result."""

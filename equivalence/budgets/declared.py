@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from equivalence.budgets.forms import FORMS, FROM_STORAGE, LABELLED_IN_STORAGE
 from equivalence.dtypes import DTYPES, master_of
+from equivalence.registry import OPS
 from equivalence.worlds.contract import (
     CORRECTLY_ROUNDED,
     FP32,
@@ -28,7 +29,6 @@ from equivalence.worlds.contract import (
     FunctionError,
     ulps,
 )
-from spec.ops import OPS
 
 ContractRule = Callable[[str, str], Contract]
 """The contract of one operation (or optimizer) in one dtype."""

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from equivalence.budgets.judge import Expected
+from equivalence.registry import OPS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
 from equivalence.worlds.contract import FP64, Contract, of_result
@@ -31,7 +32,6 @@ from equivalence.worlds.special.last import stored as last_step
 from equivalence.worlds.special.sets import Line, Special
 from equivalence.worlds.special.steps import lifted
 from spec.op import AnyTensor, Op
-from spec.ops import OPS
 from spec.tensor import Tensor, zip_map
 
 

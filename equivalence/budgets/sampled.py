@@ -12,12 +12,12 @@ from typing import Any
 import numpy.typing as npt
 
 from equivalence.budgets.arrays import Call
+from equivalence.registry import OPS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact, stored
 from equivalence.worlds.contract import Contract, of_result
 from equivalence.worlds.lanes.extents import Listed
 from spec.op import AnyTensor
-from spec.ops import OPS
 from spec.tensor import tabulate
 
 

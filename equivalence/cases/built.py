@@ -23,7 +23,7 @@ from equivalence.cases.domains import NARROWEST, domain
 from equivalence.cases.fills import fill, fill_indices, fill_mask
 from equivalence.cases.guard import Guarded, core_shape, guard, overlapping
 from equivalence.dtypes import DTYPES
-from spec.ops import OPS
+from equivalence.registry import OPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from equivalence import registry
 from equivalence.cases.fills import (
     INDEX_REGIMES,
     MASK_REGIMES,
@@ -23,8 +24,8 @@ from equivalence.cases.fills import (
 )
 from equivalence.cases.guard import LAYOUTS
 from equivalence.dtypes import DTYPES
+from equivalence.registry import OPS
 from spec.op import Type
-from spec.ops import OPS
 
 Shape = tuple[int, ...]
 
@@ -113,6 +114,7 @@ class CaseSpec:
         """Return the case as plain data."""
         plain: dict[str, Any] = {
             "op": self.op,
+            **registry.where(self.op),
             "direction": self.direction,
             "dtype": self.dtype,
             "shapes": [list(shape) for shape in self.shapes],
@@ -137,6 +139,7 @@ def case_from_dict(plain: Mapping[str, Any]) -> CaseSpec:
     if missing:
         raise ValueError(f"a case needs {', '.join(missing)}; got the keys {sorted(plain)}")
     seeds = {key: plain.get(key) for key in ("cotangent", "tangent")}
+    registry.found(plain)
     case = CaseSpec(
         op=plain["op"],
         direction=plain["direction"],

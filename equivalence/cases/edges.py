@@ -14,8 +14,8 @@ import torch
 from equivalence.cases.call import Shape, dtype_at, dtype_of_value, handed
 from equivalence.cases.guard import Guarded, Malformed, gradients, guard
 from equivalence.conventions import OURS, Conventions, rows_of
+from equivalence.registry import OPS
 from spec.op import Edge
-from spec.ops import OPS
 from spec.tensor import Nested, tensor
 
 

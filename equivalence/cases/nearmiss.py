@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from equivalence.cases.call import TORCH, dtype_at, handed
+from equivalence.registry import OPS
 from spec.op import Rejected
-from spec.ops import OPS
 from spec.refusals import Miss
 from spec.tensor import Nested, tensor
 

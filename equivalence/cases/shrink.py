@@ -16,8 +16,8 @@ from equivalence.cases.call import WORDS, CaseSpec, Recipe, size_key
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.updates.levels import CHOICES, GRADIENTS, PARAMETERS, SCALES, permitted_pairs
 from equivalence.cases.updates.spec import HANDINGS, UpdateSpec
+from equivalence.registry import OPS
 from spec.op import Rejected
-from spec.ops import OPS
 
 ATTEMPTS = 150
 """How many evaluations one failure may cost."""

@@ -49,8 +49,8 @@ from equivalence.cases.families.table import family_of
 from equivalence.cases.fills import EVERY
 from equivalence.cases.guard import Guarded, core_shape, guard
 from equivalence.dtypes import DTYPES
+from equivalence.registry import OPS
 from spec.op import Op
-from spec.ops import OPS
 
 REGIMES = ("integers", "reals", "offset", EVERY)
 

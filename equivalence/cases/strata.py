@@ -35,7 +35,7 @@ from equivalence.cases.families.table import family_of
 from equivalence.cases.fills import source
 from equivalence.cases.guard import LAYOUTS
 from equivalence.dtypes import DTYPES
-from spec.ops import OPS
+from equivalence.registry import OPS
 
 FEW = 250
 """Triples are sought among factors whose levels have no more combinations than this."""

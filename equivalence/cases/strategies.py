@@ -18,7 +18,7 @@ from equivalence.cases.call import MANNERS, CaseSpec, Recipe, attribute_pairs
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
-from spec.ops import OPS
+from equivalence.registry import OPS
 
 
 def recipes(among: tuple[str, ...]) -> st.SearchStrategy[Recipe]:

@@ -100,10 +100,9 @@ def command_list(chosen: argparse.Namespace) -> int:
     del chosen
     require("torch")
     from equivalence.backends import BUILT_IN
+    from equivalence.registry import OPS, OPTIMIZERS
     from equivalence.runs.runner import PROFILES
     from equivalence.runs.sized import SIZES
-    from spec.ops import OPS
-    from spec.optim import OPTIMIZERS
 
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
     print("operations:", ", ".join(OPS))

@@ -6,7 +6,7 @@ identity test: `python -m equivalence exact` prints with which probability a wro
 It says nothing of rounding, overflow or what only a GPU shows. A stranger's kernel is run so:
 
     from equivalence.exact.points import standing
-    from spec.ops import OPS
+    from equivalence.registry import OPS
 
     with standing(seed=1) as point:
         x, y = point.draw((5, 7), (5, 7))             # shapes; Form says layouts and signs

@@ -36,8 +36,8 @@ from equivalence.exact.literals import meant
 from equivalence.exact.numbers import drawn, traced
 from equivalence.exact.points import Form, Point, Verdict, compared, integers
 from equivalence.exact.standins import stood_in
+from equivalence.registry import OPS
 from spec.op import Op
-from spec.ops import OPS
 from spec.tensor import tabulate
 
 DTYPE = "fp32"

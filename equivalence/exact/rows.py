@@ -13,9 +13,8 @@ from typing import Any
 from equivalence.backends import Backend, load
 from equivalence.exact import operations, training, updates
 from equivalence.exact.points import Verdict
+from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.workers.pool import Died, spread
-from spec.ops import OPS
-from spec.optim import OPTIMIZERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from equivalence.cases.updates.spec import UpdateSpec, describe
 from equivalence.exact.literals import meant
 from equivalence.exact.points import Drawn, Form, Point, Verdict, compared
 from equivalence.measure.reference import scaled_gradients
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS
 
 DTYPE = "fp32"
 """The dtype of storage, of which the numbers see nothing."""

@@ -16,9 +16,9 @@ import torch
 import fast
 from equivalence.lives.model import Dense, Model, Pieces, Sparse
 from equivalence.lives.resynced import Resynced, step_of
+from equivalence.registry import OPTIMIZERS
 from equivalence.twins.session import TwinRef
 from fast.errors import Rejected, Released, SessionError, Stale
-from spec.optim import OPTIMIZERS
 from spec.optim._optimizer import Optimizer
 from spec.tensor import tensor
 

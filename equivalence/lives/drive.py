@@ -45,10 +45,10 @@ from equivalence.lives.moves import (
     Moves,
 )
 from equivalence.measure.spent import Spent
+from equivalence.registry import OPS
 from equivalence.runs.results import Failure, Row, RowResult, status_of
 from equivalence.runs.runner import PROFILES
 from equivalence.twins.examined import CONFIGURATIONS
-from spec.ops import OPS
 
 STEPS = {"quick": 30, "ci": 30, "thorough": 50}
 """How long a life is in each profile; how many there are is the profile's number of cases."""

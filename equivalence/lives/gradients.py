@@ -11,9 +11,9 @@ from equivalence.budgets.violation import Violation, check_bits, check_equal
 from equivalence.lives.base import Base, statement
 from equivalence.lives.model import Dense, Sparse
 from equivalence.lives.resynced import step_of
+from equivalence.registry import OPTIMIZERS
 from fast.errors import Rejected, Released, Stale
 from spec.op import AnyTensor, plus
-from spec.optim import OPTIMIZERS
 
 WILD = 2.0**12
 """A gradient with a larger entry updates nothing: parameters must stay small for fifty steps."""

@@ -15,11 +15,11 @@ from equivalence.lives.model import Entry, Leaf
 from equivalence.lives.model import Param as ModelParam
 from equivalence.lives.model import Tape as ModelTape
 from equivalence.lives.operands import kept
+from equivalence.registry import OPS
 from equivalence.twins.session import TwinRef
 from fast.device.buffer import Buffer
 from fast.errors import SessionError, Stale
 from spec.op import Rejected
-from spec.ops import OPS
 
 
 class Leaves(Base):

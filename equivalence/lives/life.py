@@ -35,13 +35,13 @@ from equivalence.lives.model import Sparse
 from equivalence.lives.resynced import Injected
 from equivalence.lives.saves import Saves
 from equivalence.lives.steps import Steps
+from equivalence.registry import OPS
 from fast.device import flags
 from fast.device.counters import counters
 from fast.errors import Rejected as FastRejected
 from fast.ops import OPS as FAST_OPS
 from fast.optim._flat import FlatOptimizer
 from spec.op import Rejected
-from spec.ops import OPS
 
 OUT_OF_RANGE = (flags.code_of("take") << 48) + 5
 """The word by which a kernel of take says that it met the index 5."""

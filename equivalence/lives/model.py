@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS
 
 Shape = tuple[int, ...]
 

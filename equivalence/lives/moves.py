@@ -16,8 +16,7 @@ from equivalence.lives.bad import KINDS
 from equivalence.lives.life import Life
 from equivalence.lives.model import Shape, Sparse
 from equivalence.lives.operands import MOST_ENTRIES, Offer, operands
-from spec.ops import OPS
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPS, OPTIMIZERS
 
 SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (1,), (), (3, 2), (2, 2), (0,), (1, 3))
 FORMS = ("torch", "buffer", "list", "numpy")

@@ -18,9 +18,9 @@ from torch import Tensor
 from equivalence.cases.domains import Domain
 from equivalence.cases.families.family import FACTOR, TERM, Operands, Picks
 from equivalence.cases.families.table import family_of
+from equivalence.registry import OPS
 from fast.device.dtypes import NAMED
 from fast.ops import OPS as FAST
-from spec.ops import OPS
 
 MOST_ENTRIES = 24
 """A tape with so many is long enough."""

@@ -20,14 +20,13 @@ from equivalence.budgets.judge import fraction_of
 from equivalence.budgets.oracle import store
 from equivalence.budgets.violation import Violation
 from equivalence.cases.updates.levels import plainest
+from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.twins.session import TwinRef, TwinSession
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant
 from equivalence.worlds.contract import of_result
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
-from spec.ops import OPS
-from spec.optim import OPTIMIZERS
 from spec.tape import Accumulate, Event, Seed
 
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from equivalence.budgets.violation import check_equal
 from equivalence.lives.base import Base, statement
 from equivalence.lives.model import Param, State
+from equivalence.registry import OPTIMIZERS
 from fast import checkpoint
 from fast.errors import Rejected
-from spec.optim import OPTIMIZERS
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from equivalence.budgets.violation import Violation, check_bits, check_equal
 from equivalence.lives.base import SCRIBBLE, Base, statement
 from equivalence.lives.model import Dense, Groups, Pieces, Sparse, State
 from equivalence.measure.reference import held_state
+from equivalence.registry import OPTIMIZERS
 from equivalence.worlds.arithmetic import Arithmetic
-from spec.optim import OPTIMIZERS
 from spec.tape import Dense as SpecDense
 
 OF_AN_UPDATE = ("max_norm", "grad_scale")

@@ -22,8 +22,8 @@ from equivalence.conventions import pages
 from equivalence.measure.kept import answered
 from equivalence.measure.manners import observe
 from equivalence.measure.spent import of_oracle
+from equivalence.registry import OPS
 from spec.op import Op
-from spec.ops import OPS
 
 if TYPE_CHECKING:
     from equivalence.worlds.contract import Contract

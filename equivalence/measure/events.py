@@ -16,7 +16,7 @@ from torch import Tensor
 from equivalence.cases.guard import Guarded, controlled
 from equivalence.cases.updates.spec import Event, UpdateSpec
 from equivalence.cases.updates.tensors import build_state, build_written
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS
 
 OFFERS = {"set_lr": "set_lr", "load": "load", "write": "write", "write_state": "write"}
 """What a handle needs for an event."""

@@ -24,7 +24,7 @@ from equivalence.cases.families.table import family_of
 from equivalence.cases.sizes import ARGUMENTS, ROWS, SizedCase, build_sized, elements, growths
 from equivalence.measure.manners import observe
 from equivalence.measure.sizes import grown_to
-from spec.ops import OPS
+from equivalence.registry import OPS
 
 MOST_PROGRAMS = 512
 """The most programs of one launch of a case, but for those with many rows."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from equivalence.measure.spent import of_oracle
-from spec.optim import OPTIMIZERS, clip
+from equivalence.registry import OPTIMIZERS
+from spec.optim import clip
 from spec.scalar import lift
 from spec.tensor import zip_map
 

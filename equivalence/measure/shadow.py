@@ -33,7 +33,7 @@ from equivalence.measure.events import (
     snapshot,
 )
 from equivalence.measure.reference import Expected
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from equivalence.conventions import pages
 from equivalence.dtypes import DTYPES, FP32, FP64
 from equivalence.measure.call import attempt, compare, result_names
 from equivalence.measure.kept import answered
-from spec.ops import OPS
+from equivalence.registry import OPS
 
 if TYPE_CHECKING:
     from equivalence.budgets.arrays import Call

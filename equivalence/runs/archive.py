@@ -33,10 +33,10 @@ from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.call import attempt, compare, result_names
 from equivalence.measure.reference import Expected
 from equivalence.measure.shadow import Step, judge_step, measure_steps
+from equivalence.registry import OPTIMIZERS
 from equivalence.runs.kinds import Case, kind_of, read_case, shows
 from equivalence.runs.results import Failure, Row, RowResult
 from equivalence.runs.work import Damaged
-from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding

@@ -15,8 +15,8 @@ from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.dtypes import DTYPES, FP64
 from equivalence.measure.call import measure
 from equivalence.measure.update import measure_update
+from equivalence.registry import OPS
 from equivalence.runs.results import Row
-from spec.ops import OPS
 
 if TYPE_CHECKING:
     from hypothesis import strategies as st

@@ -17,6 +17,7 @@ from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import build_gradients, build_parameters, long
 from equivalence.measure.call import expectation, result_names
 from equivalence.measure.reference import Taken, entered, scaled_gradients
+from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.runs.archive import (
     Archive,
     Entry,
@@ -29,8 +30,6 @@ from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import drawn_cases, dtypes_of, least, row_seed, supported
 from equivalence.worlds.contract import of_result
-from spec.ops import OPS
-from spec.optim import OPTIMIZERS
 
 MOST_STEPS = 16
 """How many steps of an optimizer an archive holds."""

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from equivalence.backends.names import unknown_calls
 from equivalence.dtypes import DTYPES
+from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.runs.results import Row
-from spec.ops import OPS
-from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from equivalence.backends.protocol import Capabilities

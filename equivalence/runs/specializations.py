@@ -21,7 +21,7 @@ import torch
 from equivalence.cases.built import build
 from equivalence.cases.call import CaseSpec, handed
 from equivalence.dtypes import ASKED
-from spec.ops import OPS as PAGES
+from equivalence.registry import OPS as PAGES
 
 DIRECTIONS = ("value", "vjp")
 

@@ -8,9 +8,9 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Protocol
 
+from equivalence.registry import OPS
 from equivalence.runs.results import Failure, Row, RowResult
 from equivalence.workers.pool import Died, spread
-from spec.ops import OPS
 
 RunRow = Callable[[Row], RowResult]
 """What a row's result is found by; it travels to worker processes."""

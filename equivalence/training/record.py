@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS
 
 if TYPE_CHECKING:
     from torch import Tensor

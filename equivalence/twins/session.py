@@ -20,10 +20,10 @@ from equivalence.budgets.declared import family_of, of_program, of_update
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import lift_one, store
 from equivalence.budgets.outcome import Outcome, merged
+from equivalence.registry import OPTIMIZERS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant
 from spec.op import AnyTensor
-from spec.optim import OPTIMIZERS
 from spec.optim._groups import Groups
 from spec.optim._steps import SessionSteps
 from spec.protocol import Ops

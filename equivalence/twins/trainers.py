@@ -25,11 +25,11 @@ from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_bits, check_equal
 from equivalence.measure.reference import held_state
+from equivalence.registry import OPTIMIZERS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
 from spec.batches import Batch as SpecBatch
 from spec.op import AnyTensor, zeros_like
-from spec.optim import OPTIMIZERS
 
 Loss = Callable[..., Any]
 """loss(ops, *params, *inputs), which both sides run."""

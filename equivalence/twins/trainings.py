@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 import fast.train
 import spec.train
 from equivalence.budgets.ledger import Ledger
+from equivalence.registry import OPTIMIZERS
 from equivalence.runs.results import Row, RowResult
 from equivalence.twins.examined import CONFIGURATIONS, examine_drawn
 from equivalence.twins.programs import integers, numbers
 from equivalence.twins.sides import Sides
 from equivalence.twins.trainers import Batch, TwinTrainer
 from spec.linked import GraphSession
-from spec.optim import OPTIMIZERS
 from spec.session import Session as SpecSession
 
 INTERPRETERS = (("eager", "graph"), ("compiled", "eager"))

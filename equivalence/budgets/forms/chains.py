@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from equivalence.budgets.forms.curves import CURVES
+from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
 from spec.composite import composite
 from spec.op import Op
-from spec.ops import OPS
 
 
 def _followed(page: Op) -> Op:

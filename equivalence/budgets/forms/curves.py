@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
 from spec.op import AnyTensor
-from spec.ops import OPS
 from spec.ops.selu import FLOOR, SCALE
 from spec.scalar import (
     absolute,

@@ -9,13 +9,13 @@ from fractions import Fraction
 from typing import Any
 
 from equivalence.budgets.forms.rows import HANDED_ON, NORM_FROM_STORAGE, STORED, UNSCALED
+from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
 from equivalence.worlds.storage import narrowly
 from spec.composite import composite
 from spec.kinds import absorb
 from spec.losses import Weights, counting, divisor, reduced
 from spec.op import AnyTensor, Op
-from spec.ops import OPS
 from spec.ops.cross_entropy import program as scored
 from spec.ops.kl_div import weighed
 from spec.ops.sigmoid import logistic, shrunk

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from operator import mul
 from typing import Any
 
+from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
 from spec.axes import kept_index, split_axes
 from spec.op import AnyTensor
-from spec.ops import OPS
 from spec.scalar import divide, is_zero, select
 from spec.tensor import tabulate, zip_map
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
 from equivalence.worlds.storage import narrowly, saved
 from spec.axes import kept_index, reduction, split_axes
 from spec.composite import composite
 from spec.kinds import linear, same_shape
 from spec.op import AnyTensor
-from spec.ops import OPS
 from spec.scalar import (
     absolute,
     divide,

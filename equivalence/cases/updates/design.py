@@ -33,7 +33,7 @@ from equivalence.cases.updates.levels import (
 )
 from equivalence.cases.updates.spec import HANDINGS, Event, UpdateSpec
 from equivalence.dtypes import DTYPES
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS
 
 if TYPE_CHECKING:
     from hypothesis import strategies as st

@@ -14,7 +14,7 @@ from typing import Any
 from equivalence.cases.call import Shape, attribute_pairs
 from equivalence.cases.guard import LAYOUTS, place
 from equivalence.cases.updates.spec import Group, Places
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS
 
 GRADIENTS = ("normal", "integers", "mixed", "zeros", "small", "tiny", "nothing", "offset")
 

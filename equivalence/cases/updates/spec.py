@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from equivalence import registry
 from equivalence.cases.call import Recipe, Shape, attribute_pairs, read_recipe
 from equivalence.dtypes import DTYPES
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS
 
 OF_A_CASE = ("start_step", "max_norm", "grad_scale")
 """What is drawn with the hyper-parameters and belongs to no group."""
@@ -82,6 +83,7 @@ class UpdateSpec:
         """Return the case as one line of JSON."""
         plain: dict[str, Any] = {
             "optimizer": self.optimizer,
+            **registry.where(self.optimizer),
             "dtype": self.dtype,
             "shapes": self.shapes,
             "parameters": _plain_recipe(self.parameters),
@@ -155,6 +157,7 @@ class UpdateSpec:
 
 def update_from_dict(plain: Mapping[str, Any]) -> UpdateSpec:
     """Read a case back from plain data; ValueError says what is wrong with it."""
+    registry.found(plain)
     events = [Event(int(s), kind, n, read_recipe(r)) for s, kind, n, r in plain.get("events", ())]
     handing = plain.get("handing", HANDINGS[0])
     for kind, name, known in (

@@ -20,7 +20,7 @@ from equivalence.cases.fills import fill
 from equivalence.cases.guard import Guarded, core_shape, guard
 from equivalence.cases.updates.spec import Event, UpdateSpec
 from equivalence.dtypes import DTYPES
-from spec.optim import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS
 
 PERIOD = 31
 """How many numbers a long tensor has before it repeats them: a prime, and no part of a block."""

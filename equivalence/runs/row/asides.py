@@ -9,13 +9,13 @@ from typing import Any
 from equivalence.budgets.findings import Finding
 from equivalence.cases.edges import edge_problem, edges
 from equivalence.cases.nearmiss import describe, refused_by_backend, refused_by_reference
+from equivalence.registry import OPS
 from equivalence.runs.results import Failure, Row
 from equivalence.runs.row.declarations import passes
 from equivalence.runs.row.proposals import Author
 from equivalence.runs.row.tally import Tally
 from equivalence.workers import notes
 from spec.op import Edge
-from spec.ops import OPS
 from spec.refusals import Miss
 
 Ask = Callable[[str, str, Callable[[], str | None]], "str | notes.Ended | None"]

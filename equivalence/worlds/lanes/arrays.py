@@ -10,7 +10,7 @@ Integers that a page counts and compares (labels, ties, positions) are plain arr
 Truth values are three-valued: yes, no, or neither where a bound leaves the question open.
 
 >>> from equivalence.worlds.contract import FP32, Contract
->>> from spec.ops import OPS
+>>> from equivalence.registry import OPS
 >>> with working(Widths(Contract("ieee", FP32, FP32)), axes=1):
 ...     x = held(np.arange(6.0).reshape(2, 3))
 ...     total = OPS["sum"].value(x, axes=(1,))
