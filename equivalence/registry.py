@@ -84,6 +84,17 @@ class Pages(Mapping[str, V], Generic[V]):
         """Count the pages."""
         return len(self._book) + len(self._own)
 
+    def of_the_book(self) -> Mapping[str, V]:
+        """Return the pages that nobody registered."""
+        return self._book
+
+    def by_owner(self) -> dict[str, list[str]]:
+        """List the names by whose they are: the book's, each module's, this process's alone."""
+        found: dict[str, list[str]] = {}
+        for name in self:
+            found.setdefault(owner(name), []).append(name)
+        return found
+
     def enter(self, name: str, page: V) -> None:
         """Add a page behind the others."""
         self._own[name] = page
@@ -98,6 +109,9 @@ OPS: Pages[Op] = Pages("operation", book_of_ops.OPS)
 
 OPTIMIZERS: Pages[Optimizer] = Pages("optimizer", book_of_optimizers.OPTIMIZERS)
 """Every optimizer by its name."""
+
+BOOK = "spec"
+"""Whose the pages are that nobody registered."""
 
 ENTRIES: dict[str, Entry] = {}
 """What is known of the registered pages, by name."""
@@ -227,9 +241,7 @@ def found(case: Mapping[str, Any]) -> None:
 
 def owner(name: str) -> str:
     """Say whose a page is: the book's, a module's, or this process's alone."""
-    if name not in ENTRIES:
-        return "spec"
-    return ENTRIES[name].module or "this process"
+    return (ENTRIES[name].module or "this process") if name in ENTRIES else BOOK
 
 
 def family_named(op: Op) -> str | None:

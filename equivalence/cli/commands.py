@@ -44,9 +44,20 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
 
     work = ("jobs", "json", "resume")
     judged = ("profile", "seed")
+    asked = ("backend", "ops", "pages")
     stored = ("record", "replay", "ring")
     own = ("findings", "declare", "fence", "call_limit")
-    command("run", "run the suite on a backend", "backend", "ops", *judged, *own, *stored, *work)
+    command(
+        "run",
+        "run the suite on a backend",
+        "backend",
+        "ops",
+        "pages",
+        *judged,
+        *own,
+        *stored,
+        *work,
+    )
     for name, what in PAIRS.items():
         command(name, what, "provider", "only", *judged, "shrink", *work)
     command(
@@ -62,11 +73,11 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     command(
         "exact",
         "run our kernels, or a backend, on exact numbers, and compare with the pages by ==",
-        *("backend", "ops", "points", "seed", "jobs", "json"),
+        *(*asked, "points", "seed", "jobs", "json"),
     )
     judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")
-    command("list", "list backends, operations, optimizers and profiles")
+    command("list", "list backends, operations, optimizers and profiles", "pages")
     replay = command("replay-case", "run one case, as a failure prints it")
     replay.add_argument("case", help="the case, as one line of JSON")
     replay.add_argument("--backend", required=True, help=OPTIONS["backend"].help)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.cli.options import UsageError, filled, request, write
 from equivalence.cli.progress import Progress
-from equivalence.cli.suite import load_backend
+from equivalence.cli.suite import bring_pages, load_backend
 from equivalence.cli.work import require
 from equivalence.runs.report import aligned
 from equivalence.runs.results import CONFORMANT, INTERRUPTED, NONCONFORMANT
@@ -27,8 +27,11 @@ def command_exact(chosen: argparse.Namespace) -> int:
     os.environ["TRITON_INTERPRET"] = "1"
     from equivalence.exact.rows import spread_out
 
+    bring_pages(chosen.pages)
     backend = None if chosen.backend is None else load_backend(chosen.backend)
     wanted = _rows(chosen.ops, backend)
+    if chosen.jobs > 0:
+        _found_elsewhere(wanted)
     if chosen.points is not None and chosen.points < 1:
         raise UsageError(f"--points is a number of points, at least 1; got {chosen.points}")
     start = time.perf_counter()
@@ -50,6 +53,16 @@ def command_exact(chosen: argparse.Namespace) -> int:
         print(f"interrupted with {len(ended)} of {len(wanted)} rows done")
         return INTERRUPTED
     return CONFORMANT if all(found.equal for found in ended) else NONCONFORMANT
+
+
+def _found_elsewhere(rows: Sequence[Row]) -> None:
+    """Refuse pages that no worker process could find."""
+    from equivalence.registry import Unregistered, addresses
+
+    try:
+        addresses(row.of for row in rows)
+    except Unregistered as error:
+        raise UsageError(str(error)) from error
 
 
 def _rows(ops: Sequence[str] | None, backend: Any) -> list[Row]:

@@ -58,6 +58,9 @@ def _names(metavar: str) -> dict[str, Any]:
 OPTIONS: dict[str, Option] = {
     "backend": Option("a built-in backend (see list), or module:attribute"),
     "ops": Option("operations and optimizers, by spaces or commas (all)", reading=_names("OP")),
+    "pages": Option(
+        "modules to import first, which register pages of one's own", reading=_names("MODULE")
+    ),
     "provider": Option(
         "only rows of these providers: aten, triton (both)", reading=_names("PROVIDER")
     ),

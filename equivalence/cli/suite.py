@@ -22,6 +22,17 @@ def load_backend(name: str) -> Any:
         raise UsageError(str(error)) from error
 
 
+def bring_pages(modules: Sequence[str] | None) -> None:
+    """Import the modules that register pages, or refuse with what is missing."""
+    from equivalence.registry import Unregistered, bring
+
+    try:
+        for module in modules or ():
+            bring(module)
+    except Unregistered as error:
+        raise UsageError(f"--pages {error}") from error
+
+
 def command_run(chosen: argparse.Namespace) -> int:
     """Run the suite on a backend and report."""
     chosen, earlier = filled(chosen)
@@ -67,6 +78,8 @@ def _run(chosen: argparse.Namespace, earlier: Earlier) -> tuple[int, Sequence[Ro
         limit=chosen.call_limit,
         fence=chosen.fence,
         declare=chosen.declare is not None,
+        pages=chosen.pages or (),
+        jobs=chosen.jobs,
     )
     try:
         plan = planned(asked)
@@ -97,16 +110,18 @@ def _findings(chosen: argparse.Namespace) -> tuple[Any, ...]:
 
 def command_list(chosen: argparse.Namespace) -> int:
     """List what there is to choose from."""
-    del chosen
+    chosen, _ = filled(chosen)
     require("torch")
     from equivalence.backends import BUILT_IN
-    from equivalence.registry import OPS, OPTIMIZERS
+    from equivalence.registry import BOOK, OPS, OPTIMIZERS
     from equivalence.runs.runner import PROFILES
     from equivalence.runs.sized import SIZES
 
+    bring_pages(chosen.pages)
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
-    print("operations:", ", ".join(OPS))
-    print("optimizers:", ", ".join(OPTIMIZERS))
+    for pages in (OPS, OPTIMIZERS):
+        for owner, names in pages.by_owner().items():
+            print(f"{pages.what}s{'' if owner == BOOK else f' of {owner}'}:", ", ".join(names))
     print(
         "profiles:  ", ", ".join((*(f"{name} ({n} cases)" for name, n in PROFILES.items()), SIZES))
     )

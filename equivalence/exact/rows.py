@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from equivalence import registry
 from equivalence.backends import Backend, load
 from equivalence.exact import operations, training, updates
 from equivalence.exact.points import Verdict
@@ -88,12 +89,12 @@ def rows(ops: Sequence[str] | None = None, backend: Backend | None = None) -> li
     """
     of_ops = [
         Row(name, direction)
-        for name, page in OPS.items()
+        for name, page in (OPS.of_the_book() if backend is None else OPS).items()
         for direction in ("value", "vjp")
         if direction == "value" or page.moves
     ]
     kinds = (updates.FREE, updates.CLIPPED)
-    of_optimizers = [Row(name, kind) for name in OPTIMIZERS for kind in kinds]
+    of_optimizers = [Row(name, kind) for name in OPTIMIZERS.of_the_book() for kind in kinds]
     of_trainings = [Row(name, TRAINING) for name in training.TRAININGS]
     every = (*of_ops, *of_optimizers, *of_trainings)
     if backend is not None:
@@ -102,9 +103,20 @@ def rows(ops: Sequence[str] | None = None, backend: Backend | None = None) -> li
     return [row for row in every if ops is None or row.of in ops]
 
 
-def found(row: Row, points: int | None = None, seed: int = 0, backend: str | None = None) -> Found:
-    """Compare a row at all of its points, or at the first ones; of our kernels or of a backend."""
+def found(
+    row: Row,
+    points: int | None = None,
+    seed: int = 0,
+    backend: str | None = None,
+    pages: Sequence[str] = (),
+) -> Found:
+    """Compare a row at all of its points, or at the first ones; of our kernels or of a backend.
+
+    pages are the addresses of those that this process may not know yet.
+    """
     start = time.perf_counter()
+    for where in pages:
+        registry.bring(where)
     judged, cases = asked(row)
     if backend is not None:
         judged = partial(operations.judged, backend=load(backend))
@@ -131,8 +143,12 @@ def spread_out(
     jobs: int,
     started: Callable[[Row], None],
 ) -> Iterator[tuple[Row, Found]]:
-    """Yield what was found about each row, in the order in which they end."""
-    calls = [(row, points, seed, backend) for row in wanted]
+    """Yield what was found about each row, in the order in which they end.
+
+    Unregistered says of a page that no worker process could find it.
+    """
+    pages = registry.addresses(row.of for row in wanted) if jobs > 0 else ()
+    calls = [(row, points, seed, backend, pages) for row in wanted]
     begun = spread(found, calls, jobs, lambda number: started(wanted[number]))
     with closing(begun) as ended:
         for number, result in ended:

@@ -6,12 +6,14 @@ import importlib.metadata
 import os
 import platform
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from equivalence import registry
 from equivalence.backends import check, load
 from equivalence.backends.fence import Fenced
 from equivalence.budgets.findings import Finding, shipped
@@ -32,6 +34,7 @@ class Unusable(ValueError):
 class Request:
     """What to run; `findings` are those to know of beside the shipped ones.
 
+    pages     modules to import first, because they register pages
     jobs      how many worker processes; with none, all runs in this process, without a limit
     limit     for how many seconds a call of the backend may run in a worker
     fence     whether what the backend allocates through torch is fenced
@@ -50,6 +53,7 @@ class Request:
     limit: float | None = None
     fence: bool = False
     declare: bool = False
+    pages: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,9 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
     A backend object given here is run as it is. Without one, every process loads the backend anew.
     """
     check_profile(request.profile)
+    for module in request.pages:
+        with usable():
+            registry.bring(module)
     found = load(request.backend) if backend is None else check(request.backend, backend)
     address = address_of(request.backend, found)
     try:
@@ -115,13 +122,38 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
     if request.profile == SIZES:
         rows = [row for row in rows if has_sizes(row)]
     seed = chosen_seed(request.profile, request.seed)
+    elsewhere = request.record is not None or (backend is None and request.jobs > 0)
+    pages = _pages(rows, found, elsewhere)
     run, options = _way(request, seed)
     options["address"] = f"{address} --fence" if address and request.fence else address
     if backend is None:
-        way: RunRow = partial(_of_named, run, request.backend, request.fence, options)
+        named = (request.backend, request.fence, tuple(pages.values()))
+        way: RunRow = partial(_of_named, run, named, options)
     else:
         way = partial(_of_given, run, Fenced(found) if request.fence else found, options)
-    return Plan(rows, way, seed, environment(found, request, seed))
+    own = {"pages": pages} if pages else {}
+    return Plan(rows, way, seed, {**environment(found, request, seed), **own})
+
+
+@contextmanager
+def usable() -> Iterator[None]:
+    """Let what cannot be registered, or found again, be Unusable."""
+    try:
+        yield
+    except registry.Unregistered as error:
+        raise Unusable(str(error)) from error
+
+
+def _pages(rows: Sequence[Row], backend: Any, elsewhere: bool) -> dict[str, str]:
+    """Return where the registered pages of some rows are found by another process, by name.
+
+    elsewhere says that one will ask for them: what it could not find is Unusable.
+    """
+    offers = backend.capabilities()
+    names = {row.op for row in rows if row.op in offers.ops or row.op in offers.optimizers}
+    with usable():
+        found = registry.addresses(names) if elsewhere else ()
+    return {where.partition(":")[2]: where for where in found}
 
 
 def check_profile(profile: str) -> None:
@@ -161,17 +193,22 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
 
 
 @cache
-def _loaded(backend: str, fence: bool) -> Any:
-    """Load a backend once in a process."""
+def _loaded(backend: str, fence: bool, pages: tuple[str, ...]) -> Any:
+    """Load a backend, and the pages that its rows are about, once in a process."""
+    for where in pages:
+        registry.bring(where)
     found = load(backend)
     return Fenced(found) if fence else found
 
 
 def _of_named(
-    run: Callable[..., RowResult], backend: str, fence: bool, options: Mapping[str, Any], row: Row
+    run: Callable[..., RowResult],
+    backend: tuple[str, bool, tuple[str, ...]],
+    options: Mapping[str, Any],
+    row: Row,
 ) -> RowResult:
     """Run a row of the backend of a name."""
-    return run(_loaded(backend, fence), row, **options)
+    return run(_loaded(*backend), row, **options)
 
 
 def _of_given(
