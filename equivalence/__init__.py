@@ -1,14 +1,14 @@
 """The judge: cases drawn from the pages, budgets that follow from arithmetic, element by element.
 
 Start at `python -m equivalence run --help`.
-To have your own kernels judged, read docs/backends.md.
+To have your own kernels judged, read docs/backends.md; to have an op judged that the book has not,
+docs/own-ops.md.
 """
 
 from __future__ import annotations
 
-import importlib.abc
-import sys
-from typing import Final
+import importlib
+from typing import TYPE_CHECKING, Any
 
 ROOMS = (
     "registry",
@@ -32,25 +32,95 @@ ROOMS = (
 )
 """The reading order, which the house rules check: a file imports only what stands before it."""
 
+if TYPE_CHECKING:
+    from equivalence.backends import (
+        BF16,
+        CORRECTLY_ROUNDED,
+        FP16,
+        FP32,
+        FP64,
+        TF32,
+        Backend,
+        Capabilities,
+        Contract,
+        Conventions,
+        Form,
+        FunctionError,
+        OptimizerHandle,
+        UnknownBackend,
+        declared,
+        load,
+        ulps,
+    )
+    from equivalence.registry import Unregistered, register, registered, unregister
+    from equivalence.runs.run import Done, Request, Unusable, perform
 
-class _Moved(importlib.abc.MetaPathFinder):
-    """Refuses the paths by which modules were imported before there were rooms.
+_LAZY = {
+    "Unregistered": "equivalence.registry",
+    "register": "equivalence.registry",
+    "registered": "equivalence.registry",
+    "unregister": "equivalence.registry",
+    "BF16": "equivalence.backends",
+    "CORRECTLY_ROUNDED": "equivalence.backends",
+    "FP16": "equivalence.backends",
+    "FP32": "equivalence.backends",
+    "FP64": "equivalence.backends",
+    "TF32": "equivalence.backends",
+    "Backend": "equivalence.backends",
+    "Capabilities": "equivalence.backends",
+    "Contract": "equivalence.backends",
+    "Conventions": "equivalence.backends",
+    "Form": "equivalence.backends",
+    "FunctionError": "equivalence.backends",
+    "OptimizerHandle": "equivalence.backends",
+    "UnknownBackend": "equivalence.backends",
+    "declared": "equivalence.backends",
+    "load": "equivalence.backends",
+    "ulps": "equivalence.backends",
+    "Done": "equivalence.runs.run",
+    "Request": "equivalence.runs.run",
+    "Unusable": "equivalence.runs.run",
+    "perform": "equivalence.runs.run",
+}
+"""The public names, by where they live. Each is imported when it is first asked for, so that a part
+of this package needs no more libraries than it imports itself."""
 
-    It is asked last, for what no file answers. Its error names no module, as the import system
-    swallows one that does, where `from equivalence import contract` looks for a submodule.
-    """
+__all__ = [
+    "BF16",
+    "CORRECTLY_ROUNDED",
+    "FP16",
+    "FP32",
+    "FP64",
+    "TF32",
+    "Backend",
+    "Capabilities",
+    "Contract",
+    "Conventions",
+    "Done",
+    "Form",
+    "FunctionError",
+    "OptimizerHandle",
+    "Request",
+    "UnknownBackend",
+    "Unregistered",
+    "Unusable",
+    "declared",
+    "load",
+    "perform",
+    "register",
+    "registered",
+    "ulps",
+    "unregister",
+]
 
-    PATHS: Final = {
-        "equivalence.contract": "equivalence.worlds.contract",
-        "equivalence.declared": "equivalence.budgets.declared",
-        "equivalence.run": "equivalence.runs.run",
-    }
 
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Name the new path of a module that moved; of others it knows nothing."""
-        if fullname in self.PATHS:
-            new = self.PATHS[fullname]
-            raise ModuleNotFoundError(f"{fullname} is {new} now: write {new} in the import")
+if not TYPE_CHECKING:
+    # A type checker that saw it would take any name for a name of this package.
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            return getattr(importlib.import_module(_LAZY[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-sys.meta_path.append(_Moved())
+def __dir__() -> list[str]:
+    return sorted(__all__)
