@@ -134,15 +134,15 @@ def command_replay(chosen: argparse.Namespace) -> int:
     from equivalence.runs.kinds import kind_of_case, read_case
     from equivalence.runs.report import show_fraction
 
+    try:
+        row, case = read_case(chosen.case)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"this is no case: {error}") from error
     backend = load_backend(chosen.backend)
     if chosen.fence:
         from equivalence.backends.fence import Fenced
 
         backend = Fenced(backend)
-    try:
-        row, case = read_case(chosen.case)
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"this is no case: {error}") from error
     kind = kind_of_case(row, case)
     outcome = kind.measure(backend, case, backend.capabilities().contract(row.op, row.dtype))
     print(f"{kind.describe(case)} on {backend.name}: {outcome.judged} elements judged")
