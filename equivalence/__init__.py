@@ -25,7 +25,6 @@ ROOMS = (
     "twins",
     "training",
     "lives",
-    "population",
     "cli",
     "__main__",
 )
