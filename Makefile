@@ -137,7 +137,7 @@ programs trainers curvature: $(READY)
 	$(EQUIVALENCE) $@ --profile thorough --jobs $(WORKERS)
 
 matrix: $(READY)  ## judge the population, the wrong ones and the right ones, at full strength
-	$(EQUIVALENCE) matrix --profile thorough --no-rivals --jobs $(WORKERS) --json build/matrix.json
+	$(SINGLE) $(VPY) -m population --profile thorough --no-rivals --jobs $(WORKERS) --json build/matrix.json
 
 # A kernel of one program for each row takes minutes for 65,601 of them in the interpreter.
 sizes: $(READY)  ## judge our backends and torch at real sizes

@@ -26,7 +26,6 @@ ROOMS = (
     "twins",
     "training",
     "lives",
-    "population",
     "cli",
     "__main__",
 )

@@ -3,7 +3,7 @@
 python -m tools.generate_matrix            write both, from the runs in docs/matrix.json
 python -m tools.generate_matrix --check    fail if a committed file is stale
 
-The runs are made by `python -m equivalence matrix --profile ci --json docs/matrix.json`, and once
+The runs are made by `python -m population --profile ci --json docs/matrix.json`, and once
 more for each other profile.
 """
 
@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from equivalence.population.matrix import read
-from equivalence.population.policies import POLICIES
-from equivalence.population.record import Member
-from equivalence.population.registry import everyone, reported
-from equivalence.population.table import lines, marked, summary
+from population.matrix import read
+from population.record import Member
+from population.registry import everyone, reported
+from population.rivals.policies import POLICIES
+from population.table import lines, marked, summary
 from tools.generated import write_or_check
 from tools.tree import ROOT
 
@@ -35,7 +35,7 @@ COUNTED = 3
 FRAME = """\
 # Who catches what
 
-The population (`equivalence/population`) holds {wrong} wrong implementations and {right} right ones
+The population (`population/`) holds {wrong} wrong implementations and {right} right ones
 that compute the same thing another way. Of the wrong ones, {reported} name a report of a mistake
 like theirs; the others name the habit that makes them. Each is judged like a stranger's backend:
 its rows alone, to the first failure. A check is worth what it catches of the first and passes of
@@ -45,7 +45,7 @@ The suite was run {runs}.
 This file is generated (`python -m tools.generate_matrix`) from what those runs wrote.
 
 The other columns are checks that people use, with the tolerances that they type
-(`equivalence/population/policies.py`):
+(`population/rivals/policies.py`):
 
 {policies}
 

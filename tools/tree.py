@@ -10,6 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+PACKAGES = {"spec": "CHAPTERS", "fast": "ROOMS", "equivalence": "ROOMS", "population": "ROOMS"}
+"""The packages of the house, and the tuple in the `__init__.py` of each that names its chapters or
+rooms in reading order."""
+
+SHIPPED = ("spec", "fast", "equivalence")
+"""Those that the wheel holds."""
+
 SKIPPED = {"build", "dist", "gpu-cases", "node_modules", "__pycache__"}
 """Folders that hold what commands made; hidden ones are skipped too, but for `.ci`.
 

@@ -8,15 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from equivalence.cli.exact import command_exact
-from equivalence.cli.matrix import command_matrix
 from equivalence.cli.options import OPTIONS, UsageError, add
 from equivalence.cli.pairs import command_pairs
 from equivalence.cli.races import command_races
 from equivalence.cli.suite import command_list, command_replay, command_run
 from equivalence.cli.training import command_judge
-from equivalence.cli.work import terminable
-from equivalence.runs.results import INTERRUPTED, USAGE
-from equivalence.workers.pool import expect_interpreter
+from equivalence.cli.work import ended
 
 PAIRS = {
     "programs": "judge whole programs on both sides: written ones, and drawn ones on graphs",
@@ -25,6 +22,9 @@ PAIRS = {
     "machine": "drive lives of a session, in any order",
 }
 """Commands that need no backend, and what each is for."""
+
+MOVED = {"matrix": "python -m population, in a checkout of the repository"}
+"""Commands that went elsewhere, and what is written instead."""
 
 
 def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
@@ -61,11 +61,6 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     for name, what in PAIRS.items():
         command(name, what, "provider", "only", *judged, "shrink", *work)
     command(
-        "matrix",
-        "judge implementations that are known to be wrong or right, and count who catches what",
-        *("profile", "only", "seeds", "rivals", "jobs", "json"),
-    )
-    command(
         "races",
         "watch kernels for races and wrong addresses, planted ones first, without a GPU",
         *("ops", "jobs"),
@@ -82,7 +77,14 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     replay.add_argument("case", help="the case, as one line of JSON")
     replay.add_argument("--backend", required=True, help=OPTIONS["backend"].help)
     replay.add_argument("--fence", action="store_true", help=OPTIONS["fence"].help)
+    for name in MOVED:
+        commands.add_parser(name, add_help=False)
     return top
+
+
+def _moved(chosen: argparse.Namespace) -> int:
+    """Say where a command went."""
+    raise UsageError(f"{chosen.command} is a command of its own now: {MOVED[chosen.command]}")
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -91,25 +93,19 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "replay-case": command_replay,
     "judge": command_judge,
     "exact": command_exact,
-    "matrix": command_matrix,
     "races": command_races,
     **dict.fromkeys(PAIRS, command_pairs),
+    **dict.fromkeys(MOVED, _moved),
 }
 
 
 def main(arguments: Sequence[str] | None = None, name: str = "python -m equivalence") -> int:
     """Run a command and return its exit code."""
-    chosen = parser(name).parse_args(arguments)
-    expect_interpreter()
-    try:
-        with terminable():
-            return _COMMANDS[chosen.command](chosen)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return USAGE
-    except KeyboardInterrupt:
-        print("interrupted before anything was finished", file=sys.stderr)
-        return INTERRUPTED
+    top = parser(name)
+    chosen, rest = top.parse_known_args(arguments)
+    if rest and chosen.command not in MOVED:
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    return ended(_COMMANDS[chosen.command], chosen)
 
 
 def script() -> int:

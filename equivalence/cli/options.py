@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,14 +83,6 @@ OPTIONS: dict[str, Option] = {
         reading={"action": "store_true"},
     ),
     "findings": Option("also know the findings declared in this file", reading=_path("FILE")),
-    "seeds": Option(
-        "how many seeds to judge by, from 0 on (1)", 1, reading={"type": int, "metavar": "N"}
-    ),
-    "rivals": Option(
-        "also ask other people's checks (--no-rivals: not)",
-        True,
-        reading={"action": argparse.BooleanOptionalAction},
-    ),
     "declare": Option(
         "go on past failures, and write a narrow finding for each kind of them",
         reading=_path("FILE"),
@@ -219,14 +211,15 @@ def _read(path: Path, command: str) -> tuple[dict[str, Any], Earlier]:
 
 def line(command: str, asked: Mapping[str, Any]) -> str:
     """Return the command line that asks for the same."""
-    parts = ["python", "-m", "equivalence", command]
+    return shlex.join(["python", "-m", "equivalence", command, *words(asked)])
+
+
+def words(asked: Mapping[str, Any]) -> Iterator[str]:
+    """Yield options as the words of a command line."""
     for name, value in asked.items():
-        parts.append(flag(name))
-        if isinstance(value, list):
-            parts.append(",".join(value))
-        elif value is not True:
-            parts.append(str(value))
-    return shlex.join(parts)
+        yield flag(name)
+        if value is not True:
+            yield shown(value)
 
 
 def shown(value: Any) -> str:

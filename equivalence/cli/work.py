@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,8 @@ from equivalence.cli.options import (
     write,
 )
 from equivalence.cli.progress import Progress
-from equivalence.runs.results import INTERRUPTED, Row, RowResult, document, exit_code
+from equivalence.runs.results import INTERRUPTED, USAGE, Row, RowResult, document, exit_code
+from equivalence.workers.pool import expect_interpreter
 
 LIBRARIES = {"torch": "torch", "flint": "python-flint", "hypothesis": "hypothesis"}
 """What judging needs beside Python, by the name of its import."""
@@ -134,6 +136,20 @@ def carry_out(
         print(f"interrupted with {len(book.results)} of {len(book.rows)} rows done; go on with")
         print(f"    {book.way_on()}")
     return INTERRUPTED if cut_short else exit_code(book.results)
+
+
+def ended(command: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -> int:
+    """Run a command and return its exit code: also of what cannot be, and of Ctrl-C."""
+    expect_interpreter()
+    try:
+        with terminable():
+            return command(chosen)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        print("interrupted before anything was finished", file=sys.stderr)
+        return INTERRUPTED
 
 
 @contextmanager

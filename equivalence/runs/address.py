@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import sys
 from typing import Any
 
@@ -39,7 +40,7 @@ def _made_without_arguments(kind: type) -> bool:
 def replay_line(address: str | None, case: str) -> str:
     """Return the line that replays a case, or say what is missing for it to run."""
     if address is not None:
-        return f"python -m equivalence replay-case '{case}' --backend {address}"
+        return f"python -m equivalence replay-case '{case}' --backend {shlex.quote(address)}"
     return (
         f"python -m equivalence replay-case '{case}' --backend MODULE:ATTRIBUTE "
         "(this backend was handed over as an object that no module holds under a name; save it "

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.tree import ROOT
+from tools.tree import PACKAGES, ROOT
 
-COPIED = ("spec", "fast", "equivalence", "proofs_notes", "tools", "tests")
+COPIED = (*PACKAGES, "proofs_notes", "tools", "tests")
 
 
 def copied_tree(folder: Path) -> Path:

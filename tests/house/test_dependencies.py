@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.tree import ROOT, Import, imports, literal, python_files, table_order
+from tools.tree import PACKAGES, ROOT, Import, imports, literal, python_files, table_order
 
 STANDARD = sys.stdlib_module_names
 
@@ -52,6 +52,11 @@ RULES = {
         },
         why="the judge knows both sides and the libraries of the extra [check]; what a backend of "
         "another library needs is imported by that backend's module alone",
+    ),
+    "population": Rule(
+        frozenset({"population", "equivalence", "spec", "fast", "torch"}),
+        why="the bench tries the judge, and needs nothing that the judge does not; the judge does "
+        "not know its bench, which stays out of the wheel",
     ),
     "proofs_notes": Rule(
         frozenset({"spec", "sympy", "equivalence.worlds", "equivalence.exact", "proofs_notes"}),
@@ -99,13 +104,9 @@ def place_of(name: str, package: str, order: list[str]) -> str | None:
     return max(matches, key=len, default=None)
 
 
-ORDER = {"spec": "CHAPTERS", "fast": "ROOMS", "equivalence": "ROOMS"}
-"""The tuple in a package's `__init__.py` that names its chapters or rooms in reading order."""
-
-
 def reading_order(root: Path, package: str) -> list[str]:
     """The chapters or rooms of a package, each page of `ops` as a chapter of its own."""
-    listed = literal(root / package / "__init__.py", ORDER[package])
+    listed = literal(root / package / "__init__.py", PACKAGES[package])
     order = [str(entry) for entry in listed] if isinstance(listed, list | tuple) else []
     pages = [f"ops.{name}" for name in table_order(root / package / "ops/__init__.py", "OPS")]
     if "ops" in order and package == "spec":
@@ -125,7 +126,7 @@ def forward_references(root: Path, package: str) -> Iterator[str]:
         here = place_of(module, package, order)
         if here is None:
             yield (
-                f"{where} is not in the reading order; add it to {ORDER[package]} in "
+                f"{where} is not in the reading order; add it to {PACKAGES[package]} in "
                 f"{package}/__init__.py, or move it into a room that is listed there"
             )
             continue
@@ -145,7 +146,7 @@ def later_places(
         elif order.index(there) > order.index(here):
             yield (
                 f"{where}:{found.line} ({here}) refers forward to {found.name}; a file imports "
-                f"only what a reader has met before ({ORDER[package]} in {package}/__init__.py)"
+                f"only what a reader has met before ({PACKAGES[package]} in {package}/__init__.py)"
             )
 
 
@@ -154,7 +155,7 @@ def test_every_package_keeps_the_dependency_rule() -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("package", ORDER)
+@pytest.mark.parametrize("package", PACKAGES)
 def test_packages_refer_only_backwards(package: str) -> None:
     found = list(forward_references(ROOT, package))
     assert not found, "\n".join(found)
@@ -166,6 +167,10 @@ def test_planted_imports_are_found(tmp_path: Path, plant: Callable[[str, str], N
     plant("fast/train.py", "import matplotlib\n")
     plant("fast/plot.py", "def f():\n    import matplotlib.pyplot\n")
     plant("equivalence/run.py", "import fast.ops, jax\n")
+    plant("fast/kernels/bench.py", "import population.pieces\n")
+    plant("equivalence/cases/bench.py", "def f():\n    from population.registry import named\n")
+    plant("population/record.py", "from equivalence.runs.run import Request\nimport hypothesis\n")
+    plant("spec/tried.py", "import population\n")
     plant("proofs_notes/calculus.py", "import equivalence.worlds.symbols\nimport pytest\n")
     plant("proofs_notes/test_softmax.py", "import pytest\nfrom equivalence import judge\n")
     plant("spec/tensor.py", "from . import scalar\n")
@@ -173,9 +178,13 @@ def test_planted_imports_are_found(tmp_path: Path, plant: Callable[[str, str], N
     assert found == [
         "spec/scalar.py:1 imports numpy",
         "spec/tensor.py:1 imports relatively",
+        "spec/tried.py:1 imports population",
         "fast/tape.py:2 imports spec.ops.add",
         "fast/train.py:1 imports matplotlib",
+        "fast/kernels/bench.py:1 imports population.pieces",
         "equivalence/run.py:1 imports jax",
+        "equivalence/cases/bench.py:2 imports population.registry.named",
+        "population/record.py:2 imports hypothesis",
         "proofs_notes/calculus.py:2 imports pytest",
         "proofs_notes/test_softmax.py:2 imports equivalence.judge",
     ]
@@ -219,21 +228,22 @@ def test_spec_needs_nothing_but_python() -> None:
     assert done.stdout.split() in (["__main__", "spec"], ["spec"])
 
 
+@pytest.mark.parametrize("package", [p for p, order in PACKAGES.items() if order == "ROOMS"])
 def test_planted_references_to_later_rooms_are_found(
-    tmp_path: Path, plant: Callable[[str, str], None]
+    package: str, tmp_path: Path, plant: Callable[[str, str], None]
 ) -> None:
-    plant("fast/__init__.py", "ROOMS = ('errors', 'device', 'session')\n")
-    plant("fast/errors.py", "")
-    plant("fast/device/__init__.py", "")
+    plant(f"{package}/__init__.py", "ROOMS = ('errors', 'device', 'session')\n")
+    plant(f"{package}/errors.py", "")
+    plant(f"{package}/device/__init__.py", "")
     plant(
-        "fast/device/arena.py",
-        "from typing import TYPE_CHECKING\n\nfrom fast.errors import Rejected\n"
-        "if TYPE_CHECKING:\n    from fast.session import Session\n",
+        f"{package}/device/arena.py",
+        f"from typing import TYPE_CHECKING\n\nfrom {package}.errors import Rejected\n"
+        f"if TYPE_CHECKING:\n    from {package}.session import Session\n",
     )
-    plant("fast/session.py", "from fast.device.arena import Arena\n")
-    plant("fast/attic/old.py", "")
-    found = [line.split(";")[0] for line in forward_references(tmp_path, "fast")]
+    plant(f"{package}/session.py", f"from {package}.device.arena import Arena\n")
+    plant(f"{package}/attic/old.py", "")
+    found = [line.split(";")[0] for line in forward_references(tmp_path, package)]
     assert found == [
-        "fast/attic/old.py is not in the reading order",
-        "fast/device/arena.py:5 (device) refers forward to fast.session.Session",
+        f"{package}/attic/old.py is not in the reading order",
+        f"{package}/device/arena.py:5 (device) refers forward to {package}.session.Session",
     ]

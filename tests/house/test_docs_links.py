@@ -83,6 +83,7 @@ def test_planted_dead_ends_are_found(tmp_path: Path, plant: Callable[[str, str],
     plant("Makefile", "test: ready\n")
     plant("docs/index.md", "# One, two\n[a](other.md) [b](#one-two) [c](#three) [d](https://x.y)\n")
     plant("README.md", "[a](docs/index.md#one-two) [b](docs/nothing.py) `make test` `make gold`\n")
+    plant("population/record.py", "# see HISTORY.md\n")
     plant("spec/op.py", "# see PLAN.md, index.md and docs/index.md\n")
     assert list(broken_links(tmp_path)) == [
         "README.md links to docs/nothing.py, and there is no such file",
@@ -91,6 +92,7 @@ def test_planted_dead_ends_are_found(tmp_path: Path, plant: Callable[[str, str],
     ]
     assert [m.split(",")[0] for m in missing_documents(tmp_path)] == [
         "docs/index.md names other.md",
+        "population/record.py names HISTORY.md",
         "spec/op.py names PLAN.md",
     ]
     plant("docs/hidden.md", "")

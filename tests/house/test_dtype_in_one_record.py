@@ -40,6 +40,14 @@ def judged(tree: Path, backend: str) -> dict[str, str]:
             for dtype in {r["dtype"] for r in rows}}  # fmt: skip
 
 
+def tried(tree: Path) -> tuple[int, str]:
+    """Try the judge by wrong members in bf16 and a right one; return the exit code and the rest."""
+    members = ["exp: handed over in fp32", "exp: product rounded to storage", "tanh: in double"]
+    command = [sys.executable, "-m", "population", "--profile", "quick", "--jobs", "0"]
+    done = subprocess.run([*command, "--only", *members], cwd=tree, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
 def precisions(tree: Path) -> str:
     """Say which precisions a session names when it is asked for one that is not there."""
     code = "import fast\ntry: fast.Session(precision='none')\nexcept fast.Rejected as e: print(e)"
@@ -58,6 +66,14 @@ def test_a_dtype_joins_by_its_records(tmp_path: Path) -> None:
     assert "fp16" not in precisions(tree)
     for backend in ("fast-aten", "torch"):
         assert judged(tree, backend).keys() == {"fp32", "bf16", "fp64"}
+    code, said = tried(tree)
+    assert code == 0, said
+    member = tree / "population" / "judged" / "member.py"
+    text = member.read_text(encoding="utf-8")
+    by_hand = "\n\nNARROW = [DTYPES[name] for name in ('bf16', 'fp16')]\n"
+    member.write_text(text + by_hand, encoding="utf-8")
+    assert "KeyError: 'fp16'" in tried(tree)[1], "a table that is kept by hand"
+    member.write_text(text, encoding="utf-8")
     for name, text in texts.items():
         (tree / name).write_text(text, encoding="utf-8")
     assert "fp16" in precisions(tree)

@@ -1,6 +1,6 @@
 """The plan of the house: rooms that a reader takes in at a sitting, with no circle between files.
 
-`fast` and `equivalence` list their rooms in `ROOMS`, in reading order; that a file imports only
+All packages but `spec` list their rooms in `ROOMS`, in reading order; that a file imports only
 what stands before it is checked with the chapters of `spec`, in test_dependencies.
 """
 
@@ -10,7 +10,9 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.tree import ROOT, imports, literal, parse, python_files
+import pytest
+
+from tools.tree import PACKAGES, ROOT, imports, literal, parse, python_files
 
 MOST_FILES = 12
 """What a reader keeps in mind of one folder, `__init__.py` not counted."""
@@ -21,12 +23,12 @@ PER_ENTRY = frozenset({"ops", "optim"})
 PAGE_AND_ENGINE = frozenset({"optim", "torch"})
 """Rooms where an underscore tells an engine from the pages or the face that stand beside it."""
 
-PACKAGES = ("fast", "equivalence")
+ROOMED = tuple(package for package, order in PACKAGES.items() if order == "ROOMS")
 
 
 def crowded_rooms(root: Path) -> Iterator[str]:
     """Say which rooms hold more files than a reader keeps in mind."""
-    for package in PACKAGES:
+    for package in ROOMED:
         for folder in sorted({p.parent for p in python_files(root, package)} - {root / package}):
             files = [p for p in folder.glob("*.py") if p.name != "__init__.py"]
             if len(files) > MOST_FILES and folder.name not in PER_ENTRY:
@@ -38,7 +40,7 @@ def crowded_rooms(root: Path) -> Iterator[str]:
 
 def unexplained_rooms(root: Path) -> Iterator[str]:
     """Say which rooms do not tell, in one line, what lives there and who may enter."""
-    for package in PACKAGES:
+    for package in ROOMED:
         for room in rooms(root, package):
             init = root / package / room / "__init__.py"
             if not init.parent.is_dir():
@@ -57,7 +59,7 @@ def rooms(root: Path, package: str) -> list[str]:
 
 def underscored(root: Path) -> Iterator[str]:
     """Say which files hide behind an underscore where a room already says whose they are."""
-    for package in PACKAGES:
+    for package in ROOMED:
         for path in python_files(root, package):
             private = path.name.startswith("_") and not path.name.startswith("__")
             if private and path.parent.name not in PAGE_AND_ENGINE:
@@ -117,7 +119,7 @@ def test_rooms_are_small_and_explained() -> None:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     """`pytest -s` prints what was counted."""
-    for package in ("spec", *PACKAGES):
+    for package in PACKAGES:
         graph = arrows(ROOT, package)
         found = list(circles(graph))
         count = sum(len(targets) for targets in graph.values())
@@ -125,29 +127,37 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         assert not found, "\n".join(" <-> ".join(group) for group in found)
 
 
-def test_planted_rooms_are_found(tmp_path: Path, plant: Callable[[str, str], None]) -> None:
-    plant("fast/__init__.py", "ROOMS = ('device', 'ops', 'session')\n")
-    plant("fast/session.py", "")
-    plant("fast/device/__init__.py", '"""Storage."""\n')
-    plant("fast/ops/__init__.py", '"""Pages; sessions enter."""\n')
+@pytest.mark.parametrize("package", ROOMED)
+def test_planted_rooms_are_found(
+    package: str, tmp_path: Path, plant: Callable[[str, str], None]
+) -> None:
+    plant(f"{package}/__init__.py", "ROOMS = ('device', 'ops', 'session')\n")
+    plant(f"{package}/session.py", "")
+    plant(f"{package}/device/__init__.py", '"""Storage."""\n')
+    plant(f"{package}/ops/__init__.py", '"""Pages; sessions enter."""\n')
     for number in range(MOST_FILES + 1):
-        plant(f"fast/device/f{number}.py", "")
-        plant(f"fast/ops/f{number}.py", "")
-    plant("fast/device/_hidden.py", "")
-    plant("fast/optim/_flat.py", "")
+        plant(f"{package}/device/f{number}.py", "")
+        plant(f"{package}/ops/f{number}.py", "")
+    plant(f"{package}/device/_hidden.py", "")
+    plant(f"{package}/optim/_flat.py", "")
+    room = f"{package}/device"
     assert list(crowded_rooms(tmp_path)) == [
-        "fast/device holds 14 files, and 12 is the most: a room that grows gets rooms of its own"
+        f"{room} holds 14 files, and 12 is the most: a room that grows gets rooms of its own"
     ]
     assert list(unexplained_rooms(tmp_path)) == [
-        "fast/device/__init__.py does not say who may enter, in its first line"
+        f"{room}/__init__.py does not say who may enter, in its first line"
     ]
-    assert [line.split(":")[0] for line in underscored(tmp_path)] == ["fast/device/_hidden.py"]
+    assert [line.split(":")[0] for line in underscored(tmp_path)] == [f"{room}/_hidden.py"]
 
 
-def test_planted_circles_are_found(tmp_path: Path, plant: Callable[[str, str], None]) -> None:
-    plant("fast/__init__.py", "")
-    plant("fast/a.py", "from fast.b import x\nfrom fast import c\n")
-    plant("fast/b.py", "def f():\n    from fast.c import y\n")
-    plant("fast/c.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import fast.a\n")
-    plant("fast/d.py", "from fast.a import x\n")
-    assert list(circles(arrows(tmp_path, "fast"))) == [["fast.a", "fast.b", "fast.c"]]
+@pytest.mark.parametrize("package", PACKAGES)
+def test_planted_circles_are_found(
+    package: str, tmp_path: Path, plant: Callable[[str, str], None]
+) -> None:
+    plant(f"{package}/__init__.py", "")
+    plant(f"{package}/a.py", f"from {package}.b import x\nfrom {package} import c\n")
+    plant(f"{package}/b.py", f"def f():\n    from {package}.c import y\n")
+    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+    plant(f"{package}/c.py", f"{typed}    import {package}.a\n")
+    plant(f"{package}/d.py", f"from {package}.a import x\n")
+    assert list(circles(arrows(tmp_path, package))) == [[f"{package}.{name}" for name in "abc"]]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.tree import ROOT, files
+from tools.tree import PACKAGES, ROOT, files
 
 TEXT = (".py", ".md", ".toml", ".txt", ".json", ".jsonl", ".yml", "Makefile", "run", ".gitignore")
 
@@ -63,6 +63,8 @@ def test_text_is_fit_to_be_read_anywhere() -> None:
 
 def test_planted_lines_are_found(tmp_path: Path, plant: Callable[[str, str], None]) -> None:
     plant("a.py", "OUT = '/root/x'\nurl = 'https://a.b/home/c'\n# TODO later\n# TODO(#12) later\n")
+    for package in PACKAGES:
+        plant(f"{package}/wrong/rows.py", "# FIXME\n")
     plant("b.md", "See ../shared/x and DESIGN section 4.\n")
     plant("Makefile", "\tpip install --index-url x\n# --------\n")
     found = [line.rsplit("' ", 1)[0] for line in banned_lines(tmp_path)]
@@ -72,4 +74,5 @@ def test_planted_lines_are_found(tmp_path: Path, plant: Callable[[str, str], Non
         "a.py:1: '/root/x",
         "a.py:3: 'TODO",
         "b.md:1: '../shared",
+        *sorted(f"{package}/wrong/rows.py:1: 'FIXME" for package in PACKAGES),
     ]

@@ -11,11 +11,11 @@ import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.tree import ROOT, python_files
+from tools.tree import PACKAGES, ROOT, python_files
 
 CLOSENESS = ("allclose", "assert_close", "isclose", "almost_equal", "AlmostEqual")
 EXACTLY = {"approx", "rtol", "atol", "rel_tol", "abs_tol", "nondet_tol"}
-FOLDERS = ("equivalence", "tests", "proofs_notes")
+FOLDERS = (*PACKAGES, "tests", "proofs_notes")
 
 
 def is_tolerance(name: str) -> bool:
@@ -23,7 +23,7 @@ def is_tolerance(name: str) -> bool:
     return name in EXACTLY or name.endswith(CLOSENESS)
 
 
-QUOTED = Path("equivalence/population/policies.py")
+QUOTED = Path("population/rivals/policies.py")
 """The one file that names tolerances: those of other people, quoted to say what they see."""
 
 
@@ -57,9 +57,12 @@ def test_planted_tolerances_are_found(tmp_path: Path, plant: Callable[[str, str]
         "np.testing.assert_allclose(x, y, rtol=1e-3)\n"
         "approximate = 'atol'\n",
     )
+    for package in PACKAGES:
+        plant(f"{package}/right/rows.py", "close = torch.isclose(x, y)\n")
     plant(QUOTED.as_posix(), "assert torch.allclose(x, y, rtol=1e-2)\n")
     found = [line.split(";")[0] for line in typed_tolerances(tmp_path)]
     assert found == [
+        *(f"{package}/right/rows.py:1 uses isclose" for package in PACKAGES),
         "tests/test_sum.py:2 uses allclose",
         "tests/test_sum.py:3 uses approx",
         "tests/test_sum.py:4 uses assert_allclose",

@@ -99,6 +99,17 @@ def test_usage_errors_say_what_exists(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("more", [[], ["--help"], ["--profile", "ci", "--only", "softmax: *"]])
+def test_a_command_that_went_elsewhere_says_where(
+    more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["matrix", *more]) == 2
+    assert capsys.readouterr().err == (
+        "error: matrix is a command of its own now: "
+        "python -m population, in a checkout of the repository\n"
+    )
+
+
 def test_json_is_schema_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "result.json"
     assert run("OneOff", "--ops", "mul", "add", "--json", str(path), "--seed", "3") == 1

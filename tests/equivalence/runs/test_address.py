@@ -45,3 +45,4 @@ def test_an_object_of_no_module_says_how_to_name_it() -> None:
     assert replay_line("mine:Mine", "{}") == (
         "python -m equivalence replay-case '{}' --backend mine:Mine"
     )
+    assert replay_line("mine:two words", "{}").endswith(" --backend 'mine:two words'")

@@ -17,14 +17,14 @@ from equivalence.budgets.recorded import Recorded
 from equivalence.cases.call import attribute_pairs
 from equivalence.cases.updates.design import update_strata
 from equivalence.cases.updates.tensors import build_gradients, build_parameters
-from equivalence.population.member import MemberBackend
-from equivalence.population.registry import named
 from equivalence.runs.archive import compact, load_archive
 from equivalence.runs.recorder import _entry
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.run import Request, perform
 from equivalence.runs.work import Damaged
 from equivalence.worlds.contract import FP32, Contract
+from population.judged.member import MemberBackend
+from population.registry import named
 from tests.equivalence.backends import fakes
 from tools.tree import ROOT
 

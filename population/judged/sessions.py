@@ -1,0 +1,49 @@
+"""Sessions of `fast` that are wrong between operations: judged by programs, then by lives.
+
+A member of a session is a context in which something of `fast` is changed; the changes are undone.
+The written programs run first, since they are quick; the lifecycle machine drives lives after them.
+"""
+
+from __future__ import annotations
+
+from population.record import Member
+
+PROVIDER, PRECISION = "aten", "fp32"
+"""Where sessions run: the quickest configuration, as what is changed is shared by all."""
+
+LIVES = {"quick": 4, "ci": 20, "thorough": 100}
+"""How many lives the machine drives of a member, a part of what a profile asks of `fast`."""
+
+
+def judged_session(member: Member, profile: str, seed: int) -> str:
+    """Return what is wrong with sessions inside the member's context; empty where nothing is."""
+    with member.how():
+        return _programs() or _lives(profile, seed)
+
+
+def _programs() -> str:
+    """Run the written programs, and say what the first that fails says."""
+    import fast
+    from equivalence.twins.programs import PROGRAMS
+    from equivalence.twins.session import TwinSession
+
+    for run in PROGRAMS:
+        twin = TwinSession(fast.Session(provider=PROVIDER, device="cpu"))
+        try:
+            run(twin)
+        except Exception as error:
+            return f"program {run.__name__}: {type(error).__name__}: {error}"
+        for label, verdict in twin.verdicts.items():
+            if verdict.status != "conformant":
+                return f"program {run.__name__}: {label}: {verdict.fraction} of its budget"
+    return ""
+
+
+def _lives(profile: str, seed: int) -> str:
+    """Drive lives until one breaks a promise."""
+    from equivalence.lives.drive import STEPS, run_lives
+
+    try:
+        return run_lives(PROVIDER, PRECISION, LIVES[profile], STEPS[profile], seed).says
+    except Exception as error:
+        return f"lives: {type(error).__name__}: {error}"

@@ -1,0 +1,1 @@
+"""What several members are made of; `wrong` and `right` enter."""

@@ -1,0 +1,187 @@
+"""What other people check implementations by, with the tolerances that they type.
+
+This is the one file in which tolerances stand (the house rule names it): they are not ours, they
+are quoted, so that the matrix can say what each of them sees of the same population.
+Each policy says whether it accepts a member in one direction and dtype, or None where it does not
+apply.
+A member that raises is not accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equivalence.backends.fast_aten import FastAten
+from equivalence.backends.torch_backend import OPS as TORCH_OPS
+from equivalence.backends.torch_backend import TorchBackend
+from equivalence.cases.call import TORCH
+from population.judged.member import MemberBackend
+from population.record import Member
+from population.rivals.samples import SIZES, Sampler, hyper
+from spec.ops import OPS
+
+Policy = Callable[[Member, str, str], bool | None]
+Pair = tuple[Tensor, Tensor]
+"""What a member gave, and what it is compared with."""
+
+KERNELBENCH = {"fp32": 1e-4, "fp64": 1e-4, "bf16": 1e-2, "fp16": 1e-2}
+"""KernelBench's tolerance, relative and absolute, by precision (its eval.py)."""
+
+SEEDS = 5
+"""With how many seeds KernelBench draws its inputs."""
+
+SHAPES = 20
+"""How many shapes are fuzzed."""
+
+STEPS = 3
+"""How many steps an optimizer is taken through."""
+
+GRADCHECKED = (4, 5)
+"""The rows and columns that finite differences are taken of: they cost a call per entry."""
+
+
+def default_closeness(member: Member, direction: str, dtype: str) -> bool | None:
+    """One call, compared with torch by torch.testing.assert_close and its defaults."""
+    pairs = _pairs(member, direction, Sampler(0, TORCH[dtype]))
+    return all(_close(*pair) for pair in pairs)
+
+
+def kernelbench(member: Member, direction: str, dtype: str) -> bool | None:
+    """Five calls of one shape, compared with torch by allclose at 1e-4 (fp32) or 1e-2 (16 bits)."""
+    bound = KERNELBENCH[dtype]
+    drawn = [_pairs(member, direction, Sampler(seed, TORCH[dtype])) for seed in range(SEEDS)]
+    return all(
+        got.shape == due.shape and torch.allclose(got, due, rtol=bound, atol=bound)
+        for pairs in drawn
+        for got, due in pairs
+    )
+
+
+def fuzzed(member: Member, direction: str, dtype: str) -> bool | None:
+    """Twenty fuzzed shapes, compared with torch in fp64 by assert_close's tolerances."""
+    samplers = [Sampler(seed, TORCH[dtype], None) for seed in range(SHAPES)]
+    drawn = [_pairs(member, direction, sampler, torch.float64) for sampler in samplers]
+    return all(_close(got, due.to(got.dtype)) for pairs in drawn for got, due in pairs)
+
+
+def gradcheck(member: Member, direction: str, dtype: str) -> bool | None:
+    """Finite differences in fp64, by torch.autograd.gradcheck with its defaults."""
+    if direction != "vjp" or dtype != "fp32":
+        return None
+    sampler = Sampler(0, torch.float64, GRADCHECKED)
+    inputs, attrs = sampler.call(member.of)
+    backend = MemberBackend(member)
+    real = [k for k in range(len(inputs)) if k not in OPS[member.of].index_inputs]
+    result = reference(member.of, inputs, attrs)
+    if result.dtype != torch.float64:
+        return None
+    found = backend.vjp(member.of, inputs, attrs, [torch.ones_like(result)])
+    if any(g is None or g.dtype != torch.float64 for g in (found[k] for k in real)):
+        return None
+
+    class Checked(torch.autograd.Function):
+        """The reference's value, with the member's gradient."""
+
+        @staticmethod
+        def forward(ctx: Any, *given: Tensor) -> Tensor:
+            ctx.given = given
+            return reference(member.of, given, attrs)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Tensor) -> Any:
+            return tuple(backend.vjp(member.of, ctx.given, attrs, cotangents))
+
+    for k in real:
+        inputs[k].requires_grad_()
+    accepted: bool = torch.autograd.gradcheck(Checked.apply, tuple(inputs), raise_exception=False)
+    return accepted
+
+
+POLICIES: dict[str, Policy] = {
+    "assert_close": default_closeness,
+    "KernelBench": kernelbench,
+    "gradcheck": gradcheck,
+    "fuzzed": fuzzed,
+}
+"""The policies by the names that the matrix has for them."""
+
+
+def reference(op: str, inputs: Sequence[Tensor], attrs: Any) -> Tensor:
+    """Compute the value that everybody compares with."""
+    found: Tensor = _judge(op).value(op, inputs, attrs)
+    return found
+
+
+def accepts(policy: str, member: Member) -> bool | None:
+    """Say whether a policy accepts a member in all its rows; None where it applies to none."""
+    if member.of not in OPS and not member.updates:
+        return None
+    said = [
+        _asked(POLICIES[policy], member, direction, dtype)
+        for direction in member.directions
+        for dtype in member.dtypes
+    ]
+    heard = [word for word in said if word is not None]
+    return all(heard) if heard else None
+
+
+def _asked(policy: Policy, member: Member, direction: str, dtype: str) -> bool | None:
+    """Ask a policy; a member that raises is refused by every one."""
+    try:
+        return policy(member, direction, dtype)
+    except Exception:
+        return False
+
+
+def _close(got: Tensor, due: Tensor) -> bool:
+    try:
+        torch.testing.assert_close(got, due)
+    except AssertionError:
+        return False
+    return True
+
+
+def _pairs(
+    member: Member, direction: str, sampler: Sampler, wide: torch.dtype | None = None
+) -> Iterable[Pair]:
+    """Run a member and the reference, which may compute in a wider dtype."""
+    backend = MemberBackend(member)
+    if member.updates:
+        return _updates(backend, sampler, wide or sampler.dtype)
+    inputs, attrs = sampler.call(member.of)
+    exact = [_widened(x, wide) for x in inputs]
+    due = reference(member.of, exact, attrs)
+    if direction == "value":
+        return [(backend.value(member.of, inputs, attrs), due)]
+    cotangent = sampler.cotangent(due)
+    if OPS[member.of].converts:
+        cotangent, wide = cotangent.to(due.dtype), None
+    got = backend.vjp(member.of, inputs, attrs, [cotangent])
+    gradients = _judge(member.of).vjp(member.of, exact, attrs, [_widened(cotangent, wide)])
+    return [(g, d) for g, d in zip(got, gradients, strict=True) if g is not None and d is not None]
+
+
+def _widened(x: Tensor, wide: torch.dtype | None) -> Tensor:
+    return x.to(wide) if wide is not None and x.is_floating_point() else x
+
+
+def _judge(op: str) -> Any:
+    """Return torch, or `fast` for what torch draws otherwise."""
+    return TorchBackend() if op in TORCH_OPS else FastAten()
+
+
+def _updates(backend: MemberBackend, sampler: Sampler, wide: torch.dtype) -> list[Pair]:
+    """Take some steps on two parameters, and compare the parameters."""
+    name = backend.member.of
+    params = [sampler.normal(*SIZES), sampler.normal(sampler.columns)]
+    handle = backend.optimizer(name, params, hyper(name))
+    other = TorchBackend().optimizer(name, [p.to(wide) for p in params], hyper(name))
+    for _ in range(STEPS):
+        grads = [sampler.normal(*p.shape) for p in params]
+        handle.step(grads)
+        other.step([g.to(wide) for g in grads])
+    return list(zip(handle.params(), other.params(), strict=True))

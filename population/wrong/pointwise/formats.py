@@ -1,0 +1,58 @@
+"""Wrong casts: how numbers are rounded, what is too large or too small, and what goes back."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from equivalence.cases.call import TORCH
+from population.record import wrong
+
+TRUNCATED = "https://github.com/tinygrad/tinygrad/pull/11848"
+OVERFLOWN = "https://github.com/tenstorrent/tt-metal/issues/57215"
+KEPT = "https://github.com/tinygrad/tinygrad/issues/17087"
+FLUSHED = "https://github.com/jax-ml/jax/issues/38995"
+
+
+@wrong("cast value", "precision", source=TRUNCATED)
+def lower_bits_cut_off(x: Tensor, to: str) -> Tensor:
+    """What bf16 does not hold of a number is dropped."""
+    if to != "bf16":
+        return x.to(TORCH[to])
+    return (x.view(torch.int32) & -(2**16)).view(torch.float32).to(torch.bfloat16)
+
+
+@wrong("cast value", "range", source=OVERFLOWN)
+def too_large_is_no_number(x: Tensor, to: str) -> Tensor:
+    """A finite number beyond the format's largest becomes NaN."""
+    z = x.to(TORCH[to])
+    return torch.where(z.isinf() & x.isfinite(), math.nan, z)
+
+
+@wrong("cast value", "range", source=KEPT)
+def too_large_is_the_largest(x: Tensor, to: str) -> Tensor:
+    """A finite number beyond the format's largest becomes that one."""
+    z = x.to(TORCH[to])
+    largest = torch.finfo(z.dtype).max
+    return torch.where(x.isfinite(), z.clamp(-largest, largest), z)
+
+
+@wrong("cast value", "range", source=FLUSHED)
+def subnormal_numbers_are_lost(x: Tensor, to: str) -> Tensor:
+    """What is below the format's smallest normal number becomes 0."""
+    z = x.to(TORCH[to])
+    return torch.where(z.abs() < torch.finfo(z.dtype).smallest_normal, 0.0 * z, z)
+
+
+@wrong("cast vjp", "gradient", source="rounding taken for a function, whose derivative is 0")
+def nothing_goes_back(g: Tensor, x: Tensor, to: str) -> Tensor:
+    """The gradient of a number that was rounded is 0."""
+    return torch.where(x.to(TORCH[to]).to(x.dtype) == x, g.to(x.dtype), 0.0)
+
+
+@wrong("cast vjp", "dtype", source="gradients left in the dtype in which they came")
+def gradient_of_another_dtype(g: Tensor, x: Tensor, to: str) -> Tensor:
+    """The gradient has the dtype of the result."""
+    return g.clone()
