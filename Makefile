@@ -10,6 +10,9 @@ RUN ?= runs/demo
 CASES ?= gpu-cases
 WORKERS ?= 2
 
+# The commit whose eager step none may be slower than, by much.
+OLDER := b5edb64
+
 VENV := .venv
 VPY := $(VENV)/bin/python
 READY := $(VENV)/.ready
@@ -22,7 +25,7 @@ EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 BACKENDS := fast-aten fast-triton-interpreted torch jax
 LIVES := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest laws \
-	programs trainers curvature $(LIVES:%=machine-%) exact matrix flat
+	programs trainers curvature $(LIVES:%=machine-%) exact matrix flat bench
 
 .PHONY: help demo quick test test-full check lint types generated conformance kernels kernels-oldest full \
 	programs trainers curvature exact laws matrix sizes flat bench gpu-cases gpu races clean FORCE
@@ -155,8 +158,9 @@ laws: $(READY)
 flat: $(READY)
 	$(SINGLE) $(VPY) -m benchmarks flat --json build/flat.json
 
-bench: $(READY) flat  ## side by side with torch, on this CPU
+bench: $(READY)  ## side by side with torch and with an older commit, on this CPU
 	$(SINGLE) $(VPY) -m benchmarks cpu --json build/cpu.json
+	$(SINGLE) $(VPY) -m benchmarks against $(OLDER) --json build/against.json
 
 gpu-cases: $(READY)  ## record the cases that a machine with a GPU replays
 	$(EQUIVALENCE) run --backend fast-triton --ring device --profile $(PROFILE) --record $(CASES)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import cpu, flat, gpu
+from benchmarks import against, cpu, flat, gpu
 
 
 def main() -> int:
@@ -16,6 +16,13 @@ def main() -> int:
     on_cpu = commands.add_parser("cpu", help="one thread, interleaved pairs against torch, medians")
     on_cpu.add_argument("--json", type=Path, help="write the rows to this file")
     on_cpu.add_argument("--pairs", type=int, default=45, help="pairs per row (default: 45)")
+    on_commit = commands.add_parser(
+        "against", help="the eager step beside an older commit's, in turn, each in a process"
+    )
+    on_commit.add_argument("commit", help="the older commit, as git names it")
+    on_commit.add_argument("--json", type=Path, help="write the rows to this file")
+    on_commit.add_argument("--runs", type=int, default=5, help="runs (default: 5)")
+    on_commit.add_argument("--pairs", type=int, default=20, help="turns of a run (default: 20)")
     on_flat = commands.add_parser("flat", help="10,000 training steps: does anything grow?")
     on_flat.add_argument("--json", type=Path, help="write the rows and their curves to this file")
     on_flat.add_argument("--steps", type=int, default=10_000, help="steps (default: 10000)")
@@ -30,6 +37,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.command == "cpu":
         return cpu.main(given.json, given.pairs)
+    if given.command == "against":
+        return against.main(given.commit, given.json, given.runs, given.pairs)
     if given.command == "flat":
         return flat.main(given.json, given.steps)
     return gpu.main(given.json, given.cases, given.seconds, given.commit, given.dry_run)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import cpu, flat, gpu
+from benchmarks import against, cpu, flat, gpu, targets
+from benchmarks.counts import counted
 from benchmarks.report import environment, save
 from benchmarks.timing import paired
 from fast import Session
@@ -38,6 +39,38 @@ def test_saved_results_are_whole(tmp_path: Path) -> None:
 def test_rows_carry_name_ratio_and_target() -> None:
     row = cpu.versus("a chain", 1.2, cpu.our_chain(), cpu.their_chain(), pairs=1)
     assert row["name"] == "a chain" and row["ratio"] > 0 and row["target"] == 1.2
+
+
+def test_a_step_costs_no_more_than_it_did() -> None:
+    torch.set_num_threads(1)
+    found = counted(cpu.our_step())
+    assert found.dispatches <= targets.DISPATCHES, "what does a call pay for that it does not use?"
+    assert found.calls <= targets.CALLS, "what does a call pay for that it does not use?"
+
+
+def test_one_more_dispatch_and_one_more_call_are_counted() -> None:
+    x = torch.ones(3)
+    plain = counted(lambda: x.neg())
+    again = counted(lambda: x.neg().neg())
+    assert (again.dispatches, again.calls) == (plain.dispatches + 1, plain.calls)
+
+    def inner() -> torch.Tensor:
+        return x.neg()
+
+    within = counted(lambda: inner())
+    assert (within.dispatches, within.calls) == (plain.dispatches, plain.calls + 1)
+
+
+def test_an_older_commit_is_taken_beside_this_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(against, "unpacked", lambda commit: ROOT)
+    rows = against.rows("HEAD", runs=1, pairs=1, calls=1)
+    assert [row["target"] for row in rows] == [targets.AGAINST, targets.EAGER, None]
+    assert all(row["ratio"] > 0 for row in rows)
+
+
+def test_a_commit_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert against.main("no-such-commit", None, 1, 1) == 2
+    assert "git knows no commit 'no-such-commit'" in capsys.readouterr().err
 
 
 def test_what_is_too_late_is_ended_with_its_children() -> None:

@@ -41,6 +41,9 @@ _backward = torch.ops.aten.nll_loss_backward.default
 _forward2d = torch.ops.aten.nll_loss2d_forward.default
 _backward2d = torch.ops.aten.nll_loss2d_backward.default
 
+COUNTABLE = 2**24
+"""Up to how many rows fp32, in which torch counts them, tells all of them from all but one."""
+
 Weights = Tensor | None
 """A weight for each class, in one contiguous tensor."""
 
@@ -310,21 +313,27 @@ def aten_losses(
     ignored: int,
     reduction: str,
     weights: Weights = None,
-) -> tuple[Tensor, Tensor]:
-    """Read off the labels by torch's kernel; return the loss, and the weight that it counts."""
+) -> tuple[Tensor, Tensor, bool]:
+    """Read off the labels by torch's kernel.
+
+    Return the loss, the weight that it counts, and whether every row is known to count: that is
+    known of a mean on a CPU, which asks how many rows count.
+    """
     x, at, forward = log_probabilities, labels, _forward
     if x.dim() > 2:
         x, forward = _as_images(x), _forward2d
         at = labels.reshape(*x.shape[:1], *x.shape[2:])
     loss, over = forward(x, at, weights, REDUCTIONS[reduction], ignored)
     if reduction == "none":
-        return loss.reshape(labels.shape), over
-    if reduction == "mean":
-        if loss.is_cuda:
-            loss = torch.where(over == 0, 0, loss)
-        elif not over:
-            loss = torch.zeros_like(loss)
-    return loss, over
+        return loss.reshape(labels.shape), over, False
+    if reduction != "mean":
+        return loss, over, False
+    if loss.is_cuda:
+        return torch.where(over == 0, 0, loss), over, False
+    count = over.item()
+    if not count:
+        loss = torch.zeros_like(loss)
+    return loss, over, weights is None and count == labels.numel() <= COUNTABLE
 
 
 def aten_cotangents(
@@ -341,7 +350,8 @@ def aten_cotangents(
         x, backward = _as_images(x), _backward2d
         labels = labels.reshape(*x.shape[:1], *x.shape[2:])
         cotangent = cotangent.reshape(labels.shape) if reduction == "none" else cotangent
-    dx = backward(cotangent, x, labels, weights, code, ignored, over).reshape(shaped.shape)
+    dx = backward(cotangent, x, labels, weights, code, ignored, over)
+    dx = dx if x is shaped else dx.reshape(shaped.shape)
     return dx if weights is None or reduction != "mean" else torch.where(over == 0, 0, dx)
 
 

@@ -175,14 +175,16 @@ def aten_value(
     """Score logits against labels; the log-probabilities are saved, in the dtype of computation."""
     labels = labelled.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
     source = wide(logits)
-    weights = labelled.class_weights(weight, source.device, source.dtype)
+    weights = None
+    if weight is not None:
+        weights = labelled.class_weights(weight, source.device, source.dtype)
     log_probabilities = torch.log_softmax(source, 1)
-    read = (log_probabilities, labels, ignore_index)
+    read, full = (log_probabilities, labels, ignore_index), False
     if label_smoothing:
         z, over = _smoothed(*read, weights, label_smoothing, reduction)
     else:
-        z, over = labelled.aten_losses(*read, reduction, weights)
-    saved = (*read, over, weights, label_smoothing, reduction)
+        z, over, full = labelled.aten_losses(*read, reduction, weights)
+    saved = (*read, over, weights, label_smoothing, reduction, full)
     return z if source is logits else z.to(logits.dtype), saved
 
 
@@ -190,17 +192,18 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     """Return (softmax(x) - target) g, divided where the loss was."""
     if not needs[0]:
         return None, None
-    log_probabilities, labels, ignored, over, weights, smoothing, reduction = saved
+    log_probabilities, labels, ignored, over, weights, smoothing, reduction, full = saved
     g, read = wide(cotangent), (log_probabilities, labels, ignored)
     if smoothing:
         dz = _smoothed_cotangents(g, *read, over, weights, smoothing)
     else:
         dz = labelled.aten_cotangents(g, *read, reduction, over, weights)
     dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
-    # What does not count receives exactly 0, also where its row holds NaN or infinities.
-    out = (labels == ignored) | (over == 0) if reduction == "mean" else labels == ignored
-    if dx.is_cuda or out.any():
-        dx.masked_fill_(out.unsqueeze(1), 0)
+    if not full:
+        # What does not count receives exactly 0, also where its row holds NaN or infinities.
+        out = (labels == ignored) | (over == 0) if reduction == "mean" else labels == ignored
+        if dx.is_cuda or out.any():
+            dx.masked_fill_(out.unsqueeze(1), 0)
     return dx if g is cotangent else dx.to(cotangent.dtype), None
 
 
@@ -213,7 +216,7 @@ def _smoothed(
     reduction: str,
 ) -> tuple[Tensor, Tensor]:
     """Return the smoothed loss, and what a row's cotangent is divided by."""
-    losses, _ = labelled.aten_losses(log_probabilities, labels, ignored, "none", weights)
+    losses, *_ = labelled.aten_losses(log_probabilities, labels, ignored, "none", weights)
     out, each = labels == ignored, log_probabilities
     if weights is not None:
         each = each * _beside_rows(weights, each)

@@ -130,7 +130,7 @@ def aten_value(
     x = wide(log_probabilities)
     labels = labelled.aten_labels("nll_loss", labels, x.shape[1], ignore_index)
     weights = labelled.class_weights(weight, x.device, x.dtype)
-    z, over = labelled.aten_losses(x, labels, ignore_index, reduction, weights)
+    z, over, _ = labelled.aten_losses(x, labels, ignore_index, reduction, weights)
     saved = (x.shape, labels, over, weights, ignore_index, reduction)
     return z.to(log_probabilities.dtype), saved
 

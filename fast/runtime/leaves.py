@@ -49,14 +49,18 @@ class Leaves(Recording):
         The leaf borrows the mirror, which is uploaded first if it is stale and which outlives the
         tape. What is no parameter of this session raises SessionError.
         """
+        # This runs for every parameter of every step, so it asks the store what costs no call.
         store = self.store
-        if not store.owns(parameter):
+        if type(parameter) is not Param or parameter.store is not store:
             raise SessionError(f"use: {parameter!r} is not a parameter of this session")
         tape = self._tape
-        view = store.view(parameter)
+        if parameter.mirror_current and store.shadow is None:
+            view = store.masters.views[parameter.slot]
+        else:
+            view = store.view(parameter)
         again = parameter.used_on is tape
         parameter.used_on = tape
-        return Ref(tape, tape.use(view, parameter, parameter.requires_grad, again))
+        return Ref(tape, tape.use(view, parameter, parameter.trainable, again))
 
     @property
     def params_by_leaf(self) -> dict[int, Param]:

@@ -46,16 +46,20 @@ def check_trainable(who: str, value: object) -> None:
 
 
 class Param:
-    """A trainable (or frozen) tensor that lives in the store of its session, on its device."""
+    """A trainable (or frozen) tensor that lives in the store of its session, on its device.
+
+    Whoever reads `requires_grad` at every step reads `trainable`, which is the same without a call;
+    only the setter of `requires_grad`, which checks, writes it.
+    """
 
     __slots__ = (
         "_host",
-        "_requires_grad",
         "host_current",
         "mirror_current",
         "name",
         "slot",
         "store",
+        "trainable",
         "used_on",
         "version",
     )
@@ -72,7 +76,7 @@ class Param:
         self.host_current = True
         self.mirror_current = False
         self._host = host
-        self._requires_grad = requires_grad
+        self.trainable = requires_grad
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -87,12 +91,12 @@ class Param:
     @property
     def requires_grad(self) -> bool:
         """Whether backward passes and optimizers include the parameter; False freezes it."""
-        return self._requires_grad
+        return self.trainable
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         check_trainable(f"param {self.name!r}", value)
-        self._requires_grad = value
+        self.trainable = value
 
     @property
     def current(self) -> str:
@@ -196,5 +200,5 @@ class Param:
             raise Rejected(f"param {self.name!r}: {what} needs the shape {self.shape}, got {came}")
 
     def __repr__(self) -> str:
-        frozen = "" if self._requires_grad else ", frozen"
+        frozen = "" if self.trainable else ", frozen"
         return f"Param({self.name!r}, {self.shape}, version={self.version}{frozen})"

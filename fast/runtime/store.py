@@ -26,12 +26,12 @@ class Store:
     __slots__ = (
         "_names",
         "_pool",
-        "_shadow",
         "buffers",
         "masters",
         "options",
         "overwritten",
         "params",
+        "shadow",
     )
 
     def __init__(self, options: Options) -> None:
@@ -42,9 +42,9 @@ class Store:
         self.masters = Arena(Layout(), options.master, options.device)
         self.overwritten = False
         self._names: set[str] = set()
-        self._shadow: Shadow | None = None
+        self.shadow: Shadow | None = None
         if options.compute is not options.master:
-            self._shadow = Shadow(self.masters, options.compute)
+            self.shadow = Shadow(self.masters, options.compute)
         self._pool: list[Arena] = []
 
     def param(self, value: Any, name: str | None, requires_grad: bool) -> Param:
@@ -83,8 +83,8 @@ class Store:
 
     def view(self, parameter: Param) -> Tensor:
         """Return the memory that ops read a parameter's value from, brought up to date."""
-        if self._shadow is not None:
-            return self._shadow.view(parameter, self.params)
+        if self.shadow is not None:
+            return self.shadow.view(parameter, self.params)
         if parameter.mirror_current:
             return self.masters.views[parameter.slot]
         return parameter.device_view()

@@ -138,7 +138,7 @@ class Updates(Recording, SessionSteps[Any]):
         params = self.store.params
         updated = []
         for parameter, reached in zip(params, touched, strict=False):
-            if reached and parameter.requires_grad:
+            if reached and parameter.trainable:
                 updated.append(parameter)
                 if not parameter.mirror_current:
                     parameter.device_view()

@@ -131,7 +131,7 @@ def frozen_parameters_learn() -> Iterator[None]:
     """Freezing a parameter does nothing."""
     from fast.runtime.param import Param
 
-    freeze = property(lambda self: self._requires_grad, lambda self, value: None)
+    freeze = property(lambda self: self.trainable, lambda self, value: None)
     with patch.object(Param, "requires_grad", freeze):
         yield
 

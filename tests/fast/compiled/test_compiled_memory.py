@@ -130,7 +130,7 @@ def storages(s: Session) -> dict[int, int]:
     values = [value for value in tape.values if id(value) not in blanks]
     masters = s.store.masters.flat.untyped_storage()._cdata
     constants = {b.tensor.untyped_storage()._cdata for plan in plans for b in plan._constants}
-    shadow = s.store._shadow.arena.flat.untyped_storage()._cdata if s.store._shadow else None
+    shadow = s.store.shadow.arena.flat.untyped_storage()._cdata if s.store.shadow else None
     found = {}
     for tensor in [*saved, *values]:
         if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():

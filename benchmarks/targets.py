@@ -1,0 +1,18 @@
+"""What the benchmarks are held to: ratios of times, and counts of a step."""
+
+from __future__ import annotations
+
+EAGER = 0.70
+"""The eager digits step beside torch's."""
+
+REPLAY = 1.05
+"""A replay saves the program's Python, and makes up for it by looking its recording up."""
+
+CHAIN = 1.2
+"""A chain of small ops on the eager tape beside torch's autograd."""
+
+AGAINST = 1.05
+"""The eager digits step beside that of an older commit."""
+
+DISPATCHES, CALLS = 25, 125
+"""ATen operations and Python calls of the eager digits step, at most (`make test` counts them)."""
