@@ -41,7 +41,7 @@ class _Moved(importlib.abc.MetaPathFinder):
 
     PATHS: Final = {
         "equivalence.contract": "equivalence.worlds.contract",
-        "equivalence.declared": "equivalence.budgets.declared",
+        "equivalence.declared": "equivalence.backends.libraries",
         "equivalence.run": "equivalence.runs.run",
     }
 

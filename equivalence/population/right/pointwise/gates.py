@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from equivalence.budgets.declared import TORCH
+from equivalence.backends.torch.functions import TORCH
 from equivalence.population.record import right
 from equivalence.worlds.contract import ulps
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import torch
 
+from equivalence.backends import declared
 from equivalence.budgets.arrays import Allowed, Call, allowed, numbers
-from equivalence.budgets.declared import declared
 from equivalence.budgets.judge import budget_of
 from equivalence.budgets.oracle import expected_value, expected_vjp
 from equivalence.cases.built import build
