@@ -126,7 +126,7 @@ $(JAX)/.ready: $(READY)
 	@$(VPY) tools/set_up.py $(JAX) jax jaxlib ml_dtypes opt_einsum
 
 conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
-	PYTHONPATH=$(JAX) $(VPY) -m pytest -q -k jax tests/equivalence/backends/test_jax_backend.py \
+	PYTHONPATH=$(JAX) $(VPY) -m pytest -q -k jax tests/equivalence/backends/jax/test_backend.py \
 		tests/equivalence/budgets/test_findings.py
 	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS) --json build/jax.json
 

@@ -14,14 +14,14 @@ import json
 import re
 import sys
 import textwrap
-import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
-from equivalence.backends.asked import ASKED
-from equivalence.backends.torch_backend import OPS as TORCH
+from equivalence.backends.jax.contract import ASKED
+from equivalence.backends.libraries import shipped
+from equivalence.backends.torch.backend import OPS as TORCH
 from proofs_notes.index import NOTES
 from spec.op import Op
 from spec.ops import OPS
@@ -30,7 +30,6 @@ from tools.record_fractions import Runs, recorded, shown
 from tools.tree import ROOT
 
 DOCUMENT = ROOT / "docs" / "ops.md"
-FINDINGS = ROOT / "equivalence" / "budgets" / "findings.toml"
 BINARIES = ROOT / "docs" / "kernels.json"
 
 HEADER = """\
@@ -135,12 +134,11 @@ def _signature(op: Op) -> str:
 
 def _differences(backend: str, name: str) -> list[str]:
     """Return the reasons of the findings about a backend and an op, each once."""
-    rows = tomllib.loads(FINDINGS.read_text(encoding="utf-8"))["finding"]
     return list(
         dict.fromkeys(
-            row["reason"]
-            for row in rows
-            if row["backend"] == backend and fnmatchcase(name, row["op"])
+            finding.reason
+            for finding in shipped()
+            if finding.backend == backend and fnmatchcase(name, finding.op)
         )
     )
 

@@ -168,10 +168,14 @@ def optimizers() -> str:
 
 def findings(root: Path) -> Iterator[str]:
     """One line for the declared findings of an op and a reason, with the dtypes they speak of."""
-    path = root / "equivalence" / "budgets" / "findings.toml"
-    declared = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    paths = sorted((root / "equivalence" / "backends").glob("*/findings.toml"))
+    entries = (
+        entry
+        for path in paths
+        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["finding"]
+    )
     found: dict[tuple[str, str], list[str]] = {}
-    for entry in declared.get("finding", ()):
+    for entry in entries:
         where = " ".join(entry[key] for key in ("backend", "op", "direction") if key in entry)
         dtypes = found.setdefault((where, entry["reason"]), [])
         if entry.get("dtype", "*") not in (*dtypes, "*"):

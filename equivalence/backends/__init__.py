@@ -15,6 +15,7 @@ from typing import cast
 # Importing fast fixes how triton will run, before a backend imports what imports triton
 # (torch.optim does).
 import fast  # noqa: F401
+from equivalence.backends.libraries import declared
 from equivalence.backends.names import unknown_in
 from equivalence.backends.protocol import (
     Backend,
@@ -23,7 +24,6 @@ from equivalence.backends.protocol import (
     HasOptimizers,
     OptimizerHandle,
 )
-from equivalence.budgets.declared import ContractRule, declared
 from equivalence.conventions import Conventions
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.worlds.contract import (
@@ -34,6 +34,7 @@ from equivalence.worlds.contract import (
     FP64,
     TF32,
     Contract,
+    ContractRule,
     Form,
     Format,
     FunctionError,
@@ -67,11 +68,11 @@ __all__ = [
 ]
 
 BUILT_IN: dict[str, str] = {
-    "fast-triton": "equivalence.backends.fast_triton:FastTriton",
-    "fast-triton-interpreted": "equivalence.backends.fast_triton:FastTritonInterpreted",
-    "fast-aten": "equivalence.backends.fast_aten:FastAten",
-    "torch": "equivalence.backends.torch_backend:TorchBackend",
-    "jax": "equivalence.backends.jax_backend:JaxBackend",
+    "fast-triton": "equivalence.backends.fast.providers:FastTriton",
+    "fast-triton-interpreted": "equivalence.backends.fast.providers:FastTritonInterpreted",
+    "fast-aten": "equivalence.backends.fast.providers:FastAten",
+    "torch": "equivalence.backends.torch.backend:TorchBackend",
+    "jax": "equivalence.backends.jax.backend:JaxBackend",
 }
 
 EXTRAS = ("jax",)

@@ -13,8 +13,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from equivalence.budgets.declared import ContractRule
 from equivalence.conventions import UNSAID, Conventions
+from equivalence.worlds.contract import ContractRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from equivalence.budgets.outcome import (
     Detail,
@@ -26,6 +25,7 @@ from equivalence.budgets.outcome import (
     over_budget,
     position,
 )
+from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.worlds.contract import Contract, of_result
 from equivalence.worlds.lanes.arrays import Lanes, Many, at, constant, held, working
@@ -111,13 +111,6 @@ class Call:
         return self.results(Lanes, held, constant(0))
 
 
-def numbers(tensor: torch.Tensor) -> npt.NDArray[Any]:
-    """Return what a tensor holds: float64, int64 or truth values, each exactly."""
-    found = tensor.detach().cpu()
-    plain: npt.NDArray[Any] = (found.double() if found.is_floating_point() else found).numpy()
-    return plain
-
-
 def allowed(
     call: Call, contract: Contract, *, settled: bool = False, balanced: bool = False
 ) -> list[Allowed | None]:
@@ -201,7 +194,7 @@ def settles(call: Call, contract: Contract) -> bool:
 def stepped(
     optimizer: str,
     advance: Callable[..., tuple[Any, Any]],
-    before: tuple[torch.Tensor, torch.Tensor, Mapping[str, torch.Tensor | None]],
+    before: tuple[TorchTensor, TorchTensor, Mapping[str, TorchTensor | None]],
     count: int,
     hyper: Mapping[str, Any],
     contract: Contract,
@@ -243,7 +236,7 @@ def fractions(got: Doubles, expected: Allowed) -> tuple[Doubles, npt.NDArray[np.
     return found, free
 
 
-def judge_arrays(got: torch.Tensor, expected: Allowed) -> Outcome:
+def judge_arrays(got: TorchTensor, expected: Allowed) -> Outcome:
     """Judge every element of a result; the detail is about the worst of them."""
     values = numbers(got)
     found, free = fractions(values, expected)

@@ -1,8 +1,18 @@
 """Declared findings: known differences of a backend from the reference, each with its minimal case.
 
-`findings.toml` holds one table per finding.  A finding speaks of one kind of failure (a case, an
-edge row, a near-miss) of some operations, directions, dtypes and backends (shell patterns), and
-excuses what it names and nothing else:
+A file of findings is TOML:
+
+    schema = 1
+
+    [[finding]]
+    kind = "case"
+    ...
+
+`schema` is the number of the format. A file without it has the format of schema 1; a file of a
+newer schema is refused. Each table is one finding, and its keys are the fields of `Finding`.
+
+A finding speaks of one kind of failure (a case, an edge row, a near-miss) of some operations,
+directions, dtypes and backends (shell patterns). It excuses what it names and nothing else:
 
 * of an edge row, one wrong result: `gave`, as a failure shows it;
 * of near-misses, that calls which break one constraint, `label`, are accepted;
@@ -11,8 +21,9 @@ excuses what it names and nothing else:
 
 A crash is never excused, nor a result of the wrong form, nor what was written elsewhere.
 Findings are strict: every run replays the minimal case of each, which must still fail as declared,
-and must show what it declares (`Finding.too_wide`).  So no declaration outlives its defect, and
-none hides another one.  `python -m equivalence run --declare FILE` writes such tables.
+and must show what it declares (`Finding.too_wide`). So no declaration outlives its defect, and
+none hides another one. `python -m equivalence run --declare FILE` writes such a file, except for
+the reasons, which only its author knows.
 """
 
 from __future__ import annotations
@@ -21,13 +32,13 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from equivalence.budgets.outcome import CLASSES, Outcome, Over
 
-FILE = Path(__file__).with_name("findings.toml")
+SCHEMA = 1
+"""The newest format of a file of findings."""
 
 NEEDED = {"case": ("case", "regimes", "got"), "edge": ("edge", "gave"), "near-miss": ("label",)}
 """The kinds of findings, and what each must name."""
@@ -138,18 +149,42 @@ class Finding:
 KEYS = frozenset(Finding.__dataclass_fields__)
 
 
+def written(tables: Iterable[str]) -> str:
+    """Return the text of a file that holds these tables, each a finding in TOML."""
+    return "\n\n".join((f"schema = {SCHEMA}", *tables)) + "\n"
+
+
+def read(path: Path) -> tuple[Finding, ...]:
+    """Read a file of findings; ValueError names the file, which finding is wrong, and how."""
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
 def parse(text: str) -> tuple[Finding, ...]:
     """Read findings from TOML; ValueError says which one is wrong and how."""
-    tables = tomllib.loads(text).get("finding", [])
+    plain = tomllib.loads(text)
+    schema = plain.pop("schema", SCHEMA)
+    if type(schema) is not int or not 1 <= schema <= SCHEMA:
+        raise ValueError(f"these findings are of schema {schema!r}; this suite reads {SCHEMA}")
+    tables = plain.pop("finding", [])
+    if plain:
+        raise ValueError(f"unknown keys {sorted(plain)}; there are 'schema' and [[finding]]")
     return tuple(_finding(number, table) for number, table in enumerate(tables, 1))
 
 
 def _finding(number: int, table: Mapping[str, Any]) -> Finding:
     """Read one table, strictly."""
     unknown = sorted(set(table) - KEYS)
-    missing = [key for key in ("kind", "backend", "op", "reason") if not table.get(key)]
+    missing = [key for key in ("kind", "backend", "op") if not table.get(key)]
     if unknown or missing:
         raise ValueError(f"finding {number}: unknown keys {unknown}, missing keys {missing}")
+    if not table.get("reason"):
+        raise ValueError(
+            f"finding {number}, {_named(table)}, has no reason: write in 'reason' why the backend "
+            "differs and may; nobody can say it but its author"
+        )
     kind = table["kind"]
     if kind not in NEEDED:
         raise ValueError(f"finding {number}: kind {kind!r}; there are {', '.join(NEEDED)}")
@@ -165,6 +200,12 @@ def _finding(number: int, table: Mapping[str, Any]) -> Finding:
         fields["regimes"] = _regimes(table["regimes"])
         _check_case(number, fields)
     return Finding(**fields)
+
+
+def _named(table: Mapping[str, Any]) -> str:
+    """Name a finding by what it speaks of, as its author finds it in the file."""
+    row = (table["op"], table.get("direction"), table.get("dtype"), f"({table['kind']})")
+    return " ".join(part for part in row if part)
 
 
 def _regimes(given: Any) -> dict[str, tuple[str, ...]]:
@@ -187,12 +228,6 @@ def _check_case(number: int, fields: Mapping[str, Any]) -> None:
             f"{', '.join(fields['got'])} needs 'ratio', above 1, or 'error', above 0: how far over "
             "their budget they are at most"
         )
-
-
-@cache
-def shipped() -> tuple[Finding, ...]:
-    """Return the findings that ship with the suite."""
-    return parse(FILE.read_text(encoding="utf-8"))
 
 
 def for_row(

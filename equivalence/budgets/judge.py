@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import flint
 import numpy as np
-import torch
 
 from equivalence.budgets.outcome import WIDEST, Outcome, decide, mismatch
+from equivalence.budgets.reading import TorchTensor, doubles
 from equivalence.budgets.recorded import NOTHING_FINITE, OUTWARD, Recorded, form_problem
 from equivalence.worlds.balls import Arb
 from equivalence.worlds.bounded import Bounded
@@ -62,13 +62,13 @@ def fraction_of(got: float, x: Allowed) -> float | None:
     return math.inf if budget.is_zero() else float(error / budget)
 
 
-def judge_tensor(got: torch.Tensor, expected: Expected) -> Outcome:
+def judge_tensor(got: TorchTensor, expected: Expected) -> Outcome:
     """Judge every element of a result; shape and dtype must be the expected ones."""
     shape = tuple(expected.shape)
     problem = form_problem(got, shape, dtype_of(expected))
     if problem:
         return mismatch(problem)
-    values = got.detach().cpu().double().reshape(-1).tolist()
+    values = doubles(got).tolist()
     entries = expected.data
     pairs = list(zip(values, entries, strict=True))
     fractions = [fraction_of(z, x) for z, x in pairs]

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from equivalence.budgets.judge import fraction_of
+from equivalence.budgets.reading import TorchDtype, TorchTensor, doubles
 from equivalence.budgets.violation import Violation
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import Arb
@@ -28,10 +27,10 @@ class Ledger:
     def judge(
         self,
         label: str,
-        got: torch.Tensor,
+        got: TorchTensor,
         exact: AnyTensor,
         arithmetic: Arithmetic,
-        dtype: torch.dtype,
+        dtype: TorchDtype,
     ) -> None:
         """Raise unless a result has the form that is due, and every element is within budget.
 
@@ -40,7 +39,7 @@ class Ledger:
         due = (tuple(exact.shape), dtype)
         if (tuple(got.shape), got.dtype) != due:
             raise Violation(f"{label}: {tuple(got.shape)} {got.dtype}, due is {due[0]} {due[1]}")
-        values = got.detach().cpu().double().reshape(-1).tolist()
+        values = doubles(got).tolist()
         for k, (z, number) in enumerate(zip(values, exact.data, strict=True)):
             allowed = number if isinstance(number, Bounded) else constant(arithmetic, number)
             self.judge_number(f"{label}: element {k}", z, stored(allowed))

@@ -8,14 +8,15 @@ Every result ends with the last step of its contract, rounding to storage.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, Protocol
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from equivalence.budgets.judge import Expected
+from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
@@ -35,19 +36,22 @@ from spec.op import AnyTensor, Op
 from spec.tensor import Tensor, zip_map
 
 
-def lift_one(tensor: torch.Tensor, arithmetic: Arithmetic) -> AnyTensor:
+def lift_one(tensor: TorchTensor, arithmetic: Arithmetic) -> AnyTensor:
     """Lift one tensor exactly; every float must be finite."""
-    values = tensor.detach().cpu().reshape(-1)
-    shape = tuple(tensor.shape)
-    if not tensor.is_floating_point():
-        return Tensor(shape, values.tolist())
-    numbers = values.double().tolist()
-    if not all(map(math.isfinite, numbers)):
+    held = numbers(tensor)
+    if not _real(held):
+        return Tensor(held.shape, held.reshape(-1).tolist())
+    if not np.isfinite(held).all():
         raise ValueError(
             "a budget is defined for finite inputs; got an infinity or NaN. "
             "Rows about the edge of a domain are judged by equality, in a page's EDGES."
         )
-    return Tensor(shape, exact(arithmetic, *numbers))
+    return Tensor(held.shape, exact(arithmetic, *held.reshape(-1).tolist()))
+
+
+def _real(held: npt.NDArray[Any]) -> bool:
+    """Say whether what a tensor holds are real numbers, neither indices nor truth values."""
+    return held.dtype.kind == "f"
 
 
 def store(tensor: AnyTensor, arithmetic: Arithmetic) -> AnyTensor:
@@ -62,7 +66,7 @@ def store(tensor: AnyTensor, arithmetic: Arithmetic) -> AnyTensor:
 class World(Protocol):
     """A world of scalars in which pages run on tensors."""
 
-    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+    def lift(self, tensor: TorchTensor) -> AnyTensor:
         """Lift one tensor exactly; integers and truths stay what they are."""
 
     def constant(self, value: int) -> Any:
@@ -85,7 +89,7 @@ class Finite:
         """Compile a contract."""
         self.arithmetic = Arithmetic(contract)
 
-    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+    def lift(self, tensor: TorchTensor) -> AnyTensor:
         """Lift one tensor exactly; every float must be finite."""
         return lift_one(tensor, self.arithmetic)
 
@@ -114,12 +118,11 @@ class Extended:
         self.line = Line(contract, overflows)
         self.forms = forms
 
-    def lift(self, tensor: torch.Tensor) -> AnyTensor:
+    def lift(self, tensor: TorchTensor) -> AnyTensor:
         """Lift one tensor exactly."""
-        values = tensor.detach().cpu().reshape(-1)
-        if not tensor.is_floating_point():
-            return Tensor(tuple(tensor.shape), values.tolist())
-        return Tensor(tuple(tensor.shape), lifted(self.line, *values.double().tolist()))
+        held = numbers(tensor)
+        values = held.reshape(-1).tolist()
+        return Tensor(held.shape, lifted(self.line, *values) if _real(held) else values)
 
     def constant(self, value: int) -> Special:
         """Return an exact constant."""
@@ -165,7 +168,7 @@ class Extended:
 
 def evaluated(
     contract: Contract,
-    tensors: Iterable[torch.Tensor | None],
+    tensors: Iterable[TorchTensor | None],
     run: Callable[[World], Sequence[Expected | None]],
     many: bool = False,
     finite: Finite | None = None,
@@ -180,11 +183,11 @@ def evaluated(
     one that was derived by hand among them, or of an update. Where the page's own steps leave the
     range, such as squares of large numbers, the steps of others may as well.
     """
-    given = [tensor for tensor in tensors if tensor is not None]
+    given = [numbers(tensor) for tensor in tensors if tensor is not None]
     forms = ONE_FORM
     if many:
         forms = LARGE_FORMS if _may_leave(contract, given) else MANY_FORMS
-    finite_inputs = all(bool(torch.isfinite(tensor).all()) for tensor in given)
+    finite_inputs = all(np.isfinite(held).all() for held in given)
     if finite_inputs and not (overflow and forms == LARGE_FORMS):
         found = run(Finite(contract) if finite is None else finite)
         if not overflow and forms == LARGE_FORMS:
@@ -205,14 +208,13 @@ def _or_not_finite(line: Line, x: Bounded | Special) -> Bounded | Special:
     return x if x.unconstrained else Special(line, ANYTHING, line.special(x).finite)
 
 
-def _may_leave(contract: Contract, tensors: Sequence[torch.Tensor]) -> bool:
-    """Say whether some sum of products of one number of each tensor may overflow."""
+def _may_leave(contract: Contract, given: Sequence[npt.NDArray[Any]]) -> bool:
+    """Say whether some sum of products of one number of each input may overflow."""
     size = 0
     reach = 1.0
-    for tensor in tensors:
-        numbers = tensor.detach().double().reshape(-1)
-        finite = numbers[torch.isfinite(numbers)].abs()
-        if tensor.is_floating_point() and len(finite):
+    for held in filter(_real, given):
+        finite = np.abs(held[np.isfinite(held)])
+        if len(finite):
             size += len(finite)
             reach *= max(1.0, float(finite.max()))
     return reach * size > contract.compute.max_finite
@@ -229,7 +231,7 @@ def _entries(results: Sequence[Expected | None]) -> Iterator[Bounded | Special]:
 
 
 def expected_value(
-    op: Op | str, inputs: Sequence[torch.Tensor], attrs: Mapping[str, Any], contract: Contract
+    op: Op | str, inputs: Sequence[TorchTensor], attrs: Mapping[str, Any], contract: Contract
 ) -> Expected:
     """Say what a contract allows as the value of an op."""
     page = OPS[op] if isinstance(op, str) else op
@@ -251,16 +253,16 @@ def expected_value(
 
 def expected_vjp(
     op: Op | str,
-    inputs: Sequence[torch.Tensor],
+    inputs: Sequence[TorchTensor],
     attrs: Mapping[str, Any],
-    cotangents: torch.Tensor | Sequence[torch.Tensor],
+    cotangents: TorchTensor | Sequence[TorchTensor],
     contract: Contract,
 ) -> list[Expected | None]:
     """Say what a contract allows as the gradients of an op; None at inputs of indices."""
     page = OPS[op] if isinstance(op, str) else op
     contract = of_result(contract, page, attrs, back=True)
     many = page.kind == "composite"
-    if isinstance(cotangents, torch.Tensor):
+    if isinstance(cotangents, TorchTensor):
         cotangent = cotangents
     else:
         (cotangent,) = cotangents
@@ -286,9 +288,9 @@ def expected_vjp(
 
 def expected_jvp(
     op: Op | str,
-    inputs: Sequence[torch.Tensor],
+    inputs: Sequence[TorchTensor],
     attrs: Mapping[str, Any],
-    tangents: Sequence[torch.Tensor | None],
+    tangents: Sequence[TorchTensor | None],
     contract: Contract,
 ) -> Expected:
     """Say what a contract allows as the tangent of an op's result."""

@@ -21,13 +21,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from equivalence.budgets.outcome import Outcome, decide, mismatch
+from equivalence.budgets.reading import Doubles, TorchTensor, doubles
 from equivalence.cases.call import RESULTS
 from equivalence.worlds.kinds import ANYTHING, MINUS, NOT_A_NUMBER, PLUS, named
-
-Doubles = npt.NDArray[np.float64]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -50,7 +48,7 @@ class Recorded:
     kinds: Bytes
 
 
-def form_problem(got: torch.Tensor, shape: tuple[int, ...], dtype: str) -> str:
+def form_problem(got: TorchTensor, shape: tuple[int, ...], dtype: str) -> str:
     """Say what is wrong with a result's shape or dtype; nothing if they are the expected ones."""
     if tuple(got.shape) != shape:
         return f"shape {list(got.shape)} came where {list(shape)} is due"
@@ -59,12 +57,12 @@ def form_problem(got: torch.Tensor, shape: tuple[int, ...], dtype: str) -> str:
     return ""
 
 
-def judge_recorded(got: torch.Tensor, expected: Recorded) -> Outcome:
+def judge_recorded(got: TorchTensor, expected: Recorded) -> Outcome:
     """Judge every element of a result against recorded numbers."""
     problem = form_problem(got, expected.shape, expected.dtype)
     if problem:
         return mismatch(problem)
-    values = got.detach().cpu().double().reshape(-1).numpy()
+    values = doubles(got)
     fractions = _fractions(values, expected)
 
     def element(k: int) -> tuple[str, str, str]:

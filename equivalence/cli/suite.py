@@ -55,8 +55,10 @@ def command_run(chosen: argparse.Namespace) -> int:
 
 def _propose(path: Path, results: Sequence[RowResult]) -> None:
     """Write the findings that would declare what failed."""
+    from equivalence.budgets.findings import written
+
     tables = list(dict.fromkeys(table for result in results for table in result.proposed))
-    path.write_text("".join(f"{table}\n\n" for table in tables), encoding="utf-8")
+    path.write_text(written(tables), encoding="utf-8")
     print(f"{len(tables)} findings in {path}; say the reason of each, and give it as --findings")
 
 
@@ -96,16 +98,16 @@ def _run(chosen: argparse.Namespace, earlier: Earlier) -> tuple[int, Sequence[Ro
 
 def _findings(chosen: argparse.Namespace) -> tuple[Any, ...]:
     """Read the findings of one's own."""
-    from equivalence.budgets.findings import parse
+    from equivalence.budgets.findings import read
 
     if chosen.findings is None:
         return ()
     try:
-        return parse(chosen.findings.read_text(encoding="utf-8"))
+        return read(chosen.findings)
     except OSError as error:
         raise UsageError(f"--findings cannot read {chosen.findings}: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"--findings {chosen.findings}: {error}") from error
+        raise UsageError(f"--findings {error}") from error
 
 
 def command_list(chosen: argparse.Namespace) -> int:

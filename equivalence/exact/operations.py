@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from equivalence.backends.fast_ops import FastBackend
+from equivalence.backends.fast.backend import FastBackend
 from equivalence.backends.protocol import Backend
 from equivalence.cases.built import build
 from equivalence.cases.call import (

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
-from equivalence.backends.fast_ops import FastOptimizer
+from equivalence.backends.fast.optim import FastOptimizer
 from equivalence.cases.call import Shape, attribute_pairs
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates.design import update_strata

@@ -114,7 +114,8 @@ def exact(op: str, direction: str, dtype: str, growth: Growth) -> bool:
 
 def call_of(built: Built) -> Call:
     """Return the call of a case, as the arrays take it."""
-    from equivalence.budgets.arrays import Call, numbers
+    from equivalence.budgets.arrays import Call
+    from equivalence.budgets.reading import numbers
 
     case = built.case
     directed = case.direction == "jvp"

@@ -16,7 +16,8 @@ from typing import Any
 from equivalence import registry
 from equivalence.backends import check, load
 from equivalence.backends.fence import Fenced
-from equivalence.budgets.findings import Finding, shipped
+from equivalence.backends.libraries import shipped
+from equivalence.budgets.findings import Finding
 from equivalence.runs.address import address_of
 from equivalence.runs.kinds import has_sizes
 from equivalence.runs.results import Row, RowResult

@@ -92,7 +92,7 @@ def judge_step(
     manifest: Manifest, tensors: Mapping[str, Tensor], taken: Taken, family: str
 ) -> dict[str, Outcome]:
     """Judge every element of one step."""
-    from equivalence.budgets.declared import of_program
+    from equivalence.backends.fast.programs import of_program
     from equivalence.budgets.oracle import lift_one, store
     from equivalence.measure.call import compare
     from equivalence.training.rowwise import Rowwise
@@ -126,7 +126,7 @@ def _judge_update(
     manifest: Manifest, tensors: Mapping[str, Tensor], taken: Taken, family: str
 ) -> dict[str, Outcome]:
     """Judge the optimizer's step, from the recorded state and the provider's own gradients."""
-    from equivalence.budgets.declared import of_update
+    from equivalence.backends.fast.programs import of_update
     from equivalence.measure.call import compare
     from equivalence.measure.reference import expected_step
     from equivalence.registry import OPTIMIZERS
@@ -194,7 +194,7 @@ def _task(run: Path, step: int, provider: str) -> JudgedStep:
     """Judge one step of one provider; runs in a worker process."""
     import torch
 
-    from equivalence.budgets.declared import family_of
+    from equivalence.backends.fast.contract import family_of
 
     torch.set_num_threads(1)
     manifest, tensors = read_manifest(run), load_step(run, step)

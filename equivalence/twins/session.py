@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from equivalence.budgets.declared import family_of, of_program, of_update
+from equivalence.backends.fast.contract import family_of
+from equivalence.backends.fast.programs import of_program, of_update
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import lift_one, store
 from equivalence.budgets.outcome import Outcome, merged

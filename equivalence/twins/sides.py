@@ -1,7 +1,7 @@
 """Two sessions side by side, of `fast` and of the reference, and the contract between them.
 
 The reference's may be of any kind: a tape, or a graph. Each runs a program by itself; what they
-found is judged by the contract of a whole program (`equivalence.budgets.declared.of_program`).
+found is judged by the contract of a whole program (`equivalence.backends.fast.programs`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 import fast
-from equivalence.budgets.declared import family_of, of_program
+from equivalence.backends.fast.contract import family_of
+from equivalence.backends.fast.programs import of_program
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.worlds.arithmetic import Arithmetic

@@ -20,7 +20,8 @@ from torch import Tensor
 
 import fast.train
 import spec.train
-from equivalence.budgets.declared import family_of, of_program, of_update
+from equivalence.backends.fast.contract import family_of
+from equivalence.backends.fast.programs import of_program, of_update
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_bits, check_equal

@@ -35,6 +35,7 @@ __all__ = [
     "LADDER",
     "TF32",
     "Contract",
+    "ContractRule",
     "Form",
     "Format",
     "FunctionError",
@@ -176,6 +177,10 @@ class Contract:
         if self.dot_inputs == TF32:
             return "tf32-in"
         return f"ieee-{wide}" if self.dot_inputs is None else f"{narrow}-in/{wide}-acc"
+
+
+ContractRule = Callable[[str, str], Contract]
+"""The contract of one operation (or optimizer) in one dtype."""
 
 
 def of_result(

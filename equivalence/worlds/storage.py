@@ -1,6 +1,6 @@
 """What passes through the format of storage on the way: numbers that are saved, and sums.
 
-The steps of a page are not told to do so; the forms of others are (`equivalence.budgets.forms`).
+The steps of a page are not told to do so; torch's forms are (`equivalence.backends.torch.forms`).
 """
 
 from __future__ import annotations

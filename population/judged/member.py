@@ -15,11 +15,11 @@ from typing import Any
 
 from torch import Tensor
 
-from equivalence.backends.fast_aten import FastAten
-from equivalence.backends.fast_ops import checked
+from equivalence.backends import declared
+from equivalence.backends.fast.backend import checked
+from equivalence.backends.fast.providers import FastAten
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
-from equivalence.backends.torch_backend import pulled_back
-from equivalence.budgets.declared import declared
+from equivalence.backends.torch.backend import pulled_back
 from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
 from population.record import SESSION, Member

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equivalence.backends.torch_optim import TorchOptimizer
+from equivalence.backends.torch.optim import TorchOptimizer
 from population.pieces.steppers import Adam, AdamW, Hyper, Sgd, State, Stepper
 from population.record import right
 

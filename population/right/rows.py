@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from equivalence.budgets.declared import TORCH
+from equivalence.backends.torch.functions import TORCH
 from equivalence.worlds.contract import Form, FunctionError, ulps
 from population.record import right
 from spec.op import AnyTensor

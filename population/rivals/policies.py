@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equivalence.backends.fast_aten import FastAten
-from equivalence.backends.torch_backend import OPS as TORCH_OPS
-from equivalence.backends.torch_backend import TorchBackend
+from equivalence.backends.fast.providers import FastAten
+from equivalence.backends.torch.backend import OPS as TORCH_OPS
+from equivalence.backends.torch.backend import TorchBackend
 from equivalence.cases.call import TORCH
 from population.judged.member import MemberBackend
 from population.record import Member

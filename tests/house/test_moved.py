@@ -10,7 +10,7 @@ import pytest
 
 MOVED = {
     "equivalence.contract": "equivalence.worlds.contract",
-    "equivalence.declared": "equivalence.budgets.declared",
+    "equivalence.declared": "equivalence.backends.libraries",
     "equivalence.run": "equivalence.runs.run",
     "fast.bridge": "fast.device.bridge",
     "fast.buffer": "fast.device.buffer",

@@ -38,7 +38,7 @@ def test_laws_findings_and_runs_are_collected(
 ) -> None:
     plant("tests/spec/test_laws.py", '"""The laws of\nthe reference.\n\nMore."""\n')
     plant(
-        "equivalence/budgets/findings.toml",
+        "equivalence/backends/torch/findings.toml",
         '[[finding]]\nkind = "edge"\nbackend = "torch"\nop = "log"\nreason = "it says NaN"\n',
     )
     plant(

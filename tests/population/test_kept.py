@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from equivalence.backends import load
-from equivalence.budgets.declared import declared
+from equivalence.backends import declared, load
 from equivalence.cases.call import CaseSpec
 from equivalence.cases.strata import strata
 from equivalence.measure import call

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from equivalence.budgets.declared import TORCH
+from equivalence.backends.torch.functions import TORCH
 from equivalence.worlds.contract import FunctionError, ulps
 from population.pieces.tensors import absorbed
 from population.record import right

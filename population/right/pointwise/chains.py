@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from equivalence.backends.torch_backend import OPS, pulled_back
+from equivalence.backends.torch.backend import OPS, pulled_back
 from population.record import right
 
 

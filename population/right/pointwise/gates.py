@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from equivalence.budgets.declared import TORCH
+from equivalence.backends.torch.functions import TORCH
 from equivalence.worlds.contract import ulps
 from population.record import right
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equivalence.backends import declared
 from equivalence.backends.protocol import Capabilities
-from equivalence.budgets.declared import declared
 
 
 class Right:

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from equivalence.backends import BUILT_IN, EXTRAS, UnknownBackend, load
+from equivalence.backends.libraries import shipped
 from equivalence.backends.protocol import Backend, HasJvp, HasOptimizers
-from equivalence.budgets.findings import shipped
 from equivalence.runs.kinds import Updates
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row

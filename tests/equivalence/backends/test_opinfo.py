@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from equivalence.backends.torch_backend import TorchBackend, pulled_back
+from equivalence.backends.torch.backend import TorchBackend, pulled_back
 from equivalence.budgets import oracle
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.outcome import Outcome, merged, mismatch
@@ -29,7 +29,7 @@ LARGEST = 1500
 SIXTH = "torch's hardsigmoid multiplies by the float32 nearest to 1/6, in float64 too"
 LERP = "torch's tangent is y' + w (x' - y'), rounded where the page hands one on"
 QUOTIENTS = "torch's tangent is z times a running sum of x' / x, where the page divides by nothing"
-AS_GRADIENT = "torch's tangent follows the form of its gradient (equivalence.budgets.forms)"
+AS_GRADIENT = "torch's tangent follows the form of its gradient (equivalence.backends.torch.forms)"
 
 DIFFERENCES = {
     ("hardsigmoid", "gradient"): SIXTH,

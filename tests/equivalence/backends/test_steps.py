@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from equivalence.budgets.declared import declared
+from equivalence.backends import declared
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.call import Recipe
 from equivalence.cases.covering import PAIRS, SINGLES

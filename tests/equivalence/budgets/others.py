@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from equivalence.backends import ContractRule, declared
 from equivalence.backends.protocol import Capabilities
-from equivalence.backends.torch_backend import OPS as BY_TORCH
-from equivalence.budgets.declared import ContractRule, declared
+from equivalence.backends.torch.backend import OPS as BY_TORCH
 from spec.ops import OPS
 from spec.tensor import tensor
 

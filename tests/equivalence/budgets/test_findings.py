@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from equivalence.backends import EXTRAS, load
-from equivalence.budgets.findings import Finding, for_row, parse, shipped
+from equivalence.backends import EXTRAS, libraries, load
+from equivalence.backends.libraries import shipped
+from equivalence.budgets.findings import Finding, for_row, parse, read, written
 from equivalence.budgets.outcome import Outcome, Over
 from equivalence.runs.kinds import kind_of_case, read_case
 from equivalence.runs.results import Row
@@ -22,13 +24,18 @@ def table(**keys: object) -> str:
     return "[[finding]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in keys.items())
 
 
+WELL_FORMED = table(kind="near-miss", backend="torch", op="exp", label="C1", reason="r")
+
 CASE = {"kind": "case", "backend": "torch", "op": "exp", "reason": "r", "case": "{}"}
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (table(kind="case", backend="torch", op="exp"), r"missing keys \['reason'\]"),
+        (table(kind="case", op="exp", reason="r"), r"missing keys \['backend'\]"),
+        (table(kind="case", backend="torch", op="exp"), r"^finding 1, exp \(case\), has no reason"),
+        (table(**{**CASE, "reason": ""}, dtype="fp32"), r"exp fp32 \(case\), has no reason: write"),
+        ("schema = 1\nfindings = []\n", r"unknown keys \['findings'\]; there are 'schema' and"),
         (table(**{**CASE, "case": ""}), "needs 'case' and 'regimes' and 'got'"),
         (table(**CASE, got=["nan"]), "needs 'regimes'"),
         (table(**CASE, regimes=["normal"]), "needs 'got'"),
@@ -44,6 +51,28 @@ CASE = {"kind": "case", "backend": "torch", "op": "exp", "reason": "r", "case": 
 def test_a_finding_that_is_not_narrow_or_not_well_formed_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse(text)
+
+
+@pytest.mark.parametrize("schema", ["2", "0", "true", "1.0", "'1'"])
+def test_another_schema_is_refused_by_the_file_and_its_number(schema: str, tmp_path: Path) -> None:
+    path, number = tmp_path / "known.toml", schema.replace("true", "True")
+    path.write_text(f"schema = {schema}\n\n{WELL_FORMED}", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"known.toml: these findings are of schema {number}; "):
+        read(path)
+
+
+def test_a_file_without_a_schema_is_read_as_the_first_was(tmp_path: Path) -> None:
+    path = tmp_path / "known.toml"
+    path.write_text(written([WELL_FORMED]), encoding="utf-8")
+    assert path.read_text(encoding="utf-8").startswith("schema = 1\n\n[[finding]]\n")
+    assert read(path) == parse(WELL_FORMED) and len(read(path)) == 1
+
+
+def test_every_library_has_a_file_of_findings_about_itself() -> None:
+    for folder in ("fast", "jax", "torch"):
+        found = read(Path(libraries.__file__).parent / folder / "findings.toml")
+        assert found and all(finding.backend.startswith(folder) for finding in found)
+        assert all(finding in shipped() for finding in found)
 
 
 def test_a_finding_speaks_of_the_rows_that_its_patterns_name() -> None:

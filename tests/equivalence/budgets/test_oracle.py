@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from equivalence.budgets.declared import declared
+from equivalence.backends import declared
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import expected_value, expected_vjp, lift_one, store
 from equivalence.budgets.outcome import Outcome

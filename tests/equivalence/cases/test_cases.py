@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from equivalence.backends import declared
 from equivalence.backends.protocol import Capabilities
-from equivalence.budgets.declared import declared
 from equivalence.cases.built import build
 from equivalence.cases.call import (
     WORDS,

@@ -251,6 +251,9 @@ def test_what_fails_can_be_declared_with_a_reason(
     path, result = tmp_path / "known.toml", tmp_path / "result.json"
     assert run("Lenient", "--ops", "mul", "--declare", str(path)) == 1
     assert f"findings in {path}; say the reason of each" in capsys.readouterr().out
+    assert run("Lenient", "--ops", "mul", "--findings", str(path)) == 2
+    said = capsys.readouterr().err
+    assert "known.toml: finding 1, mul value (near-miss), has no reason: write in 'reason'" in said
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('reason = ""', 'reason = "so it is"'), encoding="utf-8")
     known = ["--ops", "mul", "--findings", str(path), "--json", str(result)]

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from equivalence.backends.fast_aten import FastAten
+from equivalence.backends import declared
+from equivalence.backends.fast.providers import FastAten
 from equivalence.backends.protocol import Capabilities
-from equivalence.backends.torch_backend import TorchBackend
-from equivalence.budgets.declared import declared
+from equivalence.backends.torch.backend import TorchBackend
 from equivalence.cases.built import allows, build
 from equivalence.cases.call import MANNERS, CaseSpec, Recipe
 from equivalence.measure.call import measure

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from equivalence.backends import load
-from equivalence.backends.torch_backend import TorchBackend
+from equivalence.backends.torch.backend import TorchBackend
 from equivalence.budgets.arrays import Allowed, fractions, judge_arrays
 from equivalence.budgets.outcome import grouped, over_budget
 from equivalence.cases.call import IGNORE_INDEX, TORCH

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from equivalence.backends import load
-from equivalence.budgets.findings import shipped
+from equivalence.backends.libraries import shipped
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import fast
-from equivalence.budgets.declared import declared
+from equivalence.backends import declared
 from equivalence.budgets.oracle import lift_one
 from equivalence.cli import main
 from equivalence.measure.call import compare

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import fast
-from equivalence.budgets.declared import family_of, of_program, of_update
+from equivalence.backends.fast.contract import family_of
+from equivalence.backends.fast.programs import of_program, of_update
 from equivalence.budgets.judge import fraction_of
 from equivalence.lives.resynced import Resynced
 from equivalence.twins.session import TwinSession

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import fast.train
-from equivalence.budgets.declared import of_program
+from equivalence.backends.fast.programs import of_program
 from equivalence.budgets.violation import Violation
 from equivalence.twins import trainers
 from equivalence.twins.trainers import Batch, TwinTrainer

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from equivalence.budgets.declared import RULES, declared
+from equivalence.backends.libraries import FAMILIES, declared
 from equivalence.budgets.judge import Expected, judge_tensor
 from equivalence.budgets.oracle import expected_value, expected_vjp
 from equivalence.worlds.contract import BF16, FORMATS, FP16, FP32, FP64, Contract, rungs
@@ -104,7 +104,7 @@ def test_a_rung_is_inferred_from_what_came_back() -> None:
     assert tightest("softmax", [x], -rounded) == "none"
 
 
-@pytest.mark.parametrize("family", RULES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_declared_number_names_its_source(family: str) -> None:
     rng = random.Random(0)
     for dtype in ("fp32", "bf16", "fp64", "tf32"):

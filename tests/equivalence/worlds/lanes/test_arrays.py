@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-from equivalence.budgets.arrays import Allowed, Call, allowed, numbers
-from equivalence.budgets.declared import declared
+from equivalence.backends import declared
+from equivalence.budgets.arrays import Allowed, Call, allowed
 from equivalence.budgets.judge import budget_of
 from equivalence.budgets.oracle import expected_value, expected_vjp
+from equivalence.budgets.reading import numbers
 from equivalence.cases.built import build
 from equivalence.cases.strata import strata
 from equivalence.worlds.arithmetic import Arithmetic

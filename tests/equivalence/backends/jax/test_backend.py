@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from equivalence.backends import load
-from equivalence.backends.asked import ASKED
+from equivalence.backends.jax.contract import ASKED
+from equivalence.backends.libraries import shipped
 from equivalence.backends.protocol import Backend, HasJvp
-from equivalence.budgets.findings import shipped
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row
 from spec.ops import OPS

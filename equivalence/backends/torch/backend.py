@@ -2,7 +2,7 @@
 
 Each operation is torch's own of the same meaning, without help: where torch's convention differs
 from the reference's (a mean over no labels is NaN, a zero cotangent times an infinity is NaN) the
-difference is declared in `equivalence/budgets/findings.toml`, not hidden here.
+difference is declared in `findings.toml` beside this file, not hidden here.
 Ops that draw are left out: torch has a generator of its own, whose bits are not those of the pages.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,13 +17,12 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
-from equivalence.backends.torch_optim import EPS, OPTIMIZERS, TorchOptimizer
-from equivalence.budgets.declared import declared
+from equivalence.backends.torch.contract import with_flushing_products
+from equivalence.backends.torch.optim import EPS, OPTIMIZERS, TorchOptimizer
 from equivalence.cases.call import TORCH
 from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS as PAGES
-from equivalence.worlds.contract import Contract
 from spec.ops.chain import read
 
 Widths = tuple[int, ...]
@@ -241,17 +239,6 @@ UPDATED = tuple(name for name, dtype in DTYPES.items() if 2.0**dtype.store.least
 """The dtypes in which there are updates: torch takes their steps in the parameters' own format, and
 in fp16 the default eps is 0 and most second moments are, so that 0 / 0 is the update."""
 
-BFLOAT_DOT = "Intel's manuals on VDPBF16PS and TDPBF16PS: denormals are zero, and flush to zero"
-
-
-def _contract(op: str, dtype: str) -> Contract:
-    """Declare torch's arithmetic; its bf16 products run on instructions that flush subnormals."""
-    contract = declared("torch")(op, dtype)
-    if dtype == "bf16" and op in ("matmul", "linear"):
-        sources = (*contract.sources, BFLOAT_DOT)
-        return replace(contract, flush="inputs_outputs", sources=sources)
-    return contract
-
 
 class TorchBackend:
     """Torch's eager mode on the CPU."""
@@ -262,7 +249,7 @@ class TorchBackend:
         """Offer every operation in every dtype."""
         return Capabilities(
             ops=dict.fromkeys(OPS, DTYPES),
-            contract=_contract,
+            contract=with_flushing_products,
             optimizers=dict.fromkeys(OPTIMIZERS, UPDATED),
             conventions=OURS,
         )

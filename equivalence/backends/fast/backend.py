@@ -8,10 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equivalence.backends.fast.contract import family_of
+from equivalence.backends.fast.optim import FastOptimizer
 from equivalence.backends.fence import fenced
-from equivalence.backends.protocol import APART, Capabilities, OptimizerHandle
-from equivalence.budgets.declared import ContractRule, declared, family_of
+from equivalence.backends.libraries import declared
+from equivalence.backends.protocol import Capabilities, OptimizerHandle
 from equivalence.conventions import OURS
+from equivalence.worlds.contract import ContractRule
 
 
 class FastBackend:
@@ -84,59 +87,6 @@ class FastBackend:
     ) -> OptimizerHandle:
         """Put parameters under one of our optimizers, with the step count that they start from."""
         return FastOptimizer(name, params, hyper, self.provider)
-
-
-class FastOptimizer:
-    """Parameters under one of our optimizers."""
-
-    def __init__(
-        self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any], provider: str
-    ) -> None:
-        """Copy the parameters in, with the step count that they start from."""
-        from fast.optim import OPTIMIZERS
-        from fast.optim._functional import Functional
-
-        rule = OPTIMIZERS[name]
-        self._hyper = {key: value for key, value in hyper.items() if key not in APART}
-        self._groups = [dict(group) for group in hyper.get("groups", ())]
-        self._grad_scale = 1.0
-        self._held = Functional(
-            rule, params, self._hyper, provider, self._groups, hyper.get("max_norm")
-        )
-        if rule.counted and hyper.get("start_step"):
-            zeros = [torch.zeros_like(p) for p in params]
-            steps = [int(hyper["start_step"])] * len(params)
-            self._held.load_state({**dict.fromkeys(rule.states, zeros), "step": steps})
-
-    def step(self, grads: Sequence[Tensor | None]) -> None:
-        """Update every parameter that has a gradient."""
-        self._held.step(grads, self._grad_scale)
-
-    def params(self) -> Sequence[Tensor]:
-        """Return the parameters' current values."""
-        return self._held.params()
-
-    def state(self) -> Mapping[str, Sequence[Tensor | None]]:
-        """Return each state field, None where a parameter has none yet."""
-        return self._held.state()
-
-    def set_lr(self, lr: float, group: int) -> None:
-        """Use another learning rate from the next step on, in one group."""
-        (self._groups[group - 1] if group else self._hyper)["lr"] = lr
-        self._held.set_hyper(self._hyper, self._groups)
-
-    def set_grad_scale(self, grad_scale: float) -> None:
-        """Take gradients to be so many times too large, from the next step on."""
-        self._grad_scale = grad_scale
-
-    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
-        """Replace the state of every parameter by copies of this one."""
-        self._held.load_state(state)
-
-    def write(self, parameter: int, field: str, numbers: Tensor) -> None:
-        """Put other numbers into a parameter or into one of its moments, by the views of them."""
-        row = self._held.params() if field == "parameter" else self._held.state()[field]
-        row[parameter].copy_(numbers)
 
 
 def checked(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import nn
 
 Array = Any
-"""A jax.Array, as in `jax_backend`."""
+"""A jax.Array, as in `backend`."""
 
 
 def _mse_loss(x: Array, y: Array, reduction: str = "mean") -> Array:

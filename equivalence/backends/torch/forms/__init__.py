@@ -1,17 +1,20 @@
-"""Formulas that torch follows and that are less stable, or rounded more, than those of the pages.
+"""Formulas that torch follows where they are less stable, or rounded more, than those of the pages.
 
-They are written like pages of `spec`, and count for whoever declares the contract of torch.
+They are written like pages of `spec`, and count for whoever declares torch's contract, who enters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from equivalence.budgets.forms.chains import CHAINS
-from equivalence.budgets.forms.curves import CURVES
-from equivalence.budgets.forms.losses import LABELLED_IN_STORAGE, LOSSES, TRIPLETS_FROM_STORAGE
-from equivalence.budgets.forms.products import PRODUCTS
-from equivalence.budgets.forms.rows import LAYER_NORM_FROM_STORAGE, ROWS
+from equivalence.backends.torch.forms.curves import CHAINS, CURVES
+from equivalence.backends.torch.forms.losses import (
+    LABELLED_IN_STORAGE,
+    LOSSES,
+    TRIPLETS_FROM_STORAGE,
+)
+from equivalence.backends.torch.forms.products import PRODUCTS
+from equivalence.backends.torch.forms.rows import LAYER_NORM_FROM_STORAGE, ROWS
 from equivalence.worlds.contract import Form
 
 __all__ = ["FORMS", "FROM_STORAGE", "LABELLED_IN_STORAGE"]

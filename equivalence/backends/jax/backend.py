@@ -1,7 +1,7 @@
 """JAX as a backend: its operations on a CPU, its reverse mode.
 
-Each operation is JAX's own of the same meaning, without help, as in `torch_backend`; what differs
-from the reference's conventions is declared in `equivalence/budgets/findings.toml`.
+Each operation is JAX's own of the same meaning, without help, as in the backend of torch; what
+differs from the reference's conventions is declared in `findings.toml` beside this file.
 It needs the extra `jax`: pip install 'twingrad[jax]'. JAX has no optimizers of its own, and its
 random bits are not those of the pages, so that these rows are unsupported.
 
@@ -23,10 +23,9 @@ import torch
 from jax import lax, nn
 from torch import Tensor
 
-from equivalence.backends.asked import ASKED
-from equivalence.backends.jax_losses import LOSSES
+from equivalence.backends.jax.contract import ASKED, FAMILIES
+from equivalence.backends.jax.losses import LOSSES
 from equivalence.backends.protocol import Capabilities
-from equivalence.budgets.declared import declared
 from equivalence.dtypes import DTYPES
 
 Array = Any
@@ -136,7 +135,7 @@ class JaxBackend:
 
     def capabilities(self) -> Capabilities:
         """Offer every operation in every dtype."""
-        return Capabilities(ops=dict.fromkeys(OPS, DTYPES), contract=declared("jax"))
+        return Capabilities(ops=dict.fromkeys(OPS, DTYPES), contract=FAMILIES["jax"])
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         """Call JAX."""

@@ -4,7 +4,7 @@ A documented bound is a promise of somebody else; a sweep lays the library besid
 and reports the largest error it saw, in units of u |y|, and as a fraction of what is declared.
 Arguments are equally spaced among the float32 numbers of an interval, so that all binades and
 all significands take part.
-`python -m equivalence.budgets.sweep` prints the table for the libraries that the contracts name.
+`python -m equivalence.backends.sweep` prints the table for the libraries that the contracts name.
 
 >>> worst = sweep("sqrt", np.sqrt, CORRECTLY_ROUNDED, 1000)
 >>> worst.fraction <= 1, worst.count
@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from equivalence.budgets.declared import NUMPY, TORCH, triton_functions
+from equivalence.backends.fast.functions import NUMPY, triton_functions
+from equivalence.backends.torch.functions import TORCH
 from equivalence.worlds.balls import Arb
 from equivalence.worlds.contract import CORRECTLY_ROUNDED, FP32, FunctionError
 

@@ -1,4 +1,4 @@
-"""Our own Triton kernels: on the device where there is one, else in Triton's interpreter.
+"""Our own operations under each of their providers: torch's kernels, and Triton's.
 
 Triton fixes the mode once per process, so `fast-triton-interpreted` asks for the interpreter before
 anything imports the kernels.
@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import os
 
-from equivalence.backends.fast_ops import FastBackend
-from equivalence.dtypes import ASKED
+from equivalence.backends.fast.backend import FastBackend
+from equivalence.dtypes import ASKED, DTYPES
 from fast.device import mode
+
+
+class FastAten(FastBackend):
+    """The provider `aten`, the ATen twins of every page: any device that torch has, float64 too."""
+
+    def __init__(self) -> None:
+        """Name the provider and the dtypes of its twins."""
+        super().__init__("fast-aten", "aten", DTYPES, ring="host", device="cpu")
 
 
 class FastTriton(FastBackend):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from equivalence.budgets.forms.rows import HANDED_ON, NORM_FROM_STORAGE, STORED, UNSCALED
+from equivalence.backends.torch.forms.rows import HANDED_ON, NORM_FROM_STORAGE, STORED, UNSCALED
 from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
 from equivalence.worlds.storage import narrowly

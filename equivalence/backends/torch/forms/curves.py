@@ -1,14 +1,16 @@
-"""The forms of curves: one entry at a time."""
+"""The forms of curves, one entry at a time, and of chains of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
-from spec.op import AnyTensor
+from spec.composite import composite
+from spec.op import AnyTensor, Op
 from spec.ops.selu import FLOOR, SCALE
 from spec.scalar import (
     absolute,
@@ -146,3 +148,22 @@ CURVES: Mapping[str, tuple[Form, ...]] = {
     "sigmoid": (Form("sigmoid_backward", vjp=_sigmoid_by_the_result),),
 }
 """By op: the programs that torch follows at every dtype."""
+
+
+def _followed(page: Op) -> Op:
+    """Return a page with the programs that torch follows in the place of its own."""
+    for form in CURVES.get(page.name, ()):
+        page = replace(page, value=form.value or page.value, vjp=form.vjp or page.vjp)
+    return page
+
+
+def _chain() -> Form:
+    """Take the steps of a chain one by one, each in torch's own form."""
+    page = OPS["chain"]
+    assert page.program is not None
+    own = composite(page.name, page.type_rule, page.program, tuple(map(_followed, page.uses)))
+    return Form("the steps in forms of their own", own.value, own.vjp)
+
+
+CHAINS: Mapping[str, tuple[Form, ...]] = {"chain": (_chain(),)}
+"""The same for a chain of curves."""

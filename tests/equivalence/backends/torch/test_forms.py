@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from equivalence.backends import load
-from equivalence.budgets.declared import declared
+from equivalence.backends import declared, load
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import expected_value, expected_vjp
 from equivalence.worlds.contract import Contract

@@ -1,4 +1,4 @@
-"""Declared function errors, confirmed on a small sweep; `python -m equivalence.budgets.sweep` is
+"""Declared function errors, confirmed on a small sweep; `python -m equivalence.backends.sweep` is
 larger."""
 
 from __future__ import annotations
@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equivalence.budgets.declared import triton_functions
-from equivalence.budgets.sweep import (
+from equivalence.backends.fast.functions import triton_functions
+from equivalence.backends.sweep import (
     CORE,
     DIVISIONS,
     LIBRARIES,

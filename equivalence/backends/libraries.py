@@ -1,0 +1,46 @@
+"""The libraries that ship with the suite: what their contracts promise, and where they differ.
+
+`declared(family)` returns the rule that gives the contract of an op (or optimizer) at a dtype; the
+families are "torch", "aten" and "jax" (on a CPU), "torch-device" and "aten-device" (on a GPU),
+"triton-interpreted" and "triton-device".
+A dtype is "fp32", "bf16", "fp16", "fp64", or "tf32" for float32 tensors on tensor cores.
+
+Each library has a folder here: its implementation (`backend`), the rules of its families
+(`contract`), the errors of its elementary functions (`functions`), its own programs (`forms`), and
+its known differences (`findings.toml`).
+
+>>> declared("aten")("softmax", "bf16").rung, declared("torch")("softmax", "bf16").rung
+('f32-acc+1 store', 'bf16-intermediates')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from equivalence.backends.fast.contract import FAMILIES as OF_FAST
+from equivalence.backends.jax.contract import FAMILIES as OF_JAX
+from equivalence.backends.torch.contract import FAMILIES as OF_TORCH
+from equivalence.budgets.findings import Finding, read
+from equivalence.worlds.contract import ContractRule
+
+FAMILIES: Mapping[str, ContractRule] = {**OF_TORCH, **OF_JAX, **OF_FAST}
+"""The rules of all libraries, by family."""
+
+FINDINGS = "findings.toml"
+"""The file in a library's folder that holds its known differences."""
+
+
+def declared(family: str) -> ContractRule:
+    """Return the contract rule of a family; ValueError names those that there are."""
+    if family not in FAMILIES:
+        raise ValueError(f"no declared contracts for {family!r}; there are {', '.join(FAMILIES)}")
+    return FAMILIES[family]
+
+
+@cache
+def shipped() -> tuple[Finding, ...]:
+    """Return the findings that ship with the suite, library by library."""
+    files = sorted(Path(__file__).parent.glob(f"*/{FINDINGS}"))
+    return tuple(finding for file in files for finding in read(file))
