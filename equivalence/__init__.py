@@ -1,8 +1,7 @@
 """The judge: cases drawn from the pages, budgets that follow from arithmetic, element by element.
 
 Start at `python -m equivalence run --help`.
-To have your own kernels judged, read docs/backends.md; to have an op judged that the book has not,
-docs/own-ops.md.
+To have your own kernels judged, read docs/backends.md.
 """
 
 from __future__ import annotations

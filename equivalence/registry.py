@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from spec import ops as book_of_ops
 from spec import optim as book_of_optimizers
@@ -126,7 +126,7 @@ def remembering(function: Callable[P, T]) -> Callable[P, T]:
     """
     cached = functools.cache(function)
     _remembered.append(cached.cache_clear)
-    return functools.wraps(function)(cached)
+    return cast("Callable[P, T]", cached)
 
 
 def register(record: Page, *, family: str | None = None) -> Page:

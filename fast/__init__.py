@@ -7,9 +7,7 @@ is imported with the first op.
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from fast.errors import (
     Interpreted,
@@ -109,28 +107,3 @@ if not TYPE_CHECKING:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Moved(importlib.abc.MetaPathFinder):
-    """Refuses the paths by which modules were imported before there were rooms.
-
-    It is asked last, for what no file answers. Its error names no module, as the import system
-    swallows one that does, where `from fast import bridge` looks for a submodule.
-    """
-
-    PATHS: Final = {
-        "fast.bridge": "fast.device.bridge",
-        "fast.buffer": "fast.device.buffer",
-        "fast.gradmap": "fast.runtime.gradmap",
-        "fast.interchange": "fast.checkpoint.interchange",
-        "fast.param": "fast.runtime.param",
-    }
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Name the new path of a module that moved; of others it knows nothing."""
-        if fullname in self.PATHS:
-            new = self.PATHS[fullname]
-            raise ModuleNotFoundError(f"{fullname} is {new} now: write {new} in the import")
-
-
-sys.meta_path.append(_Moved())

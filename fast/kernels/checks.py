@@ -12,6 +12,9 @@ from torch import Tensor
 from fast.device import dtypes
 from fast.errors import Rejected, Unavailable
 
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+"""The reductions, by the number that torch's kernels know them by."""
+
 
 def floats(op: str, first: Tensor, *others: Tensor) -> None:
     """Refuse inputs that are not of one floating dtype on one device."""
@@ -137,3 +140,13 @@ def indices(label: str, given: Tensor, extent: int, ignored: int | None = None) 
         first = given[bad][0].item()
         also = "" if ignored is None else f" or is {ignored}"
         raise Rejected(f"{label}: every index lies in [0, {extent}){also}, got {first}")
+
+
+def reduction(op: str, x: Tensor, named: str) -> None:
+    """Refuse an unknown reduction (C2), and a mean of nothing (C3)."""
+    if named not in REDUCTIONS:
+        raise Rejected(f"{op} C2: the reduction is one of {list(REDUCTIONS)}, got {named!r}")
+    if named == "mean" and x.numel() == 0:
+        raise Rejected(
+            f"{op} C3: for 'mean' there is at least one entry, got shape {tuple(x.shape)}"
+        )

@@ -1,6 +1,6 @@
 """Twin of spec.ops.nll_loss.
 
-One launch reads off a loss per row, in fp32, and one program adds them up (fast.kernels.losses). A
+One launch reads off a loss per row, in fp32, and one program adds them up (fast.kernels.losses.labels). A
 row is a place of all axes but that of the classes. Saved: the labels, the weights, what a mean is
 divided by, and nothing of the log-probabilities but their shape.
 """
@@ -17,8 +17,8 @@ from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels import checks, rowwise
-from fast.kernels import losses as labelled
 from fast.kernels.examples import Example
+from fast.kernels.losses import labels as labelled
 from fast.kernels.page import Gradients, Op, Saved
 
 _CODE = code_of("nll_loss")

@@ -242,7 +242,7 @@ def aten_value(
     each = (near - far).add_(margin).clamp_(min=0)
     options = (p, int(swap), float(margin), float(eps))
     saved = (anchor, positive, negative, None, options, reduction)
-    return losses.aten_reduced(each, reduction, anchor.dtype), saved
+    return pairs.aten_reduced(each, reduction, anchor.dtype), saved
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -250,7 +250,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     *inputs, _, (p, swap, margin, eps), reduction = saved
     a, b, c = map(wide, inputs)
     (near_by, near), (far_by, far) = _lengths(a, b, p, eps), _lengths(a, c, p, eps)
-    share = losses.aten_share(cotangent, near, reduction).expand_as(near)
+    share = pairs.aten_share(cotangent, near, reduction).expand_as(near)
     parts, least = (torch.ones_like(near),), far
     if swap:
         by, other = _lengths(b, c, p, eps)

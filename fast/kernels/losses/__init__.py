@@ -1,0 +1,1 @@
+"""What the kernels of losses share, of pairs and of labels; the pages of losses enter."""
