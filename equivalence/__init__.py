@@ -22,9 +22,8 @@ ROOMS = (
     "exact",
     "runs",
     "races",
-    "twins",
+    "sessions",
     "training",
-    "lives",
     "cli",
     "__main__",
 )

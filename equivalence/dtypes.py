@@ -1,6 +1,6 @@
 """Formats and dtypes, one record each: how numbers are rounded, stored, computed and drawn.
 
-A dtype joins the judge by its record here: rows, cases, contracts and lives read it.
+A dtype joins the judge by its record here: rows, cases, contracts and sessions read it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Dtype:
     torch       the name in torch of the dtype of its tensors
     master      the name of the dtype in which a session of this precision keeps its parameters
     reach       how far the numbers of its cases go
-    asked       whether every backend is asked about it, and every provider lives by it
+    asked       whether every backend is asked about it, and every provider runs sessions in it
     """
 
     store: Format
@@ -130,7 +130,7 @@ DTYPES: Mapping[str, Dtype] = {
 """The records by name."""
 
 ASKED = tuple(name for name, dtype in DTYPES.items() if dtype.asked)
-"""The names of those that every backend is asked about, and every provider lives by."""
+"""The names of those that every backend is asked about, and every provider runs sessions in."""
 
 
 def master_of(precision: str) -> str:

@@ -35,7 +35,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 from spec import ops as book_of_ops
 from spec import optim as book_of_optimizers
 from spec.op import Op
-from spec.optim import Optimizer
+from spec.optim._optimizer import Optimizer
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -24,9 +24,9 @@ FRAME = """\
 
 A suite that passes has said nothing until it is known what it would refuse. Each bug below is a
 patch on a copy of `fast`, run in a process of its own, and must be caught there by the row, the
-program or the lifecycle machine named: over budget, refused by name, or against a promise about a
-session's life, and not by a crash. The same check passes on the unchanged copy. A row is judged on
-its fixed strata alone, and the machine drives the lives of one seed.
+program or the state machine of sessions: over budget, refused by name, or against what a session
+promises, and not by a crash. The same check passes on the unchanged copy. A row is judged on its
+fixed strata alone, and the machine drives the stateful test runs of one seed.
 
 `python -m pytest tests/mutants -rP` runs them all and prints by how much each is over its budget.
 This file is generated (`python -m tools.generate_mutants`).

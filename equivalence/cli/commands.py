@@ -19,7 +19,7 @@ PAIRS = {
     "programs": "judge whole programs on both sides: written ones, and drawn ones on graphs",
     "trainers": "judge the steps of trainers on both sides, over drawn losses and optimizers",
     "curvature": "judge Hessians, and their products with vectors, of drawn programs",
-    "machine": "drive lives of a session, in any order",
+    "machine": "drive stateful tests of a session, rules in any order",
 }
 """Commands that need no backend, and what each is for."""
 

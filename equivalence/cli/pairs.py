@@ -1,6 +1,6 @@
 """The commands that judge sessions and trainers beside the reference's.
 
-`programs`, `trainers` and `curvature` run one text on both sides; `machine` drives whole lives.
+`programs`, `trainers` and `curvature` run one text on both sides; `machine` drives stateful tests.
 """
 
 from __future__ import annotations
@@ -21,19 +21,14 @@ def command_pairs(chosen: argparse.Namespace) -> int:
     """Judge the rows of a command that were asked for, and report."""
     chosen, earlier = filled(chosen)
     require("torch", "flint", "hypothesis")
-    from equivalence.lives.drive import judge_lives, lives_rows
     from equivalence.runs.run import chosen_seed, machine
     from equivalence.runs.work import run_rows
-    from equivalence.twins.rows import TWINS, judge_row
+    from equivalence.sessions.rows import COMMANDS, judge_row
 
     require_profile(chosen.profile)
     seed = chosen_seed(chosen.profile, chosen.seed)
-    options = (chosen.profile, seed, chosen.shrink)
-    rows: Sequence[Row]
-    if chosen.command == "machine":
-        rows, judge = lives_rows(chosen.profile), partial(judge_lives, *options)
-    else:
-        rows, judge = TWINS[chosen.command].rows, partial(judge_row, chosen.command, *options)
+    rows = COMMANDS[chosen.command].rows(chosen.profile)
+    judge = partial(judge_row, chosen.command, chosen.profile, seed, chosen.shrink)
     environment = {**machine(), "profile": chosen.profile, "seed": seed}
     book = Book(chosen, chosen.command, asked_for(chosen, rows), environment)
 

@@ -1,1 +1,1 @@
-"""Worker processes and the notes that they leave; runs, trainings, lives and commands enter."""
+"""Worker processes and the notes that they leave; runs, trainings, sessions and commands enter."""

@@ -1,7 +1,7 @@
 """Twin of spec.ops.cross_entropy.
 
 One pass over a row of logits leaves its maximum, its sum of exponentials and its loss, all fp32
-(fast.kernels.rowwise); one program adds the losses up (fast.kernels.losses.labels). A row is a place of
+(fast.kernels.rowwise); one program adds the losses up (fast.kernels.losses). A row is a place of
 all axes but that of the classes. Smoothing of a row longer than a block takes a second pass. Saved:
 the logits, the labels, the weights, those two numbers per row, and what a mean is divided by; the
 VJP recomputes the exponentials and divides by their sum once per row.

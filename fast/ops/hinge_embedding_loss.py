@@ -1,6 +1,6 @@
 """Twin of spec.ops.hinge_embedding_loss.
 
-Both losses are computed, and one is chosen, in one pass (fast.kernels.losses.pairs), which reads y as
+Both losses are computed, and one is chosen, in one pass (fast.kernels.losses), which reads y as
 bytes. Saved: the inputs, as they came.
 """
 

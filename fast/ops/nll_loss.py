@@ -1,6 +1,6 @@
 """Twin of spec.ops.nll_loss.
 
-One launch reads off a loss per row, in fp32, and one program adds them up (fast.kernels.losses.labels). A
+One launch reads off a loss per row, in fp32, and one program adds them up (fast.kernels.losses). A
 row is a place of all axes but that of the classes. Saved: the labels, the weights, what a mean is
 divided by, and nothing of the log-probabilities but their shape.
 """

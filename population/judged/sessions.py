@@ -1,7 +1,7 @@
 """Sessions of `fast` that are wrong between operations: judged by programs, then by lives.
 
 A member of a session is a context in which something of `fast` is changed; the changes are undone.
-The written programs run first, since they are quick; the lifecycle machine drives lives after them.
+The written programs run first, since they are quick; the state machine drives its own after them.
 """
 
 from __future__ import annotations
@@ -23,27 +23,22 @@ def judged_session(member: Member, profile: str, seed: int) -> str:
 
 def _programs() -> str:
     """Run the written programs, and say what the first that fails says."""
-    import fast
-    from equivalence.twins.programs import PROGRAMS
-    from equivalence.twins.session import TwinSession
+    from equivalence.sessions.programs import PROGRAMS, started
 
-    for run in PROGRAMS:
-        twin = TwinSession(fast.Session(provider=PROVIDER, device="cpu"))
+    for program in PROGRAMS:
         try:
-            run(twin)
+            with started(PROVIDER) as run:
+                program(run)
         except Exception as error:
-            return f"program {run.__name__}: {type(error).__name__}: {error}"
-        for label, verdict in twin.verdicts.items():
-            if verdict.status != "conformant":
-                return f"program {run.__name__}: {label}: {verdict.fraction} of its budget"
+            return f"program {program.__name__}: {type(error).__name__}: {error}"
     return ""
 
 
 def _lives(profile: str, seed: int) -> str:
     """Drive lives until one breaks a promise."""
-    from equivalence.lives.drive import STEPS, run_lives
+    from equivalence.sessions.stateful.machine import STEPS, run_machine
 
     try:
-        return run_lives(PROVIDER, PRECISION, LIVES[profile], STEPS[profile], seed).says
+        return run_machine(PROVIDER, PRECISION, LIVES[profile], STEPS[profile], seed).says
     except Exception as error:
         return f"lives: {type(error).__name__}: {error}"

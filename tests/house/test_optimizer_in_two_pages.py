@@ -1,7 +1,8 @@
 """An optimizer is two pages and an entry in two tables: everything else is read off the pages.
 
 In a copy of the tree an optimizer is added that does not exist, `drift`. Its row is judged, its
-kernels are compiled, and sessions, lists, trainers, lives, checkpoints and `fast.torch` take it.
+kernels are compiled, and sessions, lists, trainers, stateful tests, checkpoints and `fast.torch`
+take it.
 """
 
 from __future__ import annotations

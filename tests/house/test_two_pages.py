@@ -1,7 +1,7 @@
 """An op is two pages and an entry in two tables: everything else finds it there.
 
 In a copy of the tree, pages are written for ops that do not exist: a pointwise one, a composite and
-a reduction.  The laws, the judge, the compiler of kernels and the lifecycle machine take them, and
+a reduction.  The laws, the judge, the compiler of kernels and the stateful tests take them, and
 no other line of the tree was changed.
 """
 
@@ -326,21 +326,21 @@ op = Op(
 ''',
 }
 
-LIFE = """
-from equivalence.lives.drive import NAMES
-from equivalence.lives.life import Life
+RUN = """
+from equivalence.sessions.stateful.machine import NAMES
+from equivalence.sessions.stateful.run import Run
 
-life = Life("aten", "fp32")
-life.param((2, 3), 0)
-life.use(0)
-from equivalence.lives.operands import Offer, operands
+run = Run("aten", "fp32")
+run.param((2, 3), 0)
+run.use(0)
+from equivalence.sessions.stateful.operands import Offer, operands
 for name in {names}:
-    known = {{here: entry.bits for here, entry in life.model.intact()}}
-    found = operands(name, Offer(known, [], life.provider, life.precision), (0, 0, 0))
+    known = {{here: entry.bits for here, entry in run.model.intact()}}
+    found = operands(name, Offer(known, [], run.provider, run.precision), (0, 0, 0))
     assert found is not None and name in NAMES.elements, name
-    life.op(name, found[0], **found[1])
-    life.backward(len(life.refs) - 1, 1)
-life.reset_tape()
+    run.op(name, found[0], **found[1])
+    run.backward(len(run.refs) - 1, 1)
+run.reset_tape()
 print("lived")
 """
 
@@ -387,7 +387,7 @@ class Copy:
 
 
 def take_in(tree: Copy, names: Sequence[str]) -> None:
-    """Run what must take new ops: generators, laws, judge, kernels and lives."""
+    """Run what must take new ops: generators, laws, judge, kernels and stateful tests."""
     for generator in GENERATORS:
         tree.run("-m", generator)
     chosen = " or ".join(names)
@@ -405,7 +405,7 @@ def take_in(tree: Copy, names: Sequence[str]) -> None:
         )
         assert "conformant" in said and "nonconformant" not in said, said
     tree.run("-m", "fast", "kernels", "--target", "sm_80", "--ops", ",".join(names))
-    assert "lived" in tree.run("-c", LIFE.format(names=list(names)))
+    assert "lived" in tree.run("-c", RUN.format(names=list(names)))
 
 
 @pytest.fixture(scope="module")

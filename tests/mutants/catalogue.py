@@ -1,9 +1,9 @@
 """The seeded bugs: each a small patch on a kernel, a host, the tape, a parameter or an optimizer.
 
 Each is of a class that has reached users of some library. `catcher` names what must find it: a row
-of the suite, by its fixed strata alone, a program of `equivalence.twins.programs` on one provider,
-or the lifecycle machine on one provider at one precision. `shows` is what the finding must say, so
-that no unrelated failure passes for it.
+of the suite, by its fixed strata alone, a program of `equivalence.sessions.programs` on one
+provider, or the state machine of sessions on one provider at one precision. `shows` is what the
+finding must say, so that no unrelated failure passes for it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MUTANTS = (
         before="    return pointwise.vjp(_vjp, saved, cotangent, needs)\n",
         after="    pointwise.run(_vjp, (*saved, cotangent), saved)\n    return saved\n",
         catcher="program repeated on triton",
-        shows="second: gradient",
+        shows="entry 6: ",
         why="A gradient is written over what the forward pass saved, to spare memory; a second "
         "backward pass, or another op that saved the same tensor, reads the wrong numbers.",
     ),
@@ -69,7 +69,7 @@ MUTANTS = (
         before="table[parent] = before + contribution",
         after="table[parent] = contribution",
         catcher="program reused on aten",
-        shows="gradient of leaf",
+        shows="gradient of 0: ",
         why="A value that several ops read keeps the last contribution to its gradient alone.",
     ),
     Mutant(
@@ -176,7 +176,7 @@ MUTANTS = (
         "            table = chunk_table(layout, every, alike, device)\n"
         "            return clip.squares(gradients.flat, table, inverse)",
         catcher="program clipped on triton",
-        shows="update 0: w",
+        shows="adam: parameter 0",
         why="The global norm is taken over the whole arena, in which a parameter that was frozen "
         "or not reached still has the gradient of an earlier pass.",
     ),
@@ -234,7 +234,7 @@ MUTANTS = (
         before="self.host_current, self.mirror_current = True, False",
         after="self.host_current = True",
         catcher="program lived on aten",
-        shows="loss 1",
+        shows="parameter 0: current: both, due is host",
         why="A parameter is overwritten on the host, as when a checkpoint is loaded, and the "
         "device goes on with the old value.",
     ),
@@ -244,7 +244,7 @@ MUTANTS = (
         before="            parameter.host_current = False\n            parameter.version += 1\n",
         after="            parameter.host_current = False\n",
         catcher="program outdated on aten",
-        shows="NotRefused",
+        shows="parameter 0: version: 0, due is 1",
         why="An optimizer writes a parameter that a tape has saved, and says so to no one; the "
         "next backward pass over that tape silently mixes two versions.",
     ),

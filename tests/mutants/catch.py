@@ -3,7 +3,7 @@
     python -m tests.mutants.catch "softmax vjp fp32" "program reused on aten"
 
 A catcher is a row, judged on its fixed strata (nothing is drawn or shrunk), a program on one
-provider, the lifecycle machine on one provider at one precision, which drives the lives of a fixed
+provider, the state machine on one provider at one precision, which drives the runs of a fixed
 seed, or a row of the exact ring, such as "exact softmax vjp". The kernels run interpreted. The exit
 codes are those of the suite: 0 conformant, 1 not, 3 a crash.
 """
@@ -23,8 +23,8 @@ from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row, plai
 
 BACKEND = "fast-triton-interpreted"
 
-LIVES, STEPS = 40, 30
-"""How many lives the lifecycle machine drives, and how long they are."""
+RUNS, STEPS = 40, 30
+"""How many runs the state machine drives, and how long they are."""
 
 ENOUGH = 3
 """How many failing cases of a row are enough to stop."""
@@ -50,10 +50,10 @@ def catch(name: str) -> Found:
     """Run one catcher."""
     kind, *rest = name.split()
     if kind == "machine":
-        return {"catcher": name, **lives(*rest)}
+        return {"catcher": name, **driven(*rest)}
     if kind == "program":
         program, _, provider = rest
-        return {"catcher": name, **life(program, provider)}
+        return {"catcher": name, **written(program, provider)}
     if kind == "exact":
         return {"catcher": name, **exactly(*rest)}
     return {"catcher": name, **row(Row(kind, *rest))}
@@ -112,34 +112,26 @@ def exactly(of: str, direction: str) -> Found:
     return _found(False, None, [])
 
 
-def life(program: str, provider: str) -> Found:
-    """Judge one life of a session."""
-    import fast
-    from equivalence.twins.programs import PROGRAMS, NotRefused
-    from equivalence.twins.session import TwinSession
+def written(program: str, provider: str) -> Found:
+    """Make the run of one program."""
+    from equivalence.budgets.violation import Violation
+    from equivalence.sessions.programs import PROGRAMS, started
 
-    (run,) = [p for p in PROGRAMS if p.__name__ == program]
-    twin = TwinSession(fast.Session(provider=provider, device="cpu"))
-    failures, crashed = [], False
+    (make,) = [p for p in PROGRAMS if p.__name__ == program]
     try:
-        run(twin)
-    except NotRefused as error:
-        return _found(False, None, [f"NotRefused: {error}"])
-    except Exception as error:
-        failures.append(f"{type(error).__name__}: {error}")
-        crashed = True
-    for label, verdict in twin.verdicts.items():
-        if verdict.status != "conformant":
-            failures.append(f"{label}: {verdict.fraction} of its budget {verdict.problem or ''}")
-    return _found(crashed, twin.summary().fraction, failures)
+        with started(provider) as run:
+            make(run)
+    except Violation as broken:
+        return _found(False, None, [broken.says])
+    return _found(False, run.ledger.worst, [])
 
 
-def lives(provider: str, precision: str) -> Found:
-    """Drive many lives of a session, until one breaks a promise."""
-    from equivalence.lives.drive import run_lives
+def driven(provider: str, precision: str) -> Found:
+    """Drive many runs of a session, until one breaks a promise."""
+    from equivalence.sessions.stateful.machine import run_machine
 
-    run = run_lives(provider, precision, LIVES, STEPS, 0)
-    return _found(False, None, [run.says] if run.says else [])
+    says = run_machine(provider, precision, RUNS, STEPS, 0).says
+    return _found(False, None, [says] if says else [])
 
 
 def _words(outcome: Outcome) -> str:

@@ -1,6 +1,7 @@
 """The seeded bugs of lifetimes: what is stale, aliased, released too early or done twice.
 
-Each is caught by the lifecycle machine (`equivalence.lives.drive`) at one configuration.
+Each is caught by the state machine of sessions (`equivalence.sessions.stateful.machine`) at one
+configuration.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from equivalence.twins.texts import SQUARE
+from equivalence.sessions.texts import SQUARE
 from spec.op import AnyTensor
 from spec.ops import OPS
 from spec.protocol import Ops

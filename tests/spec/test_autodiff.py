@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.twins.texts import PROGRAMS, written
+from equivalence.sessions.drawn import PROGRAMS
+from equivalence.sessions.texts import written
 from equivalence.worlds.opaque import opaque
 from spec import scalar
 from spec.autodiff import grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp

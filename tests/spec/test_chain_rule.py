@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.twins.texts import PROGRAMS, SQUARE, Step, run
+from equivalence.sessions.drawn import PROGRAMS
+from equivalence.sessions.texts import SQUARE, Step, run
 from equivalence.worlds.opaque import opaque
 from spec import scalar
 from spec.dual import Dual

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from equivalence.twins.texts import PROGRAMS, Step, run
+from equivalence.sessions.drawn import PROGRAMS
+from equivalence.sessions.texts import Step, run
 from equivalence.worlds.opaque import opaque
 from spec import graph as graph_chapter
 from spec.dual import Dual

@@ -16,10 +16,11 @@ import pytest
 
 from equivalence.cli import commands
 from equivalence.cli.commands import main
-from equivalence.lives import drive
 from equivalence.runs import run
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import run_row
+from equivalence.sessions.seen import Seen
+from equivalence.sessions.stateful import machine
 from tests.support import untimed
 from tools.tree import ROOT
 
@@ -71,18 +72,18 @@ def test_without_a_file_the_line_names_what_remains(
     )
 
 
-def test_an_interrupted_machine_goes_on_with_the_same_lives(
+def test_an_interrupted_machine_goes_on_with_the_same_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[tuple[str, int]] = []
 
-    def lives(provider: str, precision: str, number: int, *more: int) -> drive.Run:
+    def driven(provider: str, precision: str, number: int, *more: int) -> Seen:
         asked.append((f"{provider} {precision}", more[1]))
         if len(asked) == 2:
             raise KeyboardInterrupt
-        return drive.Run(provider, precision, number, 1, 1, 0.0)
+        return Seen(cases=number, judged=1)
 
-    monkeypatch.setattr(drive, "run_lives", lives)
+    monkeypatch.setattr(machine, "run_machine", driven)
     assert main(["machine", "--profile", "quick", "--seed", "4", "--jobs", "0"]) == 130
     on = shlex.split(capsys.readouterr().out.splitlines()[-1])
     assert on[3] == "machine" and "lives aten fp32" not in on[-1]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from equivalence.cli.commands import main
-from equivalence.twins import graphs, programs
-from equivalence.twins.rows import TWINS
-from equivalence.twins.session import TwinSession
+from equivalence.sessions import programs
+from equivalence.sessions.rows import COMMANDS, GRAPHS
+from fast.runtime.param import Param
 
 QUICK = ["--profile", "quick", "--jobs", "0"]
 
@@ -42,16 +42,16 @@ def test_drawn_rows_are_judged(command: str, row: str, capsys: pytest.CaptureFix
 def test_a_program_that_breaks_a_promise_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    set_ = TwinSession.set
+    set_ = Param.set
 
-    def late(self: TwinSession, param: object, value: object) -> None:
-        set_(self, param, value)
-        param.fast.set(value * 1.001)
+    def late(self: Param, value: object) -> None:
+        set_(self, value * 1.001)
 
-    monkeypatch.setattr(TwinSession, "set", late)
+    monkeypatch.setattr(Param, "set", late)
     assert main(["programs", *QUICK, "--only", "lived aten fp32"]) == 1
     shown = capsys.readouterr().out
     assert "nonconformant" in shown and "in the program lived" in shown
+    assert "This program replays it:" in shown and "run = Run('aten', 'fp32', 'normal')" in shown
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,6 @@ def test_usage_errors_say_what_there_is(
 
 
 def test_every_program_has_rows_and_so_has_every_configuration_of_graphs() -> None:
-    named = {row.op for row in TWINS["programs"].rows}
+    named = {row.op for row in COMMANDS["programs"].rows("quick")}
     assert named == {program.__name__ for program in programs.PROGRAMS} | {"drawn"}
-    assert len(graphs.ROWS) == 4
+    assert len(GRAPHS) == 4

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.twins.texts import PROGRAMS, Step, run
+from equivalence.sessions.drawn import PROGRAMS
+from equivalence.sessions.texts import Step, run
 from fast import CompiledSession, Rejected, Session
 from fast.compiled.session import MOST_PLANS
 from fast.protocol import Ops

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 import fast.torch
-from equivalence.lives.bad import KINDS
-from equivalence.lives.life import Life
-from equivalence.lives.moves import NAMES, Moves
-from equivalence.twins.programs import numbers
-from equivalence.twins.session import TwinSession
-from equivalence.twins.trainers import Batch, TwinTrainer
+from equivalence.sessions.numbers import normal
+from equivalence.sessions.programs import started
+from equivalence.sessions.stateful.bad import KINDS
+from equivalence.sessions.stateful.rules import NAMES, Rules
+from equivalence.sessions.stateful.run import Run
+from equivalence.sessions.trainers import Batch, TrainerPair
 from fast import Session, checkpoint
 from fast.checkpoint.interchange import to_torch
 from fast.errors import Rejected
@@ -25,49 +25,49 @@ def distance(ops: Any, w: Any, x: Any) -> Any:
 
 def train() -> None:
     """Take steps of a trainer, of a list and of a session, judged against the reference."""
-    twin = TwinTrainer(distance, [numbers(1, 5)])
+    pair = TrainerPair(distance, [normal(1, 5)])
     hyper = {"lr": 0.25, "keep": 0.5, "weight_decay": 0.5}
     for step in range(2):
-        twin.step(f"step {step}", "drift", Batch([numbers(step, 5)]), **hyper)
-    twin.step_by("by hand", "drift", [numbers(9, 5)], lr=0.5)
-    assert twin.ledger.judged > 20
-    both = TwinSession(Session("aten"))
-    w = both.param(numbers(2, 4), "w")
-    for step in range(2):
-        both.reset_tape()
-        loss = both.sum(both.square(both.use(w)))
-        both.drift_step(0.5, both.backward(f"pass {step}", loss), keep=0.25, max_norm=1.0)
-    assert "update 1: w average" in both.verdicts
-    assert not both.summary().failed
+        pair.step(f"step {step}", "drift", Batch([normal(step, 5)]), **hyper)
+    pair.step_by("by hand", "drift", [normal(9, 5)], lr=0.5)
+    assert pair.ledger.judged > 20
+    with started("aten") as run:
+        w = run.param((4,), 2)
+        for _ in range(2):
+            run.reset_tape()
+            run.backward(run.ops.sum(run.ops.square(run.use(w))))
+            run.step("drift", max(run.grads), lr=0.5, keep=0.25, max_norm=1.0)
+        assert set(run.model.params[w].states["drift"].moments or ()) == {"average"}
+    assert run.ledger.judged > 20
 
 
 def live() -> None:
-    """Drive it through a life: steps, a checkpoint, bad arguments, and moves drawn by numbers."""
+    """Drive it through a run: steps, a checkpoint, bad arguments, and rules drawn by numbers."""
     hyper = {"lr": 0.25, "keep": 0.6, "weight_decay": 0.0}
-    life = Life("aten", "fp32")
-    life.param((2, 3), 7)
-    life.use(0)
-    life.op("sum", (0,), axes=None, keepdims=False)
-    life.backward(1)
-    life.step("drift", 0, lr=0.5, keep=0.5, weight_decay=0.5)
-    life.save()
-    life.step_host("drift", 3, "sequence", (((0,), {"keep": 0.0}),), **hyper)
-    for how in (life.load, life.restore, life.resume):
+    run = Run("aten", "fp32")
+    run.param((2, 3), 7)
+    run.use(0)
+    run.op("sum", (0,), axes=None, keepdims=False)
+    run.backward(1)
+    run.step("drift", 0, lr=0.5, keep=0.5, weight_decay=0.5)
+    run.save()
+    run.step_host("drift", 3, "sequence", (((0,), {"keep": 0.0}),), **hyper)
+    for how in (run.load, run.restore, run.resume):
         how()
-    life.use(0)
+    run.use(0)
     for kind in KINDS:
-        life.bad(kind)
-    life.state("drift", 0)
-    life.reset_tape()
-    life.end()
-    moves = Moves("aten", "bf16")
-    moves.begin((NAMES.index("drift"), 1, 2))
-    assert moves.usual == "drift" and moves.optimizer(4 * NAMES.index("drift")) == "drift"
+        run.bad(kind)
+    run.state("drift", 0)
+    run.reset_tape()
+    run.end()
+    rules = Rules("aten", "bf16")
+    rules.begin((NAMES.index("drift"), 1, 2))
+    assert rules.usual == "drift" and rules.optimizer(4 * NAMES.index("drift")) == "drift"
     for n in range(8):
-        moves.train([("relu", (n, 1, 2)), ("mul", (1, n, 3))], (n, n + 1, n + 2), [])
-        moves.step_host((n, 4 * n, n))
-    moves.end()
-    assert any("'drift'" in line and "step(" in line for line in moves.life.program)
+        rules.train([("relu", (n, 1, 2)), ("mul", (1, n, 3))], (n, n + 1, n + 2), [])
+        rules.step_host((n, 4 * n, n))
+    rules.run.close()
+    assert any("'drift'" in line and "step(" in line for line in rules.run.program)
 
 
 def keep(path: str) -> None:

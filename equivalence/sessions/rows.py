@@ -1,0 +1,76 @@
+"""What the commands `programs`, `trainers`, `curvature` and `machine` judge, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from equivalence.runs.results import Row, RowResult
+from equivalence.sessions.curvature import COARSER, KINDS
+from equivalence.sessions.drawn import judge_drawn
+from equivalence.sessions.programs import PROGRAMS, Program, started
+from equivalence.sessions.seen import CONFIGURATIONS, Seen, share
+from equivalence.sessions.stateful.machine import judge_machine, machine_rows
+from equivalence.sessions.trainings import INTERPRETERS
+
+WRITTEN: Mapping[str, Program] = {program.__name__: program for program in PROGRAMS}
+
+GRAPHS = tuple(Row("drawn", *where) for where in CONFIGURATIONS)
+"""Programs that are drawn, and run on a graph and on the device tape."""
+
+TRAINERS = (
+    *(Row("-".join(pair), *where) for pair in INTERPRETERS for where in CONFIGURATIONS),
+    *(Row("list", provider, "fp32") for provider in ("aten", "triton")),
+    *(Row("mean", *where) for where in CONFIGURATIONS),
+)
+"""Trainers by their interpreters; lists that are updated by hand; means over a batch."""
+
+CURVATURE = tuple(Row(kind, "aten", precision) for kind in KINDS for precision in COARSER)
+
+
+@dataclass(frozen=True)
+class Command:
+    """The rows of a command at a profile; how a row is judged at a profile, by a seed."""
+
+    rows: Callable[[str], Sequence[Row]]
+    judged: Callable[[str, int, bool, Row], RowResult]
+
+
+def fixed(*rows: Row) -> Callable[[str], Sequence[Row]]:
+    """Ask for the same rows at every profile."""
+    return lambda profile: rows
+
+
+def drawn(command: str, profile: str, number: int, shrink: bool, row: Row) -> RowResult:
+    """Judge as many drawn cases as a profile asks of a row."""
+    return judge_drawn(command, row, share(profile, row), number, shrink)
+
+
+def judge_program(profile: str, number: int, shrink: bool, row: Row) -> RowResult:
+    """Judge a program: one that is written down, or drawn ones."""
+    if row.op not in WRITTEN:
+        return drawn("programs", profile, number, shrink, row)
+    seen = Seen()
+    seen.begin(f"the program {row.op} of equivalence.sessions.programs")
+    with seen.watching(), started(row.direction, row.dtype) as run:
+        WRITTEN[row.op](run)
+    seen.add(run.ledger, len(run.program))
+    return seen.result(row)
+
+
+COMMANDS: Mapping[str, Command] = {
+    "programs": Command(
+        fixed(*(Row(name, way, "fp32") for name in WRITTEN for way in ("aten", "triton")), *GRAPHS),
+        judge_program,
+    ),
+    "trainers": Command(fixed(*TRAINERS), partial(drawn, "trainers")),
+    "curvature": Command(fixed(*CURVATURE), partial(drawn, "curvature")),
+    "machine": Command(machine_rows, judge_machine),
+}
+"""Every command that judges sessions, by name."""
+
+
+def judge_row(command: str, profile: str, number: int, shrink: bool, row: Row) -> RowResult:
+    """Judge a row of a command by a profile and a seed."""
+    return COMMANDS[command].judged(profile, number, shrink, row)

@@ -1,1 +1,0 @@
-"""One program on both sides at once; trainings, lives and the command line enter."""
