@@ -8,6 +8,7 @@ A member whose mistake is about nothing at all (kind "empty") answers for itself
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -98,8 +99,8 @@ class MemberBackend:
 
 
 def address(member: Member) -> str:
-    """Return what `--backend` takes to load a member."""
-    return f"population:{member.name}"
+    """Return what a shell's `--backend` takes to load a member."""
+    return shlex.quote(f"population:{member.name}")
 
 
 def backend(name: str) -> MemberBackend:

@@ -23,6 +23,7 @@ class Named(fakes.Right):
 def test_what_was_given_is_named_again() -> None:
     assert address_of("fast-aten", object()) == "fast-aten"
     assert address_of("mine:Mine", object()) == "mine:Mine"
+    assert address_of("mine:two words", object()) == "'mine:two words'"
 
 
 def test_an_object_is_found_in_the_module_of_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,4 +46,3 @@ def test_an_object_of_no_module_says_how_to_name_it() -> None:
     assert replay_line("mine:Mine", "{}") == (
         "python -m equivalence replay-case '{}' --backend mine:Mine"
     )
-    assert replay_line("mine:two words", "{}").endswith(" --backend 'mine:two words'")
