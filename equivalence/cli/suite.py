@@ -100,8 +100,7 @@ def command_list(chosen: argparse.Namespace) -> int:
     del chosen
     require("torch")
     from equivalence.backends import BUILT_IN
-    from equivalence.runs.runner import PROFILES
-    from equivalence.runs.sized import SIZES
+    from equivalence.runs.runner import PROFILES, SIZES
     from spec.ops import OPS
     from spec.optim import OPTIMIZERS
 

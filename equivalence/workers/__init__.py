@@ -1,1 +1,1 @@
-"""Worker processes and the notes that they leave; runs, trainings, lives and commands enter."""
+"""The executor: processes, time limits, notes, questions; runs, trainings and commands enter."""
