@@ -116,8 +116,7 @@ def command_list(chosen: argparse.Namespace) -> int:
     require("torch")
     from equivalence.backends import BUILT_IN
     from equivalence.registry import BOOK, OPS, OPTIMIZERS
-    from equivalence.runs.runner import PROFILES
-    from equivalence.runs.sized import SIZES
+    from equivalence.runs.runner import PROFILES, SIZES
 
     bring_pages(chosen.pages)
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))

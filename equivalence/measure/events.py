@@ -1,7 +1,9 @@
-"""What happens to an optimizer from outside between two steps, and that it happened.
+"""Events between two steps of an optimizer, and the check that each did what it should.
 
-What a handle does not offer is left out of the case, which says so: the steps are judged all the
-same, from what the handle holds.
+A caller may change the learning rate, load a state, or overwrite parameters and moments. Afterwards
+the handle must hold what it was given, and everything else must be as it was before.
+A handle need not offer all of this. What it lacks is left out of the case, and the outcome says so;
+the steps are judged all the same, from what the handle holds.
 """
 
 from __future__ import annotations
@@ -19,19 +21,19 @@ from equivalence.cases.updates.tensors import build_state, build_written
 from equivalence.registry import OPTIMIZERS
 
 OFFERS = {"set_lr": "set_lr", "load": "load", "write": "write", "write_state": "write"}
-"""What a handle needs for an event."""
+"""The method that a handle needs for each kind of event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of everything that an optimizer holds."""
+    """A copy of all parameters and states of an optimizer."""
 
     params: tuple[Tensor, ...]
     state: Mapping[str, tuple[Tensor | None, ...]]
 
 
 def snapshot(handle: Any) -> Snapshot:
-    """Copy what an optimizer holds, to the host, each tensor in memory of its own."""
+    """Copy all tensors of an optimizer to the host, each into memory of its own."""
     state = {
         field: tuple(None if t is None else _copied(torch.as_tensor(t)) for t in row)
         for field, row in handle.state().items()
@@ -46,7 +48,7 @@ def _copied(tensor: Tensor) -> Tensor:
 
 
 def same_bits(old: Tensor | None, new: Tensor | None) -> bool:
-    """Compare two tensors of a snapshot; a state that appears as zeros counts as none."""
+    """Compare two tensors of a snapshot bit by bit; a missing state equals one of zeros."""
     if old is None or new is None:
         present = new if old is None else old
         return present is None or not bool(torch.any(present != 0))
@@ -57,7 +59,7 @@ def same_bits(old: Tensor | None, new: Tensor | None) -> bool:
 
 
 def lacking(handle: Any, case: UpdateSpec) -> tuple[str, ...]:
-    """Name what a case asks of a handle that does not offer it."""
+    """Name the methods that a case needs and a handle does not have."""
     wanted = [OFFERS[event.kind] for event in case.events]
     if case.grad_scale != 1.0:
         wanted.append("set_grad_scale")
@@ -66,47 +68,71 @@ def lacking(handle: Any, case: UpdateSpec) -> tuple[str, ...]:
     )
 
 
-def happen(handle: Any, case: UpdateSpec, event: Event, counts: list[int], device: str) -> str:
-    """Let something happen, and return what is wrong with what the handle holds then, if anything.
+Rows = Mapping[str, Mapping[int, Guarded]]
+"""Guarded tensors, by their field and by the position of their parameter."""
 
-    The step counts are brought up to date. The tensors that the handle was given are overwritten.
+Expected = dict[tuple[str, int], Tensor]
+"""What a handle must hold after an event where that is new, by field and position."""
+
+
+def happen(handle: Any, case: UpdateSpec, event: Event, counts: list[int], device: str) -> str:
+    """Let an event happen, and return what the handle then holds wrongly, in words.
+
+    A load changes the step counts. After an event, the tensors that the handle was given are
+    overwritten, as they belong to its caller.
     """
     before = snapshot(handle)
-    expected: dict[tuple[str, int], Tensor] = {}
     if event.kind == "set_lr":
-        with controlled():
-            for group in range(len(case.groups) + 1):
-                handle.set_lr(event.rate(group), group)
+        expected = _set_rates(handle, case, event)
     elif event.kind == "load":
-        counts[:] = [int(event.number) + k for k in range(len(counts))]
-        moments = build_state(case, event, device)
-        expected = _copies(moments)
-        state: dict[str, Sequence[Any]] = {f: [t.view for t in row] for f, row in moments.items()}
-        if OPTIMIZERS[case.optimizer].counted:
-            state["step"] = list(counts)
-            expected |= {("step", k): torch.tensor(count) for k, count in enumerate(counts)}
-        with controlled():
-            handle.load(state)
-        _given_back(case, moments)
+        expected = _load(handle, case, event, counts, device)
     else:
-        given = _to_write(case, event, before, counts, device)
-        expected = _copies(given)
-        with controlled():
-            for field, row in given.items():
-                for k, item in row.items():
-                    handle.write(k, field, item.view)
-        _given_back(case, given)
+        expected = _write(handle, _to_write(case, event, before, counts, device))
     return _difference(before, snapshot(handle), expected, event.kind)
 
 
-Rows = Mapping[str, Any]
-"""Guarded tensors by their fields, and by the positions of parameters."""
+def _set_rates(handle: Any, case: UpdateSpec, event: Event) -> Expected:
+    """Give every group of parameters a new learning rate; no tensor changes."""
+    with controlled():
+        for group in range(len(case.groups) + 1):
+            handle.set_lr(event.rate(group), group)
+    return {}
+
+
+def _load(handle: Any, case: UpdateSpec, event: Event, counts: list[int], device: str) -> Expected:
+    """Load a state, and return it; the step counts become those of the state."""
+    counts[:] = [int(event.number) + k for k in range(len(counts))]
+    moments = {
+        field: dict(enumerate(row)) for field, row in build_state(case, event, device).items()
+    }
+    expected = _copies(moments)
+    state: dict[str, Sequence[Any]] = {
+        field: [item.view for item in row.values()] for field, row in moments.items()
+    }
+    if OPTIMIZERS[case.optimizer].counted:
+        state["step"] = list(counts)
+        expected |= {("step", k): torch.tensor(count) for k, count in enumerate(counts)}
+    with controlled():
+        handle.load(state)
+    _take_back(moments)
+    return expected
+
+
+def _write(handle: Any, given: Rows) -> Expected:
+    """Write tensors into parameters or moments, and return what they hold."""
+    expected = _copies(given)
+    with controlled():
+        for field, row in given.items():
+            for k, item in row.items():
+                handle.write(k, field, item.view)
+    _take_back(given)
+    return expected
 
 
 def _to_write(
     case: UpdateSpec, event: Event, before: Snapshot, counts: Sequence[int], device: str
 ) -> Rows:
-    """Return what an event writes: moments only where an update has made them."""
+    """Return what an event writes: some parameters, or the moments that an update has made."""
     if event.kind == "write":
         written = build_written(case, event, device)
         return {"parameter": {k: item for k, (_, item) in written.items()}}
@@ -120,34 +146,30 @@ def _to_write(
     }
 
 
-def _items(rows: Rows) -> list[tuple[str, int, Guarded]]:
-    return [
-        (field, k, item)
-        for field, row in rows.items()
-        for k, item in (row.items() if isinstance(row, dict) else enumerate(row))
-    ]
+def _copies(rows: Rows) -> Expected:
+    """Copy what guarded tensors hold."""
+    return {
+        (field, k): _copied(item.view) for field, row in rows.items() for k, item in row.items()
+    }
 
 
-def _copies(rows: Rows) -> dict[tuple[str, int], Tensor]:
-    return {(field, k): _copied(item.view) for field, k, item in _items(rows)}
-
-
-def _given_back(case: UpdateSpec, rows: Rows) -> None:
-    """Check that tensors are as they were given, and let their owner overwrite them."""
-    for field, k, item in _items(rows):
-        item.check(f"{field} of parameter {k} as it was given")
-        overwrite(item)
+def _take_back(rows: Rows) -> None:
+    """Check that the handle has not changed the tensors it was given, and overwrite them."""
+    for field, row in rows.items():
+        for k, item in row.items():
+            item.check(f"{field} of parameter {k} as it was given")
+            overwrite(item)
 
 
 def overwrite(item: Guarded) -> None:
-    """Put other numbers into a tensor that was given to a backend, as its owner may."""
+    """Overwrite a tensor that a backend was given: its owner may do so after the call."""
     item.base.fill_(-77.0)
 
 
 def _difference(
     before: Snapshot, after: Snapshot, expected: Mapping[tuple[str, int], Tensor], kind: str
 ) -> str:
-    """Say what is not as it was, and was not to change, or is not what it was to become."""
+    """Name a tensor that an event should have changed and did not, or the other way round."""
     fields: dict[str, tuple[Sequence[Tensor | None], ...]] = {
         "parameter": (before.params, after.params)
     }
@@ -164,14 +186,15 @@ def _difference(
 
 
 def _equal(one: Tensor | None, other: Tensor | None) -> bool:
-    """Compare two counts, which may be of any dtype."""
+    """Compare two step counts of any dtype; a missing one is 0."""
     return int(0 if one is None else one) == int(0 if other is None else other)
 
 
 def around(item: Guarded, held: Tensor, label: str) -> None:
-    """Raise Trespass if memory around a parameter changed, or some of its own and not all.
+    """Raise Trespass if a handle wrote around a parameter, or into a part of it.
 
-    A handle may update a parameter where it was given: then that memory is the parameter.
+    A handle may update a parameter in the memory where it was given. Then that memory holds the
+    parameter, and only what lies around it must be unchanged.
     """
     place = item.placement
     core = item.base.as_strided(item.stored, place.strides, place.offset)

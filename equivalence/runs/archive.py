@@ -36,6 +36,7 @@ from equivalence.measure.shadow import Step, judge_step, measure_steps
 from equivalence.registry import OPTIMIZERS
 from equivalence.runs.kinds import Case, kind_of, read_case, shows
 from equivalence.runs.results import Failure, Row, RowResult
+from equivalence.runs.rows import supported
 from equivalence.runs.work import Damaged
 
 if TYPE_CHECKING:
@@ -319,7 +320,7 @@ def replay_row(
     backend: Any, row: Row, *, folder: Path, findings: Sequence[Finding], address: str | None = None
 ) -> RowResult:
     """Judge one row by its recorded cases."""
-    from equivalence.runs.runner import RowRunner, supported
+    from equivalence.runs.runner import run_row
 
     capabilities = backend.capabilities()
     if not supported(capabilities, row):
@@ -335,7 +336,7 @@ def replay_row(
         )
     kind = Replayed(archive)
     counted = sum(e.counted and counting(e) and not _optional(e.case) for e in archive.entries)
-    return RowRunner(
+    return run_row(
         backend,
         row,
         counted=counted,
@@ -344,4 +345,4 @@ def replay_row(
         kind=kind,
         oracle=False,
         address=address,
-    ).run()
+    )

@@ -28,7 +28,9 @@ from equivalence.runs.archive import (
 )
 from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
-from equivalence.runs.runner import drawn_cases, dtypes_of, least, row_seed, supported
+from equivalence.runs.row.drawn import drawn_batches, least
+from equivalence.runs.rows import dtypes_of, supported
+from equivalence.runs.runner import row_seed
 from equivalence.worlds.contract import of_result
 
 MOST_STEPS = 16
@@ -92,8 +94,10 @@ def recorded_row(
     wanted = least(counted, number, strength)
     entries += designed
     seeded = row_seed(seed, row)
-    drawn = drawn_cases(kind, fixed, counted, seeded, lambda: number >= wanted)
-    for case in (case for case in drawn if not _live(case)):
+    drawn = drawn_batches(kind, fixed, counted, seeded, lambda: number >= wanted)
+    for case in (case for batch in drawn for case in batch if not _live(case)):
+        if number >= wanted:
+            break
         entry = _entry(case, contract, True)
         number += counting(entry)
         entries.append(entry)

@@ -52,3 +52,14 @@ def rows_of(
 def _dtypes(supported: Collection[str]) -> list[str]:
     """Return the dtypes to ask about: some of any backend, others only where it has them."""
     return [name for name, dtype in DTYPES.items() if dtype.asked or name in supported]
+
+
+def dtypes_of(capabilities: Capabilities, row: Row) -> tuple[str, ...]:
+    """Return the dtypes in which a backend offers the op or the optimizer of a row."""
+    offered = capabilities.optimizers if row.direction == "update" else capabilities.ops
+    return tuple(offered.get(row.op, ()))
+
+
+def supported(capabilities: Capabilities, row: Row) -> bool:
+    """Say whether a backend offers a row at all."""
+    return row.dtype in dtypes_of(capabilities, row)

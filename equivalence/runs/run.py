@@ -22,8 +22,7 @@ from equivalence.runs.address import address_of
 from equivalence.runs.kinds import has_sizes
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import UnknownOperation, rows_of
-from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
-from equivalence.runs.sized import SIZES, run_sized_row
+from equivalence.runs.runner import PROFILES, SIZES, STRENGTHS, run_row, run_sized_row
 from equivalence.runs.work import RunRow, Unwatched, Watch, run_rows
 
 

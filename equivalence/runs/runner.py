@@ -1,33 +1,37 @@
-"""A row: edges, near-misses, fixed strata, then drawn cases until enough of them count.
+"""A row: what it asks of a backend, in which order, and what the answers come to.
 
-A row belongs to one operation, direction and dtype.  Everything in it follows from the seed, so a
-row gives the same result alone, in any order and in any process; and where its process ends, a
-fresh one goes on behind the question that it ended at (`equivalence.workers.notes`).
+A row belongs to one operation, direction and dtype. It asks the page's edges and invalid calls,
+the cases of declared findings, and the fixed cases of its design. All of these can be listed before
+the first is asked. Then it draws cases, batch after batch, until enough of them count.
+Everything follows from the seed. So a row gives the same result alone, in any order and in any
+process. Where its process ends, a fresh one goes on after the question that it ended at
+(`equivalence.workers.executor`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import Any
 
 from equivalence.budgets.findings import Finding, for_row
-from equivalence.budgets.outcome import Outcome
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
-from equivalence.cases.fills import EVERY, NONFINITE, VANISHING
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.kinds import Case, Kind, kind_of, sized_kind
-from equivalence.runs.results import Failure, Row, RowResult, status_of
-from equivalence.runs.row.asides import Asides
-from equivalence.runs.row.asking import Asking, TooManyEnded
+from equivalence.runs.results import Failure, Row, RowResult
+from equivalence.runs.row.asking import Asking
+from equivalence.runs.row.cases import Cases
 from equivalence.runs.row.declarations import Declarations
-from equivalence.runs.row.proposals import Proposals
-from equivalence.runs.row.tally import MOST_FAILURES, Tally
+from equivalence.runs.row.drawn import drawn_batches, least
+from equivalence.runs.row.edges import Edges
+from equivalence.runs.row.proposals import Author, Proposals
+from equivalence.runs.row.refusals import Refusals
+from equivalence.runs.row.tally import Tally
+from equivalence.runs.rows import dtypes_of, supported
+from equivalence.workers.executor import Batch, Executor, TooManyEnded
+from equivalence.workers.watched import Watched
 from equivalence.worlds.contract import Contract, rungs
-
-if TYPE_CHECKING:
-    from equivalence.backends.protocol import Capabilities
 
 PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
 """How many counted cases each profile asks of a row at least."""
@@ -35,10 +39,8 @@ PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
 STRENGTHS: dict[str, int] = {"quick": SINGLES, "ci": PAIRS, "thorough": TRIPLES}
 """How many levels of the design of a row meet in each profile: all cases of the design run."""
 
-DRAWN = 8  # beside a design of pairs or more, so many counted cases
-
-LONGEST_SHRINK = 60.0
-"""For how many seconds a failure is made smaller, however slow its calls are."""
+SIZES = "sizes"
+"""The profile of real sizes: a row's large cases, all of them, and nothing else."""
 
 
 def row_seed(seed: int, row: Row) -> int:
@@ -47,8 +49,39 @@ def row_seed(seed: int, row: Row) -> int:
     return int.from_bytes(digest[:4], "big")
 
 
-class RowRunner:
-    """Runs one row of one backend."""
+def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
+    """Ask what a row asks, batch after batch, and return what the answers come to.
+
+    A row that the backend does not support says so. The options are those of `Examination`.
+    """
+    capabilities = backend.capabilities()
+    if not supported(capabilities, row):
+        return RowResult(row, "unsupported", ring=capabilities.ring)
+    start = reading()
+    examination = Examination(backend, row, **options)
+    try:
+        for batch in examination.batches():
+            for question in batch.questions:
+                if batch.enough():
+                    break
+                question.enter(examination.executor.ask(question))
+            batch.close()
+    except TooManyEnded as stop:
+        examination.tally.fail("processes", Failure(str(stop), kind="died"))
+    return examination.result(start)
+
+
+def run_sized_row(backend: Any, row: Row, **options: Any) -> RowResult:
+    """Run the large cases of a row, all of them, and nothing else."""
+    capabilities = backend.capabilities()
+    if not supported(capabilities, row):
+        return RowResult(row, "unsupported", ring=capabilities.ring)
+    kind = sized_kind(row, backend)
+    return run_row(backend, row, kind=kind, oracle=False, checks=False, **options)
+
+
+class Examination:
+    """One row of one backend: its questions, and what was learned from the answers."""
 
     def __init__(
         self,
@@ -61,168 +94,96 @@ class RowRunner:
         strength: int = SINGLES,
         kind: Kind | None = None,
         oracle: bool = True,
+        checks: bool = True,
         address: str | None = None,
         declare: bool = False,
     ) -> None:
-        """Collect what the row needs.
+        """Prepare the row; nothing is asked yet.
 
-        The address is where the backend can be loaded from again, None where nowhere.
-        Without an oracle, cases come recorded in their kind: nothing is drawn, shrunk or inferred.
-        To declare is to go on past failures, and to propose a finding for each kind of them.
+        counted   how many cases must count
+        kind      where its cases come from, if not from the row's design
+        oracle    whether there is one: without it nothing is drawn, made smaller or inferred
+        checks    whether edges, invalid calls and uncounted cases are asked, too
+        address   where the backend can be loaded from again, None where nowhere
+        declare   whether the row goes on past failures, and proposes findings that declare them
         """
-        self.backend = backend
-        self.row = row
-        self.counted = counted
-        self.strength = strength
-        self.seed = row_seed(seed, row)
+        self.backend, self.row, self.strength = backend, row, strength
+        self.counted, self.seed = counted, row_seed(seed, row)
+        self.oracle, self.checks, self.declare = oracle, checks, declare
         self.capabilities = backend.capabilities()
         self.contract: Contract = self.capabilities.contract(row.op, row.dtype)
-        found = for_row(findings, backend.name, row.op, row.direction, row.dtype)
         self.kind = kind_of(row) if kind is None else kind
-        self.oracle = oracle
-        self.declare = declare
-        self.shrunk: set[tuple[str, bool]] = set()
-        self.tally = Tally()
-        self.asking = Asking(backend, self.kind, self.contract, address)
-        self.known = Declarations(row, self.kind, found)
-        self.asides = Asides(self.asking.backend, row, self.tally, found, self.asking.ask)
+        self.findings = for_row(findings, backend.name, row.op, row.direction, row.dtype)
+        self.tally, self.executor = Tally(), Executor()
+        self.watched = Watched(backend)
+        self.author = Author(backend.name, row, self.findings)
+        self.known = Declarations(row, self.findings)
         self.proposals = Proposals(self.kind)
+        self.asking = Asking(self.watched, self.contract, address, self.executor)
+        self.cases = self._cases(self.kind, self.proposals if declare else None)
 
-    def run(self) -> RowResult:
-        """Run the whole row."""
-        start = reading()
-        try:
-            self._questions()
-        except TooManyEnded as stop:
-            self.tally.fail("processes", Failure(str(stop), kind="died"))
-        return self._result(start)
-
-    def _questions(self) -> None:
-        """Ask all that is asked of a row."""
-        if self.row.direction in ("value", "vjp"):
-            self.asides.edges()
-        if self.row.direction == "value":
-            self.asides.near_misses()
-        if self.oracle:
-            for failure in self.known.failures(self.asking):
-                self.tally.fail("findings", failure)
-        self._cases("extras", self.kind.extras(), counting=False)
-        fixed = self.kind.fixed(self.strength, dtypes_of(self.capabilities, self.row))
-        self._cases("values", fixed)
-        if self.oracle:
-            self._larger()
-            wanted = least(self.counted, self.tally.counted, self.strength)
-
-            def enough() -> bool:
-                return self._enough("values") or self.tally.counted >= wanted
-
-            drawn = drawn_cases(self.kind, fixed, self.counted, self.seed, enough)
-            self._cases("values", drawn)
-
-    def _larger(self) -> None:
-        """Judge a case that lies beyond the fixed strata, uncounted, by arrays."""
-        if self.strength < PAIRS or self.row.direction == "update":
-            return
-        sized = sized_kind(self.row, self.backend, all_of_them=False)
-        kind, self.known.kind = self.known.kind, sized
-        with self.asking.judging(sized):
-            self._cases("sizes", sized.fixed(), counting=False)
-        self.known.kind = kind
-
-    def _cases(self, slot: str, cases: Iterable[Case], counting: bool = True) -> None:
-        """Measure cases until there are failures enough, counted or not."""
-        for case in cases:
-            if self._enough(slot):
-                return
-            outcome = self.asking.measure(case)
-            self.tally.left_out.update(dict.fromkeys(outcome.left_out))
-            if outcome.failed:
-                self._failed(slot, case, outcome)
-            if counting:
-                self.tally.add(case, outcome, self._lies_at_an_end(case))
-            else:
-                self.tally.see(outcome)
-
-    def _lies_at_an_end(self, case: Case) -> bool:
-        """Say whether some tensor of a case holds what is not finite, or just so, or vanishes."""
-        ends = (*NONFINITE, *VANISHING, EVERY)
-        return any(recipe.regime in ends for _, recipe in self.asking.kind.recipes(case))
-
-    def _enough(self, slot: str) -> bool:
-        """Say whether a slot has as many failures as anybody wants to read."""
-        if self.declare:
-            return False
-        most = max(self.counted, MOST_FAILURES)
-        return self.tally.wrong(slot) >= MOST_FAILURES or self.tally.crashes(slot) >= most
-
-    def _failed(self, slot: str, case: Case, outcome: Outcome) -> None:
-        """Enter a failing case: declared, or shrunk to the smallest that fails undeclared."""
-        left = self.known.undeclared(case, outcome)
-        if left == []:
-            for finding in self.known.met(case, outcome):
-                self.tally.declare(finding)
-            return
-        if self.declare and left is not None and slot != "sizes":
-            self.proposals.add(case, left)
-        crash = outcome.crash is not None
-        first = (slot, crash) not in self.shrunk
-        if self.oracle and first and not outcome.end and not self.declare:
-            self.shrunk.add((slot, crash))
-            case, outcome = self._shrunk(slot, case, outcome)
-        self.tally.fail(slot, self.asking.describe(case, outcome))
-
-    def _shrunk(self, slot: str, case: Case, outcome: Outcome) -> tuple[Case, Outcome]:
-        """Return the smallest case below a failing one that fails likewise and undeclared.
-
-        A process that ends meanwhile is a failure of its own.
-        """
-        seen = {case: outcome}
-        crash, start = outcome.crash is not None, time.monotonic()
-
-        def fails(candidate: Case) -> bool:
-            if candidate not in seen:
-                if self.asking.done or time.monotonic() - start > LONGEST_SHRINK:
-                    return False
-                seen[candidate] = self.asking.measure(candidate)
-                if seen[candidate].end:
-                    self.tally.fail(slot, self.asking.describe(candidate, seen[candidate]))
-            found = seen[candidate]
-            likewise = found.failed and not found.end and (found.crash is not None) == crash
-            return likewise and self.known.undeclared(candidate, found) != []
-
-        from equivalence.cases.shrink import smallest
-
-        found = smallest(case, fails, self.asking.kind.smaller)
-        return found, seen[found]
-
-    def _result(self, start: Spent) -> RowResult:
-        """Sum the row up."""
-        tally = self.tally
-        decided: dict[str, Any] = {
-            "failed": tally.failed,
-            "counted": tally.counted,
-            "wanted": self.counted,
-            "declared": bool(tally.declared),
-        }
-        # One long case may be open, or one of few: a row says too little where both shares are.
-        shares: tuple[dict[str, Any], ...] = (
-            {
-                "judged": tally.judged,
-                "unconstrained": tally.unconstrained - tally.at_ends,
-                "wide": tally.wide,
-            },
-            {
-                "judged": tally.shares - tally.open,
-                "unconstrained": tally.open,
-                "wide": tally.broad,
-            },
+    def _cases(self, kind: Kind, proposals: Proposals | None = None) -> Cases:
+        """Return cases of some kind, to be asked in this row."""
+        return Cases(
+            kind,
+            self.asking,
+            self.tally,
+            self.known,
+            self.counted,
+            shrinking=self.oracle and not self.declare,
+            endless=self.declare,
+            proposals=proposals,
         )
-        found = [status_of(crashed=False, **decided, **share) for share in shares]
-        beside = found[1] if found[0] == "ambiguous" else found[0]
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all questions of the row, in the order in which they are asked."""
+        yield from self.listed()
+        if self.oracle:
+            yield from self.drawn()
+
+    def listed(self) -> Iterator[Batch]:
+        """Yield the questions that depend on no answer."""
+        if self.checks:
+            yield from self._checks()
+        yield self.cases.batch("values", self.fixed)
+        if self.oracle and self.strength >= PAIRS and self.row.direction != "update":
+            larger = sized_kind(self.row, self.backend, all_of_them=False)
+            yield self._cases(larger).batch("sizes", larger.fixed(), counting=False)
+
+    def _checks(self) -> Iterator[Batch]:
+        """Yield the questions that count no case."""
+        parts = (self.watched, self.row, self.tally, self.findings, self.author)
+        if self.row.direction in ("value", "vjp"):
+            yield Edges(*parts).batch()
+        if self.row.direction == "value":
+            yield Refusals(*parts).batch()
+        if self.oracle:
+            yield self.known.batch(self.asking, self.tally)
+        yield self.cases.batch("extras", self.kind.extras(), counting=False)
+
+    @cached_property
+    def fixed(self) -> Sequence[Case]:
+        """The cases of the design."""
+        return self.kind.fixed(self.strength, dtypes_of(self.capabilities, self.row))
+
+    def drawn(self) -> Iterator[Batch]:
+        """Yield drawn cases, until enough cases count or enough have failed."""
+        wanted = least(self.counted, self.tally.counted, self.strength)
+
+        def enough() -> bool:
+            return self.cases.enough("values") or self.tally.counted >= wanted
+
+        for cases in drawn_batches(self.kind, self.fixed, self.counted, self.seed, enough):
+            yield self.cases.batch("values", cases, enough=enough)
+
+    def result(self, start: Spent) -> RowResult:
+        """Sum the row up, which began at this reading of the clock."""
+        tally = self.tally
+        status = tally.status(self.counted)
         return RowResult(
             row=self.row,
-            status="error" if tally.crashed else beside,
-            beside=beside if tally.crashed and tally.judged else "",
+            status="error" if tally.crashed else status,
+            beside=status if tally.crashed and tally.judged else "",
             cases=tally.counted,
             worst_fraction=tally.worst,
             page_fraction=tally.page,
@@ -243,17 +204,18 @@ class RowRunner:
     def _inferred(self) -> str:
         """Return the tightest rung of the ladder that a sample of the row's cases satisfies.
 
-        The declared rung has been checked on all cases already, where none is over budget.
+        The declared rung needs no sample where no case was over budget: all were judged by it.
         """
-        if not (self.oracle and self.tally.sample) or self.asking.done:
+        sample = self.tally.sample
+        if not (self.oracle and sample) or self.executor.exhausted:
             return "-"
         for rung in rungs(self.contract):
             if not self.tally.over and rung.name == self.contract.rung:
                 return rung.name
-            sample = self.tally.sample
-            if not any(
-                self.asking.measure(case, rung.contract, rung.name).failed for case in sample
-            ):
+            measured = (
+                self.asking.measure(self.kind, case, rung.contract, rung.name) for case in sample
+            )
+            if not any(outcome.failed for outcome in measured):
                 return rung.name
         return "none"
 
@@ -261,54 +223,10 @@ class RowRunner:
         """Return findings that would declare what failed, where they are asked for."""
         if not self.declare:
             return ()
+        if self.executor.exhausted:
+            return tuple(self.tally.proposed)
         from equivalence.cases.shrink import smallest
 
-        cases = self.proposals.tables(self.asides.author, self.asking.measure, smallest)
-        return (*self.asides.proposed, *(() if self.asking.done else cases))
-
-
-def least(counted: int, fixed: int, strength: int) -> int:
-    """Return how many cases must count when enough are drawn, where so many fixed ones do."""
-    return max(counted, fixed + (DRAWN if strength > SINGLES else 0))
-
-
-def drawn_cases(
-    kind: Kind, fixed: Sequence[Case], counted: int, seed: int, enough: Callable[[], bool]
-) -> Iterator[Case]:
-    """Draw distinct cases with Hypothesis, in batches, until there are enough.
-
-    That is asked before a batch, too: to draw takes longer than many a row.
-    """
-    from equivalence.cases.strategies import draw_many
-
-    strategy = kind.drawn()
-    seen = set(fixed)
-    for batch in range(8):
-        if enough():
-            return
-        for case in draw_many(strategy, 2 * counted, seed + batch):
-            if case in seen:
-                continue
-            if enough():
-                return
-            seen.add(case)
-            yield case
-
-
-def dtypes_of(capabilities: Capabilities, row: Row) -> tuple[str, ...]:
-    """Return the dtypes in which a backend offers the op or the optimizer of a row."""
-    offered = capabilities.optimizers if row.direction == "update" else capabilities.ops
-    return tuple(offered.get(row.op, ()))
-
-
-def supported(capabilities: Capabilities, row: Row) -> bool:
-    """Say whether a backend offers a row at all."""
-    return row.dtype in dtypes_of(capabilities, row)
-
-
-def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
-    """Run a row; what the backend does not support is said so."""
-    capabilities = backend.capabilities()
-    if not supported(capabilities, row):
-        return RowResult(row, "unsupported", ring=capabilities.ring)
-    return RowRunner(backend, row, **options).run()
+        measure = partial(self.asking.measure, self.kind)
+        tables = self.proposals.tables(self.author, measure, smallest)
+        return (*self.tally.proposed, *tables)

@@ -1,1 +1,1 @@
-"""Worker processes and the notes that they leave; runs, trainings, sessions and commands enter."""
+"""The executor: processes, limits, notes, questions; runs, trainings, sessions, commands enter."""

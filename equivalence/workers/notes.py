@@ -1,10 +1,10 @@
-"""Notes of the case in work, and of what came of those before it, for the process that goes on.
+"""Notes: what a process has asked and been answered, for the process that goes on after it.
 
-A backend may end its process, or never come back, and nothing in that process can then say what it
-was doing. So a worker keeps a file for its task: each question is written down before it is put to
-a backend, and each answer after it. A fresh process that takes over the task finds the answers and
-asks only what is left. The question without an answer is the one that the process ended at, and
-whoever waits for the worker writes down how (`end`).
+A backend may end its process, or may never return. Then nothing in that process can say what it was
+doing. So a worker keeps a file for its task: it writes down each question before the backend is
+asked, and each answer afterwards. A fresh process that takes over the task reads the answers, and
+asks only what is left. One question has no answer: the process ended there. The pool that waits
+for the worker writes down how (`end`).
 A process that keeps no file writes nothing.
 """
 
@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
-
-Answer = TypeVar("Answer")
+from typing import Any, BinaryIO, Protocol
 
 
 class Mark(Protocol):
@@ -29,7 +27,7 @@ class Mark(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What stands in the place of an answer: how the process ended, and whether it was too late."""
+    """How a process ended at a question; late, where it was ended for taking too long."""
 
     how: str
     late: bool = False
@@ -37,7 +35,13 @@ class Ended:
 
 @dataclass
 class Notes:
-    """What a file says: the answers by their questions, the question without one, the last note."""
+    """What a file says.
+
+    answers   the answers, by their questions
+    open      the question that has no answer
+    last      the last note in words
+    whole     how many bytes of the file are whole
+    """
 
     answers: dict[str, Any] = field(default_factory=dict)
     open: str | None = None
@@ -47,7 +51,12 @@ class Notes:
 
 @dataclass
 class _Kept:
-    """The file of this process, what it said at first, and the mark of the call that is running."""
+    """The notes of this process.
+
+    file      where they are written
+    answers   what the file said when this process began
+    since     when the running call of a backend began
+    """
 
     file: BinaryIO | None = None
     answers: dict[str, Any] = field(default_factory=dict)
@@ -60,8 +69,8 @@ _kept = _Kept()
 def keep_in(path: Path, since: Mark | None = None) -> None:
     """Write the notes of this process into a file from now on, and go on from what it says.
 
-    since is set to `time.monotonic()` while a call of a backend runs, and to 0 otherwise; that
-    clock is the machine's, so another process can tell how long a call has taken.
+    While a call of a backend runs, since holds the `time.monotonic()` of its start; otherwise it
+    holds 0. All processes share this clock, so another one can tell how long the call has taken.
     """
     keep_none()
     before = read(path)
@@ -70,35 +79,41 @@ def keep_in(path: Path, since: Mark | None = None) -> None:
 
 
 def keep_none() -> None:
-    """Write no notes any more, and forget what they said."""
+    """Stop writing notes, and forget what they said."""
     if _kept.file is not None:
         _kept.file.close()
     _kept.file, _kept.answers, _kept.since = None, {}, None
 
 
 def at(what: str) -> None:
-    """Note what is about to be done, where its result is nothing to go on from."""
+    """Note what is about to be done, and has no answer that another process could use."""
     _write("at", what)
 
 
-def asked(question: str, what: str, ask: Callable[[], Answer]) -> Answer | Ended:
-    """Return the answer to a question: the one in the file, else what `ask` returns.
+def answers() -> Mapping[str, Any]:
+    """Return the answers that earlier processes of the task have left, by their questions.
 
-    question is the same text in every process that is at the task; what is what a reader is told.
-    Ended stands for the answer of a question at which an earlier process ended.
+    `Ended` is the answer to a question at which a process ended.
     """
-    if question in _kept.answers:
-        found: Answer | Ended = _kept.answers[question]
-        return found
-    _write("asked", question, what)
-    answer = ask()
+    return _kept.answers
+
+
+def asks(question: str, title: str) -> None:
+    """Note that a question is put now.
+
+    The question is the same text in every process that is at the task. A reader sees the title.
+    """
+    _write("asked", question, title)
+
+
+def answered(question: str, answer: Any) -> None:
+    """Note the answer to a question."""
     _write("answer", question, answer)
-    return answer
 
 
 @contextmanager
 def calling() -> Iterator[None]:
-    """Mark that a call of a backend runs, for whoever waits for this process."""
+    """Mark that a call of a backend runs, so that the pool can see how long it takes."""
     if _kept.since is not None:
         _kept.since.value = time.monotonic()
     try:
@@ -109,7 +124,7 @@ def calling() -> Iterator[None]:
 
 
 def read(path: Path) -> Notes:
-    """Read a file as far as it is whole; the process may have ended while it wrote."""
+    """Read the whole records of a file; the process may have ended within the last one."""
     notes = Notes()
     if not path.exists():
         return notes
@@ -136,7 +151,7 @@ def end(path: Path, how: Ended) -> None:
 
 
 def _opened(path: Path, whole: int) -> BinaryIO:
-    """Open a file to write on behind what of it is whole."""
+    """Open a file for writing behind its whole records."""
     path.touch()
     file = path.open("r+b", buffering=0)
     file.truncate(whole)
@@ -145,6 +160,6 @@ def _opened(path: Path, whole: int) -> BinaryIO:
 
 
 def _write(*record: Any) -> None:
-    """Write a record at once, so that it is there whatever comes next."""
+    """Write a record at once, before anything else can happen."""
     if _kept.file is not None:
         _kept.file.write(pickle.dumps(record))

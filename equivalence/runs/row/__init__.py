@@ -1,1 +1,1 @@
-"""The parts of a row: what it has seen, what it asks beside its cases, findings; runners enter."""
+"""The parts of a row: questions, cases, declared findings, what it learned; runners enter."""

@@ -1,85 +1,78 @@
-"""Questions put to a backend: written down, answered, or a process that ended at them."""
+"""Cases as questions: how a case is put to a backend, and how its failure is described."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from equivalence.budgets.outcome import Outcome
 from equivalence.runs.address import replay_line
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import Failure
-from equivalence.runs.row.watched import Watched
-from equivalence.workers import notes
+from equivalence.workers.executor import Executor, Question
+from equivalence.workers.notes import Ended
 from equivalence.worlds.contract import Contract
-
-MOST_ENDED = 3
-"""How many questions of a row may each cost a process; after as many, nothing more is asked."""
-
-Answer = TypeVar("Answer")
-
-
-class TooManyEnded(Exception):
-    """So many processes have ended at the questions of a row that nothing more is asked."""
 
 
 class Asking:
-    """What a row asks of its backend."""
+    """Puts cases to the backend of a row."""
 
-    def __init__(self, backend: Any, kind: Kind, contract: Contract, address: str | None) -> None:
-        """Remember whom to ask, how cases are judged, and where the backend is loaded from."""
-        self.backend = Watched(backend)
-        self.kind, self.contract, self.address = kind, contract, address
-        self.ended: set[str] = set()
+    def __init__(
+        self, backend: Any, contract: Contract, address: str | None, executor: Executor
+    ) -> None:
+        """Remember the watched backend, its contract, where it is loaded from, and who asks it."""
+        self.backend, self.contract, self.address = backend, contract, address
+        self.executor = executor
 
-    @property
-    def done(self) -> bool:
-        """Whether too many processes have ended."""
-        return len(self.ended) >= MOST_ENDED
-
-    @contextmanager
-    def judging(self, kind: Kind) -> Iterator[None]:
-        """Judge cases of another kind while the block runs."""
-        before, self.kind = self.kind, kind
-        try:
-            yield
-        finally:
-            self.kind = before
-
-    def ask(self, question: str, what: str, put: Callable[[], Answer]) -> Answer | notes.Ended:
-        """Return the answer to a question, or how the process ended at it.
-
-        TooManyEnded says that it was not put.
-        """
-        if self.done and question not in self.ended:
-            raise TooManyEnded(f"nothing more was asked, as {MOST_ENDED} processes have ended")
-        answer = notes.asked(question, what, put)
-        if isinstance(answer, notes.Ended):
-            self.ended.add(question)
-        return answer
-
-    def measure(self, case: Case, contract: Contract | None = None, rung: str = "") -> Outcome:
-        """Run a case and judge it, by the contract of another rung where one is given."""
-        found = self.ask(
-            f"{case.to_json()} {rung}",
-            f"{self.kind.describe(case)}; {replay_line(self.address, case.to_json())}",
-            partial(self.kind.measure, self.backend, case, contract or self.contract),
+    def question(
+        self,
+        kind: Kind,
+        case: Case,
+        enter: Callable[[Outcome], None],
+        contract: Contract | None = None,
+        rung: str = "",
+    ) -> Question[Outcome]:
+        """Ask how a case is judged: by the row's contract, or by that of another rung."""
+        text = case.to_json()
+        return Question(
+            f"{text} {rung}",
+            f"{kind.describe(case)}; {replay_line(self.address, text)}",
+            partial(kind.measure, self.backend, case, contract or self.contract),
+            lambda answer: enter(outcome_of(answer)),
         )
-        if isinstance(found, notes.Ended):
-            return Outcome(crash=found.how, end="late" if found.late else "died")
-        return found
 
-    def describe(self, case: Case, outcome: Outcome) -> Failure:
+    def measure(
+        self, kind: Kind, case: Case, contract: Contract | None = None, rung: str = ""
+    ) -> Outcome:
+        """Put a case at once, and return how it is judged."""
+        question = self.question(kind, case, lambda outcome: None, contract, rung)
+        answer = self.executor.ask(question)
+        return outcome_of(answer)
+
+    def describe(self, kind: Kind, case: Case, outcome: Outcome) -> Failure:
         """Put a failing case in words."""
-        return describe_failure(self.kind, self.backend.name, case, outcome, self.address)
+        return describe_failure(kind, self.backend.name, case, outcome, self.address)
+
+
+def outcome_of(answer: Outcome | Ended) -> Outcome:
+    """Return what became of a case; where a process ended at it, that is its outcome."""
+    if isinstance(answer, Ended):
+        return Outcome(crash=answer.how, end="late" if answer.late else "died")
+    return answer
+
+
+def ended(title: str, how: Ended, details: Sequence[str] = ()) -> Failure:
+    """Return the failure of a question at which the process ended, or was ended."""
+    kind = "late" if how.late else "died"
+    what = f"the call {how.how}" if how.late else f"the process {how.how}"
+    return Failure(title, (what, *details), kind=kind)
 
 
 def describe_failure(
     kind: Kind, backend: str, case: Case, outcome: Outcome, address: str | None
 ) -> Failure:
-    """Put a failing case in words; the address is where the backend can be loaded from."""
+    """Put a failing case in words; the address says where the backend can be loaded from."""
     details: list[str] = []
     what = "wrong" if outcome.crash is None else outcome.end or "crash"
     if outcome.crash is not None:

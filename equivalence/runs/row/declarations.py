@@ -3,59 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, Over
 from equivalence.runs.kinds import Case, Kind, kind_of_case, read_case
 from equivalence.runs.results import Failure, Row
 from equivalence.runs.row.asking import Asking
+from equivalence.runs.row.tally import Tally
+from equivalence.workers.executor import Batch, Question
 
 
 class Declarations:
     """The findings about the cases of one row."""
 
-    def __init__(self, row: Row, kind: Kind, findings: Sequence[Finding]) -> None:
-        """Keep of findings that speak of a row those about cases."""
-        self.row, self.kind = row, kind
+    def __init__(self, row: Row, findings: Sequence[Finding]) -> None:
+        """Choose the findings about cases among those that speak of the row."""
+        self.row = row
         self.findings = [finding for finding in findings if finding.kind == "case"]
 
-    def undeclared(self, case: Case, outcome: Outcome) -> list[Over] | None:
+    def undeclared(self, kind: Kind, case: Case, outcome: Outcome) -> list[Over] | None:
         """Return what of a failing case no finding covers; None where none could cover it."""
         if outcome.crash is not None or outcome.problem is not None or not outcome.over:
             return None
-        regimes = self.regimes(case)
+        regimes = regimes_of(kind, case)
         return [
             over
             for over in outcome.over
             if not any(finding.covers(regimes, over) for finding in self.findings)
         ]
 
-    def met(self, case: Case, outcome: Outcome) -> Iterator[Finding]:
+    def met(self, kind: Kind, case: Case, outcome: Outcome) -> Iterator[Finding]:
         """Yield the findings that cover something of a failing case."""
-        regimes = self.regimes(case)
+        regimes = regimes_of(kind, case)
         for finding in self.findings:
             if any(finding.covers(regimes, over) for over in outcome.over):
                 yield finding
 
-    def failures(self, asking: Asking) -> Iterator[Failure]:
-        """Replay the minimal case of every finding: it must still fail, as it is declared."""
+    def batch(self, asking: Asking, tally: Tally) -> Batch:
+        """Return a question for the case of each finding: it must still fail, as declared."""
+        return Batch(self._questions(asking, tally))
+
+    def _questions(self, asking: Asking, tally: Tally) -> Iterator[Question[Outcome]]:
+        """Ask the cases of the findings again."""
         for finding in self.findings:
             row, case = read_case(str(finding.case))
-            if row != self.row:
-                continue
-            kind = kind_of_case(row, case)
-            with asking.judging(kind):
-                outcome = asking.measure(case)
-            what = kind.describe(case)
-            if not outcome.failed:
-                yield passes(finding, what)
-            elif wide := finding.too_wide(regimes_of(kind, case), outcome):
-                details = (wide, f"declared as: {finding.reason}")
-                yield Failure(f"declared finding is too wide: {what}", details)
+            if row == self.row:
+                kind = kind_of_case(row, case)
+                yield asking.question(kind, case, partial(_enter, tally, finding, kind, case))
 
-    def regimes(self, case: Case) -> list[tuple[str, str]]:
-        """Name the regime of each position of a case."""
-        return regimes_of(self.kind, case)
+
+def _enter(tally: Tally, finding: Finding, kind: Kind, case: Case, outcome: Outcome) -> None:
+    """Enter a finding whose case passes, or which declares more than fails."""
+    what = kind.describe(case)
+    if not outcome.failed:
+        tally.fail("findings", passes(finding, what))
+    elif wide := finding.too_wide(regimes_of(kind, case), outcome):
+        details = (wide, f"declared as: {finding.reason}")
+        tally.fail("findings", Failure(f"declared finding is too wide: {what}", details))
 
 
 def regimes_of(kind: Kind, case: Case) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""Narrow findings for what failed undeclared, as one would paste them.
+"""Proposed findings: narrow tables that would declare what failed, ready to paste.
 
-Their reasons are for their author to say, unless all findings of the same kind that the row knows
-have one reason.
+Their reasons are left to an author. Where all known findings of the same kind give one reason, the
+proposal gives it as well.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Author:
 
 @dataclass
 class _Seen:
-    """The failures of one group: how far over budget at most, where, and in which regimes."""
+    """The failures of one group: the worst of them, its case, and the regimes of all."""
 
     worst: Over
     case: Case
@@ -84,9 +84,9 @@ class Proposals:
     def tables(
         self, author: Author, measure: Measure, smallest: Callable[..., Case]
     ) -> Iterator[str]:
-        """Yield a finding for each group, with a case that is small and reaches half of the worst.
+        """Yield a finding for each group. Its case is small, and reaches half of the worst.
 
-        measure judges a case, and smallest shrinks one.
+        measure judges a case; smallest makes one smaller.
         """
         for group, seen in self.groups.items():
             yield self._table(author, group, seen, measure, smallest)
@@ -101,8 +101,8 @@ class Proposals:
     ) -> str:
         """Return the finding for one group.
 
-        Its regimes are of a position that the case could not be made plainer at, or of the one that
-        takes fewest.
+        It names the regimes of one position: one where the case cannot be made plainer, or else the
+        one that was seen in the fewest regimes.
         """
         start = _reached(group, measure(seen.case))
 
@@ -141,7 +141,7 @@ class Proposals:
 
 
 def group_of(over: Over) -> Group:
-    """Return the group of elements; the numbers of steps and parameters do not matter."""
+    """Return the group of elements, whatever the numbers of steps and parameters."""
     return re.sub(r"\d+", "*", over.result), over.got, over.exact, over.error > 0
 
 
@@ -156,7 +156,7 @@ def _reached(group: Group, outcome: Outcome) -> Over:
 
 
 def _rounded_up(number: float) -> float:
-    """Return the next power of two; what has no size stays as it is."""
+    """Return the next power of two; zero and infinity stay as they are."""
     return (
         number
         if math.isinf(number)

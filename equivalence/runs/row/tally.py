@@ -1,4 +1,4 @@
-"""What a row has seen so far: counts, findings that were met, and failures, each in a slot."""
+"""What a row has learned: counts, findings that were met, failures, and the status they come to."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, larger
 from equivalence.cases.call import counts
 from equivalence.runs.kinds import Case, shows
-from equivalence.runs.results import Failure
+from equivalence.runs.results import Failure, status_of
 
 SLOTS = ("edges", "refusals", "findings", "extras", "values", "sizes", "processes")
-"""Where failures go: each kind of question has room of its own, and none uses up another's."""
+"""Where failures go. Each kind of question has its own slot, and none takes up another's room."""
 
 MOST_FAILURES = 3
-"""How many failures a slot shows; no more values are drawn after as many wrong ones."""
+"""How many failures a slot shows. After as many wrong results, no more cases of it are asked."""
 
 SAMPLE = 4
 """How many cases decide which rung of the ladder a backend's results satisfy."""
@@ -22,11 +22,22 @@ SAMPLE = 4
 
 @dataclass
 class Tally:
-    """What a row has seen so far; over says that a case was over budget, declared or not.
+    """What a row has learned so far.
 
-    at_ends counts unconstrained elements where much is open by nature. shares, open and broad weigh
-    every case alike, however many elements it has: how many cases were seen, which share of them
-    was unconstrained, and which had budgets too wide to say anything.
+    counted        how many cases counted
+    judged         how many elements had a budget
+    unconstrained  how many elements had none
+    at_ends        how many of these belong to cases at the ends of a format, where much has none
+    wide           how many elements had a budget too wide to say anything
+    worst, page    the largest fraction of a budget, and of what the page's own steps allow
+    over           whether a case was over budget, declared or not
+    shares         how many cases had elements
+    open, broad    which parts of these cases were unconstrained, and too wide, added up
+    declared       the findings that were met
+    sample         cases that decide which rung of the ladder the results satisfy
+    left_out       what was not run, because the backend does not offer it
+    proposed       findings that would declare what failed
+    failures       what was wrong, by slot
     """
 
     counted: int = 0
@@ -43,10 +54,11 @@ class Tally:
     declared: list[Finding] = field(default_factory=list)
     sample: list[Case] = field(default_factory=list)
     left_out: dict[str, None] = field(default_factory=dict[str, None])
+    proposed: list[str] = field(default_factory=list[str])
     failures: dict[str, list[Failure]] = field(default_factory=lambda: {slot: [] for slot in SLOTS})
 
     def add(self, case: Case, outcome: Outcome, ends: bool = False) -> None:
-        """Enter one measured case; at the ends of a format much is open by nature."""
+        """Enter a case that counts; ends says that its numbers lie at the ends of their format."""
         elements = outcome.judged + outcome.unconstrained
         if elements:
             self.shares += 1
@@ -63,7 +75,7 @@ class Tally:
         self.see(outcome)
 
     def see(self, outcome: Outcome) -> None:
-        """Keep the worst fractions."""
+        """Enter a case that does not count: only its fractions."""
         self.over = self.over or outcome.failed
         self.worst = larger(self.worst, outcome.fraction)
         self.page = larger(self.page, outcome.page)
@@ -82,7 +94,7 @@ class Tally:
         return sum(not failure.crash for failure in self.failures[slot])
 
     def crashes(self, slot: str) -> int:
-        """Count what came without a result in a slot."""
+        """Count the questions of a slot that gave no result."""
         return sum(failure.crash for failure in self.failures[slot])
 
     @property
@@ -95,8 +107,37 @@ class Tally:
         """Whether anything crashed."""
         return any(self.crashes(slot) for slot in SLOTS)
 
+    def status(self, wanted: int) -> str:
+        """Return the status of a row of which so many cases must count, crashes apart.
+
+        A row says too little where too much of it has no budget, or too wide a one. One long case
+        can make it so by elements, and a few small ones by cases: it is ambiguous if it is by both.
+        """
+        by_elements: dict[str, float] = {
+            "judged": self.judged,
+            "unconstrained": self.unconstrained - self.at_ends,
+            "wide": self.wide,
+        }
+        by_cases: dict[str, float] = {
+            "judged": self.shares - self.open,
+            "unconstrained": self.open,
+            "wide": self.broad,
+        }
+        first, second = (
+            status_of(
+                failed=self.failed,
+                crashed=False,
+                counted=self.counted,
+                wanted=wanted,
+                declared=bool(self.declared),
+                **shares,
+            )
+            for shares in (by_elements, by_cases)
+        )
+        return second if first == "ambiguous" else first
+
     def shown(self) -> tuple[Failure, ...]:
-        """Return the first failures of each slot, wrong ones and crashes, and how many more."""
+        """Return the first wrong results and crashes of each slot, and how many more there are."""
         found: list[Failure] = []
         for slot, failures in self.failures.items():
             for crash in (False, True):

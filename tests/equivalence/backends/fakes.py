@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import CodeType
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -56,6 +58,21 @@ class RightForward(Right):
         if op == "square":
             return 2 * inputs[0] * first
         return inputs[1] * first + inputs[0] * last
+
+
+class Looking(Right):
+    """The right one, which remembers by which functions each call of a value came."""
+
+    seen: ClassVar[list[list[CodeType]]] = []
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        frame = inspect.currentframe()
+        came: list[CodeType] = []
+        while frame is not None:
+            came.append(frame.f_code)
+            frame = frame.f_back
+        self.seen.append(came)
+        return super().value(op, inputs, attrs)
 
 
 class WrongForward(RightForward):

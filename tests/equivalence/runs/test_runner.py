@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,11 +21,11 @@ from equivalence.runs.results import (
     exit_code,
     status_of,
 )
-from equivalence.runs.row.asking import MOST_ENDED
 from equivalence.runs.row.proposals import _toml
 from equivalence.runs.row.tally import MOST_FAILURES, Tally
 from equivalence.runs.runner import run_row
 from equivalence.workers import notes
+from equivalence.workers.executor import MOST_ENDED
 from tests.equivalence.backends import fakes
 
 QUICK: dict[str, Any] = {"counted": 8, "seed": 0, "findings": ()}
@@ -139,20 +138,23 @@ def test_what_a_slot_has_no_room_for_is_counted() -> None:
     ]
 
 
-class Mortality:
-    """Answers as a worker's notes do whose processes ended at questions about some cases."""
+class Mortality(dict[str, Any]):
+    """The notes of a task whose processes ended at questions about some cases."""
 
     def __init__(self, late: bool) -> None:
         self.how = notes.Ended("was ended", late)
         self.met: list[str] = []
 
-    def __call__(self, question: str, what: str, ask: Callable[[], Any]) -> Any:
-        if question.startswith("{"):
-            _, case = read_case(question.rpartition("}")[0] + "}")
-            if math.prod(case.shapes[0]) > 20:
-                self.met.append(question)
-                return self.how
-        return ask()
+    def __contains__(self, question: object) -> bool:
+        text = str(question)
+        if not text.startswith("{"):
+            return False
+        _, case = read_case(text.rpartition("}")[0] + "}")
+        return math.prod(case.shapes[0]) > 20
+
+    def __getitem__(self, question: str) -> notes.Ended:
+        self.met.append(question)
+        return self.how
 
 
 @pytest.mark.parametrize(("late", "kind"), [(False, "died"), (True, "late")])
@@ -160,7 +162,7 @@ def test_a_row_ends_with_what_it_has_where_too_many_processes_end(
     monkeypatch: pytest.MonkeyPatch, late: bool, kind: str
 ) -> None:
     mortality = Mortality(late)
-    monkeypatch.setattr(notes, "asked", mortality)
+    monkeypatch.setattr(notes, "answers", lambda: mortality)
     result = run(fakes.OneOff(), op="square")
     assert len(set(mortality.met)) == MOST_ENDED
     assert (result.status, result.beside) == ("error", "nonconformant")

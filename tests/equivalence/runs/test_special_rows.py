@@ -49,7 +49,7 @@ class Planted:
 
 def without_edges(row: Row, change: Change, monkeypatch: pytest.MonkeyPatch) -> RowResult:
     """Run a row at `ci`, its edge rows left out: they alone must not be what sees it."""
-    monkeypatch.setattr("equivalence.runs.row.asides.edges", lambda *_: [])
+    monkeypatch.setattr("equivalence.runs.row.edges.edges", lambda *_: [])
     return run_row(
         Planted(row, change),
         row,

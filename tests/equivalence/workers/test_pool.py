@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from equivalence.workers import notes
+from equivalence.workers.executor import MOST_ENDED, Executor, Question, TooManyEnded
 from equivalence.workers.pool import Died, TaskFailed, Worker, spread
 
 pytestmark = pytest.mark.slow
@@ -89,7 +90,9 @@ def answers(folder: str, deadly: dict[int, str]) -> list[object]:
                 time.sleep(0.01)
         return number
 
-    return [notes.asked(f"{k}", f"number {k}", partial(put, k)) for k in range(5)]
+    executor = Executor()
+    questions = [Question(f"{k}", f"number {k}", partial(put, k)) for k in range(5)]
+    return [executor.ask(question) for question in questions]
 
 
 def test_a_fresh_process_goes_on_behind_the_question_that_one_ended_at(tmp_path: Path) -> None:
@@ -104,11 +107,12 @@ def test_a_fresh_process_goes_on_behind_the_question_that_one_ended_at(tmp_path:
 
 def test_notes_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
     path = tmp_path / "notes"
+    ask = Executor().ask
     try:
         notes.keep_in(path)
-        assert notes.asked("a", "the first", lambda: 1) == 1
+        assert ask(Question("a", "the first", lambda: 1)) == 1
         with pytest.raises(KeyError):
-            notes.asked("b", "the second", {}.popitem)
+            ask(Question("b", "the second", {}.popitem))
     finally:
         notes.keep_none()
     with path.open("ab") as file:
@@ -117,6 +121,24 @@ def test_notes_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
     assert (left.answers, left.open, left.last) == ({"a": 1}, "b", "the second")
     notes.end(path, notes.Ended("exited"))
     assert notes.read(path).answers == {"a": 1, "b": notes.Ended("exited")}
+
+
+def test_an_answer_is_found_in_the_notes_and_no_new_question_follows_too_many_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = notes.Ended("exited")
+    known = {"a": 1, **{f"ended {k}": ended for k in range(MOST_ENDED)}}
+    monkeypatch.setattr(notes, "answers", lambda: known)
+    executor = Executor()
+
+    def ask(text: str) -> object:
+        return executor.ask(Question(text, text, lambda: 2))
+
+    assert (ask("a"), ask("b")) == (1, 2)
+    assert [ask(text) for text in [*known][1:]] == [ended] * MOST_ENDED
+    assert ask("ended 0") == ended, "what is known to have ended a process is answered all the same"
+    with pytest.raises(TooManyEnded, match="nothing more was asked, as 3 processes have ended"):
+        ask("c")
 
 
 def meets(folder: str, name: str, other: str) -> int:

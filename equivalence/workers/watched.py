@@ -1,4 +1,7 @@
-"""A backend whose calls are watched: timed, marked while they run, and done when they return."""
+"""A watched backend: its calls are timed, held to the limit, and finished when they return.
+
+A call marks that it runs, so that the pool can end a process whose call takes too long.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from equivalence.workers.notes import calling
 
 
 class Watched:
-    """Passes every call on to a backend, and waits until its device is done with it."""
+    """Passes every call on to a backend, and waits until the device has finished it."""
 
     def __init__(self, backend: Any) -> None:
         """Watch a backend."""
@@ -22,7 +25,7 @@ class Watched:
         self._device = str(backend.capabilities().device)
 
     def __getattr__(self, name: str) -> Any:
-        """Have whatever else the backend has."""
+        """Return any other attribute of the backend."""
         return getattr(self._backend, name)
 
     def value(self, *call: Any) -> Tensor:
@@ -58,7 +61,7 @@ class Watched:
 
 
 class _Handle:
-    """Parameters under an optimizer, watched; whatever a handle offers passes through here."""
+    """Passes every call on to an optimizer's handle, and watches it."""
 
     def __init__(self, handle: Any, backend: Watched) -> None:
         self._handle, self._owner = handle, backend

@@ -1,0 +1,40 @@
+"""Drawn cases: how many a row wants, and batches of them from Hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from equivalence.cases.covering import SINGLES
+from equivalence.runs.kinds import Case, Kind
+
+DRAWN = 8
+"""Beside a design of pairs or more, so many drawn cases must count."""
+
+BATCHES = 8
+"""How many batches are drawn at most."""
+
+
+def least(counted: int, fixed: int, strength: int) -> int:
+    """Return how many cases of a row must count in all, where so many of its fixed cases do."""
+    return max(counted, fixed + (DRAWN if strength > SINGLES else 0))
+
+
+def drawn_batches(
+    kind: Kind, fixed: Sequence[Case], counted: int, seed: int, enough: Callable[[], bool]
+) -> Iterator[list[Case]]:
+    """Draw batches of cases until there are enough; no case is met twice, or is a fixed one.
+
+    The drawing stops before a batch that nobody wants, as it takes longer than many a row.
+    """
+    from equivalence.cases.strategies import draw_many
+
+    strategy = kind.drawn()
+    seen = set(fixed)
+    for batch in range(BATCHES):
+        if enough():
+            return
+        fresh = [
+            case for case in draw_many(strategy, 2 * counted, seed + batch) if case not in seen
+        ]
+        seen.update(fresh)
+        yield fresh

@@ -1,0 +1,97 @@
+"""The executor of a task: it puts the task's questions to a backend, each of them once.
+
+A task lists its questions in batches and asks for one after another. The executor notes a question
+before it is put, and its answer afterwards. So a question that ended its process is answered by
+`Ended` in the next process, and a question that was answered before is not put again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from equivalence.workers import notes
+
+MOST_ENDED = 3
+"""How many questions of a task may each cost a process. After as many, no new one is put."""
+
+Answer = TypeVar("Answer")
+
+
+class TooManyEnded(Exception):
+    """So many processes have ended at the questions of a task that no new one is put."""
+
+
+def _never() -> bool:
+    """Say that there are never enough answers."""
+    return False
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _ignored(answer: object) -> None:
+    """Do nothing with an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[Answer]):
+    """One thing that a task asks of a backend.
+
+    text    what identifies the question: it is the same in every process that is at the task
+    title   what a reader is told of it
+    put     asks the backend, and returns its answer
+    enter   takes the answer down, or how the process ended
+    """
+
+    text: str
+    title: str
+    put: Callable[[], Answer]
+    enter: Callable[[Answer | notes.Ended], None] = _ignored
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Questions that are known together.
+
+    enough  says that no more of them need an answer
+    close   is called when the questions of the batch are through
+    """
+
+    questions: Iterable[Question[Any]]
+    enough: Callable[[], bool] = _never
+    close: Callable[[], None] = _nothing
+
+
+class Executor:
+    """Puts the questions of one task, and remembers which of them ended a process."""
+
+    def __init__(self) -> None:
+        """Start before the first question."""
+        self._ended: set[str] = set()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether too many processes have ended for a new question."""
+        return len(self._ended) >= MOST_ENDED
+
+    def ask(self, question: Question[Answer]) -> Answer | notes.Ended:
+        """Return the answer to a question, or how a process ended at it.
+
+        TooManyEnded says that the question was not put.
+        """
+        if self.exhausted and question.text not in self._ended:
+            raise TooManyEnded(f"nothing more was asked, as {MOST_ENDED} processes have ended")
+        known = notes.answers()
+        answer: Answer | notes.Ended
+        if question.text in known:
+            answer = known[question.text]
+        else:
+            notes.asks(question.text, question.title)
+            answer = question.put()
+            notes.answered(question.text, answer)
+        if isinstance(answer, notes.Ended):
+            self._ended.add(question.text)
+        return answer
