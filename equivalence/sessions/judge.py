@@ -19,7 +19,9 @@ from equivalence.backends.fast.contract import family_of
 from equivalence.backends.fast.programs import of_program, of_update
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
+from equivalence.budgets.violation import check_bits, check_equal
 from equivalence.measure.reference import held_state
+from equivalence.registry import OPTIMIZERS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
 from equivalence.worlds.contract import Contract
@@ -108,6 +110,19 @@ class SessionJudge(Judge):
         if not moments:
             return before
         return State({name: x.clone() for name, x in moments.items()}, before.step + 1)
+
+    def check_state(self, label: str, optimizer: str, found: Mapping[str, Any], due: State) -> None:
+        """Check that a state that was read back is the one that is due; a fresh one is zeros."""
+        page = OPTIMIZERS[optimizer]
+        for name in page.moments:
+            moment = found[name]
+            if due.moments is not None:
+                check_equal(f"{label}: {name} is there", moment is not None, True)
+                check_bits(f"{label}: {name}", moment, due.moments[name])
+            elif moment is not None:
+                check_equal(f"{label}: {name} is fresh", bool(moment.any()), False)
+        if page.counted:
+            check_equal(f"{label}: step", int(found["step"] or 0), due.step)
 
     def _judge_updated(self, label: str, optimizer: str, got: Tensor, due: AnyTensor) -> None:
         self.ledger.judge(label, got, due, self.updates(optimizer), self.options.master)

@@ -196,7 +196,7 @@ class TrainerPair(SessionJudge):
         value, found = ours.value(), self.ours.session.optimizer_state(optimizer, ours)
         if not updated:
             check_bits(label, value, self.values[k])
-            self._check_kept(label, optimizer, k, found)
+            self.check_state(label, optimizer, found, self.states[k])
             return
         state, fields = self.theirs.session.state(param), OPTIMIZERS[optimizer].moments
         moments = {name: found[name] for name in fields if getattr(state, name) is not None}
@@ -206,18 +206,3 @@ class TrainerPair(SessionJudge):
         self.values[k] = value
         if OPTIMIZERS[optimizer].counted:
             check_equal(f"{label}: step", int(found["step"]), self.states[k].step)
-
-    def _check_kept(
-        self, label: str, optimizer: str, k: int, found: Mapping[str, Tensor | None]
-    ) -> None:
-        """Check that a state is what it was; one that appears as zeros counts as none."""
-        known = self.states[k]
-        for name in OPTIMIZERS[optimizer].moments:
-            got = found[name]
-            if known.moments is not None and got is not None:
-                check_bits(f"{label}: {name}", got, known.moments[name])
-            else:
-                some = got is not None and bool(got.any())
-                check_equal(f"{label}: {name} is there", some, known.moments is not None)
-        if OPTIMIZERS[optimizer].counted:
-            check_equal(f"{label}: step", int(found["step"] or 0), known.step)

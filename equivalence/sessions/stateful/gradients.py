@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,9 @@ from equivalence.sessions.stateful.model import Dense, Sparse
 from equivalence.sessions.stateful.stepwise import step_of
 from fast.errors import Rejected, Released, Stale
 from spec.op import AnyTensor, plus
+
+Pass = Callable[[Any, Any], Any]
+"""A backward pass of one side, from a ref and a seed."""
 
 WILD = 2.0**12
 """A gradient with a larger entry updates nothing: parameters must stay small for fifty steps."""
@@ -30,16 +34,12 @@ class Gradients(Base):
 
         The number of the gradients is returned; None where a stale tape has refused the pass.
         """
-        given, due = self._seed(entry, seed, form)
         target = None if into is None else self.grads[into]
-        ref = self.refs[entry]
-        if self.model.stale(entry):
-            self.refused(lambda: self.pair.fast.backward(ref.fast, given, target), Stale)
-            self._give_back(given, due)
+        ours = partial(self.pair.fast.backward, into=target)
+        passed = self._passed(ours, self.pair.spec.backward, entry, seed, form)
+        if passed is None:
             return None
-        found = self.pair.fast.backward(ref.fast, given, target)
-        reached = self.pair.spec.backward(ref.spec, None if due is None else self.pair.lift(due))
-        self._give_back(given, due)
+        found, reached = passed
         if into is None:
             into = self._keep(found, Sparse(self.model.tape, self.model.take()))
         elif found is not target:
@@ -50,16 +50,11 @@ class Gradients(Base):
     @statement
     def backward_dense(self, entry: int, seed: int | None = None, form: str = "torch") -> None:
         """Send a cotangent back to every entry."""
-        given, due = self._seed(entry, seed, form)
-        ref = self.refs[entry]
-        if self.model.stale(entry):
-            self.refused(lambda: self.pair.fast.backward_dense(ref.fast, given), Stale)
-            self._give_back(given, due)
+        both = self.pair.fast.backward_dense, self.pair.spec.backward_dense
+        passed = self._passed(*both, entry, seed, form)
+        if passed is None:
             return
-        found = self.pair.fast.backward_dense(ref.fast, given)
-        lifted = None if due is None else self.pair.lift(due)
-        cotangents = self.pair.spec.backward_dense(ref.spec, lifted)
-        self._give_back(given, due)
+        found, cotangents = passed
         dense = Dense(self.model.tape, len(self.refs))
         numbers = dense.known()
         for here, known in enumerate(self.refs):
@@ -75,6 +70,20 @@ class Gradients(Base):
                             self.model.tape.entries[here].bits.dtype)  # fmt: skip
                 dense.bits[here] = got.clone()
         self._keep(found, dense)
+
+    def _passed(
+        self, ours: Pass, theirs: Pass, entry: int, seed: Seed | None, form: str
+    ) -> tuple[Any, Any] | None:
+        """Make a pass on both sides, and take the seed back; None where a stale tape refuses."""
+        ref, (given, due) = self.refs[entry], self._seed(entry, seed, form)
+        if self.model.stale(entry):
+            self.refused(lambda: ours(ref.fast, given), Stale)
+            self._give_back(given, due)
+            return None
+        found = ours(ref.fast, given)
+        exact = theirs(ref.spec, None if due is None else self.pair.lift(due))
+        self._give_back(given, due)
+        return found, exact
 
     @statement
     def ask(self, grads: int, entry: int, by: str = "id") -> None:

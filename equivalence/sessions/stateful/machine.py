@@ -61,7 +61,11 @@ DISTURBANCES = st.lists(
 
 
 class SessionMachine(RuleBasedStateMachine):
-    """What may happen in a run, in any order; `equivalence.sessions.stateful.rules` says how."""
+    """What may happen in a run, in any order; `equivalence.sessions.stateful.rules` says how.
+
+    Hypothesis reads the names of the methods and of their arguments: by others, a seed would
+    drive other runs.
+    """
 
     provider, precision = "aten", "fp32"
     seen: Seen
@@ -82,40 +86,40 @@ class SessionMachine(RuleBasedStateMachine):
         """Have a parameter or two, in use."""
         self.state.begin(n)
 
-    @rule(name=st.sampled_from(LEAVES), n=NUMBERS)
-    def leaves(self, name: str, n: Picks) -> None:
+    @rule(move=st.sampled_from(LEAVES), n=NUMBERS)
+    def leaves(self, move: str, n: Picks) -> None:
         """Make a parameter, put one or data on the tape, record a natural or overwrite it."""
-        getattr(self.state, name)(n)
+        getattr(self.state, move)(n)
 
     @rule(calls=CALLS)
     def ops(self, calls: Calls) -> None:
         """Run some ops."""
         self.state.ops(calls)
 
-    @rule(name=st.sampled_from(GRADIENTS), n=NUMBERS)
-    def gradients(self, name: str, n: Picks) -> None:
+    @rule(move=st.sampled_from(GRADIENTS), n=NUMBERS)
+    def gradients(self, move: str, n: Picks) -> None:
         """Send a cotangent back, by sparse, added-up or dense gradients; ask for one; release."""
-        getattr(self.state, name)(n)
+        getattr(self.state, move)(n)
 
-    @rule(name=st.sampled_from(UPDATES), n=NUMBERS)
-    def updates(self, name: str, n: Picks) -> None:
+    @rule(move=st.sampled_from(UPDATES), n=NUMBERS)
+    def updates(self, move: str, n: Picks) -> None:
         """Update parameters by any optimizer from any form of gradients."""
-        getattr(self.state, name)(n)
+        getattr(self.state, move)(n)
 
-    @rule(name=st.sampled_from(PARAMETERS), n=NUMBERS)
-    def parameters(self, name: str, n: Picks) -> None:
+    @rule(move=st.sampled_from(PARAMETERS), n=NUMBERS)
+    def parameters(self, move: str, n: Picks) -> None:
         """Write a parameter on the host or the device, look at it, freeze it or thaw it."""
-        getattr(self.state, name)(n)
+        getattr(self.state, move)(n)
 
-    @rule(name=st.sampled_from(TURNS), n=NUMBERS)
-    def turns(self, name: str, n: Picks) -> None:
+    @rule(move=st.sampled_from(TURNS), n=NUMBERS)
+    def turns(self, move: str, n: Picks) -> None:
         """Reset the tape, give memory back, write a checkpoint or go back to it."""
-        getattr(self.state, name)(n)
+        getattr(self.state, move)(n)
 
-    @rule(name=st.sampled_from(FAULTS), n=NUMBERS)
-    def faults(self, name: str, n: Picks) -> None:
+    @rule(move=st.sampled_from(FAULTS), n=NUMBERS)
+    def faults(self, move: str, n: Picks) -> None:
         """Let something fail: nothing must have happened."""
-        getattr(self.state, name)(n)
+        getattr(self.state, move)(n)
 
     @rule(calls=CALLS, n=NUMBERS, events=DISTURBANCES)
     def train(self, calls: Calls, n: Picks, events: list[Event]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from equivalence.budgets.violation import Violation, check_bits, check_equal
+from equivalence.budgets.violation import Violation, check_equal
 from equivalence.registry import OPTIMIZERS
 from equivalence.sessions.judge import State
 from equivalence.sessions.stateful.base import SCRIBBLE, Base, statement
@@ -70,15 +70,9 @@ class Steps(Base):
         found = self.pair.fast.optimizer_state(optimizer, self.pair.params[param].fast)
         self.model.fit_states(optimizer)
         due = self.model.params[param].states.get(optimizer, State())
-        for field in OPTIMIZERS[optimizer].moments:
-            moment = found[field]
-            if due.moments is not None:
-                check_bits(f"{optimizer} state: {field}", moment, due.moments[field])
-                moment.fill_(SCRIBBLE)
-            elif moment is not None:
-                check_equal(f"{optimizer} state: {field} is fresh", bool(moment.any()), False)
-        if "step" in found:
-            check_equal(f"{optimizer} state: step", found["step"], due.step)
+        self.pair.check_state(f"{optimizer} state", optimizer, found, due)
+        for name in due.moments or ():
+            found[name].fill_(SCRIBBLE)
 
     def fast_groups(self, groups: Groups, side: str) -> list[dict[str, Any]]:
         """Write groups as a session takes them."""
