@@ -15,6 +15,7 @@ from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks
 from fast.kernels.examples import Example, pairs
+from fast.kernels.losses import pairs as paired
 from fast.kernels.page import Gradients, Op, Saved
 
 
@@ -43,7 +44,7 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Add up distances, and what others lack to the margin, or keep them; x and y are saved."""
     least = float(margin)
-    z = pairs.of_pairs(_loss, x, y.view(torch.uint8), reduction, (least,))
+    z = paired.of_pairs(_loss, x, y.view(torch.uint8), reduction, (least,))
     return z, (x, y, least, reduction)
 
 
@@ -51,7 +52,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g where a pair is alike, else -g up to the margin, divided where the loss was."""
     x, y, least, reduction = saved
     wanted, alike = (needs[0], False), y.view(torch.uint8)
-    return pairs.to_pairs(_vjp, x, alike, cotangent, wanted, reduction, (least,))
+    return paired.to_pairs(_vjp, x, alike, cotangent, wanted, reduction, (least,))
 
 
 def aten_value(
@@ -60,7 +61,7 @@ def aten_value(
     """Add up distances, and what others lack to the margin, or keep them; x and y are saved."""
     least, x32 = float(margin), wide(x)
     each = torch.where(y, x32, (least - x32).clamp_(min=0))
-    return pairs.aten_reduced(each, reduction, x.dtype), (x, y, least, reduction)
+    return paired.aten_reduced(each, reduction, x.dtype), (x, y, least, reduction)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -68,7 +69,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     x, y, least, reduction = saved
     if not needs[0]:
         return None, None
-    share = pairs.aten_share(cotangent, x, reduction)
+    share = paired.aten_share(cotangent, x, reduction)
     back = torch.where(least - wide(x) >= 0, -share, 0.0)
     return torch.where(y, share, back).to(x.dtype), None
 

@@ -152,7 +152,7 @@ LIFECYCLES = (
     Mutant(
         name="frozen parameter moved",
         file="fast/runtime/updates.py",
-        before="            if reached and parameter.requires_grad:\n",
+        before="            if reached and parameter.trainable:\n",
         after="            if reached:\n",
         catcher="machine triton fp32",
         shows="due is",
@@ -161,8 +161,8 @@ LIFECYCLES = (
     Mutant(
         name="unreached parameter decayed",
         file="fast/runtime/updates.py",
-        before="            if reached and parameter.requires_grad:\n",
-        after="            if parameter.requires_grad:\n",
+        before="            if reached and parameter.trainable:\n",
+        after="            if parameter.trainable:\n",
         catcher="machine aten fp32",
         shows="due is",
         why="A parameter that the loss does not reach has a gradient of zero and is updated by it: "
