@@ -27,11 +27,12 @@ from equivalence.cases.call import (
 )
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.domains import LABELS, domain, usual
-from equivalence.cases.families.losses import SCORES
-from equivalence.cases.families.random import PROBABILITIES
-from equivalence.cases.families.rows import NORMS, ROWS
+from equivalence.cases.families.entries.random import PROBABILITIES
+from equivalence.cases.families.losses.labels import SCORES
+from equivalence.cases.families.rows.norms import NORMS
+from equivalence.cases.families.rows.rows import ROWS
 from equivalence.cases.families.table import family_of
-from equivalence.cases.strata import strata
+from equivalence.cases.strata.fixed import strata
 from equivalence.exact.literals import meant
 from equivalence.exact.numbers import drawn, traced
 from equivalence.exact.points import Form, Point, Verdict, compared, integers

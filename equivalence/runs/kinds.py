@@ -62,15 +62,15 @@ class Calls:
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[CaseSpec]:
         """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
-        from equivalence.cases import strata
+        from equivalence.cases.strata import fixed
 
-        return strata.strata(self.row.op, self.row.direction, self.row.dtype, strength, dtypes)
+        return fixed.strata(self.row.op, self.row.direction, self.row.dtype, strength, dtypes)
 
     def extras(self) -> Sequence[CaseSpec]:
         """Return the cases without elements."""
-        from equivalence.cases import strata
+        from equivalence.cases.strata import fixed
 
-        return strata.extras(self.row.op, self.row.direction, self.row.dtype)
+        return fixed.extras(self.row.op, self.row.direction, self.row.dtype)
 
     def drawn(self) -> st.SearchStrategy[CaseSpec]:
         """Draw from the page's type rule."""

@@ -14,7 +14,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from equivalence.cases.domains import Domain
-from equivalence.cases.families.family import TERM, Operands, Picks, Shape, result
+from equivalence.cases.families.family import TERM, Operands, Picks
+from equivalence.cases.families.signatures import Shape, result
 from equivalence.cases.families.table import family_of
 from spec.op import Op
 from spec.ops import OPS

@@ -10,7 +10,7 @@ import pytest
 from equivalence.backends import load
 from equivalence.budgets.declared import declared
 from equivalence.cases.call import CaseSpec
-from equivalence.cases.strata import strata
+from equivalence.cases.strata.fixed import strata
 from equivalence.measure import call
 from equivalence.measure.call import measure
 from equivalence.measure.kept import Kept, answered, keeping

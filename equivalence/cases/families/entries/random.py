@@ -6,26 +6,28 @@ multiples of four, which is how many elements one block of random words serves.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH, WORDS
 from equivalence.cases.covering import Factors, Levels
-from equivalence.cases.families.elementwise import SIZED, SIZES
+from equivalence.cases.families.entries.elementwise import SIZED, SIZES
+from equivalence.cases.families.exactly import SHAPES
 from equivalence.cases.families.family import (
     Call,
-    Draw,
     Family,
     Offer,
     Operands,
     Picks,
-    Shape,
-    Signature,
-    around,
+    Sample,
+    Sampler,
     everything,
-    shape,
 )
+from equivalence.cases.families.growing import Growth, grows
+from equivalence.cases.families.shapes import around, shape
+from equivalence.cases.families.signatures import Draw, Shape, Signature
 from spec.op import Op
 
 PROBABILITIES = frozenset({"p", "keep_prob"})
@@ -101,6 +103,20 @@ def _probability(draw: Draw) -> float:
     return number
 
 
+def _small(draw: Draw, op: Op) -> Signature:
+    """Draw the words of an op that draws, a probability, and its shape, which has no inputs."""
+    own = draw(SHAPES)
+    word = st.integers(0, 3) | st.integers(0, 2**64 - 1)
+    attrs: dict[str, Any] = {name: draw(word) for name in WORDS}
+    if "shape" in op.attributes:
+        attrs["shape"] = own
+    chance = st.sampled_from([0.5, Fraction(1, 3), 0.25, 1, 0])
+    attrs |= {name: draw(chance) for name in op.attributes if name in PROBABILITIES}
+    if "training" in op.attributes:
+        attrs["training"] = draw(st.integers(0, 4)) < 4
+    return (own,) * len(op.inputs), attrs
+
+
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     """Leave the counter to the session, and let a mask of nothing and of all be drawn too."""
     attrs: dict[str, Any] = {"seed": picks[2]}
@@ -112,4 +128,28 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     return None if None in inputs else (inputs, attrs)
 
 
-RANDOM = Family("random", _factors, SIZED, _call, _empty, _draw, _operands, shows=(both_happen,))
+def _grown(op: Op, n: int) -> Signature:
+    told = {"seed": 7, "counter": 2**32 + 1, "shape": (n,), **dict.fromkeys(PROBABILITIES, 0.5)}
+    return ((n,),) * len(op.inputs), {k: v for k, v in told.items() if k in op.attributes}
+
+
+def _sample(sampler: Sampler, op: Op) -> Sample:
+    """Draw with one seed, and one half where a probability is asked for."""
+    told = {"shape": (sampler.rows, sampler.columns)} if not op.inputs else {}
+    chances = dict.fromkeys(PROBABILITIES & op.attributes.keys(), 0.5)
+    return [sampler.matrix() for _ in op.inputs], {**told, "seed": 0, "counter": 0, **chances}
+
+
+RANDOM = Family(
+    name="random",
+    factors=_factors,
+    rules=SIZED,
+    call=_call,
+    empty=_empty,
+    draw=_draw,
+    small=_small,
+    growths=grows(Growth("elements", _grown, 2**20 + 1, 24_601)),
+    operands=_operands,
+    sample=_sample,
+    shows=(both_happen,),
+)
