@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +119,8 @@ class RowRunner:
 
             drawn = drawn_cases(self.kind, fixed, self.counted, self.seed, enough)
             self._cases("values", drawn)
+            if self.kind.refused and not enough():
+                self.tally.left_out[nearly_all(self.kind.refused)] = None
 
     def _larger(self) -> None:
         """Judge a case that lies beyond the fixed strata, uncounted, by arrays."""
@@ -236,6 +239,7 @@ class RowRunner:
             failures=tally.shown(),
             declared=tuple(finding.to_dict() for finding in tally.declared),
             left_out=tuple(tally.left_out),
+            discarded=self.kind.refused.total() if self.oracle else 0,
             proposed=self._proposed(),
             spent=reading() - start,
         )
@@ -265,6 +269,12 @@ class RowRunner:
 
         cases = self.proposals.tables(self.asides.author, self.asking.measure, smallest)
         return (*self.asides.proposed, *(() if self.asking.done else cases))
+
+
+def nearly_all(refused: Counter[str]) -> str:
+    """Say that too few cases were left of the drawn ones, and why the page refuses most others."""
+    ((said, _),) = refused.most_common(1)
+    return f"the page refuses {refused.total()} drawn calls, too many to go on; mostly: {said}"
 
 
 def least(counted: int, fixed: int, strength: int) -> int:

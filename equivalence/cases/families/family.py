@@ -155,6 +155,28 @@ class Family:
         told = (*self.singles(op), *(self.empty(op) if self.keeps_shape else ()))
         return all(self._suits(op, signature) for signature in told)
 
+    def takes_in_part(self, op: Op) -> bool:
+        """Say whether the type rule accepts every level in some call, though not in every one.
+
+        So it is where an attribute suits some extents only. A level whose call is refused is
+        looked for in the calls that are accepted.
+        """
+        factors = {"direction": ("value",), **self.factors(op)}
+        may = by_rules(*self.rules)
+        empty = self.empty(op) if self.keeps_shape else ()
+
+        def accepted(levels: Levels) -> bool:
+            return may(levels) and self._suits(op, self.call(op, "value", levels))
+
+        rows = [row for row in covering(factors, may, 1) if accepted(row)]
+        met = {level for row in rows for level in row.items()}
+        wanted = {(name, level) for name, among in factors.items() for level in among} - met
+        return (
+            bool(rows)
+            and all(self._suits(op, signature) for signature in empty)
+            and all(any(accepted({**row, name: level}) for row in rows) for name, level in wanted)
+        )
+
     def _suits(self, op: Op, signature: Signature) -> bool:
         shape = result(op, signature)
         return shape is not None and (not self.keeps_shape or shape == signature[0][0])

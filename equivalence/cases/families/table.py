@@ -75,11 +75,11 @@ class NoFamily(LookupError):
 
 @cache
 def family_of(op: Op) -> Family:
-    """Return the first family that takes an op, as its record tells."""
+    """Return the first family that takes an op, throughout or in part, as its record tells."""
     for family in FAMILIES.values():
-        if family.takes(op):
+        if family.takes(op) or family.takes_in_part(op):
             return family
     raise NoFamily(
         f"no family of equivalence/cases/families takes {op.name}: its type rule refuses some "
-        f"stratum of each of {', '.join(FAMILIES)}; add a family whose strata it accepts"
+        f"level of each of {', '.join(FAMILIES)}; add a family whose strata it accepts"
     )

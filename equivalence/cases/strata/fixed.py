@@ -19,6 +19,7 @@ from equivalence.cases.families.table import family_of
 from equivalence.cases.strata.rules import Rules, design, factors_of
 from equivalence.cases.strata.turns import with_regimes
 from equivalence.dtypes import DTYPES
+from spec.op import Op
 from spec.ops import OPS
 
 Numbered = tuple[int, Levels]
@@ -39,11 +40,11 @@ def strata(
     """
     among = [name for name in DTYPES if name in dtypes] if dtype in dtypes else [dtype]
     places = len(among) if strength == PAIRS else 1
-    rows = shared_out(op, direction, strength, places)[among.index(dtype) % places]
+    rows = shared_out(OPS[op], direction, strength, places)[among.index(dtype) % places]
     return [case_of(op, direction, dtype, levels, number) for number, levels in rows]
 
 
-def shared_out(op: str, direction: str, strength: int, places: int) -> list[list[Numbered]]:
+def shared_out(op: Op, direction: str, strength: int, places: int) -> list[list[Numbered]]:
     """Return the rows of a design that each of several dtypes has."""
     made = design(op, direction)
     rows, everywhere = made.rows(strength), len(made.rows(SINGLES))
@@ -59,7 +60,7 @@ def shared_out(op: str, direction: str, strength: int, places: int) -> list[list
 def extras(op: str, direction: str, dtype: str) -> list[CaseSpec]:
     """Return the cases with no element or one. They run, and do not count."""
     page = OPS[op]
-    plain = {name: levels[0] for name, levels in factors_of(op, direction).items()}
+    plain = {name: levels[0] for name, levels in factors_of(page, direction).items()}
     plain |= {"seed_regime": "normal"} if direction in SEEDS else {}
     return [
         _with_recipes(op, direction, dtype, signature, plain, number)

@@ -23,7 +23,6 @@ from equivalence.cases.families.signatures import Shape, Signature, result
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
 from spec.op import Op
-from spec.ops import OPS
 
 FEW = 250
 """A design seeks triples only of factors that have at most so many combinations of levels."""
@@ -55,15 +54,14 @@ def size_class(name: str, level: Any) -> Any:
     return next((f"at most {most}" for most in CLASSES if level <= most), f"above {CLASSES[-1]}")
 
 
-def factors_of(op: str, direction: str) -> Factors:
+def factors_of(op: Op, direction: str) -> Factors:
     """Return the factors of a row: those of its family, and those of every tensor."""
-    page = OPS[op]
-    structure = family_of(page).factors(page)
-    inputs = 2 if page.variadic else len(page.inputs)
+    structure = family_of(op).factors(op)
+    inputs = 2 if op.variadic else len(op.inputs)
     seeds = direction in SEEDS
     recipes: dict[str, Any] = {f"layout_{k}": LAYOUTS for k in range(inputs)}
     recipes |= {"seed_layout": LAYOUTS} if seeds else {}
-    recipes |= {f"regime_{k}": grouped(among) for k, among in enumerate(regimes(page, inputs))}
+    recipes |= {f"regime_{k}": grouped(among) for k, among in enumerate(regimes(op, inputs))}
     recipes |= {"seed_regime": grouped(COTANGENTS)} if seeds else {}
     recipes["manner"] = MANNERS
     return {**structure, **recipes}
@@ -75,9 +73,9 @@ class Rules:
     Levels may be incomplete. A rule is asked as soon as its own levels are there.
     """
 
-    def __init__(self, op: str, direction: str) -> None:
+    def __init__(self, op: Op, direction: str) -> None:
         """Find the family of the op."""
-        self.op: Op = OPS[op]
+        self.op = op
         self.direction = direction
         self.family = family_of(self.op)
         self.structure = tuple(self.family.factors(self.op))
@@ -128,7 +126,7 @@ class Rules:
 
 
 @cache
-def design(op: str, direction: str) -> Design:
+def design(op: Op, direction: str) -> Design:
     """Return the design of an op in a direction. It is the same for all dtypes."""
     rules = Rules(op, direction)
     structure = rules.family.factors(rules.op)

@@ -43,7 +43,7 @@ def levels_of(case: CaseSpec, table: Table) -> dict[str, Any]:
 
 def allowed_levels(op: str, direction: str, number: int) -> Iterator[dict[str, Any]]:
     """Draw levels that the rules allow, each alone and without any design."""
-    asked, factors = rules.Rules(op, direction), rules.factors_of(op, direction)
+    asked, factors = rules.Rules(OPS[op], direction), rules.factors_of(OPS[op], direction)
     rng = random.Random(f"{op} {direction}")
     for _ in range(number):
         levels = {name: rng.choice(among) for name, among in factors.items()}
@@ -84,7 +84,7 @@ def test_every_pair_that_may_meet_meets(op: str, direction: str) -> None:
         if told[1] not in BLURRED
     }
     drawn = list(allowed_levels(op, direction, 4000))
-    assert pairs(drawn) - pairs(rules.design(op, direction).rows(PAIRS)) == set()
+    assert pairs(drawn) - pairs(rules.design(OPS[op], direction).rows(PAIRS)) == set()
     told = [
         levels_of(fixed.case_of(op, direction, "fp32", levels, k), table)
         for k, (levels, _) in enumerate(turns.with_regimes(drawn, [(0,)] * len(drawn)))
@@ -113,7 +113,7 @@ def test_every_level_of_a_call_is_met_where_something_is_not_0(op: str, directio
     if OPS[op].stops_gradients and direction == "vjp":
         pytest.skip("its gradient is 0, whatever there is")
     backend, structure = load("fast-aten"), family_of(OPS[op]).factors(OPS[op])
-    rows, cases = rules.design(op, direction).rows(PAIRS), strata(op, direction, "fp32", PAIRS)
+    rows, cases = rules.design(OPS[op], direction).rows(PAIRS), strata(op, direction, "fp32", PAIRS)
     seen = {(n, level): 0 for row in rows for n, level in row.items() if n in structure}
     for zero in OFTEN_ZERO.get(op, []):
         del seen[zero]
@@ -134,9 +134,9 @@ def pairs(rows: Iterable[dict[str, Any]]) -> set[Any]:
 
 @pytest.mark.parametrize("dtypes", [(), ("fp32",), tuple(DTYPES)])
 def test_of_a_group_all_regimes_come_before_one_comes_again(dtypes: tuple[str, ...]) -> None:
-    rows = len(rules.design("square", "vjp").rows(PAIRS))
+    rows = len(rules.design(OPS["square"], "vjp").rows(PAIRS))
     for place, dtype in enumerate(dtypes or ("fp32",)):
-        numbers = fixed.shared_out("square", "vjp", PAIRS, len(dtypes) or 1)[place]
+        numbers = fixed.shared_out(OPS["square"], "vjp", PAIRS, len(dtypes) or 1)[place]
         # What has not met a row of some length has rows of its own behind those of the design.
         own = sum(number < rows for number, _ in numbers)
         cases = strata("square", "vjp", dtype, PAIRS, dtypes)[:own]
@@ -157,7 +157,7 @@ def test_what_is_not_finite_meets_rows_of_every_length(op: str, dtypes: tuple[st
     classes = {classed(length, level) for level in structure[length]}
     met = {
         (classed(length, levels[length]), levels["regime_0"])
-        for place in fixed.shared_out(op, "vjp", PAIRS, len(dtypes))
+        for place in fixed.shared_out(OPS[op], "vjp", PAIRS, len(dtypes))
         for _, levels in place
     }
     among = regimes(OPS[op], len(OPS[op].inputs))[0]
