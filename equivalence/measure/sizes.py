@@ -194,9 +194,11 @@ UPDATED = ((2**20,), (65_601,), (3, 5))
 def sized_update(optimizer: str, dtype: str) -> UpdateSpec:
     """Return the steps of an optimizer on many elements, at its plainest settings with decay."""
     from equivalence.cases.call import Recipe
-    from equivalence.cases.updates.levels import permitted_pairs, plainest
+    from equivalence.cases.updates.levels import accepted, permitted_pairs, plainest
 
-    hyper = plainest(optimizer) | {"weight_decay": 0.01}
+    hyper = plainest(optimizer)
+    if "weight_decay" in hyper:
+        hyper["weight_decay"] = accepted(optimizer, "weight_decay", 0.01)
     normal = Recipe("normal")
     pairs = permitted_pairs(optimizer, hyper)
     return UpdateSpec(optimizer, dtype, UPDATED, normal, normal, pairs, steps=2)
