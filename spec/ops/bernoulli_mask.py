@@ -25,6 +25,7 @@ from typing import Any
 from spec.kinds import source
 from spec.op import AnyTensor, Edge, Type
 from spec.rng import (
+    CHANCES,
     bad_probabilities,
     bad_sources,
     check_call,
@@ -78,4 +79,6 @@ REFUSED = (
     *bad_probabilities("C4", "keep_prob", shape=(2,)),
 )
 
-op = source("bernoulli_mask", type_rule, value, edges=EDGES, refused=REFUSED)
+TRIED = {"keep_prob": CHANCES}
+
+op = source("bernoulli_mask", type_rule, value, edges=EDGES, refused=REFUSED, tried=TRIED)

@@ -148,6 +148,8 @@ REFUSED = (
     *(Miss("C5", ([[1.0]], [0]), {"label_smoothing": s}) for s in (-0.1, 1.1, 1.5, math.nan)),
 )
 
+TRIED = {"label_smoothing": (0.0, 0.1, 1.0, 0.25)}
+
 op = composite(
     "cross_entropy",
     type_rule,
@@ -157,5 +159,6 @@ op = composite(
     refuse_indices=refuse_indices,
     edges=EDGES,
     refused=REFUSED,
+    tried=TRIED,
 )
 value = op.value

@@ -33,7 +33,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Type
-from spec.rng import bad_calls, bad_probabilities, check_call, check_probability, is_kept
+from spec.rng import CHANCES, bad_calls, bad_probabilities, check_call, check_probability, is_kept
 from spec.scalar import select, zero_like
 from spec.shape import Shape, offset
 from spec.tensor import Tensor, tabulate
@@ -117,4 +117,6 @@ EDGES = (
 
 REFUSED = (*bad_probabilities("C1", "p", [1.0]), *bad_calls([1.0], p=0.5))
 
-op = linear("dropout", type_rule, value, transpose, edges=EDGES, refused=REFUSED)
+TRIED = {"p": CHANCES, "training": (True, False)}
+
+op = linear("dropout", type_rule, value, transpose, edges=EDGES, refused=REFUSED, tried=TRIED)

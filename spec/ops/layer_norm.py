@@ -92,6 +92,8 @@ REFUSED = (
     ),
 )
 
+TRIED = {"eps": (1e-5, 1e-3, 1e-8, 1.0)}
+
 op = composite(
     "layer_norm",
     type_rule,
@@ -99,5 +101,6 @@ op = composite(
     (sum_, div, broadcast_to, sub, square, add, sqrt, mul),
     edges=EDGES,
     refused=REFUSED,
+    tried=TRIED,
 )
 value = op.value

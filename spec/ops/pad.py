@@ -95,4 +95,6 @@ REFUSED = (
     ),
 )
 
-op = composite("pad", type_rule, program, (concat,), edges=EDGES, refused=REFUSED)
+TRIED = {"value": (0.0, 1.5, -3.0, 0.1)}
+
+op = composite("pad", type_rule, program, (concat,), edges=EDGES, refused=REFUSED, tried=TRIED)

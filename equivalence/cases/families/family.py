@@ -150,10 +150,12 @@ class Family:
     def takes(self, op: Op) -> bool:
         """Say whether an op is called like this: its type rule accepts every level.
 
+        Calls of the family name every attribute that the op has, but for the world of its numbers.
         What acts on every entry alike is told from what acts on rows by an input of rank 0.
         """
-        told = (*self.singles(op), *(self.empty(op) if self.keeps_shape else ()))
-        return all(self._suits(op, signature) for signature in told)
+        singles = self.singles(op)
+        told = (*singles, *(self.empty(op) if self.keeps_shape else ()))
+        return self._knows(op, singles) and all(self._suits(op, call) for call in told)
 
     def takes_in_part(self, op: Op) -> bool:
         """Say whether the type rule accepts every level in some call, though not in every one.
@@ -176,6 +178,11 @@ class Family:
             and all(self._suits(op, signature) for signature in empty)
             and all(any(accepted({**row, name: level}) for row in rows) for name, level in wanted)
         )
+
+    def _knows(self, op: Op, calls: Iterable[Signature]) -> bool:
+        """Say whether calls name every attribute of an op."""
+        named = {name for _, attributes in calls for name in attributes}
+        return op.attributes.keys() - {"like"} <= named
 
     def _suits(self, op: Op, signature: Signature) -> bool:
         shape = result(op, signature)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
@@ -50,6 +50,11 @@ def always(*signatures: Signature) -> Callable[[Op], tuple[Signature, ...]]:
 def required(op: Op) -> dict[str, Any]:
     """Return the plainest values of the attributes that the page tries and that have no default."""
     return {n: v for n, v in usual(op).items() if op.attributes[n] is inspect.Parameter.empty}
+
+
+def said(op: Op, levels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the levels of the attributes that the page tries; what is the default goes unsaid."""
+    return {n: levels[n] for n in op.tried if levels[n] != op.attributes[n]}
 
 
 def chosen(draw: Draw, op: Op) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import Any
 
 from hypothesis import strategies as st
@@ -25,7 +24,7 @@ from equivalence.cases.families.growing import (
 )
 from equivalence.cases.families.losses.reduced import reduced_as
 from equivalence.cases.families.shapes import extent
-from equivalence.cases.families.signatures import Draw, Shape, Signature, always
+from equivalence.cases.families.signatures import Draw, Shape, Signature, always, chosen, said
 from equivalence.cases.guard import place
 from spec.op import Op
 
@@ -34,7 +33,6 @@ LABELLED: Factors = {
     "classes": (10, 1, 2, 33, 65, 129, 257, 513),
     "reduction": ("none", "mean", "sum", None),
     "ignore_index": (None, 0, -1),
-    "label_smoothing": (None, 0.1, 1.0, 0.25),
     "weight": (None, "halves", "tenths", "alternate"),
     "rest": ((), (2,), (3, 1), (1, 2, 2)),
 }
@@ -53,7 +51,9 @@ MOST_LOGITS = {"value": 2100, "vjp": 600, "jvp": 600}
 
 def _factors(op: Op) -> Factors:
     takes = {"rows", "classes", "rest", *op.attributes}
-    return {name: levels for name, levels in LABELLED.items() if name in takes}
+    known = {name: levels for name, levels in LABELLED.items() if name in takes}
+    behind = {name: known.pop(name) for name in ("weight", "rest") if name in known}
+    return {**known, **op.tried, **behind}
 
 
 def many_rows_of_many_classes_cost_too_much(
@@ -70,10 +70,8 @@ def a_mean_divides_by_something(reduction: str, weight: str | None) -> bool:
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
     """Score rows."""
-    attrs = {
-        name: level for name, level in levels.items() if name in op.attributes and level is not None
-    }
-    return _scores(attrs, levels["rows"], levels["classes"], levels["rest"])
+    told = {n: levels[n] for n in LABELLED if n in op.attributes and levels[n] is not None}
+    return _scores({**told, **said(op, levels)}, levels["rows"], levels["classes"], levels["rest"])
 
 
 def _scores(attrs: dict[str, Any], rows: int, classes: int, rest: Shape) -> Signature:
@@ -117,8 +115,7 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
         "ignore_index": draw(st.sampled_from((-100, 0, -1))),
         "reduction": draw(st.sampled_from(reductions)),
     }
-    if "label_smoothing" in op.attributes:
-        attrs["label_smoothing"] = draw(st.sampled_from((0.0, 0.1, 1.0)))
+    attrs |= chosen(draw, op)
     attrs["weight"] = draw(st.sampled_from((None, None, "halves", "tenths")))
     return _scores(attrs, rows, classes, draw(st.sampled_from(((), (), (2,), (1, 3)))))
 
@@ -130,9 +127,7 @@ def _small(draw: Draw, op: Op) -> Signature:
     weights = st.tuples(*[st.sampled_from([1, 0, 0.5, 3])] * classes)
     attrs["weight"] = draw(st.none() | weights)
     attrs["reduction"] = draw(st.sampled_from(["mean", "mean", "sum", "none"]))
-    if "label_smoothing" in op.attributes:
-        attrs["label_smoothing"] = draw(st.sampled_from([0.0, 0.25, 1, Fraction(1, 3)]))
-    return ((rows, classes, *rest), (rows, *rest)), attrs
+    return ((rows, classes, *rest), (rows, *rest)), {**attrs, **chosen(draw, op)}
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
@@ -147,12 +142,17 @@ def _sample(sampler: Sampler, op: Op) -> Sample:
     return [sampler.matrix(), sampler.below(sampler.columns, sampler.rows)], {}
 
 
+def _with_all_settings(op: Op, n: int) -> Signature:
+    """Take the last value of every attribute that the page tries."""
+    return ((n, 65), (n,)), {"reduction": "none", **{k: v[-1] for k, v in op.tried.items()}}
+
+
 GROWTHS = (
     Growth("rows", fixed(lambda n: ((n, 9), (n,)), reduction="none"), MANY_ROWS, 2_731),
     Growth("columns", fixed(lambda n: ((8, n), (8,)), reduction="none"), 2**17, 8_201),
     Growth(
         "rows",
-        fixed(lambda n: ((n, 65), (n,)), reduction="none", label_smoothing=0.25),
+        _with_all_settings,
         4_099,
         515,
         SPREAD,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from hypothesis import strategies as st
 
@@ -17,21 +16,23 @@ from equivalence.cases.families.family import (
     Picks,
     Sample,
     Sampler,
-    varied,
 )
 from equivalence.cases.families.growing import MANY_ROWS, Growth, fixed, grows
 from equivalence.cases.families.moves.placed import PLACED, one_number_moves_nowhere
 from equivalence.cases.families.shapes import around, place_is_its_own, shape
-from equivalence.cases.families.signatures import Draw, Signature, always
+from equivalence.cases.families.signatures import Draw, Signature, always, chosen
 from spec.op import Op
 
 PADDED: Factors = {
     **PLACED,
     "around": ("both", "before", "after", "all", "others", "none"),
     "width": (1, 2, 9, 33),
-    "fill": (0.0, 1.5, -3.0, 0.1),
 }
-"""Where a tensor grows, by how much along its long axis, and what is put there."""
+"""Where a tensor grows, and by how much along its long axis."""
+
+
+def _factors(op: Op) -> Factors:
+    return {**PADDED, **op.tried}
 
 
 def what_grows_everywhere_is_small(rank: int, extent: int, width: int, around: str) -> bool:
@@ -39,9 +40,9 @@ def what_grows_everywhere_is_small(rank: int, extent: int, width: int, around: s
     return around not in ("all", "others") or (1 < rank < 5 and extent < 129 and width < 9)
 
 
-def no_width_is_one(width: int, fill: float, around: str) -> bool:
+def no_width_is_one(width: int, value: float, around: str) -> bool:
     """Where nothing is put around, neither its width nor its value matters."""
-    return around != "none" or (width == 1 and fill == 0.0)
+    return around != "none" or (width == 1 and value == 0.0)
 
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
@@ -54,7 +55,8 @@ def _call(op: Op, direction: str, levels: Levels) -> Signature:
     if where != "none":
         before[axis] = 0 if where in ("after", "others") else width
         after[axis] = {"both": width + 1, "all": 1, "after": width}.get(where, 0)
-    return (own,), {"before": tuple(before), "after": tuple(after), "value": levels["fill"]}
+    tried = {name: levels[name] for name in op.tried}
+    return (own,), {"before": tuple(before), "after": tuple(after), **tried}
 
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
@@ -67,8 +69,7 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
 def _small(draw: Draw, op: Op) -> Signature:
     source = draw(SHAPES)
     before, after = (tuple(draw(st.integers(0, 2)) for _ in source) for _ in range(2))
-    fill = draw(st.sampled_from([0.0, 1.5, Fraction(1, 3)]))
-    return (source,), {"before": before, "after": after, "value": fill}
+    return (source,), {"before": before, "after": after, **chosen(draw, op)}
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
@@ -90,7 +91,7 @@ GROWTHS = (
 
 PADS = Family(
     name="paddings",
-    factors=varied(PADDED),
+    factors=_factors,
     rules=(place_is_its_own, what_grows_everywhere_is_small, no_width_is_one),
     call=_call,
     empty=always(

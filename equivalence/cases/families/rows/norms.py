@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
-
-from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
@@ -32,20 +29,18 @@ from equivalence.cases.families.shapes import (
     many_lie_beside_short_ones,
     shape,
 )
-from equivalence.cases.families.signatures import Draw, Shape, Signature, required
+from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, required, said
 from spec.op import Op
 
 NORMED: Factors = {
     "rank": RANKS,
     "extent": (33, 1, 2, 8, 31, 64, 65, 128, 257, 513, 1025),
     "rows": BESIDE,
-    "eps": (None, 1e-3, 1e-8, 1.0),
 }
-"""An eps of None is the default of the op."""
 
 
 def _factors(op: Op) -> Factors:
-    return NORMED
+    return {**NORMED, **op.tried}
 
 
 def _with_parameters(op: Op, own: Shape) -> tuple[Shape, ...]:
@@ -54,25 +49,20 @@ def _with_parameters(op: Op, own: Shape) -> tuple[Shape, ...]:
 
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
-    eps = levels["eps"]
-    return _with_parameters(op, around(levels, MOST_ALONG[direction])[0]), {} if eps is None else {
-        "eps": eps
-    }
+    return _with_parameters(op, around(levels, MOST_ALONG[direction])[0]), said(op, levels)
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:
-    return (_with_parameters(op, (0, 3)), {}), (_with_parameters(op, (2, 0)), {})
+    return tuple((_with_parameters(op, nothing), required(op)) for nothing in ((0, 3), (2, 0)))
 
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     own = shape(draw, ENOUGH, 160, max_rank=3)
-    eps: float = draw(st.sampled_from((1e-5, 1e-3, 1.0, 1e-8)))
-    return _with_parameters(op, own), {"eps": eps}
+    return _with_parameters(op, own), chosen(draw, op)
 
 
 def _small(draw: Draw, op: Op) -> Signature:
-    eps = draw(st.sampled_from([1, 0.25, Fraction(1, 3)]))
-    return _with_parameters(op, draw(WITH_AXES)), {"eps": eps}
+    return _with_parameters(op, draw(WITH_AXES)), chosen(draw, op)
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
@@ -87,7 +77,9 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
 
 
 def _sample(sampler: Sampler, op: Op) -> Sample:
-    return [sampler.matrix(), *(sampler.normal(sampler.columns) for _ in op.inputs[1:])], {}
+    return [sampler.matrix(), *(sampler.normal(sampler.columns) for _ in op.inputs[1:])], required(
+        op
+    )
 
 
 def _in_columns(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:
