@@ -22,7 +22,7 @@ EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 BACKENDS := fast-aten fast-triton-interpreted torch jax
 LIVES := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest laws \
-	programs trainers curvature $(LIVES:%=machine-%) exact matrix flat
+	programs trainers curvature $(LIVES:%=machine-%) exact matrix bench
 
 .PHONY: help demo quick test test-full check lint types generated conformance kernels kernels-oldest full \
 	programs trainers curvature exact laws matrix sizes flat bench gpu-cases gpu races clean FORCE
@@ -155,7 +155,7 @@ laws: $(READY)
 flat: $(READY)
 	$(SINGLE) $(VPY) -m benchmarks flat --json build/flat.json
 
-bench: $(READY) flat  ## side by side with torch, on this CPU
+bench: $(READY) flat  ## side by side with torch, on this CPU; fails where a target is missed
 	$(SINGLE) $(VPY) -m benchmarks cpu --json build/cpu.json
 
 gpu-cases: $(READY)  ## record the cases that a machine with a GPU replays

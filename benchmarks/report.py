@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -56,8 +57,17 @@ def save(path: Path, results: dict[str, Any]) -> None:
 def show(row: Row) -> None:
     """Print a row: its name, its ratio, and how the ratio stands to its target."""
     target = row["target"]
-    if target is None:
-        verdict = ""
-    else:
-        verdict = f"target {target:4.2f}  {'met' if row['ratio'] <= target else 'MISSED'}"
+    verdict = "" if target is None else f"target {target:4.2f}  {'MISSED' if late(row) else 'met'}"
     print(f"{row['name']:<58} {row['ratio']:6.3f}  {verdict}", flush=True)
+
+
+def late(row: Row) -> bool:
+    """Whether a row has missed its target; NaN has."""
+    return row["target"] is not None and not row["ratio"] <= row["target"]
+
+
+def missed(rows: Iterable[Row]) -> list[str]:
+    """Say in one last line which targets were missed; return their names."""
+    names = [row["name"] for row in rows if late(row)]
+    print(f"missed: {'; '.join(names)}" if names else "every target met", flush=True)
+    return names

@@ -40,6 +40,16 @@ def test_rows_carry_name_ratio_and_target() -> None:
     assert row["name"] == "a chain" and row["ratio"] > 0 and row["target"] == 1.2
 
 
+def test_a_missed_target_is_said_and_is_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for ratio, code, says in ((0.9, 0, "every target met"), (1.1, 1, "missed: a row")):
+        row = {"name": "a row", "ratio": ratio, "target": 1.0}
+        monkeypatch.setattr(cpu, "rows", lambda pairs, row=row: [row])
+        assert cpu.main(None, 1) == code
+        assert capsys.readouterr().out.splitlines()[-1] == says
+
+
 def test_what_is_too_late_is_ended_with_its_children() -> None:
     child = "import time; print('started', flush=True); time.sleep(60)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"

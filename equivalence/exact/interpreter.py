@@ -46,7 +46,8 @@ def exact_kernels(memory: Memory, rules: Mapping[str, Rule]) -> Iterator[None]:
     Raises Inexact where kernels are compiled here, not interpreted.
     """
     from fast.device.mode import require_triton, ring
-    from fast.kernels import functions, rowwise
+    from fast.kernels import functions
+    from fast.kernels.rows import rowwise
 
     require_triton()
     if ring() != "interpreted":

@@ -51,17 +51,13 @@ OF = {dtype.storage: dtype for dtype in NAMED.values()}
 
 KERNELS = frozenset(dtype.storage for dtype in OF.values() if dtype.kernels)
 """The dtypes of tensors that the Triton kernels take."""
-_NARROW = frozenset(dtype.storage for dtype in OF.values() if dtype.narrow)
-
-
-def is_narrow(x: Tensor) -> bool:
-    """Say whether a tensor is computed in a wider dtype than its own."""
-    return x.dtype in _NARROW
+NARROW = frozenset(dtype.storage for dtype in OF.values() if dtype.narrow)
+"""The dtypes of tensors that are computed in a wider dtype than their own."""
 
 
 def wide(x: Tensor) -> Tensor:
     """Return a tensor in the dtype of computation: 16 bits as fp32, all others as they are."""
-    return x.float() if x.dtype in _NARROW else x
+    return x.float() if x.dtype in NARROW else x
 
 
 def computed_in(dtype: torch.dtype) -> torch.dtype:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast.device.dtypes import is_narrow, wide
+from fast.device.dtypes import NARROW, wide
 from fast.device.launch import launch
 from fast.device.mode import ring, tl, triton
 from fast.kernels import checks
@@ -104,7 +104,7 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
     unit = 16 // x.element_size() if _aligned(x, y) else 1
-    kind = "half" if is_narrow(x) else "tf32" if tf32 else "ieee"
+    kind = "half" if x.dtype in NARROW else "tf32" if tf32 else "ieee"
     tiles = _UNALIGNED if unit == 1 else _LARGE if _fills(m, n, k) else _SMALL
     block_m, block_n, block_k, warps = tiles[kind]
     meta: dict[str, Any] = {
@@ -154,7 +154,7 @@ def aten_product(
     """
     if x.is_cuda:
         z = _cuda_product(x, y, tf32)
-    elif is_narrow(x):
+    elif x.dtype in NARROW:
         z = torch.mm(wide(x), wide(y))
     else:
         z = torch.mm(x, y, out=out)
@@ -164,7 +164,7 @@ def aten_product(
 
 
 def _cuda_product(x: Tensor, y: Tensor, tf32: bool) -> Tensor:
-    if is_narrow(x):
+    if x.dtype in NARROW:
         return torch.mm(x, y, out_dtype=torch.float32)
     settings = torch.backends.cuda.matmul
     before = settings.fp32_precision

@@ -1,6 +1,6 @@
 """Twin of spec.ops.bce_with_logits.
 
-Loss and sum are one pass (fast.kernels.losses). Saved: the inputs, as they came.
+Loss and sum are one pass (fast.kernels.losses.paired). Saved: the inputs, as they came.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import losses
 from fast.kernels.examples import pairs
 from fast.kernels.functions import log1p, shrunk
+from fast.kernels.losses import paired
 from fast.kernels.page import Gradients, Op, Saved
 from fast.ops.sigmoid import shrunk_wide
 
@@ -34,25 +34,25 @@ def _vjp(x, target, share):
 
 def check(x: Tensor, target: Tensor, *, reduction: str = "mean") -> None:
     """Refuse shapes that differ (C1), an unknown reduction (C2), and a mean of nothing (C3)."""
-    losses.check_pair("bce_with_logits", x, target, reduction)
+    paired.check_pair("bce_with_logits", x, target, reduction)
 
 
 def value(x: Tensor, target: Tensor, *, reduction: str = "mean") -> tuple[Tensor, Saved]:
     """Add up the cross-entropies, or keep them; both inputs are saved."""
-    return losses.of_pairs(_loss, x, target, reduction), (x, target, reduction)
+    return paired.of_pairs(_loss, x, target, reduction), (x, target, reduction)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return (sigmoid(x) - target) g, divided where the loss was, and -x g."""
     x, target, reduction = saved
-    return losses.to_pairs(_vjp, x, target, cotangent, needs, reduction)
+    return paired.to_pairs(_vjp, x, target, cotangent, needs, reduction)
 
 
 def aten_value(x: Tensor, target: Tensor, *, reduction: str = "mean") -> tuple[Tensor, Saved]:
     """Add up the cross-entropies, or keep them; both inputs are saved."""
     x32, t = wide(x), wide(target)
     each = torch.where(x32 < 0, -x32 * t, x32 * (1 - t)) + shrunk_wide(x32).log1p_()
-    return losses.aten_reduced(each, reduction, x.dtype), (x, target, reduction)
+    return paired.aten_reduced(each, reduction, x.dtype), (x, target, reduction)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -60,7 +60,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     x, target, reduction = saved
     dx: Tensor | None = None
     dt: Tensor | None = None
-    x32, share = wide(x), losses.aten_share(cotangent, x, reduction)
+    x32, share = wide(x), paired.aten_share(cotangent, x, reduction)
     if needs[0]:
         t, e = wide(target), shrunk_wide(x32)
         below = e / (1 + e)

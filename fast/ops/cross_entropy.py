@@ -1,10 +1,10 @@
 """Twin of spec.ops.cross_entropy.
 
 One pass over a row of logits leaves its maximum, its sum of exponentials and its loss, all fp32
-(fast.kernels.rowwise); one program adds the losses up (fast.kernels.losses). A row is a place of
-all axes but that of the classes. Smoothing of a row longer than a block takes a second pass. Saved:
-the logits, the labels, the weights, those two numbers per row, and what a mean is divided by; the
-VJP recomputes the exponentials and divides by their sum once per row.
+(fast.kernels.rows.rowwise); one program adds the losses up (fast.kernels.losses.labelled). A row is
+a place of all axes but that of the classes. Smoothing of a row longer than a block takes a second
+pass. Saved: the logits, the labels, the weights, those two numbers per row, and what a mean is
+divided by; the VJP recomputes the exponentials and divides by their sum once per row.
 
 The ATen twin saves the log-probabilities and exponentiates them again, as torch does.
 """
@@ -21,10 +21,12 @@ from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, rowwise
-from fast.kernels import losses as labelled
+from fast.kernels import checks
 from fast.kernels.examples import Example
+from fast.kernels.losses import labelled
+from fast.kernels.losses.labelled import Target
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise
 
 _CODE = code_of("cross_entropy")
 
@@ -113,7 +115,9 @@ def check(
     """Refuse what `nll_loss` refuses (C1 to C4, C6), and a smoothing outside [0, 1] (C5)."""
     if not 0 <= label_smoothing <= 1:
         raise Rejected(f"cross_entropy C5: label_smoothing lies in [0, 1], got {label_smoothing}")
-    labelled.check("cross_entropy", logits, labels, ignore_index, reduction, weight, "C6")
+    labelled.check("cross_entropy", logits, labels, ignore_index, reduction)
+    if weight is not None:
+        labelled.check_weights("cross_entropy C6", logits, weight)
 
 
 def value(
@@ -138,7 +142,7 @@ def value(
         word(x.device), losses if weights is None else weights, rows, n, inner, ignore_index,
         *source.stride(), at.stride(0), *shares, int(weights is not None), CODE=_CODE, **meta,
     )  # fmt: skip
-    z, over = labelled.total(losses, at, n, ignore_index, reduction, weights)
+    z, over = labelled.total(losses, n, Target(at, ignore_index, reduction, weights))
     saved = (x, at, maxima, sums, over, weights, ignore_index, shares, reduction)
     return (z.reshape(labels.shape) if reduction == "none" else z).to(x.dtype), saved
 
@@ -173,16 +177,14 @@ def aten_value(
     weight: tuple[float, ...] | None = None,
 ) -> tuple[Tensor, Saved]:
     """Score logits against labels; the log-probabilities are saved, in the dtype of computation."""
-    labels = labelled.aten_labels("cross_entropy", labels, logits.shape[1], ignore_index)
     source = wide(logits)
-    weights = labelled.class_weights(weight, source.device, source.dtype)
+    target = labelled.aten_target("cross_entropy", source, labels, ignore_index, reduction, weight)
     log_probabilities = torch.log_softmax(source, 1)
-    read = (log_probabilities, labels, ignore_index)
     if label_smoothing:
-        z, over = _smoothed(*read, weights, label_smoothing, reduction)
+        z, over, whole = _smoothed(log_probabilities, target, label_smoothing)
     else:
-        z, over = labelled.aten_losses(*read, reduction, weights)
-    saved = (*read, over, weights, label_smoothing, reduction)
+        z, over, whole = labelled.aten_losses(log_probabilities, target)
+    saved = (log_probabilities, over, whole, label_smoothing, *target)
     return z if source is logits else z.to(logits.dtype), saved
 
 
@@ -190,60 +192,55 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     """Return (softmax(x) - target) g, divided where the loss was."""
     if not needs[0]:
         return None, None
-    log_probabilities, labels, ignored, over, weights, smoothing, reduction = saved
-    g, read = wide(cotangent), (log_probabilities, labels, ignored)
+    log_probabilities, over, whole, smoothing, *rest = saved
+    target, narrow = Target(*rest), cotangent.dtype is not log_probabilities.dtype
+    g = wide(cotangent) if narrow else cotangent
     if smoothing:
-        dz = _smoothed_cotangents(g, *read, over, weights, smoothing)
+        dz = _smoothed_cotangents(g, log_probabilities, target, over, smoothing)
     else:
-        dz = labelled.aten_cotangents(g, *read, reduction, over, weights)
+        dz = labelled.aten_cotangents(g, log_probabilities, target, over)
     dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
-    # What does not count receives exactly 0, also where its row holds NaN or infinities.
-    out = (labels == ignored) | (over == 0) if reduction == "mean" else labels == ignored
-    if dx.is_cuda or out.any():
-        dx.masked_fill_(out.unsqueeze(1), 0)
+    if not whole:
+        # What does not count receives exactly 0, also where its row holds NaN or infinities.
+        out = target.labels == target.ignored
+        if target.reduction == "mean":
+            out |= over == 0
+        if dx.is_cuda or out.any():
+            dx.masked_fill_(out.unsqueeze(1), 0)
     return dx if g is cotangent else dx.to(cotangent.dtype), None
 
 
 def _smoothed(
-    log_probabilities: Tensor,
-    labels: Tensor,
-    ignored: int,
-    weights: labelled.Weights,
-    smoothing: float,
-    reduction: str,
-) -> tuple[Tensor, Tensor]:
-    """Return the smoothed loss, and what a row's cotangent is divided by."""
-    losses, _ = labelled.aten_losses(log_probabilities, labels, ignored, "none", weights)
+    log_probabilities: Tensor, target: Target, smoothing: float
+) -> tuple[Tensor, Tensor, bool]:
+    """Return what `labelled.aten_losses` does, of the smoothed loss."""
+    labels, ignored, reduction, weights = target
+    losses = labelled.aten_losses(log_probabilities, target._replace(reduction="none"))[0]
     out, each = labels == ignored, log_probabilities
     if weights is not None:
         each = each * _beside_rows(weights, each)
     every = each.sum(1).masked_fill_(out, 0)
     losses = losses * (1 - smoothing) - every * (smoothing / max(each.shape[1], 1))
     if reduction == "none":
-        return losses, losses.new_ones(())
+        return losses, losses.new_ones(()), False
     z = losses.sum()
     if reduction == "sum":
-        return z, torch.ones_like(z)
+        return z, torch.ones_like(z), False
     counted = (~out).to(z.dtype)
     if weights is not None and weights.numel():
         counted = weights[labels.masked_fill(out, 0)] * counted
     over = counted.sum()
-    return torch.where(over == 0, 0, z / over), over
+    return torch.where(over == 0, 0, z / over), over, False
 
 
 def _smoothed_cotangents(
-    cotangent: Tensor,
-    shaped: Tensor,
-    labels: Tensor,
-    ignored: int,
-    over: Tensor,
-    weights: labelled.Weights,
-    smoothing: float,
+    cotangent: Tensor, shaped: Tensor, target: Target, over: Tensor, smoothing: float
 ) -> Tensor:
     """Return the cotangent of the log-probabilities under the smoothed loss."""
+    labels, ignored, _, weights = target
     share = (cotangent / over).expand(labels.shape).masked_fill(labels == ignored, 0)
     to_label = share * (1 - smoothing)
-    dz = labelled.aten_cotangents(to_label, shaped, labels, ignored, "none", over, weights)
+    dz = labelled.aten_cotangents(to_label, shaped, target._replace(reduction="none"), over)
     every = share.unsqueeze(1) * (smoothing / max(shaped.shape[1], 1))
     return dz.sub_(every if weights is None else every * _beside_rows(weights, shaped))
 

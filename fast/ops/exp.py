@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fast.device.dtypes import is_narrow, wide
+from fast.device.dtypes import NARROW, wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import unary
@@ -46,7 +46,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
     """Take the exponential; the output is saved, or the input in 16 bits."""
     z = torch.exp(x)
-    return z, (x if is_narrow(x) else z,)
+    return z, (x if x.dtype in NARROW else z,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -54,7 +54,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     (kept,) = saved
     if not needs[0]:
         return (None,)
-    if is_narrow(kept):
+    if kept.dtype in NARROW:
         return (wide(kept).exp_().mul_(cotangent).to(kept.dtype),)
     return (torch.mul(kept, cotangent),)
 

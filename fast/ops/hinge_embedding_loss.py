@@ -1,7 +1,7 @@
 """Twin of spec.ops.hinge_embedding_loss.
 
-Both losses are computed, and one is chosen, in one pass (fast.kernels.losses), which reads y as
-bytes. Saved: the inputs, as they came.
+Both losses are computed, and one is chosen, in one pass (fast.kernels.losses.paired), which reads y
+as bytes. Saved: the inputs, as they came.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import checks, losses
+from fast.kernels import checks
 from fast.kernels.examples import Example, pairs
+from fast.kernels.losses import paired
 from fast.kernels.page import Gradients, Op, Saved
 
 
@@ -34,7 +35,7 @@ def _vjp(x, y, share, margin):
 def check(x: Tensor, y: Tensor, *, margin: float = 1.0, reduction: str = "mean") -> None:
     """Refuse what losses of pairs do (C1 to C3), a y that is no mask (C4), and no margin (C5)."""
     checks.masked("hinge_embedding_loss", "C4", x, y)
-    losses.check_reduction("hinge_embedding_loss", x, reduction)
+    paired.check_reduction("hinge_embedding_loss", x, reduction)
     checks.finite("hinge_embedding_loss C5", margin=margin)
 
 
@@ -43,7 +44,7 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Add up distances, and what others lack to the margin, or keep them; x and y are saved."""
     least = float(margin)
-    z = losses.of_pairs(_loss, x, y.view(torch.uint8), reduction, (least,))
+    z = paired.of_pairs(_loss, x, y.view(torch.uint8), reduction, (least,))
     return z, (x, y, least, reduction)
 
 
@@ -51,7 +52,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g where a pair is alike, else -g up to the margin, divided where the loss was."""
     x, y, least, reduction = saved
     wanted, alike = (needs[0], False), y.view(torch.uint8)
-    return losses.to_pairs(_vjp, x, alike, cotangent, wanted, reduction, (least,))
+    return paired.to_pairs(_vjp, x, alike, cotangent, wanted, reduction, (least,))
 
 
 def aten_value(
@@ -60,7 +61,7 @@ def aten_value(
     """Add up distances, and what others lack to the margin, or keep them; x and y are saved."""
     least, x32 = float(margin), wide(x)
     each = torch.where(y, x32, (least - x32).clamp_(min=0))
-    return losses.aten_reduced(each, reduction, x.dtype), (x, y, least, reduction)
+    return paired.aten_reduced(each, reduction, x.dtype), (x, y, least, reduction)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -68,7 +69,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     x, y, least, reduction = saved
     if not needs[0]:
         return None, None
-    share = losses.aten_share(cotangent, x, reduction)
+    share = paired.aten_share(cotangent, x, reduction)
     back = torch.where(least - wide(x) >= 0, -share, 0.0)
     return torch.where(y, share, back).to(x.dtype), None
 

@@ -1,7 +1,7 @@
 """Twin of spec.ops.huber_loss.
 
-Both pieces are computed, and one is chosen, in one pass (fast.kernels.losses). Saved: the inputs,
-as they came.
+Both pieces are computed, and one is chosen, in one pass (fast.kernels.losses.paired). Saved: the
+inputs, as they came.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import losses
 from fast.kernels.examples import pairs
+from fast.kernels.losses import paired
 from fast.kernels.page import Gradients, Op, Saved
 
 
@@ -37,7 +37,7 @@ def _vjp(x, y, share, delta):
 
 def check(x: Tensor, y: Tensor, *, delta: float = 1.0, reduction: str = "mean") -> None:
     """Refuse what losses of pairs do (C1 to C3), and a delta that is not positive (C4)."""
-    losses.check_pair("huber_loss", x, y, reduction)
+    paired.check_pair("huber_loss", x, y, reduction)
     if not 0 < delta < math.inf:
         raise Rejected(f"huber_loss C4: delta is finite and positive; got {delta!r}")
 
@@ -47,13 +47,13 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Add up squares of small differences and lines beyond, or keep them; the inputs are saved."""
     knee = float(delta)
-    return losses.of_pairs(_loss, x, y, reduction, (knee,)), (x, y, knee, reduction)
+    return paired.of_pairs(_loss, x, y, reduction, (knee,)), (x, y, knee, reduction)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return x - y, cut off at delta, times g, divided where the loss was, and its opposite."""
     x, y, knee, reduction = saved
-    return losses.to_pairs(_vjp, x, y, cotangent, needs, reduction, (knee,))
+    return paired.to_pairs(_vjp, x, y, cotangent, needs, reduction, (knee,))
 
 
 def aten_value(
@@ -63,7 +63,7 @@ def aten_value(
     knee, d = float(delta), wide(x) - wide(y)
     far = d.abs()
     each = torch.where(far > knee, knee * (far - 0.5 * knee), 0.5 * d.square())
-    return losses.aten_reduced(each, reduction, x.dtype), (x, y, knee, reduction)
+    return paired.aten_reduced(each, reduction, x.dtype), (x, y, knee, reduction)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -72,7 +72,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not any(needs):
         return None, None
     slope = (wide(x) - wide(y)).clamp_(-knee, knee)
-    slope = (slope * losses.aten_share(cotangent, x, reduction)).to(x.dtype)
+    slope = (slope * paired.aten_share(cotangent, x, reduction)).to(x.dtype)
     return slope if needs[0] else None, -slope if needs[1] else None
 
 

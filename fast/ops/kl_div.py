@@ -1,7 +1,7 @@
 """Twin of spec.ops.kl_div.
 
 Probabilities and their logarithms are both computed, and one of the two is what came, in one pass
-(fast.kernels.losses). Saved: the inputs, as they came.
+(fast.kernels.losses.paired). Saved: the inputs, as they came.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import losses
 from fast.kernels.examples import pairs
+from fast.kernels.losses import paired
 from fast.kernels.page import Gradients, Op, Saved
 
 
@@ -41,7 +41,7 @@ def _vjp(x, target, share, log_target):
 
 def check(x: Tensor, target: Tensor, *, log_target: bool = False, reduction: str = "mean") -> None:
     """Refuse shapes that differ (C1), an unknown reduction (C2), and a mean of nothing (C3)."""
-    losses.check_pair("kl_div", x, target, reduction)
+    paired.check_pair("kl_div", x, target, reduction)
 
 
 def value(
@@ -49,13 +49,13 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Add up the divergences of the entries, or keep them; both inputs are saved."""
     way = (float(log_target),)
-    return losses.of_pairs(_loss, x, target, reduction, way), (x, target, log_target, reduction)
+    return paired.of_pairs(_loss, x, target, reduction, way), (x, target, log_target, reduction)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return -p g, divided where the loss was, and (ln p - x + 1) g or p times that."""
     x, target, log_target, reduction = saved
-    return losses.to_pairs(_vjp, x, target, cotangent, needs, reduction, (float(log_target),))
+    return paired.to_pairs(_vjp, x, target, cotangent, needs, reduction, (float(log_target),))
 
 
 def _weighed_wide(p: Tensor, information: Tensor, x: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ def aten_value(
     """Add up the divergences of the entries, or keep them; both inputs are saved."""
     x32, t = wide(x), wide(target)
     each = _weighed_wide(t.exp() if log_target else t, (t if log_target else t.log()) - x32, x32)
-    return losses.aten_reduced(each, reduction, x.dtype), (x, target, log_target, reduction)
+    return paired.aten_reduced(each, reduction, x.dtype), (x, target, log_target, reduction)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -77,7 +77,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     x, target, log_target, reduction = saved
     dx: Tensor | None = None
     dt: Tensor | None = None
-    x32, t, share = wide(x), wide(target), losses.aten_share(cotangent, x, reduction)
+    x32, t, share = wide(x), wide(target), paired.aten_share(cotangent, x, reduction)
     p = t.exp() if log_target else t
     if needs[0]:
         dx = torch.where(share == 0, 0.0, -p * share).to(x.dtype)

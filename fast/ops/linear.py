@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fast.device.dtypes import computed_in, is_narrow
+from fast.device.dtypes import NARROW, computed_in
 from fast.errors import Rejected
 from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Places, Saved
 from fast.kernels.product import TF32, aten_product, product
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows.reduce import SUM, reduce
 
 
 def check(x: Tensor, w: Tensor, b: Tensor) -> None:
@@ -62,7 +62,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 def aten_value(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, Saved]:
     """Multiply by w transposed and add the bias to every row."""
     tf32 = TF32.get()
-    if x.is_cpu and x.dim() == 2 and not is_narrow(x):
+    if x.is_cpu and x.dim() == 2 and x.dtype not in NARROW:
         z = functional.linear(x, w)
         z += b
         return z, (x, w, tf32)
@@ -75,15 +75,16 @@ def aten_vjp(
 ) -> Gradients:
     """Return g @ w, g^T @ x, and the sum of the rows of g, the last two where a place is given."""
     x, w, tf32 = saved
-    g = _matrix(cotangent)
+    flat = x.dim() == 2
+    g = cotangent if flat else _matrix(cotangent)
     dx = dw = db = None
     if needs[0]:
         dx = aten_product(g, w, tf32)
-        dx = dx if x.dim() == 2 else dx.view(x.shape)
+        dx = dx if flat else dx.view(x.shape)
     if needs[1]:
-        dw = aten_product(g.t(), _matrix(x), tf32, out=places[1])
+        dw = aten_product(g.t(), x if flat else _matrix(x), tf32, out=places[1])
     if needs[2]:
-        if is_narrow(g):
+        if g.dtype in NARROW:
             db = g.sum(0, dtype=computed_in(g.dtype)).to(g.dtype)
         else:
             db = torch.sum(g, 0, out=places[2])

@@ -1,7 +1,7 @@
 """Twin of spec.ops.mae_loss.
 
-Difference, absolute value and sum are one pass (fast.kernels.losses). Saved: the inputs, as they
-came.
+Difference, absolute value and sum are one pass (fast.kernels.losses.paired). Saved: the inputs, as
+they came.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import losses
 from fast.kernels.examples import pairs
+from fast.kernels.losses import paired
 from fast.kernels.page import Gradients, Op, Saved
 
 
@@ -33,23 +33,23 @@ def _vjp(x, y, share):
 
 def check(x: Tensor, y: Tensor, *, reduction: str = "mean") -> None:
     """Refuse shapes that differ (C1), an unknown reduction (C2), and a mean of nothing (C3)."""
-    losses.check_pair("mae_loss", x, y, reduction)
+    paired.check_pair("mae_loss", x, y, reduction)
 
 
 def value(x: Tensor, y: Tensor, *, reduction: str = "mean") -> tuple[Tensor, Saved]:
     """Add up the absolute differences, or keep them; both inputs are saved."""
-    return losses.of_pairs(_loss, x, y, reduction), (x, y, reduction)
+    return paired.of_pairs(_loss, x, y, reduction), (x, y, reduction)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return the sign of x - y times g, divided where the loss was, and its opposite."""
     x, y, reduction = saved
-    return losses.to_pairs(_vjp, x, y, cotangent, needs, reduction)
+    return paired.to_pairs(_vjp, x, y, cotangent, needs, reduction)
 
 
 def aten_value(x: Tensor, y: Tensor, *, reduction: str = "mean") -> tuple[Tensor, Saved]:
     """Add up the absolute differences, or keep them; both inputs are saved."""
-    z = losses.aten_reduced((wide(x) - wide(y)).abs_(), reduction, x.dtype)
+    z = paired.aten_reduced((wide(x) - wide(y)).abs_(), reduction, x.dtype)
     return z, (x, y, reduction)
 
 
@@ -59,7 +59,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not any(needs):
         return None, None
     side = torch.sgn(wide(x) - wide(y))
-    slope = (side * losses.aten_share(cotangent, x, reduction)).to(x.dtype)
+    slope = (side * paired.aten_share(cotangent, x, reduction)).to(x.dtype)
     return slope if needs[0] else None, -slope if needs[1] else None
 
 

@@ -19,7 +19,7 @@ from fast.errors import Rejected
 from fast.kernels import checks, pointwise
 from fast.kernels.examples import Example, reduction
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows.reduce import SUM, reduce
 
 Axes = tuple[int, ...] | None
 

@@ -1,7 +1,7 @@
 """Twin of spec.ops.mse_loss.
 
-Difference, square and sum are one pass (fast.kernels.losses). Saved: the inputs, as they came.
-ATen's kernel of the gradient multiplies by a rounded 2 / n.
+Difference, square and sum are one pass (fast.kernels.losses.paired). Saved: the inputs, as they
+came. ATen's kernel of the gradient multiplies by a rounded 2 / n.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast.kernels import losses
 from fast.kernels.examples import pairs
-from fast.kernels.losses import REDUCTIONS
+from fast.kernels.losses import paired
+from fast.kernels.losses.paired import REDUCTIONS
 from fast.kernels.page import Gradients, Op, Saved
 
 _backward = torch.ops.aten.mse_loss_backward.default
@@ -34,18 +34,18 @@ def _vjp(x, y, share):
 
 def check(x: Tensor, y: Tensor, *, reduction: str = "mean") -> None:
     """Refuse shapes that differ (C1), an unknown reduction (C2), and a mean of nothing (C3)."""
-    losses.check_pair("mse_loss", x, y, reduction)
+    paired.check_pair("mse_loss", x, y, reduction)
 
 
 def value(x: Tensor, y: Tensor, *, reduction: str = "mean") -> tuple[Tensor, Saved]:
     """Add up the squared differences, or keep them; both inputs are saved."""
-    return losses.of_pairs(_loss, x, y, reduction), (x, y, reduction)
+    return paired.of_pairs(_loss, x, y, reduction), (x, y, reduction)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return 2 (x - y) g, divided where the loss was, and its opposite."""
     x, y, reduction = saved
-    return losses.to_pairs(_vjp, x, y, cotangent, needs, reduction)
+    return paired.to_pairs(_vjp, x, y, cotangent, needs, reduction)
 
 
 def aten_value(x: Tensor, y: Tensor, *, reduction: str = "mean") -> tuple[Tensor, Saved]:

@@ -1,8 +1,9 @@
 """Twin of spec.ops.nll_loss.
 
-One launch reads off a loss per row, in fp32, and one program adds them up (fast.kernels.losses). A
-row is a place of all axes but that of the classes. Saved: the labels, the weights, what a mean is
-divided by, and nothing of the log-probabilities but their shape.
+One launch reads off a loss per row, in fp32, and one program adds them up
+(fast.kernels.losses.labelled). A row is a place of all axes but that of the classes. Saved: the
+labels, the weights, what a mean is divided by, and nothing of the log-probabilities but their
+shape.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from fast.device.dtypes import wide
 from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.kernels import checks, rowwise
-from fast.kernels import losses as labelled
+from fast.kernels import checks
 from fast.kernels.examples import Example
+from fast.kernels.losses import labelled
+from fast.kernels.losses.labelled import Target
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise
 
 _CODE = code_of("nll_loss")
 _BLOCK = 256
@@ -72,7 +75,9 @@ def check(
     weight: tuple[float, ...] | None = None,
 ) -> None:
     """Refuse all but scores (C1), a label per row (C2, C3), a reduction (C4) and weights (C5)."""
-    labelled.check("nll_loss", log_probabilities, labels, ignore_index, reduction, weight, "C5")
+    labelled.check("nll_loss", log_probabilities, labels, ignore_index, reduction)
+    if weight is not None:
+        labelled.check_weights("nll_loss C5", log_probabilities, weight)
 
 
 def value(
@@ -94,7 +99,7 @@ def value(
         losses if weights is None else weights, rows, classes, inner, ignore_index,
         *source.stride(), at.stride(0), int(weights is not None), CODE=_CODE, BLOCK=_BLOCK,
     )  # fmt: skip
-    z, over = labelled.total(losses, at, classes, ignore_index, reduction, weights)
+    z, over = labelled.total(losses, classes, Target(at, ignore_index, reduction, weights))
     saved = (x.shape, at, over, weights, ignore_index, reduction)
     return (z.reshape(labels.shape) if reduction == "none" else z).to(x.dtype), saved
 
@@ -128,10 +133,9 @@ def aten_value(
 ) -> tuple[Tensor, Saved]:
     """Read off the negative log-probability of each row's label, then reduce."""
     x = wide(log_probabilities)
-    labels = labelled.aten_labels("nll_loss", labels, x.shape[1], ignore_index)
-    weights = labelled.class_weights(weight, x.device, x.dtype)
-    z, over = labelled.aten_losses(x, labels, ignore_index, reduction, weights)
-    saved = (x.shape, labels, over, weights, ignore_index, reduction)
+    target = labelled.aten_target("nll_loss", x, labels, ignore_index, reduction, weight)
+    z, over, _ = labelled.aten_losses(x, target)
+    saved = (x.shape, over, *target)
     return z.to(log_probabilities.dtype), saved
 
 
@@ -139,9 +143,9 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     """Send each row's cotangent, negated, weighted and divided, to the row's label."""
     if not needs[0]:
         return None, None
-    shape, labels, over, weights, ignored, reduction = saved
+    shape, over, *target = saved
     g, shaped = wide(cotangent), over.expand(shape)
-    dx = labelled.aten_cotangents(g, shaped, labels, ignored, reduction, over, weights)
+    dx = labelled.aten_cotangents(g, shaped, Target(*target), over)
     return dx.to(cotangent.dtype), None
 
 

@@ -1,7 +1,7 @@
 """Twin of spec.ops.smooth_l1_loss.
 
-Both pieces are computed, and one is chosen, in one pass (fast.kernels.losses). With beta = 0 there
-is no rounded piece, and its quotients are not looked at. Saved: the inputs, as they came.
+Both pieces are computed, and one is chosen, in one pass (fast.kernels.losses.paired). With beta = 0
+there is no rounded piece, and its quotients are not looked at. Saved: the inputs, as they came.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import losses
 from fast.kernels.examples import pairs
+from fast.kernels.losses import paired
 from fast.kernels.page import Gradients, Op, Saved
 from fast.ops import mae_loss
 
@@ -39,7 +39,7 @@ def _vjp(x, y, share, beta):
 
 def check(x: Tensor, y: Tensor, *, beta: float = 1.0, reduction: str = "mean") -> None:
     """Refuse what losses of pairs do (C1 to C3), and a beta that is negative (C4)."""
-    losses.check_pair("smooth_l1_loss", x, y, reduction)
+    paired.check_pair("smooth_l1_loss", x, y, reduction)
     if not 0 <= beta < math.inf:
         raise Rejected(f"smooth_l1_loss C4: beta is finite and not negative; got {beta!r}")
 
@@ -49,14 +49,14 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Add up absolute differences, rounded off near 0, or keep them; the inputs are saved."""
     knee = float(beta)
-    z = losses.of_pairs(_loss, x, y, reduction, (knee,))
+    z = paired.of_pairs(_loss, x, y, reduction, (knee,))
     return z, (x, y, knee, reduction)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return (x - y) / beta, cut off at 1, times g, divided where the loss was; its opposite."""
     x, y, knee, reduction = saved
-    return losses.to_pairs(_vjp, x, y, cotangent, needs, reduction, (knee,))
+    return paired.to_pairs(_vjp, x, y, cotangent, needs, reduction, (knee,))
 
 
 def aten_value(
@@ -67,7 +67,7 @@ def aten_value(
     far = d.abs()
     if knee:
         far = torch.where(far < knee, 0.5 * d.square() / knee, far - 0.5 * knee)
-    return losses.aten_reduced(far, reduction, x.dtype), (x, y, knee, reduction)
+    return paired.aten_reduced(far, reduction, x.dtype), (x, y, knee, reduction)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -76,7 +76,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if knee == 0 or not any(needs):
         return mae_loss.aten_vjp((x, y, reduction), cotangent, needs)
     slope = ((wide(x) - wide(y)) / knee).clamp_(-1, 1)
-    slope = (slope * losses.aten_share(cotangent, x, reduction)).to(x.dtype)
+    slope = (slope * paired.aten_share(cotangent, x, reduction)).to(x.dtype)
     return slope if needs[0] else None, -slope if needs[1] else None
 
 

@@ -17,10 +17,12 @@ from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, losses, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import Example
+from fast.kernels.losses import paired
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows import rowwise
+from fast.kernels.rows.reduce import SUM, reduce
 from fast.ops.norm import scaled_root
 
 NAME = "triplet_margin_loss"
@@ -154,8 +156,8 @@ def check(
             f"{NAME} C5: the margin is finite and positive; eps is finite; got {margin} and {eps}"
         )
     rows = anchor.shape[:-1]
-    if reduction not in losses.REDUCTIONS or (reduction == "mean" and rows.numel() == 0):
-        among = list(losses.REDUCTIONS)
+    if reduction not in paired.REDUCTIONS or (reduction == "mean" and rows.numel() == 0):
+        among = list(paired.REDUCTIONS)
         raise Rejected(
             f"{NAME} C2: the reduction is one of {among}, 'mean' of at least one row, "
             f"got {reduction!r} for rows of shape {tuple(rows)}"
@@ -242,7 +244,7 @@ def aten_value(
     each = (near - far).add_(margin).clamp_(min=0)
     options = (p, int(swap), float(margin), float(eps))
     saved = (anchor, positive, negative, None, options, reduction)
-    return losses.aten_reduced(each, reduction, anchor.dtype), saved
+    return paired.aten_reduced(each, reduction, anchor.dtype), saved
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -250,7 +252,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     *inputs, _, (p, swap, margin, eps), reduction = saved
     a, b, c = map(wide, inputs)
     (near_by, near), (far_by, far) = _lengths(a, b, p, eps), _lengths(a, c, p, eps)
-    share = losses.aten_share(cotangent, near, reduction).expand_as(near)
+    share = paired.aten_share(cotangent, near, reduction).expand_as(near)
     parts, least = (torch.ones_like(near),), far
     if swap:
         by, other = _lengths(b, c, p, eps)

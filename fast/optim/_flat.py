@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fast.device.arena import Arena
-from fast.device.dtypes import is_narrow, wide
+from fast.device.dtypes import NARROW, wide
 from fast.optim import _state, clip
 from fast.optim._chunks import ChunkTable, Run, chunk_table, runs
 from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened
@@ -308,7 +308,7 @@ class FlatOptimizer:
     def _call_scaled(self, hypers: tuple[Any, ...], stop: Tensor | None, scale: Tensor) -> None:
         for part in self._plan.parts:
             batch = part.batch._replace(grads=[wide(grad) * scale for grad in part.batch.grads])
-            if is_narrow(self.masters.flat):
+            if self.masters.flat.dtype in NARROW:
                 update_widened(self.rule.aten, batch, hypers[part.group], stop)
             else:
                 self.rule.aten(batch, hypers[part.group], stop)

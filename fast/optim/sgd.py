@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fast.device.dtypes import is_narrow
+from fast.device.dtypes import NARROW
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.optim._functional import Functional
@@ -109,7 +109,7 @@ def update(flat: Flat, data: Launch) -> None:
 
 def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
     """Update one batch of slices by torch's fused kernel; `stop` is 1 where it must not."""
-    if batch.params[0].is_cpu and is_narrow(batch.params[0]):
+    if batch.params[0].is_cpu and batch.params[0].dtype in NARROW:
         update_widened(aten_update, batch, hyper, stop)
         return
     torch._fused_sgd_(

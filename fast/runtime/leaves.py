@@ -11,7 +11,6 @@ from fast.device import bridge
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer
 from fast.device.named import NamedBuffer
-from fast.errors import SessionError
 from fast.kernels import checks
 from fast.ref import Ref
 from fast.runtime.param import Param, check_name, check_trainable
@@ -49,11 +48,8 @@ class Leaves(Recording):
         The leaf borrows the mirror, which is uploaded first if it is stale and which outlives the
         tape. What is no parameter of this session raises SessionError.
         """
-        store = self.store
-        if not store.owns(parameter):
-            raise SessionError(f"use: {parameter!r} is not a parameter of this session")
+        view = self.store.view(parameter)
         tape = self._tape
-        view = store.view(parameter)
         again = parameter.used_on is tape
         parameter.used_on = tape
         return Ref(tape, tape.use(view, parameter, parameter.requires_grad, again))

@@ -11,7 +11,7 @@ from fast.device import bridge, flags
 from fast.device.arena import Arena, Layout
 from fast.device.named import NamedBuffer
 from fast.device.options import Options
-from fast.errors import Rejected
+from fast.errors import Rejected, SessionError
 from fast.runtime.param import Param, check_name, check_trainable
 from fast.runtime.shadow import Shadow
 
@@ -82,7 +82,13 @@ class Store:
         return type(parameter) is Param and parameter.store is self
 
     def view(self, parameter: Param) -> Tensor:
-        """Return the memory that ops read a parameter's value from, brought up to date."""
+        """Return the memory that ops read a parameter's value from, brought up to date.
+
+        What is no parameter of this store raises SessionError.
+        """
+        # As `owns` asks, without a call: this runs for every parameter of every step.
+        if type(parameter) is not Param or parameter.store is not self:
+            raise SessionError(f"use: {parameter!r} is not a parameter of this session")
         if self._shadow is not None:
             return self._shadow.view(parameter, self.params)
         if parameter.mirror_current:

@@ -14,7 +14,7 @@ from tests.mutants.patch import Mutant
 MUTANTS = (
     Mutant(
         name="off-by-one mask",
-        file="fast/kernels/reduce.py",
+        file="fast/kernels/rows/reduce.py",
         before="tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32), scale, KIND",
         after="tl.load(pointers, mask=r1 <= end1, other=OTHER).to(tl.float32), scale, KIND",
         catcher="sum value fp32",
@@ -24,7 +24,7 @@ MUTANTS = (
     ),
     Mutant(
         name="missing row maximum",
-        file="fast/kernels/rowwise.py",
+        file="fast/kernels/rows/rowwise.py",
         before="    maximum = tl.max(first, 1)\n",
         after="    maximum = tl.zeros_like(tl.max(first, 1))\n",
         catcher="softmax value fp32",
@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         name="non-contiguous cotangent read as contiguous",
-        file="fast/kernels/rowwise.py",
+        file="fast/kernels/rows/rowwise.py",
         before="*(s for source in (*sources, g) for s in source.stride()),",
         after="*(s for x in sources for s in x.stride()), n * inner, inner, 1,",
         catcher="softmax vjp fp32",

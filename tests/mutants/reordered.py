@@ -31,7 +31,7 @@ REORDERED = (
     ),
     Reordered(
         name="reduction: other tiles",
-        file="fast/kernels/reduce.py",
+        file="fast/kernels/rows/reduce.py",
         before="ROW_TILE, COLUMN_TILE = (8, 256), (64, 32)",
         after="ROW_TILE, COLUMN_TILE = (2, 16), (4, 4)",
         catchers=("sum value fp32",),
@@ -47,7 +47,7 @@ REORDERED = (
     ),
     Reordered(
         name="softmax: short blocks",
-        file="fast/kernels/rowwise.py",
+        file="fast/kernels/rows/rowwise.py",
         before='NARROW = {"ROWS": 4, "BLOCK": 256, "num_warps": 8}',
         after='NARROW = {"ROWS": 2, "BLOCK": 32, "num_warps": 8}',
         catchers=("softmax value fp32", "softmax vjp fp32"),

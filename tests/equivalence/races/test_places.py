@@ -21,9 +21,9 @@ def test_the_innermost_line_is_read(operation: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(ROOT)
     path = ROOT / "fast" / "kernels" / "rowwise.py"
     found = place_of(operation.replace("{path}", str(path)))
-    assert (found.path, found.line) == ("fast/kernels/rowwise.py", 60)
+    assert (found.path, found.line) == ("fast/kernels/rows/rowwise.py", 60)
     assert found.text == path.read_text(encoding="utf-8").splitlines()[59].strip()
-    assert str(found) == f"fast/kernels/rowwise.py:60: `{found.text}`"
+    assert str(found) == f"fast/kernels/rows/rowwise.py:60: `{found.text}`"
 
 
 def test_what_is_not_said_is_not_guessed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from fast import Rejected, Session, SessionError
 from fast.binaries import ptx_rules
 from fast.device import bridge
-from fast.kernels import losses
+from fast.kernels.losses import paired
 from fast.ops import OPS
 from spec.session import Session as SpecSession
 from spec.tensor import tensor
@@ -255,7 +255,7 @@ def test_mse_loss_on_every_layout(reduction: str, provider: str, dtype: torch.dt
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 def test_mse_loss_cuts_long_inputs_into_parts(extra: int) -> None:
-    n = 3 * losses.PART + extra
+    n = 3 * paired.PART + extra
     x, y = integers(n, seed=1), integers(n, seed=2)
     exact = ((x.double() - y.double()) ** 2).sum()
     z, back = run("mse_loss", "triton", x, y, reduction="sum")

@@ -1,0 +1,1 @@
+"""What losses share, by what they score; pages of losses enter here."""
