@@ -1,8 +1,8 @@
 """The eager tape against torch on a CPU: one thread, interleaved pairs, medians.
 
-Four questions: what a whole training step costs, whether replaying it costs no more, what recording
-and propagating a chain of small ops costs, and whether the ten-thousandth node of a tape costs what
-the hundredth did.
+Five questions: what a whole training step costs, whether replaying it costs no more, what recording
+and propagating a chain of small ops costs, what two pages cost that compute much, and whether the
+ten-thousandth node of a tape costs what the hundredth did.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from benchmarks import targets
 from benchmarks.counts import calls, dispatches
 from benchmarks.report import Row, environment, missed, save, show
 from benchmarks.timing import paired
-from fast import CompiledSession, Session
+from fast import OPS, CompiledSession, Session
 from fast.commands.digits import digits_mlp, images, initial_parameters
 from fast.device.counters import counters
 
 BATCH, HIDDEN, LR = 32, 128, 1e-3
+DROPPED = {"p": 0.3, "seed": 3, "counter": 1}
 
 
 def main(path: Path | None, pairs: int) -> int:
@@ -60,6 +61,18 @@ def rows(pairs: int) -> Iterator[Row]:
         their_chain(),
         pairs,
     )
+    for page, target, shape, attributes, theirs in (
+        ("gelu", targets.GELU, (256, 512), {}, functional.gelu),
+        ("dropout", targets.DROPOUT, (1024, 64), DROPPED, partial(functional.dropout, p=0.3)),
+    ):
+        x, g = torch.randn(shape), torch.randn(shape)
+        yield versus(
+            f"{page} of {shape[0]} x {shape[1]}, both passes / torch",
+            target,
+            our_passes(page, attributes, x, g),
+            their_passes(theirs, x, g),
+            pairs,
+        )
     yield from counted()
     yield from per_node(pairs)
 
@@ -172,6 +185,30 @@ def their_chain() -> Callable[[], object]:
 
     def run() -> None:
         chain(torch, x.detach().requires_grad_(), y).backward(seed)
+
+    return run
+
+
+def our_passes(
+    page: str, attributes: dict[str, Any], x: torch.Tensor, g: torch.Tensor
+) -> Callable[[], object]:
+    """Both passes of one page's ATen twin."""
+    op = OPS[page]
+
+    def run() -> None:
+        _, saved = op.aten_value(x, **attributes)
+        op.aten_vjp(saved, g, (True,))
+
+    return run
+
+
+def their_passes(
+    function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, g: torch.Tensor
+) -> Callable[[], object]:
+    """Both passes of one function through torch's autograd."""
+
+    def run() -> None:
+        function(x.detach().requires_grad_()).backward(g)
 
     return run
 

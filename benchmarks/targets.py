@@ -10,6 +10,8 @@ REPLAY = 1.05
 """A replay saves the program's Python, and makes up for it by looking its recording up."""
 CHAIN = 1.2
 """A chain of small ops, forward and backward, beside torch's autograd."""
+GELU, DROPOUT = 1.25, 1.8
+"""Both passes of an op on ATen, beside torch's; a mask of ours is drawn word by word, by Philox."""
 NODE_TIME, NODE_MEMORY = 1.25, 1.1
 """How much more than at 100 nodes a node may cost at 1,000 or 10,000 (a list that grows is not
 free of charge, but it has no business being superlinear)."""
