@@ -34,7 +34,7 @@ from equivalence.exact.numbers import (
     over,
 )
 from equivalence.exact.residues import Residue, power
-from equivalence.worlds.arithmetic import FUNCTIONS
+from equivalence.worlds.steps import FUNCTIONS
 from spec import scalar
 from spec.scalar import OpenFunction
 from spec.worlds import EXACT_POINTS

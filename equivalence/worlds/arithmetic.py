@@ -1,10 +1,11 @@
 """A contract compiled to balls: what each step of the declared arithmetic may return.
 
 Every method takes the ball of an exact or already uncertain operation and returns the ball of all
-results that the contract allows for it.
+results that the contract allows for it. How large the errors are is read off the record of the
+contract's steps (`equivalence.worlds.steps`).
 Rounding y to a format of unit u returns a number within u |y| + eta of y, where eta is half the
-smallest subnormal number, or the smallest normal number where the contract flushes; so a step is
-one ball multiplication by 1 +- u and one addition of +- eta.
+smallest subnormal number, and the smallest normal number more where the contract flushes; so a
+step is one ball multiplication by 1 +- u and one addition of +- eta.
 A ball that leaves the format's range, or that its operation made undefined, becomes `NAN`: what
 depends on it is unconstrained.
 
@@ -14,39 +15,25 @@ which is never more than gamma_(n-1) of it and has no pole.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from equivalence.worlds.balls import NAN, Arb
-from equivalence.worlds.contract import Contract, Format, Rounding
+from equivalence.worlds.contract import Contract
 from equivalence.worlds.grid import ONE, Grid, Range, power_of_two, spread
-from spec.scalar import cos, erf, exp, expm1, log, log1p, sin, sqrt, tanh
-
-FUNCTIONS = tuple(f.name for f in (exp, log, sqrt, tanh, cos, sin, expm1, log1p, erf))
-"""The elementary functions that a contract speaks of."""
+from equivalence.worlds.steps import RoundingStep, Steps
 
 
 class Rounder:
     """Rounding to one format: the ball of results for a ball of arguments."""
 
-    __slots__ = ("eta", "largest", "scale")
+    __slots__ = ("eta", "scale")
 
-    def __init__(self, format: Format, rounding: Rounding, flushed: bool) -> None:
-        """Prepare 1 +- u and eta; truncation errs twice as much, always toward zero.
-
-        Faithful rounding errs by as much as truncation, either way.
-        """
-        unit = format.unit
-        to_nearest = rounding == "nearest"
-        scales = {"nearest": (1, unit), "toward_zero": (1 - unit, unit), "faithful": (1, 2 * unit)}
-        middle, radius = scales[rounding]
-        self.scale: Arb = middle + spread(radius)
-        half = power_of_two(format.least_exponent - 1)
-        self.eta: Arb = half if to_nearest else 2 * half
-        if flushed:
-            self.eta = self.eta + format.min_normal
-        self.largest = format.max_finite
+    def __init__(self, step: RoundingStep) -> None:
+        """Prepare the ball from 1 - below to 1 + above, and eta."""
+        middle = 1 + (step.above - step.below) / 2
+        self.scale: Arb = middle + spread((step.above + step.below) / 2)
+        self.eta: Arb = power_of_two(step.exponent) + step.flushed
 
 
 class Arithmetic:
@@ -60,66 +47,59 @@ class Arithmetic:
         "_functions",
         "_grid",
         "_growth",
+        "_quotient",
         "_range",
         "_scale",
         "_store",
         "_sum_eta",
         "_sum_grid",
         "_sum_range",
-        "_unit",
         "constants",
         "contract",
         "reads",
         "stable",
+        "steps",
     )
 
-    def __init__(self, contract: Contract) -> None:
-        """Compile a contract."""
-        flushed = contract.flush != "none"
+    def __init__(self, contract: Contract, steps: Steps | None = None) -> None:
+        """Compile the steps of a contract, or others that are given in their place."""
         self.contract = contract
+        self.steps = steps = Steps.of(contract) if steps is None else steps
         self.constants: dict[Any, Any] = {}
-        self.reads = contract.flush == "inputs_outputs"
-        self.stable = contract.freedom == "stable"
+        self.reads, self.stable = steps.reads, steps.stable
         self._floors: dict[int, tuple[Arb, Arb]] = {}
-        storing = contract.steps == "storage" and contract.store != contract.compute
-        step = Rounder(contract.compute, "nearest", flushed)
-        store = Rounder(contract.store, contract.store_rounding, flushed)
-        formats = [contract.compute, contract.store] if storing else [contract.compute]
-        self._grid = Grid(formats, flushed)
-        self._range = Range(self._grid.largest)
-        self._scale: Arb = step.scale * store.scale if storing else step.scale
-        self._eta: Arb = spread(step.eta * 2 + store.eta if storing else step.eta)
-        self._compile_sums(flushed, store if storing else None)
-        self._compile_functions(store if storing else None, step)
-        self._store = _Store(contract, flushed)
-        self._dot = _DotInput(contract) if contract.dot_inputs is not None else None
+        step, *store = map(Rounder, steps.plain)
+        self._grid = Grid(steps.plain)
+        self._range = Range(steps.largest)
+        self._scale: Arb = step.scale
+        eta = step.eta
+        for rounder in store:
+            self._scale, eta = self._scale * rounder.scale, eta * 2 + rounder.eta
+        self._eta: Arb = spread(eta)
+        self._quotient: Arb = 1 + spread(steps.division.relative)
+        self._compile_sums(step)
+        self._compile_functions(step, store)
+        self._store = _Store(steps)
+        self._dot = None if steps.factors is None else _DotInput(steps.factors)
 
-    def _compile_sums(self, flushed: bool, store: Rounder | None) -> None:
-        contract = self.contract
-        wide = contract.accumulate or contract.compute
-        sums = Rounder(wide, contract.accumulate_rounding, flushed)
-        self._sum_grid = Grid([wide], flushed)
-        self._sum_range = Range(wide.max_finite)
-        self._sum_eta: Arb = spread(sums.eta + Rounder(contract.compute, "nearest", flushed).eta)
-        doubled = 1.0 if contract.accumulate_rounding == "nearest" else 2.0
-        self._unit = (wide.unit * doubled, max(contract.compute.unit, wide.unit * doubled))
+    def _compile_sums(self, step: Rounder) -> None:
+        sums = self.steps.sums
+        self._sum_grid = Grid([sums])
+        self._sum_range = Range(sums.format.max_finite)
+        self._sum_eta: Arb = spread(Rounder(sums).eta + step.eta)
         self._growth: dict[tuple[int, bool], Arb] = {}
-        self._finish: Arb | None = None
-        if wide.precision > contract.compute.precision or store is not None:
-            self._finish = self._scale
+        self._finish: Arb | None = self._scale if self.steps.finishes else None
 
-    def _compile_functions(self, store: Rounder | None, step: Rounder) -> None:
+    def _compile_functions(self, step: Rounder, stores: Sequence[Rounder]) -> None:
         self._functions: dict[str, tuple[Arb, Arb | None, Arb, bool]] = {}
-        unit = self.contract.compute.unit
-        for name in FUNCTIONS:
-            error = self.contract.function(name)
-            gain = 1 + spread(error.relative * unit)
-            slope = spread(error.slope * unit) if error.slope else None
+        for name, error in self.steps.functions.items():
+            gain = 1 + spread(error.relative)
+            slope = spread(error.slope) if error.slope else None
             offset = spread(step.eta + error.absolute)
-            if store is not None:
+            for store in stores:
                 gain, offset = gain * store.scale, offset * store.scale + spread(store.eta)
                 slope = None if slope is None else slope * store.scale
-            self._functions[name] = (gain, slope, offset, error.exact_values)
+            self._functions[name] = (gain, slope, offset, error.exact)
 
     def holds(self, x: Arb) -> bool:
         """Whether a ball is a number that a step may return unchanged."""
@@ -150,21 +130,20 @@ class Arithmetic:
 
     def divides_exactly(self, y: Arb) -> bool:
         """Whether division by an exact number is a move: by 1, or rounded by a power of two."""
-        kind = self.contract.division
-        return bool(y.bits() == 1 and (kind == "rn" or (kind == "reciprocal" and y == ONE)))
+        division = self.steps.division
+        return bool(y.bits() == 1 and (division.correct or (division.reciprocal and y == ONE)))
 
     def divided(self, x: Arb, y: Arb, quotient: Arb | None) -> Arb:
         """Return what x / y may give; quotient is the exact one if both operands are exact."""
-        kind = self.contract.division
-        if kind == "reciprocal":
+        division = self.steps.division
+        if division.reciprocal:
             inverse = ONE / y
             inverse = self.settled(inverse) if y.is_exact() else self.rounded(inverse)
             if quotient is not None and inverse.is_exact():
                 return self.settled(quotient)
             return self.rounded(x * inverse)
-        if kind == "full":
-            w = x / y * (1 + spread(3 * self.contract.compute.unit))
-            return self.rounded(w)
+        if division.relative:
+            return self.rounded(x / y * self._quotient)
         if quotient is not None:
             return self.settled(quotient)
         return self.rounded(x / y)
@@ -261,21 +240,17 @@ class Arithmetic:
 
     def may_underflow(self, v: Arb) -> bool:
         """Whether a number lies so near 0, and is not 0, that factors of it may be subnormal."""
-        return not v.is_zero() and bool(abs(v) * self.contract.compute.unit < self._grid.smallest)
+        return not v.is_zero() and bool(abs(v) * self.steps.unit < self._grid.smallest)
 
     def is_small(self, v: Arb) -> bool:
         """Whether a number lies so near 0 that a subnormal factor of it, made larger, may count."""
-        unit = self.contract.compute.unit
+        unit = self.steps.unit
         return bool(abs(v) * unit * unit < self._grid.smallest)
 
     def vanishes(self, v: Arb) -> bool:
         """Whether a number may be rounded to 0, or flushed to it."""
-        smallest = 1.0 if self._grid.flushed else 2 * self.contract.compute.unit
+        smallest = 1.0 if self._grid.flushed else 2 * self.steps.unit
         return not abs(v) >= self._grid.smallest * smallest
-
-    def steps(self, name: str) -> int:
-        """Return how many roundings a function counts as: as many as its error has units."""
-        return max(1, math.ceil(self.contract.function(name).units))
 
     def floor(self, depth: int, magnitude: Arb, gain: Arb = ONE) -> Arb:
         """Return what a program as stable as one of so many roundings may lose, around 0.
@@ -285,7 +260,7 @@ class Arithmetic:
         """
         found = self._floors.get(depth)
         if found is None:
-            unit = self.contract.compute.unit
+            unit = self.steps.unit
             found = (spread(depth * unit * (ONE + unit) ** depth), self._eta * depth)
             self._floors[depth] = found
         slope, offset = found
@@ -294,10 +269,9 @@ class Arithmetic:
     def _grown(self, count: int, products: bool) -> Arb:
         growth = self._growth.get((count, products))
         if growth is None:
-            unit, product_unit = self._unit
-            factor = (ONE + unit) ** max(count - 1, 0)
+            factor = (ONE + self.steps.sums.relative) ** max(count - 1, 0)
             if products:
-                factor = factor * (ONE + product_unit)
+                factor = factor * (ONE + self.steps.product)
             growth = spread(factor - 1)
             self._growth[count, products] = growth
         return growth
@@ -315,19 +289,20 @@ class Arithmetic:
 class _Store:
     """The last step: rounding to the storage format."""
 
-    __slots__ = ("_eta", "_grid", "_range", "_rounder", "_trivial")
+    __slots__ = ("_eta", "_grid", "_range", "_scale", "_stores")
 
-    def __init__(self, contract: Contract, flushed: bool) -> None:
-        self._trivial = contract.store == contract.compute or contract.steps == "storage"
-        self._grid = Grid([contract.store], flushed)
-        self._rounder = Rounder(contract.store, contract.store_rounding, flushed)
-        self._eta: Arb = spread(self._rounder.eta)
-        self._range = Range(contract.store.max_finite)
+    def __init__(self, steps: Steps) -> None:
+        rounder = Rounder(steps.last)
+        self._stores = steps.stores
+        self._grid = Grid([steps.last])
+        self._scale: Arb = rounder.scale
+        self._eta: Arb = spread(rounder.eta)
+        self._range = Range(steps.last.format.max_finite)
 
     def stored(self, w: Arb, exact: bool) -> Arb:
-        if (self._trivial and not exact) or (exact and self._grid.holds(w)):
+        if self._grid.holds(w) if exact else not self._stores:
             return w
-        w = w * self._rounder.scale + self._eta
+        w = w * self._scale + self._eta
         return w if self._range.contains(w) else NAN
 
 
@@ -336,11 +311,9 @@ class _DotInput:
 
     __slots__ = ("_eta", "_grid", "_scale")
 
-    def __init__(self, contract: Contract) -> None:
-        format = contract.dot_inputs or contract.compute
-        flushed = contract.flush != "none"
-        rounder = Rounder(format, contract.dot_rounding, flushed)
-        self._grid = Grid([format], flushed)
+    def __init__(self, factors: RoundingStep) -> None:
+        rounder = Rounder(factors)
+        self._grid = Grid([factors])
         self._scale: Arb = rounder.scale
         self._eta: Arb = spread(rounder.eta)
 

@@ -43,7 +43,7 @@ from typing import Any
 
 import flint
 
-from equivalence.worlds.arithmetic import FUNCTIONS, Arithmetic
+from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import (
     PI,
     UNKNOWN,
@@ -72,6 +72,7 @@ from equivalence.worlds.number import (
     zero_of,
 )
 from equivalence.worlds.past import either, magnitude, never_negative, stored
+from equivalence.worlds.steps import FUNCTIONS
 from spec import scalar
 from spec.dual import Dual
 
@@ -206,7 +207,7 @@ def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], 
         exactly = (not x.depth or always_zero(x)) and arithmetic.applied_exactly(name, v)
         if exactly and (v.is_zero() or v == ONE):
             return constant(arithmetic, 0 if v.is_zero() else 1)
-        depth = x.depth + (1 if exactly else arithmetic.steps(name))
+        depth = x.depth + (1 if exactly else arithmetic.steps.functions[name].roundings)
         w = arithmetic.applied(name, evaluate(x.w) if x.depth else v, x.w)
         strict = None if depth >= GENERIC else v if exactly else w
         return Bounded(v, w, arithmetic, strict, depth)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import flint
 
 from equivalence.worlds.balls import Arb
-from equivalence.worlds.contract import Format
+from equivalence.worlds.steps import RoundingStep
 
 ZERO: Arb = flint.arb(0)
 ONE: Arb = flint.arb(1)
@@ -43,17 +43,18 @@ class Range:
 
 
 class Grid:
-    """The numbers of a format, or of several at once: which reals are among them."""
+    """The numbers that one rounding or several leave as they are: which reals are among them."""
 
     __slots__ = ("flushed", "largest", "least", "precision", "smallest")
 
-    def __init__(self, formats: Sequence[Format], flushed: bool) -> None:
+    def __init__(self, roundings: Sequence[RoundingStep]) -> None:
         """Intersect formats; where results may be flushed, subnormal numbers are not among them."""
+        formats = [rounding.format for rounding in roundings]
         self.precision = min(f.precision for f in formats)
         self.least = max(f.least_exponent for f in formats)
         self.smallest = max(f.min_normal for f in formats)
         self.largest = min(f.max_finite for f in formats)
-        self.flushed = flushed
+        self.flushed = any(rounding.flushed for rounding in roundings)
 
     def holds(self, x: Arb) -> bool:
         """Whether a ball is exact and its number is on the grid."""

@@ -315,7 +315,7 @@ def distributed(zero: Bounded, factor: Bounded) -> Bounded:
     arithmetic = zero.arithmetic
     if not (arithmetic.stable and zero.depth and factor.depth and always_zero(zero)):
         return zero
-    around = spread(2 * arithmetic.contract.compute.unit) * zero.last[0]
+    around = spread(2 * arithmetic.steps.unit) * zero.last[0]
     return Bounded(ZERO, around, arithmetic, None, GENERIC, zero.last)
 
 

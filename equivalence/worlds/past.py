@@ -31,7 +31,7 @@ def stored(x: Bounded) -> Bounded:
     The ball of the page's own steps stays in `strict`, beside that of the contract's freedom in w.
     """
     arithmetic, depth = x.arithmetic, x.depth
-    if not stays(x, arithmetic.contract.compute.max_finite):
+    if not stays(x, arithmetic.steps.plain[0].format.max_finite):
         return opened(x.v, arithmetic)
     page = arithmetic.stored(x.ball, x.exact)
     w = page
@@ -51,7 +51,7 @@ def _reordered(x: Bounded) -> bool:
 
 @narrowly.register(Bounded)
 def _narrowly(total: Bounded, size: Bounded, count: int) -> Bounded:
-    format = total.arithmetic.contract.store
+    format = total.arithmetic.steps.last.format
     reach: Arb = size.ball.abs_upper()
     off = slack(format, count) * reach + count * 2.0**format.least_exponent
     if not reach + off <= format.max_finite:

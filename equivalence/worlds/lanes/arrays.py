@@ -215,7 +215,7 @@ def _moved(v: Doubles, x: Many, factor: Doubles) -> Bound:
 
 def _divided(x: Any, y: Any) -> Many:
     x, y = _read(_meet(x)), _read(_meet(y))
-    if _is_move(y) and y.v.ndim == 0 and _works[-1].widths.contract.division == "rn":
+    if _is_move(y) and y.v.ndim == 0 and _works[-1].widths.steps.division.correct:
         return Many(x.v / y.v, _moved(x.v / y.v, x, 1 / np.abs(y.v)))
     return Many(*_works[-1].widths.divided((x.v, x.b), (y.v, y.b)))
 
@@ -415,7 +415,7 @@ class _Factors:
     def product(self, v: Any, far: Any, large: Any, small: Any, rounded: Any) -> Many:
         """Return a product by those of the columns, and by the number of what is rounded."""
         widths = _works[-1].widths
-        spare = widths.fits(v) & (large <= widths.ends[1])
+        spare = widths.fits(v) & (large <= widths.steps.largest)
         if self.exact and widths.settled and bool(np.all(spare & (small > 2.0**-100))):
             return Many(v)
         b = np.maximum(far - np.abs(v), 0.0) + (0.0 if self.exact else OWN * 4 * far)
@@ -464,7 +464,7 @@ def _carrying(
     t, f = (_wide(x, (len(x.v), *shape)) for x in (terms, factors))
     ones = np.ones((1, *shape))
     by, far = (np.concatenate([ones, a])[:n] for a in (f.v, f.far))
-    unit = widths.step.unit + (widths.storage.unit if widths.storing else 0.0)
+    unit = widths.unit
     v = _doubled(t.v, by)
     sizes = _doubled(t.far, far)
     rounded = _doubled(t.far, far * (1 + unit))
@@ -484,10 +484,10 @@ def _carrying(
         off = np.maximum(off, 0.0) + np.maximum(sizes - np.abs(v), 0.0) * (not exact)
         off = off + OWN * (2 * steps + 2) * sizes
         least = np.minimum.accumulate(np.where(t.far == 0, 1.0, np.minimum(t.far, 1.0)), axis=0)
-        tiny = small * least < 2 * widths.ends[0]
+        tiny = small * least < 2 * widths.steps.smallest
         off = off + np.where(tiny, widths.eta * (2 * steps + 1) * np.maximum(reach, 1.0), 0.0)
         bound = np.where(
-            reach * (1 + unit) ** (2 * steps) <= widths.ends[1], off * (1 + 2.0**-40), np.nan
+            reach * (1 + unit) ** (2 * steps) <= widths.steps.largest, off * (1 + 2.0**-40), np.nan
         )
 
     def chosen(place: Any) -> Many:

@@ -1,10 +1,10 @@
 """A contract compiled to doubles: how far each step of the declared arithmetic may go astray.
 
 `equivalence.worlds.arithmetic` maps balls; this maps a pair of float64 arrays, a value and a bound,
-for many scalars at once. Every result is in *generic position*: each step rounds, whether or not
-its exact result happens to be representable. Only where `settled` is asked for do steps on exact
-operands add nothing if their result is a number of the format, as befits integers that no
-intermediate rounding can touch.
+for many scalars at once. Both read the errors off one record (`equivalence.worlds.steps`).
+Every result is in *generic position*: each step rounds, whether or not its exact result happens to
+be representable. Only where `settled` is asked for do steps on exact operands add nothing if their
+result is a number of the format, as befits integers that no intermediate rounding can touch.
 
 The arrays' own arithmetic errs, too. A value computed in float64 is within `OWN` of itself of the
 exact one, a function's within `OWN_FUNCTION`, and that is part of the bound; so the formats judged
@@ -21,7 +21,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from equivalence.worlds.contract import FP64, Contract, Format, Rounding
+from equivalence.worlds.contract import FP64, Contract, Format
+from equivalence.worlds.steps import RoundingStep, Steps
 from equivalence.worlds.storage import slack
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
@@ -46,14 +47,12 @@ SPARE = Format("settled", 40, FP64.min_exponent, FP64.max_exponent)
 class Rounder:
     """Rounding to a format: a relative error, an absolute one, and the range."""
 
-    def __init__(self, format: Format, rounding: Rounding, flushed: bool) -> None:
-        """Truncation and faithful rounding err by twice as much as rounding to nearest."""
-        doubled = 1 if rounding == "nearest" else 2
-        self.format = format
-        self.unit = format.unit * doubled
-        self.eta = max(math.ldexp(doubled, format.least_exponent - 1), math.ulp(0.0))
-        self.least = format.min_normal if flushed else 0.0
-        self.eta += self.least
+    def __init__(self, step: RoundingStep) -> None:
+        """Take the errors of a rounding as doubles, which have a smallest one."""
+        self.format = step.format
+        self.unit = step.relative
+        self.least = step.flushed
+        self.eta = max(math.ldexp(1.0, step.exponent), math.ulp(0.0)) + step.flushed
 
     def widened(self, v: Doubles, b: Doubles | float) -> Doubles:
         """Return the bound of a number after rounding; nan where it may leave the range."""
@@ -91,21 +90,18 @@ class Widths:
         balanced: sums err by as much as roundings come to that are independent, which suits terms
         whose sums are exact in any order, so that only what is no plain sum errs at all.
         """
-        flushed = contract.flush != "none"
         self.contract, self.settled, self.balanced = contract, settled, balanced
-        self.stable = contract.freedom == "stable"
-        self.step = Rounder(contract.compute, "nearest", flushed)
-        self.spare = Rounder(SPARE, "nearest", flushed)
-        self.storage = Rounder(contract.store, contract.store_rounding, flushed)
-        self.storing = contract.steps == "storage" and contract.store != contract.compute
-        self.stores = not (self.storing or contract.store == contract.compute)
-        self.eta = self.step.eta + (self.step.eta + self.storage.eta if self.storing else 0.0)
-        wide = contract.accumulate or contract.compute
-        self.sums = Rounder(wide, contract.accumulate_rounding, flushed)
-        self.finishes = self.storing or wide.precision > contract.compute.precision
-        self.smallest = contract.compute.min_normal if contract.flush == "inputs_outputs" else 0.0
-        inputs = contract.dot_inputs
-        self.dot = None if inputs is None else Rounder(inputs, contract.dot_rounding, flushed)
+        self.steps = steps = Steps.of(contract)
+        self.stable = steps.stable
+        self.step, *self.later = map(Rounder, steps.plain)
+        self.spare = Rounder(steps.plain[0]._replace(format=SPARE))
+        self.storage = Rounder(steps.last)
+        self.unit, self.eta = self.step.unit, self.step.eta
+        for rounder in self.later:
+            self.unit, self.eta = self.unit + rounder.unit, self.eta * 2 + rounder.eta
+        self.sums = Rounder(steps.sums)
+        self.smallest = steps.plain[0].format.min_normal if steps.reads else 0.0
+        self.dot = None if steps.factors is None else Rounder(steps.factors)
         self.functions = 0.0
 
     def rounded(self, v: Doubles, b: Bound) -> Bound:
@@ -121,12 +117,16 @@ class Widths:
 
     def ended(self, v: Doubles, b: Doubles) -> Doubles:
         """Return the bound after a step; one that may pass through storage is rounded there too."""
-        return self.storage.widened(v, b) if self.storing else b
+        for rounder in self.later:
+            b = rounder.widened(v, b)
+        return b
 
     def fits(self, v: Doubles) -> npt.NDArray[np.bool_]:
         """Say which numbers a step may return unchanged."""
         found = self.step.holds(v) & self.spare.holds(v)
-        return found & self.storage.holds(v) if self.storing else found
+        for rounder in self.later:
+            found = found & rounder.holds(v)
+        return found
 
     def read(self, v: Doubles, b: Bound) -> Bound:
         """Return the bound of an operand as read: if it may be subnormal, anything as small."""
@@ -138,8 +138,8 @@ class Widths:
 
     def divided(self, x: tuple[Doubles, Bound], y: tuple[Doubles, Bound]) -> tuple[Doubles, Bound]:
         """Return the quotient of two pairs."""
-        kind = self.contract.division
-        if kind == "reciprocal":
+        division = self.steps.division
+        if division.reciprocal:
             one = np.ones_like(y[0])
             inverse = one / y[0]
             off = self.rounded(inverse, _quotient_bound(inverse, (one, None), y))
@@ -147,9 +147,9 @@ class Widths:
             return v, self.rounded(v, b)
         v = x[0] / y[0]
         b = _quotient_bound(v, x, y)
-        if kind == "full":
+        if division.relative:
             size = np.abs(v) if b is None else np.abs(v) + b
-            b = (0.0 if b is None else b) + 3 * self.contract.compute.unit * size
+            b = (0.0 if b is None else b) + division.relative * size
         return v, self.rounded(v, b)
 
     def applied(self, name: str, far: Doubles, y: Doubles, moved: Doubles | float) -> Doubles:
@@ -157,16 +157,15 @@ class Widths:
 
         far is the largest magnitude of the argument.
         """
-        error, unit = self.contract.function(name), self.contract.compute.unit
+        error = self.steps.functions[name]
         self.functions = max(self.functions, error.units)
         moved = (moved + OWN_FUNCTION * np.abs(y)) * OUTWARD
         size = np.abs(y) + moved
-        gain = error.relative * unit
-        wide = gain * size + error.absolute + self.step.eta
+        wide = error.relative * size + error.absolute + self.step.eta
         if error.slope:
-            wide = wide + error.slope * unit * far * size
+            wide = wide + error.slope * far * size
         bound = (moved + wide) * OUTWARD
-        return self.ended(y, ranged(size + bound, bound, self.contract.compute.max_finite))
+        return self.ended(y, ranged(size + bound, bound, self.step.format.max_finite))
 
     def summed(
         self, v: Doubles, b: Doubles | float, size: Doubles, count: Doubles | int, products: bool
@@ -181,15 +180,14 @@ class Widths:
             height = np.ceil(np.sqrt(height))
         growth = np.expm1(height * math.log1p(self.sums.unit))
         if products:
-            unit = max(self.contract.compute.unit, self.sums.unit)
-            growth = growth + unit * (1 + growth)
+            growth = growth + self.steps.product * (1 + growth)
         eta = (self.sums.eta + self.step.eta) * count
         own = OWN * (count + 1) * size
         bound = (b + growth * size + eta + own) * (OUTWARD + OWN * np.max(count, initial=1))
         bound = ranged(size, bound, self.sums.format.max_finite)
-        if self.finishes:
+        if self.steps.finishes:
             bound = self.ended(v, self.step.widened(v, bound))
-        return ranged(np.abs(v) + bound, bound, self.contract.compute.max_finite)
+        return ranged(np.abs(v) + bound, bound, self.step.format.max_finite)
 
     def multiplied(
         self,
@@ -204,23 +202,16 @@ class Widths:
         the product of the factors may lie from v. What underflows may be enlarged by what is large.
         """
         large, small = sizes
-        unit = self.step.unit + (self.storage.unit if self.storing else 0.0)
-        growth = np.expm1(count * math.log1p(unit))
+        growth = np.expm1(count * math.log1p(self.unit))
         size = np.abs(v) + b
-        eta = np.where(small > 2 * self.ends[0], 0.0, self.eta * (count + 1) * large)
+        eta = np.where(small > 2 * self.steps.smallest, 0.0, self.eta * (count + 1) * large)
         bound = (b + (growth + OWN * (count + 2)) * size + eta * (1 + growth)) * OUTWARD
         reach = large * (1 + growth) * OUTWARD
-        return ranged(reach, bound, self.ends[1])
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """Return the smallest normal and the largest number that every step may return."""
-        formats = [self.step.format, *([self.storage.format] if self.storing else [])]
-        return max(f.min_normal for f in formats), min(f.max_finite for f in formats)
+        return ranged(reach, bound, self.steps.largest)
 
     def narrowly(self, b: Doubles | float, size: Doubles, count: int) -> Doubles:
         """Return the bound of a sum along any tree whose steps are rounded to storage, too."""
-        format = self.contract.store
+        format = self.storage.format
         bound = (b + slack(format, count) * size + count * 2.0**format.least_exponent) * OUTWARD
         return ranged(size + bound, bound, format.max_finite)
 
@@ -243,7 +234,7 @@ class Widths:
         by what a function errs that it may call in the place of another.
         """
         if b is not None and self.stable:
-            b = 2 * b + self.functions * self.contract.compute.unit * np.abs(v)
+            b = 2 * b + self.functions * self.steps.unit * np.abs(v)
         return self.passed(v, b)
 
     def passed(self, v: Doubles, b: Bound) -> Bound:
@@ -251,7 +242,7 @@ class Widths:
         if b is None:
             held = self.storage.holds(v)
             return None if bool(np.all(held)) else np.where(held, 0.0, self.storage.widened(v, 0.0))
-        return self.storage.widened(v, b) if self.stores else b
+        return self.storage.widened(v, b) if self.steps.stores else b
 
 
 def _places(terms: Doubles) -> int:

@@ -33,14 +33,13 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
         return bounded.stored(x)
     kinds, finite = x.kinds, x.finite
     if finite is not None:
-        if not past.stays(finite, x.line.step):
+        if not past.stays(finite, x.line.steps.largest):
             return Special(x.line, ANYTHING, x.line.unknown())
         finite = bounded.stored(finite)
         largest = x.line.store
         if not finite.unconstrained:
             # Where results are not rounded again, the step before has said what they may become.
-            again = x.line.contract.store != x.line.contract.compute
-            kinds |= beyond(finite.w, largest) if again else 0
+            kinds |= beyond(finite.w, largest) if x.line.steps.narrowed else 0
             finite = None if finite.w > largest or finite.w < -largest else finite
     large = forms == LARGE_FORMS and not x.lost
     if large and finite is None:

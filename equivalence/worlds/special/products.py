@@ -64,8 +64,8 @@ class _Met:
         line = self.line
         if x.lost:
             return x
-        growth: Arb = (ONE + 2 * line.contract.compute.unit) ** (2 * self.count)
-        over = not self.large * sums.max(ONE) * growth <= line.step
+        growth: Arb = (ONE + 2 * line.steps.unit) ** (2 * self.count)
+        over = not self.large * sums.max(ONE) * growth <= line.steps.largest
         # An infinite factor, multiplied into a sum, may make opposite infinities of its terms.
         lost = self.infinite or (x.kinds & INFINITE and line.arithmetic.vanishes(self.small))
         kinds = x.kinds | (INFINITE | UNDEFINED if over else UNDEFINED if lost else 0)
@@ -78,8 +78,8 @@ class _Met:
         line = self.line
         if x.lost:
             return x
-        growth: Arb = (ONE + 2 * line.contract.compute.unit) ** self.count
-        over = beyond(self.large * growth, line.step)
+        growth: Arb = (ONE + 2 * line.steps.unit) ** self.count
+        over = beyond(self.large * growth, line.steps.largest)
         kinds = x.kinds
         if over:
             kinds |= (0 if self.ball < 0 else PLUS) | (0 if self.ball > 0 else MINUS)

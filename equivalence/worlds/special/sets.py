@@ -20,9 +20,7 @@ world of `equivalence.worlds.bounded` says the same and is faster.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -30,7 +28,7 @@ from equivalence.worlds import bounded
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN, Arb
 from equivalence.worlds.bounded import Bounded
-from equivalence.worlds.contract import FP64, Contract, Format
+from equivalence.worlds.contract import FP64, Contract
 from equivalence.worlds.grid import ONE
 from equivalence.worlds.kinds import (
     ANYTHING,
@@ -43,49 +41,25 @@ from equivalence.worlds.kinds import (
     named,
     opposite,
 )
+from equivalence.worlds.steps import Steps
 from spec import scalar
-
-
-def widened(format: Format) -> Format:
-    """Return a format of the same precision, and of the same name, that overflows as late as any.
-
-    Its smallest numbers stay what they were: what underflows in the format may underflow.
-    """
-    return replace(format, max_exponent=FP64.max_exponent)
 
 
 class Line:
     """The extended real line of a contract: its arithmetic, and where its formats end."""
 
-    __slots__ = (
-        "arithmetic", "constants", "contract", "left", "nearest", "overflows",
-        "step", "store", "sums", "zero",
-    )  # fmt: skip
+    __slots__ = ("arithmetic", "constants", "left", "overflows", "steps", "store", "zero")
 
     def __init__(self, contract: Contract, overflows: bool = True) -> None:
-        """Compile the contract with a wide range, and remember the narrow ones.
+        """Compile the contract with a wide range, and remember the narrow one.
 
         `left` says later whether a step on finite numbers has left that of the contract; overflows
         says that a step is infinite which leaves the wide range, too; else it is open.
         """
         self.overflows, self.left = overflows, False
-        wide = replace(
-            contract,
-            compute=widened(contract.compute),
-            store=widened(contract.store),
-            accumulate=contract.accumulate and widened(contract.accumulate),
-            results=contract.results and widened(contract.results),
-        )
-        self.contract = contract
-        self.arithmetic = Arithmetic(wide)
-        passed = [contract.compute] + [contract.store] * (contract.steps == "storage")
-        self.step = min(format.max_finite for format in passed)
-        # What lies below half a unit beyond the largest number is rounded to it, by one rounding.
-        half = contract.compute.unit * 2.0**contract.compute.max_exponent
-        once = len(passed) == 1 and self.step < FP64.max_finite
-        self.nearest = math.nextafter(self.step + half, 0.0) if once else self.step
-        self.sums = min(self.step, (contract.accumulate or contract.compute).max_finite)
-        self.store = contract.store.max_finite
+        self.steps = Steps.of(contract)
+        self.arithmetic = Arithmetic(contract, self.steps.widened())
+        self.store = self.steps.last.format.max_finite
         self.constants: dict[Any, Special] = {}
         self.zero = Special(self, 0, bounded.constant(self.arithmetic, 0))
 
@@ -102,7 +76,7 @@ class Line:
             )
         found = self.constants.get(x)
         if found is None:
-            found = self.within(bounded.constant(self.arithmetic, x), self.step)
+            found = self.within(bounded.constant(self.arithmetic, x), self.steps.largest)
             self.constants[x] = found
         return found
 
@@ -141,20 +115,20 @@ class Line:
         Nearest says that it is rounded once, to nearest.
         """
         if not x.unconstrained:
-            found = self.within(x, self.step)
+            found = self.within(x, self.steps.largest)
             if found.kinds and nearest:
-                found.kinds &= beyond(ball(), self.nearest)
+                found.kinds &= beyond(ball(), self.steps.turning)
             self.left |= bool(found.kinds)
             return found
         exact = ball()
         if not exact.is_finite():
             return self.anything(x)
-        slack = 1 - 4 * self.contract.compute.unit
+        slack = 1 - 4 * self.steps.unit
         self.left = True
         inside = float(exact.abs_lower()) * slack <= FP64.max_finite
         if not inside and not self.overflows:
             return self.anything()
-        return Special(self, beyond(exact / slack, self.step), x if inside else None)
+        return Special(self, beyond(exact / slack, self.steps.largest), x if inside else None)
 
 
 def beyond(w: Arb, largest: float) -> int:

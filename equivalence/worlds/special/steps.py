@@ -22,7 +22,7 @@ import equivalence.worlds.special.questions  # noqa: F401 (comparisons are, too)
 from equivalence.worlds import bounded
 from equivalence.worlds.balls import PI, Arb, square_of
 from equivalence.worlds.bounded import Bounded
-from equivalence.worlds.contract import FP64, Format
+from equivalence.worlds.contract import FP64
 from equivalence.worlds.grid import ONE, ZERO
 from equivalence.worlds.kinds import (
     INFINITE,
@@ -103,10 +103,10 @@ def _infinite_over(kinds: int, y: Special) -> int:
     found = 0
     for sign in signs(y):
         found |= INFINITE if sign == 0 else kinds if sign > 0 else opposite(kinds)
-    contract = y.line.contract
-    if contract.division == "reciprocal":
+    steps = y.line.steps
+    if steps.division.reciprocal:
         # The reciprocal of what is very large may be flushed, and infinity times 0 is no number.
-        largest: Arb = flint.arb(1) / contract.compute.min_normal
+        largest: Arb = flint.arb(1) / steps.plain[0].format.min_normal
         found |= UNDEFINED if beyond(read_of(y), largest) else 0
     return found
 
@@ -121,8 +121,8 @@ def _finite_quotient(line: Line, x: Special, y: Special) -> Special:
         finite = None if b.is_zero() else line.unknown()
         return Special(line, kinds, finite, (a.w,))
     found = line.settled(scalar.divide(a, bounded_of(y)), lambda: read_of(x) / b)
-    if line.contract.division == "reciprocal":
-        inverse = Special(line, beyond(ONE / b, line.step), None)
+    if line.steps.division.reciprocal:
+        inverse = Special(line, beyond(ONE / b, line.steps.largest), None)
         kinds = infinite_times(inverse.kinds, Special(line, 0, a))
     return Special(line, kinds | found.kinds, found.finite)
 
@@ -256,8 +256,7 @@ def _sum_terms(terms: Sequence[Any]) -> Special:
 @scalar.dot_terms.register(Special)
 def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> Special:
     line = next(term for term in (*left, *right) if type(term) is Special).line
-    narrow = line.contract.dot_inputs
-    one, two = ([_factor(line.special(term), narrow) for term in row] for row in (left, right))
+    one, two = ([_factor(line.special(term)) for term in row] for row in (left, right))
     every = list(map(_product, one, two))
     return _total(
         line,
@@ -267,11 +266,12 @@ def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> Special:
     )
 
 
-def _factor(x: Special, narrow: Format | None) -> Special:
+def _factor(x: Special) -> Special:
     """Add the infinities that a factor may become where it is read in a narrower format."""
+    narrow = x.line.steps.factors
     if narrow is None or x.finite is None:
         return x
-    return Special(x.line, x.kinds | beyond(x.finite.w, narrow.max_finite), x.finite)
+    return Special(x.line, x.kinds | beyond(x.finite.w, narrow.format.max_finite), x.finite)
 
 
 def _product(x: Special, y: Special) -> Term:
@@ -323,10 +323,7 @@ def _opposed(every: Sequence[int]) -> bool:
 
 def _growth(line: Line, roundings: int) -> Arb:
     """Return the factor by which so many roundings may enlarge a sum of numbers of one sign."""
-    contract = line.contract
-    formats = (contract.accumulate, contract.compute, contract.dot_inputs)
-    unit = 2 * max(format.unit for format in formats if format is not None)
-    growth: Arb = flint.arb(1 + unit) ** roundings
+    growth: Arb = flint.arb(1 + line.steps.enlarging) ** roundings
     return growth
 
 
@@ -337,5 +334,5 @@ def _reached(line: Line, balls: Sequence[Arb], growth: Arb) -> int:
         size = ZERO
         for ball in balls:
             size = size + (ball * sign).max(ZERO)
-        kinds |= kind if beyond(size * growth, line.sums) & PLUS else 0
+        kinds |= kind if beyond(size * growth, line.steps.largest_sum) & PLUS else 0
     return kinds

@@ -17,8 +17,8 @@ from typing import Any
 
 import flint
 
-from equivalence.worlds.arithmetic import FUNCTIONS
 from equivalence.worlds.contract import Contract, Format
+from equivalence.worlds.steps import FUNCTIONS
 from spec import scalar
 from spec.formats import pi
 from spec.rounded import Format as IeeeFormat

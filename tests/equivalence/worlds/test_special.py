@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from equivalence.budgets.judge import fraction_of
-from equivalence.worlds.arithmetic import FUNCTIONS
 from equivalence.worlds.contract import BF16, FP32, FP64, Contract
 from equivalence.worlds.special.last import (
     LARGE_FORMS,
@@ -24,6 +23,7 @@ from equivalence.worlds.special.last import (
 from equivalence.worlds.special.questions import Doubt
 from equivalence.worlds.special.sets import Line, Special
 from equivalence.worlds.special.steps import lifted
+from equivalence.worlds.steps import FUNCTIONS
 from spec import scalar
 
 LINE = Line(Contract("ieee", FP32, FP32))
