@@ -1,8 +1,8 @@
 """The eager tape against torch on a CPU: one thread, interleaved pairs, medians.
 
-Four questions: what a whole training step costs, whether replaying it costs no more, what recording
-and propagating a chain of small ops costs, and whether the ten-thousandth node of a tape costs what
-the hundredth did.
+Five questions: what a whole training step costs, whether replaying it costs no more, what recording
+and propagating a chain of small ops costs, what two pages cost that compute much, and whether the
+ten-thousandth node of a tape costs what the hundredth did.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import torch
 from torch.nn import functional
 
 from benchmarks.report import Row, environment, save, show
-from benchmarks.targets import CHAIN, EAGER, REPLAY
+from benchmarks.targets import CHAIN, DROPOUT, EAGER, GELU, REPLAY
 from benchmarks.timing import paired
-from fast import CompiledSession, Session
+from fast import OPS, CompiledSession, Session
 from fast.commands.digits import digits_mlp, images, initial_parameters
 from fast.device.counters import counters
 
@@ -28,6 +28,8 @@ BATCH, HIDDEN, LR = 32, 128, 1e-3
 FLAT_TIME, FLAT_MEMORY = 1.25, 1.1
 """How much more than at 100 nodes a node may cost at 1,000 or 10,000 (a list that grows is not
 free of charge, but it has no business being superlinear)."""
+
+DROPPED = {"p": 0.3, "seed": 3, "counter": 1}
 
 
 def main(path: Path | None, pairs: int) -> int:
@@ -54,6 +56,18 @@ def rows(pairs: int) -> Iterator[Row]:
     yield versus(
         "chain of 20 ops, eager tape / torch autograd", CHAIN, our_chain(), their_chain(), pairs
     )
+    for page, target, shape, attributes, theirs in (
+        ("gelu", GELU, (256, 512), {}, functional.gelu),
+        ("dropout", DROPOUT, (1024, 64), DROPPED, partial(functional.dropout, p=0.3)),
+    ):
+        x, g = torch.randn(shape), torch.randn(shape)
+        yield versus(
+            f"{page} of {shape[0]} x {shape[1]}, both passes / torch",
+            target,
+            our_passes(page, attributes, x, g),
+            their_passes(theirs, x, g),
+            pairs,
+        )
     yield from per_node(pairs)
 
 
@@ -150,6 +164,30 @@ def their_chain() -> Callable[[], object]:
 
     def run() -> None:
         chain(torch, x.detach().requires_grad_(), y).backward(seed)
+
+    return run
+
+
+def our_passes(
+    page: str, attributes: dict[str, Any], x: torch.Tensor, g: torch.Tensor
+) -> Callable[[], object]:
+    """Both passes of one page's ATen twin."""
+    op = OPS[page]
+
+    def run() -> None:
+        _, saved = op.aten_value(x, **attributes)
+        op.aten_vjp(saved, g, (True,))
+
+    return run
+
+
+def their_passes(
+    function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, g: torch.Tensor
+) -> Callable[[], object]:
+    """Both passes of one function through torch's autograd."""
+
+    def run() -> None:
+        function(x.detach().requires_grad_()).backward(g)
 
     return run
 

@@ -16,3 +16,6 @@ AGAINST = 1.05
 
 DISPATCHES, CALLS = 25, 125
 """ATen operations and Python calls of the eager digits step, at most (`make test` counts them)."""
+
+GELU, DROPOUT = 1.25, 1.8
+"""Both passes of an op on ATen, beside torch's; a mask of ours is drawn word by word, by Philox."""

@@ -140,10 +140,33 @@ def aten_philox(c0: Word, c1: Word, c2: Word, c3: Word, k0: int, k1: int) -> tup
     m0, m1 = (multiplier - 2**32 for multiplier in MULTIPLIERS)
     for _ in range(ROUNDS):
         even, odd = c0 * m0, c2 * m1
-        c0, c2 = ((odd >> 32) + c2) ^ c1 ^ k0, ((even >> 32) + c0) ^ c3 ^ k1
-        c1, c3 = odd & MASK, even & MASK
+        c0, c2 = _mixed(odd, c2, c1, k0), _mixed(even, c0, c3, k1)
+        odd &= MASK
+        even &= MASK
+        c1, c3 = odd, even
         k0, k1 = (k0 + WEYL[0]) & MASK, (k1 + WEYL[1]) & MASK
     return c0, c1, c2, c3
+
+
+def _mixed(product: Word, multiplied: Word, low: Word, key: int) -> Word:
+    """Return the high half of a product, mixed with a low half and a key, in fresh memory."""
+    word = product >> 32
+    word += multiplied
+    word ^= low
+    word ^= key
+    return word
+
+
+def _aten_blocks(
+    seed: int, counter: Counter, begin: int, end: int, device: torch.device | None
+) -> tuple[Word, ...]:
+    """Return the four words of blocks; a number stands for words that are the same in all."""
+    block = torch.arange(begin, end, dtype=torch.int64, device=device)
+    # What is a number takes no pass, so the first two rounds cost what one does.
+    low, high = _halves(block) if end > MASK else (block, 0)
+    if isinstance(counter, Tensor):
+        counter = counter.expand(block.shape)
+    return aten_philox(low, high, *_halves(counter), *_halves(seed))
 
 
 def aten_words(
@@ -151,14 +174,19 @@ def aten_words(
 ) -> Tensor:
     """Return the words of `count` elements from the element `first` on, as int64."""
     begin, end = first // 4, -(-(first + count) // 4)
-    block = torch.arange(begin, end, dtype=torch.int64, device=device)
-    words = aten_philox(*_halves(block), *_halves(counter), *_halves(seed))
+    words = _aten_blocks(seed, counter, begin, end, device)
     return torch.stack(words, 1).reshape(-1)[first % 4 :][:count]
 
 
 def aten_leading(seed: int, counter: Counter, count: int, device: torch.device) -> Tensor:
     """Return the leading 24 bits of the words of elements."""
     return aten_words(seed, counter, count, device) >> 8
+
+
+def aten_below(seed: int, counter: Counter, count: int, device: torch.device, bound: int) -> Tensor:
+    """Say of which elements the leading 24 bits are below a bound."""
+    words = _aten_blocks(seed, counter, 0, -(-count // 4), device)
+    return torch.stack([word < bound << 8 for word in words], 1).reshape(-1)[:count]
 
 
 def aten_uniform(

@@ -66,8 +66,9 @@ def aten_value(
     device: torch.device,
 ) -> tuple[Tensor, Saved]:
     """Compare each element's number with the probability; nothing is saved."""
-    drawn = random.aten_leading(seed, counter, prod(shape), device)
-    return (drawn < random.bound_of(keep_prob)).to(dtype).reshape(tuple(shape)), ()
+    bound = random.bound_of(keep_prob)
+    kept = random.aten_below(seed, counter, prod(shape), device, bound)
+    return kept.to(dtype).reshape(tuple(shape)), ()
 
 
 aten_vjp = vjp

@@ -1,6 +1,7 @@
 """Twin of spec.ops.gelu.
 
-Each of the two ways has kernels of its own; the input is saved.
+Each of the two ways has kernels of its own; the input is saved. torch's own value is off by far where
+the gate nearly closes, so that the ATen twin writes it out; torch's own gradient is called.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from fast.device.dtypes import wide
@@ -20,6 +22,7 @@ from fast.kernels.page import Gradients, Saved
 from fast.ops.erf import SLOPE
 
 WAYS = ("none", "tanh")
+_backward = torch.ops.aten.gelu_backward.default
 
 _ROOT, _RATE, _CUBIC = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.044715
 ROOT, RATE, CUBIC = tl.constexpr(_ROOT), tl.constexpr(_RATE), tl.constexpr(_CUBIC)
@@ -73,27 +76,17 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 def aten_value(x: Tensor, *, approximate: str = "none") -> tuple[Tensor, Saved]:
     """Gate the input, computed wide; it is saved."""
     x32 = wide(x)
-    gate = _inner(x32).tanh_() if approximate == "tanh" else (x32 * _ROOT).erf_()
-    return (0.5 * x32 * gate.add_(1)).to(x.dtype), (x, approximate)
+    t = _inner(x32).tanh_() if approximate == "tanh" else (x32 * _ROOT).erf_()
+    return t.add_(1).mul_(0.5).mul_(x32).to(x.dtype), (x, approximate)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
-    """Return the gate, and half of x times its rate, times g, computed wide.
-
-    The rate of erf(u), where u is x sqrt(1/2), is taken by u: x times the root is u again.
-    """
+    """Return the gate, and half of x times its rate, times g, computed wide by torch's own."""
     x, approximate = saved
     if not needs[0]:
         return (None,)
-    x32 = wide(x)
-    if approximate == "tanh":
-        by, t = x32, _inner(x32).tanh_()
-        slope = (1 - t * t) * ((1 + 3 * _CUBIC * x32.square()) * _RATE)
-    else:
-        by = x32 * _ROOT
-        t, slope = by.erf(), by.square().neg_().exp_().mul_(SLOPE.value)
-    rate = 0.5 * (1 + t) + 0.5 * by * slope
-    return ((rate * wide(cotangent)).to(x.dtype),)
+    dx = _backward(wide(cotangent), wide(x), approximate=approximate)
+    return (dx.to(x.dtype),)
 
 
 def _inner(x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ numbers for floats. It is written for the function; its form in place, and that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from equivalence.exact.memory import stated
 from equivalence.exact.numbers import Beyond, Inexact, over
 from equivalence.exact.standins import Rule
 from spec.ops.pow import raised
@@ -37,6 +39,7 @@ def rules_of_torch(rules: Mapping[str, Rule]) -> dict[str, Function]:
         **_PRODUCTS,
         **_SCATTERED,
         "std": lambda *x, **how: _each(sqrt)(_var(*x, **how)),
+        "gelu_backward": _each(partial(_gelu_backward, rules)),
         "_softmax": lambda x, dim, half_to_float: _softmax(x, dim, _each(exp)),
         "_log_softmax": lambda x, dim, half_to_float: _log_softmax(x, dim, _each(exp), _each(log)),
     }
@@ -72,6 +75,19 @@ def _power(x: Any, exponent: Any) -> Any:
     if not isinstance(exponent, (int, Fraction)):
         raise Inexact(f"exact numbers have constant powers; got one that is computed, {exponent}")
     return raised(x, Fraction(exponent))
+
+
+def _gelu_backward(rules: Mapping[str, Rule], g: Any, x: Any, *, approximate: str = "none") -> Any:
+    """Return the rate of gelu as its page says it; torch's own has other constants for the same."""
+    if approximate == "tanh":
+        cubic, rate = stated(0.044715), stated(math.sqrt(2 / math.pi))
+        gate = rules["tanh"](rate * (x + cubic * x * x * x))
+        slope = (1 - gate * gate) * rate * (1 + 3 * cubic * x * x)
+    else:
+        root, rate = stated(math.sqrt(0.5)), stated(2 / math.sqrt(math.pi))
+        u = root * x
+        gate, slope = rules["erf"](u), rules["exp"](-(u * u)) * rate * root
+    return (1 + gate + x * slope) * Fraction(1, 2) * g
 
 
 def _larger(x: Any, y: Any) -> Any:
