@@ -2,7 +2,6 @@
 
 Each constructor takes what its kind states and returns the `Op`.
 Nothing else in this book says how a derivative of an operation is formed.
-
 A tangent or cotangent of None stands for zero and costs nothing.
 
 >>> from spec.tensor import tensor
@@ -22,7 +21,7 @@ from functools import partial
 from operator import itemgetter, mul
 from typing import Any, TypedDict, Unpack
 
-from spec.op import AnyTensor, Edge, Jvp, Op, Type, Vjp, plus, refuse, zeros_like
+from spec.op import AnyTensor, Edge, Elsewhere, Jvp, Op, Type, Vjp, plus, refuse, zeros_like
 from spec.refusals import Miss
 from spec.scalar import is_zero, select, zero_like
 from spec.tensor import zip_map
@@ -38,6 +37,7 @@ class Facts(TypedDict, total=False):
     edges: tuple[Edge, ...]
     refused: tuple[Miss, ...]
     tried: Mapping[str, tuple[Any, ...]]
+    elsewhere: Elsewhere
 
 
 class IndexFacts(Facts, total=False):

@@ -104,6 +104,23 @@ class Edge:
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """What other libraries call an op; None: there is no such thing.
+
+    torch is a call by the names of the page's inputs and attributes, ``torch.sum(x, dim=axes)``,
+    whose value is the op's. A name that is not called promises no equal values.
+    formula has the op's value where that call does not have all of it: an expression of torch,
+    numpy or mpmath, in which `called` is the call's value.
+    reads are expressions of torch's arguments, for attributes that stand in no argument alone.
+    """
+
+    torch: str | None
+    jax: str | None
+    formula: str | None = None
+    reads: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """An operation: its name, its kind, its rule for types, its value and its two derivatives.
@@ -115,6 +132,7 @@ class Op:
     uses are the ops of a composite's program: pages, and steps that are its own.
     stops_gradients says that no cotangent ever passes, so that a tape need not look behind.
     tried: by attribute of an op of single numbers, values that show mistakes, the plainest first.
+    elsewhere names the op's independent source; None says nothing of one.
     """
 
     name: str
@@ -132,6 +150,7 @@ class Op:
     refused: tuple[Miss, ...] = ()
     tried: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     uses: tuple[Op, ...] = ()
+    elsewhere: Elsewhere | None = None
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:

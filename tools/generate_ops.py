@@ -103,6 +103,9 @@ def _lines(op: Op) -> Iterator[str]:
             yield from ("", *paragraph.split("\n"))
         elif not paragraph.startswith(">>>"):
             yield from ("", "```", *textwrap.dedent(paragraph).split("\n"), "```")
+    if op.elsewhere is not None:
+        torch, jax = (_code(name) for name in (op.elsewhere.torch, op.elsewhere.jax))
+        yield from ("", f"Elsewhere: {torch or 'none in torch'}; {jax or 'none in JAX'}.")
     yield ""
     choices = dict.fromkeys(edge.why for edge in op.edges if edge.source == "CHOICE")
     if choices:
@@ -121,6 +124,10 @@ def _lines(op: Op) -> Iterator[str]:
             yield f"* {backend} differs: {'; '.join(reasons)}."
         else:
             yield f"* {backend}: no difference is declared."
+
+
+def _code(name: str | None) -> str | None:
+    return None if name is None else f"`{name}`"
 
 
 def _signature(op: Op) -> str:

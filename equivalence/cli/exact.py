@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def command_exact(chosen: argparse.Namespace) -> int:
             asked = (wanted, chosen.points, chosen.seed or 0, chosen.backend, chosen.jobs)
             for row, found in spread_out(*asked, lambda row: progress.started(str(row))):
                 results[row] = found
-                progress.finished(str(row), "equal" if found.equal else "differs")
+                progress.finished(str(row), found.status)
     except KeyboardInterrupt:
         pass
     ended = [results[row] for row in wanted if row in results]
@@ -52,7 +53,15 @@ def command_exact(chosen: argparse.Namespace) -> int:
     if len(ended) < len(wanted):
         print(f"interrupted with {len(ended)} of {len(wanted)} rows done")
         return INTERRUPTED
-    return CONFORMANT if all(found.equal for found in ended) else NONCONFORMANT
+    return _exit_code(ended)
+
+
+def _exit_code(results: Sequence[Found]) -> int:
+    """Return the exit code: something differs, or nothing at all could be read."""
+    from equivalence.exact.rows import DIFFERS
+
+    fails = any(found.status == DIFFERS for found in results)
+    return NONCONFORMANT if fails or not any(found.equal for found in results) else CONFORMANT
 
 
 def _found_elsewhere(rows: Sequence[Row]) -> None:
@@ -77,16 +86,16 @@ def _rows(ops: Sequence[str] | None, backend: Any) -> list[Row]:
 
 
 def _report(results: Sequence[Found], seconds: float, ours: bool) -> None:
-    """Print a table, and a paragraph for each row that differs."""
+    """Print a table, and a paragraph for each row that is not equal."""
     from equivalence.exact.kernels import all_kernels
-    from equivalence.exact.rows import COLUMNS
+    from equivalence.exact.rows import COLUMNS, DIFFERS, UNREAD
 
     print(aligned([COLUMNS, *(found.cells() for found in results)]))
     for found in results:
         if not found.equal:
-            says = found.verdict.differences[:3] or ("nothing was compared",)
-            print(f"\n{found.row}", *(f"  {line}" for line in says), sep="\n")
-    unequal = sum(not found.equal for found in results)
+            head = f"\n{found.row} {found.status}"
+            print(head, *(f"  {line}" for line in found.reasons[:3]), sep="\n")
+    counts = Counter(found.status for found in results)
     elements = sum(found.verdict.elements for found in results)
     points = sum(found.points for found in results)
     kernels = ""
@@ -95,6 +104,7 @@ def _report(results: Sequence[Found], seconds: float, ours: bool) -> None:
         reached = {name for found in results for name in found.verdict.kernels & known}
         kernels = f"{len(reached)} of {len(known)} kernels, "
     print(
-        f"\nexact: {len(results)} rows, {unequal} of which differ; {points} points, "
-        f"{elements} elements, {kernels}{seconds:.0f} s"
+        f"\nexact: {len(results)} rows, {counts[DIFFERS]} of which differ; {points} points, "
+        f"{elements} elements, {kernels}{seconds:.0f} s; "
+        f"{counts[UNREAD]} rows cannot be read"
     )

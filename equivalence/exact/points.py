@@ -59,6 +59,7 @@ class Drawn:
 class Verdict:
     """What was found at one point, or at several.
 
+    differences are what is not equal, and unread is what could not be compared at all, with why.
     bound is the probability that a formula which is wrong passed, None where none can be proved;
     degree is that of the identity that was tested; orderings are those that were visited, and
     kernels those that were started.
@@ -70,6 +71,7 @@ class Verdict:
     orderings: frozenset[int] = frozenset()
     kernels: frozenset[str] = frozenset()
     differences: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def __or__(self, other: Verdict) -> Verdict:
         """Join two verdicts: the worst bound counts, since each point tests its own formula."""
@@ -81,6 +83,7 @@ class Verdict:
             self.orderings | other.orderings,
             self.kernels | other.kernels,
             (*self.differences, *other.differences),
+            (*self.unread, *other.unread),
         )
 
 
@@ -204,6 +207,13 @@ def _short(x: Any) -> str:
     return f"{float(value):.6g}" if isinstance(value, (int, Fraction)) else str(value)
 
 
+def _cause(error: BaseException) -> str:
+    """Return the words of what was raised first, which Triton wraps in an error of its own."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error)
+
+
 @contextmanager
 def standing(seed: object = 0, homomorphism: bool = False) -> Iterator[Point]:
     """Let kernels, torch and pages run on the numbers of one point while the block runs."""
@@ -221,15 +231,15 @@ def standing(seed: object = 0, homomorphism: bool = False) -> Iterator[Point]:
 def compared(
     named: str, seed: object, compare: Callable[[Point], None], homomorphism: bool = False
 ) -> Verdict:
-    """Let a comparison of both sides run at one point; what raises is a difference, too.
+    """Let a comparison of both sides run at one point; what raises could not be read.
 
-    named says in every difference what was compared.
+    named says in every line what was compared.
     """
     with standing(seed, homomorphism) as point:
         try:
             compare(point)
         except Exception as error:
-            return Verdict(differences=(f"{named}: {type(error).__name__}: {error}",))
+            return Verdict(unread=(f"{named}: {type(error).__name__}: {_cause(error)}",))
         found = point.verdict()
     differences = tuple(f"{named}: {difference}" for difference in found.differences)
     return replace(found, differences=differences)

@@ -17,6 +17,9 @@ from equivalence.exact.points import Verdict
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.workers.pool import Died, spread
 
+EQUAL, DIFFERS, UNREAD = "equal", "differs", "cannot be read"
+"""What is said of a row."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -41,8 +44,23 @@ class Found:
 
     @property
     def equal(self) -> bool:
-        """Whether something was compared, and all of it was equal."""
-        return bool(self.verdict.elements) and not self.verdict.differences
+        """Whether something was compared, all of it was, and it was equal."""
+        found = self.verdict
+        return bool(found.elements) and not (found.differences or found.unread)
+
+    @property
+    def status(self) -> str:
+        """What is said of the row: what differs counts, whatever else could not be read."""
+        if self.equal:
+            return EQUAL
+        return UNREAD if self.verdict.unread and not self.verdict.differences else DIFFERS
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the row is not equal."""
+        if self.equal:
+            return ()
+        return self.verdict.differences or self.verdict.unread or ("nothing was compared",)
 
     @property
     def bound(self) -> str:
@@ -64,13 +82,14 @@ class Found:
         orderings = str(len(found.orderings)) if found.orderings else ""
         return (
             str(self.row), str(self.points), str(found.elements), str(found.degree), self.bound,
-            orderings, f"{self.seconds:.1f}", "equal" if self.equal else "differs", self.remark,
+            orderings, f"{self.seconds:.1f}", self.status, self.remark,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as JSON carries it."""
         return dict(zip(COLUMNS, self.cells(), strict=True)) | {
-            "differences": list(self.verdict.differences)
+            "differences": list(self.verdict.differences),
+            "unread": list(self.verdict.unread),
         }
 
 

@@ -3,8 +3,9 @@
 No fraction is the exponential of 1, but the structural laws of the book never ask for it: they use
 only that the derivative of exp is exp's own value, that of tanh is 1 - tanh^2, that of log is 1/x,
 that of sqrt is 1 / (2 sqrt), that of sin is cos, that of cos is -sin and that of erf is
-2 / sqrt(pi) exp(-x^2). What is equal on paper is equal here: expm1 is exp - 1, and log1p the
-logarithm of 1 + x.
+2 / sqrt(pi) exp(-x^2). A page may state one function's derivative by another, so what is equal on
+paper is equal here: e^-x is 1 / e^x, tanh is what e^x makes of it, sin^2 + cos^2 is 1, expm1 is
+exp - 1, and log1p the logarithm of 1 + x.
 So any fixed table of rational values will do, and the laws then hold exactly, with no rounding to
 argue about.  That exp really is exp is a matter for balls and for the notes.
 
@@ -47,7 +48,15 @@ def _positive(function: OpenFunction, x: Fraction) -> Fraction:
 
 
 def _exp(x: Fraction) -> Fraction:
-    return Fraction(1) if x == 0 else _positive(scalar.exp, Fraction(x))
+    if x == 0:
+        return Fraction(1)
+    above = 1 + _positive(scalar.exp, Fraction(abs(x)))
+    return above if x > 0 else 1 / above
+
+
+def _tanh(x: Fraction) -> Fraction:
+    e, back = _exp(x), _exp(-x)
+    return (e - back) / (e + back)
 
 
 def _log(x: Fraction) -> Fraction:
@@ -67,19 +76,23 @@ def _odd(function: OpenFunction) -> Rule:
     return rule
 
 
-def _within_one(function: OpenFunction, x: Fraction) -> Fraction:
-    """Return a fraction strictly between -1 and 1, of either sign."""
-    magnitude = _positive(function, x)
-    sign = 1 if _scramble(f"sign of {function.name}", x) % 2 else -1
-    return sign * magnitude / (magnitude + 1)
+def _half_tangent(x: Fraction) -> Fraction:
+    """Return the tangent of x / 2, an odd fraction, of which cosine and sine are made."""
+    if x == 0:
+        return Fraction(0)
+    magnitude = _positive(scalar.sin, Fraction(abs(x))) + Fraction(1, 31)
+    sign = 1 if _scramble("sign of sin", Fraction(abs(x))) % 2 else -1
+    return magnitude * (sign if x > 0 else -sign)
 
 
 def _cos(x: Fraction) -> Fraction:
-    return Fraction(1) if x == 0 else _within_one(scalar.cos, Fraction(x))
+    t = _half_tangent(x)
+    return (1 - t * t) / (1 + t * t)
 
 
 def _sin(x: Fraction) -> Fraction:
-    return Fraction(0) if x == 0 else _within_one(scalar.sin, Fraction(x))
+    t = _half_tangent(x)
+    return 2 * t / (1 + t * t)
 
 
 def _pi_like(x: Fraction) -> Fraction:
@@ -101,7 +114,7 @@ def _require(name: str, inside: bool, x: Fraction, domain: str) -> None:
 STAND_INS: tuple[tuple[OpenFunction, Rule], ...] = (
     (scalar.exp, _exp),
     (scalar.log, _log),
-    (scalar.tanh, _odd(scalar.tanh)),
+    (scalar.tanh, _tanh),
     (scalar.erf, _odd(scalar.erf)),
     (scalar.expm1, lambda x: _exp(x) - 1),
     (scalar.log1p, lambda x: _log(1 + x)),

@@ -3,7 +3,6 @@
     z[i] = |x[i]|
 
 Reference: IEEE 754-2019, 5.5.1 (abs); the rate at 0 is PyTorch's.
-Elsewhere: torch.abs; jax.numpy.abs.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2.0, 0.0, -3.0]))
@@ -16,7 +15,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import absolute, less, select
 from spec.tensor import Tensor
 
@@ -53,4 +52,6 @@ EDGES = (
     Edge(([-math.inf],), (([-2.0],),), "IEEE", "the rate is -1 far out", cotangent=[2.0]),
 )
 
-op = pointwise("abs", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.abs(x)", "jax.numpy.abs")
+
+op = pointwise("abs", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

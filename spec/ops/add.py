@@ -5,7 +5,6 @@
 C1  all shapes are equal: a primitive never broadcasts.
 
 Reference: IEEE 754-2019, 5.4.1 (addition).
-Elsewhere: torch.add; jax.numpy.add.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2]), tensor([10, 20]))
@@ -19,7 +18,7 @@ import operator
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import UNEQUAL, pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.tensor import Tensor, zip_map
 
 A = TypeVar("A")
@@ -49,4 +48,6 @@ EDGES = (
 
 REFUSED = UNEQUAL
 
-op = pointwise("add", type_rule, value, partials, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.add(x, y)", "jax.numpy.add")
+
+op = pointwise("add", type_rule, value, partials, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE)

@@ -13,7 +13,6 @@ Conventions (CHOICE): of entries that tie for the largest, the first is meant. N
 than every number, so that the first NaN is found where there is one.
 
 Reference: PyTorch's argmax on a CPU, and NumPy's.
-Elsewhere: torch.argmax; jax.numpy.argmax.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 5.0], [7.0, 7.0]]), axis=1)
@@ -32,7 +31,7 @@ from typing import Any
 
 from spec.axes import check_axis, reduction
 from spec.kinds import positions
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import Extent, equal, is_nan, max_over, select
 from spec.shape import reduced
@@ -97,4 +96,6 @@ NOWHERE = (
 )
 """Axes that there are not, and such as have no entries."""
 
-op = positions("argmax", type_rule, value, edges=EDGES, refused=NOWHERE)
+ELSEWHERE = Elsewhere("torch.argmax(x, dim=axis, keepdim=keepdims)", "jax.numpy.argmax")
+
+op = positions("argmax", type_rule, value, edges=EDGES, refused=NOWHERE, elsewhere=ELSEWHERE)

@@ -9,7 +9,6 @@ The first of a tie is meant, the first NaN where there is one, and places are co
 order without an axis, as on the page of `argmax`; the result is integers, which nothing moves.
 
 Reference: PyTorch's argmin on a CPU, and NumPy's.
-Elsewhere: torch.argmin; jax.numpy.argmin.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 5.0], [7.0, 7.0]]), axis=1)
@@ -22,7 +21,7 @@ import math
 from operator import neg
 
 from spec.kinds import positions
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.ops.argmax import NOWHERE, searched
 from spec.ops.argmax import op as argmax
 
@@ -47,4 +46,6 @@ EDGES = (
     Edge(([[], []],), ([],), "IEEE", "columns of which there are none", attributes={"axis": 0}),
 )
 
-op = positions("argmin", type_rule, value, edges=EDGES, refused=NOWHERE)
+ELSEWHERE = Elsewhere("torch.argmin(x, dim=axis, keepdim=keepdims)", "jax.numpy.argmin")
+
+op = positions("argmin", type_rule, value, edges=EDGES, refused=NOWHERE, elsewhere=ELSEWHERE)

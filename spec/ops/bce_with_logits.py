@@ -11,7 +11,6 @@ and, for targets in [0, 1], cancels nowhere. The rates are s(x) - t, formed with
 and -x. Targets beyond [0, 1] are taken as they are. The target is differentiable as well.
 
 Reference: PyTorch's binary_cross_entropy_with_logits, without weights and its broadcasting.
-Elsewhere: torch.nn.functional.binary_cross_entropy_with_logits; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1000.0, -1000.0]), tensor([0.0, 1.0]), reduction="none")
@@ -27,7 +26,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.losses import BAD_PAIRS, check_pair, reduced, scores
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.ops.mean import op as mean
 from spec.ops.sigmoid import shrunk
 from spec.ops.sum import op as sum_
@@ -84,6 +83,10 @@ EDGES = (
     ),
 )
 
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.binary_cross_entropy_with_logits(x, target, reduction=reduction)", None
+)
+
 op = composite(
     "bce_with_logits",
     type_rule,
@@ -91,5 +94,6 @@ op = composite(
     (scores(loss, partials), sum_, mean),
     edges=EDGES,
     refused=BAD_PAIRS,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

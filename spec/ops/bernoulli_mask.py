@@ -11,7 +11,6 @@ C3  the call counter, which a session supplies, is an integer in [0, 2^64).
 C4  keep_prob lies in [0, 1]; it has no gradient.
 
 Reference: Bernoulli's distribution; PyTorch's bernoulli has the same meaning and other bits.
-Elsewhere: torch.bernoulli; jax.random.bernoulli.
 
 >>> op(shape=(3,), keep_prob=1, seed=7, counter=0), op(shape=(2,), keep_prob=0, seed=7, counter=0)
 (Tensor([1.0, 1.0, 1.0]), Tensor([0.0, 0.0]))
@@ -23,7 +22,7 @@ from fractions import Fraction
 from typing import Any
 
 from spec.kinds import source
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.rng import (
     bad_probabilities,
     bad_sources,
@@ -78,4 +77,6 @@ REFUSED = (
     *bad_probabilities("C4", "keep_prob", shape=(2,)),
 )
 
-op = source("bernoulli_mask", type_rule, value, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.bernoulli", "jax.random.bernoulli")
+
+op = source("bernoulli_mask", type_rule, value, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE)

@@ -7,7 +7,6 @@ C1  aligned right, every extent of x equals the target's or is 1, and the rank d
 Broadcasting is never implicit; its transpose is a sum over the repeated axes.
 
 Reference: NumPy's broadcast_to.
-Elsewhere: torch.broadcast_to; jax.numpy.broadcast_to.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1], [2]]), shape=(2, 3))
@@ -22,7 +21,7 @@ from typing import Any, TypeVar
 
 from spec.axes import reduction
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import sum_over
 from spec.shape import Shape, broadcasts_to
@@ -81,4 +80,8 @@ REFUSED = (
     Miss("C1", (1.0,), {"shape": (2, -1)}),
 )
 
-op = linear("broadcast_to", type_rule, value, transpose, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.broadcast_to(x, size=shape)", "jax.numpy.broadcast_to")
+
+op = linear(
+    "broadcast_to", type_rule, value, transpose, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE
+)

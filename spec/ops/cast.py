@@ -11,7 +11,6 @@ The derivative is 1 (CHOICE): rounding is no function that has one. A cotangent 
 format `to` and is handed on in that of x.
 
 Reference: PyTorch's Tensor.to(dtype), JAX's astype, ONNX's Cast.
-Elsewhere: torch.Tensor.to; jax.numpy.astype.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2]), to="bf16"), op.vjp((tensor([1, 2]),), tensor([3, 5]), to="bf16")
@@ -24,7 +23,7 @@ import math
 from typing import TypeVar, TypeVarTuple
 
 from spec.kinds import linear, same_shape
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.shape import Shape
 from spec.tensor import Tensor
@@ -74,6 +73,8 @@ EDGES = (
     Edge(([],), ([],), "IEEE", "of nothing", attributes={"to": "fp32"}),
 )
 
+ELSEWHERE = Elsewhere("torch.Tensor.to(x, dtype=to)", "jax.numpy.astype")
+
 op = linear(
     "cast",
     type_rule,
@@ -82,4 +83,5 @@ op = linear(
     edges=EDGES,
     refused=tuple(Miss("C1", ([1.0],), {"to": wrong}) for wrong in ("float32", "int64", "", 16)),
     tried={"to": ("bf16", "fp16", "fp32")},
+    elsewhere=ELSEWHERE,
 )

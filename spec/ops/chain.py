@@ -6,10 +6,9 @@ C1  there is at least one step; each is the name of a pointwise op of one input,
     name and the op's attributes.
 
 What an op refuses, its own page refuses here, too.
-Nothing is computed that the pages do not say: the op is there so that its twin may go through all
-the steps at once, without storing what lies between them.
+The op is there so that its twin may take all steps at once, and store nothing between them.
 
-Reference: fused element-wise kernels. Elsewhere: torch.compile; jax.jit.
+Reference: fused element-wise kernels.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([3.0, -4.0]), steps=("abs", ("scale", {"c": 0.5})))
@@ -26,7 +25,7 @@ from importlib import import_module
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Op, Type, refuse
+from spec.op import Edge, Elsewhere, Op, Type, refuse
 from spec.refusals import Miss
 
 NAMES = (
@@ -115,6 +114,7 @@ TRIED = {
 }
 
 op = composite(
-    "chain", type_rule, program, tuple(PAGES.values()), edges=EDGES, refused=REFUSED, tried=TRIED
-)
+    "chain", type_rule, program, tuple(PAGES.values()),
+    edges=EDGES, refused=REFUSED, tried=TRIED, elsewhere=Elsewhere("torch.compile", "jax.jit"),
+)  # fmt: skip
 value = op.value

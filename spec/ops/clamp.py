@@ -8,7 +8,6 @@ A bound belongs to the interval: there the rate is 1 (CHOICE), and beyond it 0.
 NaN survives, and its rate is 0, as in PyTorch.
 
 Reference: PyTorch's clamp; jax.numpy.clip.
-Elsewhere: torch.clamp; jax.numpy.clip.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 0.5, 3.0]), lo=-1.0, hi=1.0)
@@ -22,7 +21,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import is_nan, less, select
 from spec.tensor import Tensor
@@ -83,6 +82,8 @@ REFUSED = tuple(
 
 TRIED = {"lo": (-1.0, 0.0, -2.5, -math.inf), "hi": (1.0, 2.5, 0.0, math.inf)}
 
+ELSEWHERE = Elsewhere("torch.clamp(x, min=lo, max=hi)", "jax.numpy.clip")
+
 op = pointwise(
     "clamp",
     type_rule,
@@ -92,4 +93,5 @@ op = pointwise(
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,
+    elsewhere=ELSEWHERE,
 )

@@ -9,7 +9,6 @@ C3  all inputs have one rank, and one extent along every other axis.
 An input may be empty along the axis. The transpose cuts the cotangent apart again.
 
 Reference: NumPy's concatenate, with an axis always.
-Elsewhere: torch.cat; jax.numpy.concatenate.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([10, 20]), tensor([30]), axis=0)
@@ -29,7 +28,7 @@ from typing import Any, TypeVar
 
 from spec.axes import check_axis, sum_at
 from spec.kinds import jointly_linear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.ops.slice import op as slice_
 from spec.refusals import Miss
 from spec.scalar import Extent, sum_terms
@@ -112,4 +111,8 @@ REFUSED = (
     Miss("C3", ([1.0], [1.0], [[1.0]]), {"axis": 0}),
 )
 
-op = jointly_linear("concat", type_rule, value, transposes, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.cat(xs, dim=axis)", "jax.numpy.concatenate")
+
+op = jointly_linear(
+    "concat", type_rule, value, transposes, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE
+)

@@ -14,7 +14,6 @@ mean over all labels, each with its own weight. Reductions are those of `nll_los
 they divide by, and so are ignored rows, which may hold NaN or infinities.
 
 Reference: PyTorch's cross_entropy with labels; Szegedy et al., 2016, for the smoothing.
-Elsewhere: torch.nn.functional.cross_entropy; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[0.0, -1000.0], [-3000.0, 0.0]]), tensor([1, 0]))
@@ -40,7 +39,7 @@ from spec.losses import (
     in_one_class,
     refuse_labels,
 )
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.div import op as div
 from spec.ops.log_softmax import op as log_softmax
@@ -148,6 +147,13 @@ REFUSED = (
     *(Miss("C5", ([[1.0]], [0]), {"label_smoothing": s}) for s in (-0.1, 1.1, 1.5, math.nan)),
 )
 
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.cross_entropy(logits, labels, weight=weight, "
+    "ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)",
+    None,
+    formula="torch.nan_to_num(called)",
+)
+
 op = composite(
     "cross_entropy",
     type_rule,
@@ -157,5 +163,6 @@ op = composite(
     refuse_indices=refuse_indices,
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

@@ -14,7 +14,6 @@ and right where one entry is 0, or several are. The s are sums of products, both
 (CHOICE): where an infinite entry is multiplied by several terms, their sum may be NaN.
 
 Reference: PyTorch's cumprod, whose gradient divides where no entry is 0.
-Elsewhere: torch.cumprod; jax.numpy.cumprod.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2.0, 3.0, 0.0, 5.0]), axis=0)
@@ -33,7 +32,7 @@ from typing import Any, TypeVar
 
 from spec.axes import BAD_AXIS, along, carried_along, check_axis, running_product
 from spec.kinds import irregular
-from spec.op import AnyTensor, Edge, Type, zeros_like
+from spec.op import AnyTensor, Edge, Elsewhere, Type, zeros_like
 from spec.scalar import lift
 from spec.tensor import Tensor, zip_map
 
@@ -90,4 +89,8 @@ EDGES = (
     Edge(([3.0],), (([math.inf],),), "IEEE", "of nothing else", [math.inf], _AT),
 )
 
-op = irregular("cumprod", type_rule, value, jvp, vjp, edges=EDGES, refused=BAD_AXIS)
+ELSEWHERE = Elsewhere("torch.cumprod(x, dim=axis)", "jax.numpy.cumprod")
+
+op = irregular(
+    "cumprod", type_rule, value, jvp, vjp, edges=EDGES, refused=BAD_AXIS, elsewhere=ELSEWHERE
+)

@@ -11,7 +11,6 @@ that infinity and NaN stay with the sums they are in.
 The transpose adds the cotangent up in the other direction.
 
 Reference: TensorFlow's cumsum, for reverse and exclusive; PyTorch's cumsum has neither.
-Elsewhere: torch.cumsum; jax.numpy.cumsum.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2, 3]), axis=0), op(tensor([1, 2, 3]), axis=0, reverse=True, exclusive=True)
@@ -27,7 +26,7 @@ from typing import Any, TypeVar
 
 from spec.axes import BAD_AXIS, along, check_axis, running_sum
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.scalar import zero_like
 from spec.shape import Shape
 from spec.tensor import Tensor
@@ -89,4 +88,22 @@ EDGES = (
 
 TRIED = {"reverse": (False, True), "exclusive": (False, True)}
 
-op = linear("cumsum", type_rule, value, transpose, edges=EDGES, refused=BAD_AXIS, tried=TRIED)
+ELSEWHERE = Elsewhere(
+    "torch.cumsum(x, dim=axis)",
+    "jax.numpy.cumsum",
+    formula=(
+        "torch.sum(x, axis, keepdim=True) - called + (not exclusive) * x if reverse else "
+        "called - exclusive * x"
+    ),
+)
+
+op = linear(
+    "cumsum",
+    type_rule,
+    value,
+    transpose,
+    edges=EDGES,
+    refused=BAD_AXIS,
+    tried=TRIED,
+    elsewhere=ELSEWHERE,
+)

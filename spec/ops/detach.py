@@ -7,7 +7,6 @@ A tape stops here: what lies behind counts as not reached, so that an optimizer 
 It never shares ownership of a buffer with its input.
 
 Reference: PyTorch's detach; JAX's stop_gradient.
-Elsewhere: torch.Tensor.detach; jax.lax.stop_gradient.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2])), op.vjp((tensor([1, 2]),), tensor([5, 5]))
@@ -21,7 +20,7 @@ from collections.abc import Sequence
 from typing import TypeVar, TypeVarTuple
 
 from spec.kinds import irregular, same_shape
-from spec.op import AnyTensor, Edge, Type, zeros_like
+from spec.op import AnyTensor, Edge, Elsewhere, Type, zeros_like
 from spec.scalar import stop
 from spec.tensor import Tensor
 
@@ -56,4 +55,8 @@ EDGES = (
     Edge(([1.0],), (([0.0],),), "CHOICE", "not even an infinity passes", cotangent=[math.inf]),
 )
 
-op = irregular("detach", type_rule, value, jvp, vjp, stops_gradients=True, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.Tensor.detach(x)", "jax.lax.stop_gradient")
+
+op = irregular(
+    "detach", type_rule, value, jvp, vjp, stops_gradients=True, edges=EDGES, elsewhere=ELSEWHERE
+)

@@ -7,7 +7,6 @@ C1  all shapes are equal: a primitive never broadcasts.
 A zero cotangent is absorbing: a masked quotient leaks no NaN from the pole.
 
 Reference: IEEE 754-2019, 5.4.1 (division) and 7.3 (division by zero).
-Elsewhere: torch.div; jax.numpy.divide.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 1.0]), tensor([4.0, 0.0]))
@@ -20,7 +19,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import UNEQUAL, pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide
 from spec.tensor import Tensor, zip_map
 
@@ -58,4 +57,15 @@ EDGES = (
 
 REFUSED = UNEQUAL
 
-op = pointwise("div", type_rule, value, partials, absorbing=True, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.div(x, y)", "jax.numpy.divide")
+
+op = pointwise(
+    "div",
+    type_rule,
+    value,
+    partials,
+    absorbing=True,
+    edges=EDGES,
+    refused=REFUSED,
+    elsewhere=ELSEWHERE,
+)

@@ -5,18 +5,15 @@
 u[i] is the uniform number that `rand_uniform` draws for element i; the comparison is exact, as in
 `bernoulli_mask`. 1 / (1 - p) is one exact constant, so a kept entry pays one product.
 
-A dropped entry is 0 whatever it was: infinities and NaN vanish with it (CHOICE; PyTorch multiplies
-by 0 and keeps NaN). p = 1 drops all. Without training the op is the identity, and its call is
-counted all the same, so that the draws of a program do not depend on the mode.
-
-For a given draw the op is linear, and its own transpose: a kernel draws the mask again, from seed
-and counter, instead of saving it.
+A dropped entry is 0 whatever it was, NaN too (CHOICE; PyTorch multiplies by 0). p = 1 drops all.
+Without training the op is the identity, and its call is counted all the same.
+For a given draw the op is linear, and its own transpose, which draws the mask again.
 
 C1  p lies in [0, 1]; it has no gradient.
 C2  the seed is an integer in [0, 2^64).
 C3  the call counter, which a session supplies, is an integer in [0, 2^64).
 
-Reference: Srivastava et al., JMLR 15, 2014. Elsewhere: torch.nn.functional.dropout; none in JAX.
+Reference: Srivastava et al., JMLR 15, 2014.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([3, 5, 7, 9]), p=0.5, seed=0, counter=0)
@@ -32,7 +29,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.rng import bad_calls, bad_probabilities, check_call, check_probability, is_kept
 from spec.scalar import select, zero_like
 from spec.shape import Shape, offset
@@ -117,4 +114,7 @@ EDGES = (
 
 REFUSED = (*bad_probabilities("C1", "p", [1.0]), *bad_calls([1.0], p=0.5))
 
-op = linear("dropout", type_rule, value, transpose, edges=EDGES, refused=REFUSED)
+op = linear(
+    "dropout", type_rule, value, transpose, edges=EDGES, refused=REFUSED,
+    elsewhere=Elsewhere("torch.nn.functional.dropout", None),
+)  # fmt: skip

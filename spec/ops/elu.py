@@ -7,7 +7,6 @@ C1  alpha is finite.
 alpha is one exact constant. At 0 the rate is alpha (CHOICE), as in PyTorch.
 
 Reference: Clevert, Unterthiner and Hochreiter, ICLR 2016; PyTorch's elu.
-Elsewhere: torch.nn.functional.elu; jax.nn.elu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-1000.0, 0.0, 3.0]), alpha=0.5)
@@ -21,7 +20,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.refusals import Miss, need_finite
 from spec.scalar import exp, expm1, less, select
 from spec.tensor import Tensor
@@ -69,4 +68,15 @@ REFUSED = tuple(Miss("C1", ([1.0],), {"alpha": alpha}) for alpha in (math.inf, m
 
 TRIED = {"alpha": (1.0, 0.25, 0.0, -0.5, 2.0)}
 
-op = pointwise("elu", type_rule, value, partials, edges=EDGES, refused=REFUSED, tried=TRIED)
+ELSEWHERE = Elsewhere("torch.nn.functional.elu(x, alpha=alpha)", "jax.nn.elu")
+
+op = pointwise(
+    "elu",
+    type_rule,
+    value,
+    partials,
+    edges=EDGES,
+    refused=REFUSED,
+    tried=TRIED,
+    elsewhere=ELSEWHERE,
+)

@@ -10,7 +10,6 @@ It is take along the first axis. A row that was looked up twice receives both co
 index order; one that was not receives 0.
 
 Reference: PyTorch's embedding, without its padding_idx, max_norm, scale_grad_by_freq and sparse.
-Elsewhere: torch.nn.functional.embedding; jax.numpy.take.
 
 >>> from spec.tensor import tensor
 >>> weight = tensor([[10, 11], [20, 21], [30, 31]])
@@ -27,7 +26,7 @@ from typing import Any
 
 from spec.axes import refuse_positions
 from spec.composite import composite
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.ops.take import op as take
 from spec.refusals import Miss
 
@@ -70,6 +69,8 @@ REFUSED = (
     *(Miss("C3", (wrong, _TABLE)) for wrong in ([2], [-1], 2)),
 )
 
+ELSEWHERE = Elsewhere("torch.nn.functional.embedding(indices, weight)", "jax.numpy.take")
+
 op = composite(
     "embedding",
     type_rule,
@@ -79,4 +80,5 @@ op = composite(
     refuse_indices=refuse_indices,
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )

@@ -3,7 +3,6 @@
     z[i] = 2 / sqrt(pi) * (integral of e^-t^2 for t from 0 to x[i])
 
 Reference: Abramowitz and Stegun, 7.1.1; PyTorch's erf.
-Elsewhere: torch.erf; jax.scipy.special.erf.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1.0, -10.0]))
@@ -16,7 +15,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide, erf, exp, pi_like, sqrt, square
 from spec.tensor import Tensor
 
@@ -46,4 +45,6 @@ EDGES = (
     Edge(([math.inf],), (([0.0],),), "IEEE", "flat at infinity", cotangent=[3.0]),
 )
 
-op = pointwise("erf", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.erf(x)", "jax.scipy.special.erf")
+
+op = pointwise("erf", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

@@ -3,7 +3,6 @@
     z[i] = e^x[i]
 
 Reference: IEEE 754-2019, 9.2 (exp).
-Elsewhere: torch.exp; jax.numpy.exp.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1000.0]))
@@ -16,7 +15,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import exp
 from spec.tensor import Tensor
 
@@ -45,4 +44,6 @@ EDGES = (
     Edge(([math.nan],), ([math.nan],), "IEEE", "NaN propagates"),
 )
 
-op = pointwise("exp", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.exp(x)", "jax.numpy.exp")
+
+op = pointwise("exp", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

@@ -5,7 +5,6 @@
 Near 0 it keeps its relative accuracy, of which the subtraction would leave nothing.
 
 Reference: IEEE 754-2019, 9.2 (expm1).
-Elsewhere: torch.expm1; jax.numpy.expm1.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1e-20, -1000.0]))
@@ -18,7 +17,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import exp, expm1
 from spec.tensor import Tensor
 
@@ -48,4 +47,6 @@ EDGES = (
     Edge(([-math.inf],), (([0.0],),), "IEEE", "flat far out", cotangent=[3.0]),
 )
 
-op = pointwise("expm1", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.expm1(x)", "jax.numpy.expm1")
+
+op = pointwise("expm1", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

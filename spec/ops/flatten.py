@@ -8,7 +8,6 @@ C2  start is not behind end.
 Both ends count. A scalar becomes a vector of one entry (CHOICE, PyTorch's).
 
 Reference: PyTorch's flatten.
-Elsewhere: torch.flatten; jax.lax.collapse.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[[1, 2], [3, 4]]]), start=1), op(tensor(5))
@@ -22,7 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.reshape import op as reshape
 from spec.refusals import Miss
 from spec.shape import Shape, normalize_axis, size
@@ -69,4 +68,8 @@ REFUSED = (
     ),
 )
 
-op = composite("flatten", type_rule, program, (reshape,), edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.flatten(x, start_dim=start, end_dim=end)", "jax.lax.collapse")
+
+op = composite(
+    "flatten", type_rule, program, (reshape,), edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE
+)

@@ -8,7 +8,6 @@ C2  the axes are distinct.
 axes = None means all of them, and no axes leave x as it is. The transpose reverses once more.
 
 Reference: NumPy's flip, PyTorch's flip.
-Elsewhere: torch.flip; jax.numpy.flip.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2, 3], [4, 5, 6]]), axes=(1,))
@@ -24,7 +23,7 @@ from typing import Any, TypeVar
 
 from spec.axes import BAD_AXES, Axes, check_axes, split_axes
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.shape import Shape
 from spec.tensor import Tensor, tabulate
 
@@ -70,4 +69,6 @@ EDGES = (
     ),
 )
 
-op = linear("flip", type_rule, value, transpose, edges=EDGES, refused=BAD_AXES)
+ELSEWHERE = Elsewhere("torch.flip(x, dims=axes)", "jax.numpy.flip")
+
+op = linear("flip", type_rule, value, transpose, edges=EDGES, refused=BAD_AXES, elsewhere=ELSEWHERE)

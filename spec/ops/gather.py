@@ -9,8 +9,6 @@ C4  the indices have x's shape but for the axis, along which they have any exten
 
 The transpose scatters: an entry selected twice receives both cotangents, added in index order.
 
-Elsewhere: torch.gather, where they may reach over less; jax.numpy.take_along_axis.
-
 >>> from spec.tensor import tensor
 >>> op(tensor([[10, 20], [30, 40]]), tensor([[1, 1], [0, 1]]), axis=1)
 Tensor([[20, 20], [30, 40]])
@@ -26,7 +24,7 @@ from typing import Any, TypeVar
 
 from spec.axes import bad_positions, check_axis, refuse_positions, sum_at
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import Extent
 from spec.shape import Shape
@@ -108,13 +106,9 @@ REFUSED = (
     Miss("C4", (_MATRIX, [[0, 1]]), {"axis": 1}),
 )
 
+ELSEWHERE = Elsewhere("torch.gather(x, axis, indices)", "jax.numpy.take_along_axis")
+
 op = linear(
-    "gather",
-    type_rule,
-    value,
-    transpose,
-    index_inputs=(1,),
-    refuse_indices=refuse_indices,
-    edges=EDGES,
-    refused=REFUSED,
-)
+    "gather", type_rule, value, transpose, index_inputs=(1,), refuse_indices=refuse_indices,
+    edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE,
+)  # fmt: skip

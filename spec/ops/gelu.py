@@ -9,7 +9,6 @@ doubles that are nearest, as PyTorch has them. Far below 0 the sum 1 + erf cance
 there is promised absolutely, in units of x. The product of minus infinity and 0 is NaN.
 
 Reference: Hendrycks and Gimpel, 2016; PyTorch's gelu.
-Elsewhere: torch.nn.functional.gelu; jax.nn.gelu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1.0, -100.0])), op(tensor([1.0]), approximate="tanh")
@@ -23,7 +22,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.kinds import same_shape
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.erf import op as erf
 from spec.ops.mul import op as mul
@@ -64,6 +63,8 @@ REFUSED = tuple(Miss("C1", ([1.0],), {"approximate": other}) for other in ("erf"
 
 TRIED = {"approximate": WAYS}
 
+ELSEWHERE = Elsewhere("torch.nn.functional.gelu(x, approximate=approximate)", "jax.nn.gelu")
+
 op = composite(
     "gelu",
     type_rule,
@@ -72,4 +73,5 @@ op = composite(
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,
+    elsewhere=ELSEWHERE,
 )

@@ -5,7 +5,6 @@
 At the kinks the rate is 0 (CHOICE), as in PyTorch. NaN survives, and its rate is 0.
 
 Reference: Courbariaux, Bengio and David, NeurIPS 2015; PyTorch's hardsigmoid.
-Elsewhere: torch.nn.functional.hardsigmoid; jax.nn.hard_sigmoid.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-4.0, 0.0, 1.5, 5.0]))
@@ -19,7 +18,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide, less, select
 from spec.tensor import Tensor
 
@@ -62,4 +61,8 @@ EDGES = (
     Edge(([0.0],), (([1.0],),), "IEEE", "the rate of the line", cotangent=[6.0]),
 )
 
-op = pointwise("hardsigmoid", type_rule, value, partials, choosing=True, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.nn.functional.hardsigmoid(x)", "jax.nn.hard_sigmoid")
+
+op = pointwise(
+    "hardsigmoid", type_rule, value, partials, choosing=True, edges=EDGES, elsewhere=ELSEWHERE
+)

@@ -7,7 +7,6 @@ At the kinks the rate is that of the piece without a slope of its own (CHOICE), 
 -3 and 1 at 3. NaN has the rate 1. That of minus infinity, a product with 0, is NaN.
 
 Reference: Howard et al., ICCV 2019, section 5.2; PyTorch's hardswish.
-Elsewhere: torch.nn.functional.hardswish; jax.nn.hard_silu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-4.0, 0.0, 1.0, 5.0]))
@@ -21,7 +20,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide, less, select
 from spec.tensor import Tensor
 
@@ -66,4 +65,8 @@ EDGES = (
     Edge(([0.0],), (([3.0],),), "IEEE", "the rate at 0 is 1/2", cotangent=[6.0]),
 )
 
-op = pointwise("hardswish", type_rule, value, partials, choosing=True, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.nn.functional.hardswish(x)", "jax.nn.hard_silu")
+
+op = pointwise(
+    "hardswish", type_rule, value, partials, choosing=True, edges=EDGES, elsewhere=ELSEWHERE
+)

@@ -8,7 +8,6 @@ It is clamp but for the kinks: at the bounds the rate is 0 (CHOICE), as in PyTor
 1. NaN survives, and its rate is 0.
 
 Reference: Collobert, 2004, section 3.3; PyTorch's hardtanh.
-Elsewhere: torch.nn.functional.hardtanh; jax.nn.hard_tanh.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 0.5, 3.0]))
@@ -22,7 +21,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import less, select
 from spec.tensor import Tensor
@@ -75,6 +74,8 @@ REFUSED = tuple(
 
 TRIED = {"lo": (-1.0, 0.0, -2.5), "hi": (1.0, 2.5, 0.5)}
 
+ELSEWHERE = Elsewhere("torch.nn.functional.hardtanh(x, min_val=lo, max_val=hi)", "jax.nn.hard_tanh")
+
 op = pointwise(
     "hardtanh",
     type_rule,
@@ -84,4 +85,5 @@ op = pointwise(
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,
+    elsewhere=ELSEWHERE,
 )

@@ -13,7 +13,6 @@ So no y is neither, which PyTorch adds both losses for (CHOICE); it is not diffe
 Where x is the margin, the rate is -1, as PyTorch's; for a NaN that is not alike it is 0.
 
 Reference: PyTorch's hinge_embedding_loss, without its broadcasting.
-Elsewhere: torch.nn.functional.hinge_embedding_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> x, y = tensor([0.25, 0.25, 3.0]), tensor([True, False, False])
@@ -30,7 +29,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.losses import check_pair, reduced
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.clamp import op as clamp
 from spec.ops.mean import op as mean
 from spec.ops.sub import op as sub
@@ -84,6 +83,13 @@ REFUSED = (
 
 TRIED = {"margin": (1.0, 0.5, 3.0, 0.1)}
 
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.hinge_embedding_loss(x, torch.where(y, 1, -1), margin=margin, "
+    "reduction=reduction)",
+    None,
+    reads={"y": "target == 1"},
+)
+
 op = composite(
     "hinge_embedding_loss",
     type_rule,
@@ -94,5 +100,6 @@ op = composite(
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

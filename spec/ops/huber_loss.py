@@ -11,7 +11,6 @@ C4  delta is finite and positive.
 The rate is the difference, cut off at delta. The target y is differentiable as well.
 
 Reference: Huber, 1964; PyTorch's huber_loss, without its broadcasting.
-Elsewhere: torch.nn.functional.huber_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 5.0]), tensor([0.0, 2.0]), reduction="none")
@@ -28,7 +27,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.losses import BAD_PAIRS, check_pair, reduced, scores
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.mean import op as mean
 from spec.ops.sum import op as sum_
 from spec.refusals import Miss
@@ -87,6 +86,10 @@ REFUSED = (
 
 TRIED = {"delta": (1.0, 0.5, 3.0, 0.1)}
 
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.huber_loss(x, y, delta=delta, reduction=reduction)", None
+)
+
 op = composite(
     "huber_loss",
     type_rule,
@@ -95,5 +98,6 @@ op = composite(
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

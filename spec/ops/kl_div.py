@@ -12,7 +12,7 @@ What has probability 0 costs nothing, also where x is infinite: 0 ln 0 is 0 (CHO
 rel_entr; PyTorch multiplies 0 by infinity). The rates are -p, and ln p - x + 1 or p times that. The
 former has its pole at p = 0, so a zero cotangent is absorbing.
 
-Reference: Kullback and Leibler, 1951. Elsewhere: torch.nn.functional.kl_div; none in JAX.
+Reference: Kullback and Leibler, 1951.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-0.5, -2.0]), tensor([1.0, 0.0]), reduction="none")
@@ -28,7 +28,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.losses import BAD_PAIRS, check_pair, reduced, scores
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.ops.mean import op as mean
 from spec.ops.sum import op as sum_
 from spec.scalar import equal, exp, is_nan, log, select, zero_like
@@ -108,13 +108,12 @@ EDGES = (
 
 TRIED = {"log_target": (False, True)}
 
-op = composite(
-    "kl_div",
-    type_rule,
-    program,
-    (scores(loss, partials, absorbing=True, tried=TRIED), sum_, mean),
-    edges=EDGES,
-    refused=BAD_PAIRS,
-    tried=TRIED,
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.kl_div(x, target, log_target=log_target, reduction=reduction)", None
 )
+
+op = composite(
+    "kl_div", type_rule, program, (scores(loss, partials, absorbing=True, tried=TRIED), sum_, mean),
+    edges=EDGES, refused=BAD_PAIRS, tried=TRIED, elsewhere=ELSEWHERE,
+)  # fmt: skip
 value = op.value

@@ -12,7 +12,6 @@ The variance is the population variance, formed from the centred entries; eps is
 Of one entry the result is beta, and dx and dgamma are exactly 0.
 
 Reference: Ba, Kiros and Hinton, 2016, section 3; PyTorch's layer_norm.
-Elsewhere: torch.nn.functional.layer_norm; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[2.0], [7.0]]), tensor([3.0]), tensor([0.5]))
@@ -25,7 +24,7 @@ import math
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.div import op as div
@@ -92,6 +91,8 @@ REFUSED = (
     ),
 )
 
+ELSEWHERE = Elsewhere("torch.nn.functional.layer_norm(x, gamma.shape, gamma, beta, eps=eps)", None)
+
 op = composite(
     "layer_norm",
     type_rule,
@@ -99,5 +100,6 @@ op = composite(
     (sum_, div, broadcast_to, sub, square, add, sqrt, mul),
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

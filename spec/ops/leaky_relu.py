@@ -7,7 +7,6 @@ C1  slope is finite.
 The slope is one exact constant. At the kink the rate is the slope (CHOICE), as in PyTorch.
 
 Reference: Maas, Hannun and Ng, ICML 2013; PyTorch's leaky_relu.
-Elsewhere: torch.nn.functional.leaky_relu; jax.nn.leaky_relu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 0.0, 3.0]), slope=0.5)
@@ -21,7 +20,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.refusals import Miss, need_finite
 from spec.scalar import less, select
 from spec.tensor import Tensor
@@ -74,4 +73,17 @@ REFUSED = tuple(Miss("C1", ([1.0],), {"slope": slope}) for slope in (math.inf, m
 
 TRIED = {"slope": (0.25, 0.01, 0.0, -0.5, 2.0)}
 
-op = pointwise("leaky_relu", type_rule, value, partials, edges=EDGES, refused=REFUSED, tried=TRIED)
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.leaky_relu(x, negative_slope=slope)", "jax.nn.leaky_relu"
+)
+
+op = pointwise(
+    "leaky_relu",
+    type_rule,
+    value,
+    partials,
+    edges=EDGES,
+    refused=REFUSED,
+    tried=TRIED,
+    elsewhere=ELSEWHERE,
+)

@@ -9,7 +9,6 @@ C3  the extent of b equals the first of w.
 A composite: reshape to a matrix, multiply by w transposed, add the bias to every row.
 
 Reference: PyTorch's functional linear.
-Elsewhere: torch.nn.functional.linear; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2]), tensor([[1, 0], [0, 1], [1, 1]]), tensor([10, 20, 30]))
@@ -22,7 +21,7 @@ import math
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.matmul import op as matmul
@@ -67,6 +66,8 @@ REFUSED = (
     Miss("C3", ([1.0], [[1.0], [2.0]], [1.0, 2.0, 3.0])),
 )
 
+ELSEWHERE = Elsewhere("torch.nn.functional.linear(x, w, b)", None)
+
 op = composite(
     "linear",
     type_rule,
@@ -74,5 +75,6 @@ op = composite(
     (reshape, permute, matmul, broadcast_to, add),
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

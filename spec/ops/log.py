@@ -5,7 +5,6 @@
 A zero cotangent is absorbing: a masked logarithm leaks no NaN from the pole.
 
 Reference: IEEE 754-2019, 9.2 (log).
-Elsewhere: torch.log; jax.numpy.log.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 0.0, -1.0]))
@@ -18,7 +17,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide, log
 from spec.tensor import Tensor
 
@@ -55,4 +54,6 @@ EDGES = (
     ),
 )
 
-op = pointwise("log", type_rule, value, partials, absorbing=True, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.log(x)", "jax.numpy.log")
+
+op = pointwise("log", type_rule, value, partials, absorbing=True, edges=EDGES, elsewhere=ELSEWHERE)

@@ -6,7 +6,6 @@ Near 0 it keeps its relative accuracy, of which the addition would leave nothing
 is absorbing, as that of log is.
 
 Reference: IEEE 754-2019, 9.2 (logp1).
-Elsewhere: torch.log1p; jax.numpy.log1p.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1e-20, -1.0, -2.0]))
@@ -19,7 +18,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide, log1p
 from spec.tensor import Tensor
 
@@ -56,4 +55,8 @@ EDGES = (
     ),
 )
 
-op = pointwise("log1p", type_rule, value, partials, absorbing=True, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.log1p(x)", "jax.numpy.log1p")
+
+op = pointwise(
+    "log1p", type_rule, value, partials, absorbing=True, edges=EDGES, elsewhere=ELSEWHERE
+)

@@ -6,7 +6,6 @@ It is computed as min(x, 0) - log1p(e^-|x|), which overflows nowhere and keeps i
 far above 0. Its rate is sigmoid(-x).
 
 Reference: PyTorch's logsigmoid.
-Elsewhere: torch.nn.functional.logsigmoid; jax.nn.log_sigmoid.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-1000.0, 1000.0]))
@@ -19,7 +18,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.ops.sigmoid import logistic, shrunk
 from spec.scalar import less, log1p, select
 from spec.tensor import Tensor
@@ -50,4 +49,6 @@ EDGES = (
     Edge(([0.0, -0.0],), (([1.0, 1.0],),), "IEEE", "the rate at 0 is 1/2", cotangent=[2.0, 2.0]),
 )
 
-op = pointwise("log_sigmoid", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.nn.functional.logsigmoid(x)", "jax.nn.log_sigmoid")
+
+op = pointwise("log_sigmoid", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

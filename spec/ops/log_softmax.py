@@ -9,7 +9,6 @@ keeps every exponential in range.
 An axis of extent 0 gives the empty tensor.
 
 Reference: PyTorch's log_softmax.
-Elsewhere: torch.nn.functional.log_softmax; jax.nn.log_softmax.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, -1000.0]))
@@ -23,7 +22,7 @@ from typing import Any
 
 from spec.axes import BAD_AXIS, check_axis
 from spec.composite import composite
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.detach import op as detach
 from spec.ops.exp import op as exp
@@ -60,6 +59,8 @@ EDGES = (
 
 REFUSED = BAD_AXIS
 
+ELSEWHERE = Elsewhere("torch.nn.functional.log_softmax(x, dim=axis)", "jax.nn.log_softmax")
+
 op = composite(
     "log_softmax",
     type_rule,
@@ -67,5 +68,6 @@ op = composite(
     (max_, detach, broadcast_to, sub, exp, sum_, log),
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

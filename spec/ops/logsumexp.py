@@ -6,12 +6,8 @@ C1  every axis lies in [-rank, rank).
 C2  the axes are distinct.
 C3  no reduced axis is empty: nothing has no largest entry.
 
-The shift changes no value, and keeps every exponential in range. An infinite maximum is no shift:
-minus infinities alone, whose sum is 0, give minus infinity, and infinity gives infinity.
-The derivative is the softmax. A slice of minus infinity moves nothing and receives exactly 0
-(CHOICE). Where infinity is the largest, the others receive 0, and it receives NaN.
-
-Elsewhere: torch.logsumexp, where that 0 is NaN, and C3 gives minus infinity; jax.nn.logsumexp.
+An infinite maximum is no shift: minus infinities alone, whose sum is 0, give minus infinity.
+The derivative is the softmax; a slice of minus infinity receives exactly 0 (CHOICE; PyTorch: NaN).
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[0.0, -1000.0], [1000.0, 0.0]]), axes=(1,))
@@ -29,7 +25,7 @@ from typing import Any, TypeVar
 
 from spec.axes import NOT_FULL_AXES, check_full_axes, kept_index, reduction, split_axes
 from spec.kinds import irregular
-from spec.op import AnyTensor, Edge, Type, zeros_like
+from spec.op import AnyTensor, Edge, Elsewhere, Type, zeros_like
 from spec.scalar import divide, exp, is_zero, log, max_over, select, stop, sum_over, zero_like
 from spec.shape import reduced
 from spec.tensor import Tensor, tabulate, zip_map
@@ -117,4 +113,8 @@ EDGES = (
     Edge(_MASKED, (([0.0, 0.0],),), "CHOICE", "minus infinity receives nothing", cotangent=3.0),
     Edge(_INFINITE, (([math.nan, 0.0],),), "IEEE", "infinity over itself", cotangent=3.0),
 )
-op = irregular("logsumexp", type_rule, value, jvp, vjp, edges=EDGES, refused=NOT_FULL_AXES)
+
+op = irregular(
+    "logsumexp", type_rule, value, jvp, vjp, edges=EDGES, refused=NOT_FULL_AXES,
+    elsewhere=Elsewhere("torch.logsumexp(x, dim=axes, keepdim=keepdims)", "jax.nn.logsumexp"),
+)  # fmt: skip

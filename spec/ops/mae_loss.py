@@ -10,7 +10,6 @@ Where the two are equal the rate is 0, as at the kink of `abs`.
 The target y is differentiable as well.
 
 Reference: PyTorch's l1_loss, without its broadcasting.
-Elsewhere: torch.nn.functional.l1_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 5.0]), tensor([2.0, 2.0]))
@@ -26,7 +25,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.losses import BAD_PAIRS, check_pair, reduced
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.ops.abs import op as abs_
 from spec.ops.mean import op as mean
 from spec.ops.sub import op as sub
@@ -69,7 +68,15 @@ EDGES = (
     ),
 )
 
+ELSEWHERE = Elsewhere("torch.nn.functional.l1_loss(x, y, reduction=reduction)", None)
+
 op = composite(
-    "mae_loss", type_rule, program, (sub, abs_, sum_, mean), edges=EDGES, refused=BAD_PAIRS
+    "mae_loss",
+    type_rule,
+    program,
+    (sub, abs_, sum_, mean),
+    edges=EDGES,
+    refused=BAD_PAIRS,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

@@ -13,7 +13,6 @@ What is masked takes no part: whatever it holds, its probability is 0 and it rec
 An axis of extent 0 gives the empty tensor.
 
 Reference: PyTorch's scaled_dot_product_attention since 2.5, for what is masked throughout.
-Elsewhere: torch.masked.softmax; jax.nn.softmax.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]]), tensor([[True, True, False], [False] * 3]))
@@ -28,7 +27,7 @@ from typing import Any
 from spec.axes import check_axis
 from spec.composite import composite
 from spec.kinds import same_shape
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.detach import op as detach
 from spec.ops.div import op as div
@@ -107,14 +106,13 @@ REFUSED = (
     Miss("C3", (1.0, True)),
 )
 
-op = composite(
-    "masked_softmax",
-    type_rule,
-    program,
-    (where, min_, max_, detach, broadcast_to, sub, exp, sum_, div),
-    index_inputs=(1,),
-    mask_inputs=(1,),
-    edges=EDGES,
-    refused=REFUSED,
+ELSEWHERE = Elsewhere(
+    "torch.masked.softmax(x, axis, mask=mask)", "jax.nn.softmax", formula="torch.nan_to_num(called)"
 )
+
+op = composite(
+    "masked_softmax", type_rule, program,
+    (where, min_, max_, detach, broadcast_to, sub, exp, sum_, div),
+    index_inputs=(1,), mask_inputs=(1,), edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE,
+)  # fmt: skip
 value = op.value

@@ -8,7 +8,6 @@ C2  the inner extents are equal: x is [M, K], y is [K, N].
 An empty inner axis gives zeros.
 
 Reference: BLAS gemm without its scalars.
-Elsewhere: torch.matmul; jax.numpy.matmul.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2], [3, 4]]), tensor([[10], [1]]))
@@ -21,7 +20,7 @@ import math
 from typing import Any, TypeVar
 
 from spec.kinds import bilinear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.ops.permute import value as transposed
 from spec.refusals import Miss
 from spec.scalar import dot_over
@@ -81,6 +80,14 @@ REFUSED = (
     Miss("C2", ([[1.0, 2.0]], [[1.0, 2.0]])),
 )
 
+ELSEWHERE = Elsewhere("torch.matmul(x, y)", "jax.numpy.matmul")
+
 op = bilinear(
-    "matmul", type_rule, value, (transpose_left, transpose_right), edges=EDGES, refused=REFUSED
+    "matmul",
+    type_rule,
+    value,
+    (transpose_left, transpose_right),
+    edges=EDGES,
+    refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )

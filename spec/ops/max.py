@@ -12,7 +12,6 @@ NaN propagates, and then every NaN entry counts as a tie.
 An entry that is not the largest contributes exactly 0, whatever tangent or cotangent there is.
 
 Reference: PyTorch's amax, for values and ties.
-Elsewhere: torch.amax; jax.numpy.max.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 5.0], [7.0, 7.0]]), axes=(1,))
@@ -29,7 +28,7 @@ from typing import Any, TypeVar
 
 from spec.axes import NOT_FULL_AXES, check_full_axes, kept_index, reduction, split_axes
 from spec.kinds import chosen, irregular
-from spec.op import AnyTensor, Edge, Type, zeros_like
+from spec.op import AnyTensor, Edge, Elsewhere, Type, zeros_like
 from spec.scalar import divide, equal, is_nan, max_over, select, sum_over
 from spec.shape import reduced
 from spec.tensor import Tensor, tabulate
@@ -103,4 +102,8 @@ EDGES = (
     Edge(([],), ([],), "IEEE", "no axis reduced, nothing asked", attributes={"axes": ()}),
 )
 
-op = irregular("max", type_rule, value, jvp, vjp, edges=EDGES, refused=NOT_FULL_AXES)
+ELSEWHERE = Elsewhere("torch.amax(x, dim=axes, keepdim=keepdims)", "jax.numpy.max")
+
+op = irregular(
+    "max", type_rule, value, jvp, vjp, edges=EDGES, refused=NOT_FULL_AXES, elsewhere=ELSEWHERE
+)

@@ -10,7 +10,6 @@ axes=None reduces all axes; keepdims=True leaves an extent of 1 in place of each
 The sum is divided once: there is no rounded 1 / n to multiply by.
 
 Reference: NumPy's mean, for axes and keepdims.
-Elsewhere: torch.mean; jax.numpy.mean.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 2.0], [3.0, 6.0]]), axes=(1,))
@@ -26,7 +25,7 @@ from typing import Any
 
 from spec.axes import NOT_FULL_AXES, check_full_axes, split_axes
 from spec.composite import composite
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.ops.div import op as div
 from spec.ops.sum import op as sum_
 from spec.shape import reduced, size
@@ -73,5 +72,9 @@ EDGES = (
     ),
 )
 
-op = composite("mean", type_rule, program, (sum_, div), edges=EDGES, refused=NOT_FULL_AXES)
+ELSEWHERE = Elsewhere("torch.mean(x, dim=axes, keepdim=keepdims)", "jax.numpy.mean")
+
+op = composite(
+    "mean", type_rule, program, (sum_, div), edges=EDGES, refused=NOT_FULL_AXES, elsewhere=ELSEWHERE
+)
 value = op.value

@@ -9,7 +9,6 @@ C3  no reduced axis is empty: nothing has no smallest entry.
 Ties share tangent and cotangent equally, and NaN propagates, as on the page of `max`.
 
 Reference: PyTorch's amin, for values and ties.
-Elsewhere: torch.amin; jax.numpy.min.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1.0, 5.0], [7.0, 7.0]]), axes=(1,))
@@ -26,7 +25,7 @@ from typing import Any, TypeVar
 
 from spec.axes import NOT_FULL_AXES, check_full_axes
 from spec.kinds import irregular
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.ops.max import op as max_
 from spec.shape import reduced
 from spec.tensor import Tensor
@@ -81,4 +80,8 @@ EDGES = (
     Edge(([],), ([],), "IEEE", "no axis reduced, nothing asked", attributes={"axes": ()}),
 )
 
-op = irregular("min", type_rule, value, jvp, vjp, edges=EDGES, refused=NOT_FULL_AXES)
+ELSEWHERE = Elsewhere("torch.amin(x, dim=axes, keepdim=keepdims)", "jax.numpy.min")
+
+op = irregular(
+    "min", type_rule, value, jvp, vjp, edges=EDGES, refused=NOT_FULL_AXES, elsewhere=ELSEWHERE
+)

@@ -9,7 +9,6 @@ The zeros are equal, whatever their signs: of a tie the result may be either.
 Convention (CHOICE): where x and y tie, each side is taken half.
 
 Reference: IEEE 754-2019, 9.6 (minimum); PyTorch's minimum, for ties and NaN.
-Elsewhere: torch.minimum; jax.numpy.minimum.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 5]), tensor([3, 2]))
@@ -25,7 +24,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import UNEQUAL, pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import equal, less, maximum, select
 from spec.tensor import Tensor, zip_map
 
@@ -89,4 +88,15 @@ EDGES = (
 
 REFUSED = UNEQUAL
 
-op = pointwise("minimum", type_rule, value, partials, choosing=True, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.minimum(x, y)", "jax.numpy.minimum")
+
+op = pointwise(
+    "minimum",
+    type_rule,
+    value,
+    partials,
+    choosing=True,
+    edges=EDGES,
+    refused=REFUSED,
+    elsewhere=ELSEWHERE,
+)

@@ -5,7 +5,6 @@
 That of minus infinity, a product with 0, is NaN, as in PyTorch.
 
 Reference: Misra, BMVC 2020; PyTorch's mish.
-Elsewhere: torch.nn.functional.mish; jax.nn.mish.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1000.0, -1000.0]))
@@ -19,7 +18,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.kinds import same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.ops.mul import op as mul
 from spec.ops.softplus import op as softplus
 from spec.ops.tanh import op as tanh
@@ -41,4 +40,6 @@ EDGES = (
     Edge(([math.nan],), ([math.nan],), "IEEE", "NaN propagates"),
 )
 
-op = composite("mish", type_rule, program, (mul, tanh, softplus), edges=EDGES)
+ELSEWHERE = Elsewhere("torch.nn.functional.mish(x)", "jax.nn.mish")
+
+op = composite("mish", type_rule, program, (mul, tanh, softplus), edges=EDGES, elsewhere=ELSEWHERE)

@@ -5,7 +5,6 @@
 C1  all shapes are equal: a primitive never broadcasts.
 
 Reference: IEEE 754-2019, 5.4.1 (multiplication).
-Elsewhere: torch.mul; jax.numpy.multiply.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2, 3]), tensor([10, 20]))
@@ -21,7 +20,7 @@ import operator
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import UNEQUAL, pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.tensor import Tensor, zip_map
 
 A = TypeVar("A")
@@ -51,4 +50,6 @@ EDGES = (
 
 REFUSED = UNEQUAL
 
-op = pointwise("mul", type_rule, value, partials, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.mul(x, y)", "jax.numpy.multiply")
+
+op = pointwise("mul", type_rule, value, partials, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE)

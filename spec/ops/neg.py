@@ -3,7 +3,6 @@
     z[i] = -x[i]
 
 Reference: IEEE 754-2019, 5.5.1 (negate).
-Elsewhere: torch.neg; jax.numpy.negative.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2.0, -3.0]))
@@ -16,7 +15,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.tensor import Tensor
 
 A = TypeVar("A")
@@ -50,4 +49,6 @@ EDGES = (
     ),
 )
 
-op = pointwise("neg", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.neg(x)", "jax.numpy.negative")
+
+op = pointwise("neg", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

@@ -14,7 +14,6 @@ added up; where that is 0, loss and gradient are 0 (CHOICE; PyTorch gives NaN).
 The cotangent of reduction "none" is per row. The weights have no gradient.
 
 Reference: PyTorch's nll_loss.
-Elsewhere: torch.nn.functional.nll_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[-1.0, -2.0], [-3.0, -5.0]]), tensor([1, 0]), reduction="sum")
@@ -39,7 +38,7 @@ from spec.losses import (
     refuse_labels,
     weight_of,
 )
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.scalar import divide, equal, is_zero, kronecker, select, sum_over, zero_like
 from spec.shape import Shape
 from spec.tensor import Tensor, tabulate
@@ -155,6 +154,13 @@ EDGES = (
 )
 REFUSED = bad_labels("C5")
 
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.nll_loss(log_probabilities, labels, weight=weight, "
+    "ignore_index=ignore_index, reduction=reduction)",
+    None,
+    formula="torch.nan_to_num(called)",
+)
+
 op = linear(
     "nll_loss",
     type_rule,
@@ -164,4 +170,5 @@ op = linear(
     refuse_indices=refuse_indices,
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )

@@ -14,7 +14,6 @@ The rate of ord 2 is x / z, and 0 where the norm is 0 (CHOICE); that of ord 1 is
 at 0 and for NaN (CHOICE). A norm of nothing is 0.
 
 Reference: PyTorch's linalg.vector_norm, which squares entries as they are.
-Elsewhere: torch.linalg.vector_norm; jax.numpy.linalg.vector_norm.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[3.0, 4.0], [0.0, -2.0]]), axes=(1,)), op(tensor([3.0, -4.0]), ord=1)
@@ -33,7 +32,7 @@ from typing import Any, TypeVar
 
 from spec.axes import BAD_AXES, check_axes, kept_index, reduction, split_axes
 from spec.kinds import irregular
-from spec.op import AnyTensor, Edge, Type, refuse, zeros_like
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse, zeros_like
 from spec.refusals import Miss
 from spec.scalar import (
     absolute,
@@ -153,4 +152,19 @@ EDGES = (
 )
 REFUSED = (*BAD_AXES, *(Miss("C3", ([1.0],), {"ord": ord}) for ord in (0, 3, -1, True, 1.5)))
 TRIED = {"ord": (2, 1)}
-op = irregular("norm", type_rule, value, jvp, vjp, edges=EDGES, refused=REFUSED, tried=TRIED)
+ELSEWHERE = Elsewhere(
+    "torch.linalg.vector_norm(x, ord=ord, dim=axes, keepdim=keepdims)",
+    "jax.numpy.linalg.vector_norm",
+)
+
+op = irregular(
+    "norm",
+    type_rule,
+    value,
+    jvp,
+    vjp,
+    edges=EDGES,
+    refused=REFUSED,
+    tried=TRIED,
+    elsewhere=ELSEWHERE,
+)

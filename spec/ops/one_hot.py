@@ -9,7 +9,6 @@ C3  every index lies in [0, classes); there is no counting from the back.
 The result holds numbers, of the session's kind, as those of an op that draws.
 
 Reference: PyTorch's one_hot, which returns integers, and finds the classes where none are given.
-Elsewhere: torch.nn.functional.one_hot; jax.nn.one_hot.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2, 0]), classes=3)
@@ -23,7 +22,7 @@ from typing import Any
 
 from spec.axes import refuse_beyond
 from spec.kinds import source
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import Extent, equal, lift, select
 from spec.shape import is_extent
@@ -74,6 +73,8 @@ REFUSED = (
     *(Miss("C3", (wrong,), {"classes": 2}) for wrong in ([2], [-1], 2, [[0, 5]])),
 )
 
+ELSEWHERE = Elsewhere("torch.nn.functional.one_hot(indices, num_classes=classes)", "jax.nn.one_hot")
+
 op = source(
     "one_hot",
     type_rule,
@@ -82,4 +83,5 @@ op = source(
     refuse_indices=refuse_indices,
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )

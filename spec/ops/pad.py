@@ -10,7 +10,6 @@ A program over concat: along each axis, x between two constants. The value is a 
 once, so the gradient is what the cotangent has in the places of x, and the tangent is padded by 0.
 
 Reference: NumPy's pad with mode "constant"; PyTorch's pad, without its negative widths.
-Elsewhere: torch.nn.functional.pad; jax.numpy.pad.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 2.0]), before=(2,), after=(1,))
@@ -26,7 +25,7 @@ from operator import add
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.concat import op as concat
 from spec.refusals import Miss, need_finite
 from spec.shape import Shape, is_extent
@@ -95,4 +94,16 @@ REFUSED = (
     ),
 )
 
-op = composite("pad", type_rule, program, (concat,), edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.pad(x, [n for pair in zip(after, before) for n in pair][::-1], "
+    "value=value)",
+    "jax.numpy.pad",
+    reads={
+        "before": "(0,) * (input.dim() - len(pad) // 2) + tuple(pad[-2::-2])",
+        "after": "(0,) * (input.dim() - len(pad) // 2) + tuple(pad[::-2])",
+    },
+)
+
+op = composite(
+    "pad", type_rule, program, (concat,), edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE
+)

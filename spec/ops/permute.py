@@ -5,7 +5,6 @@
 C1  axes names every axis of x exactly once; negative axes count from the back.
 
 Reference: PyTorch's permute, NumPy's transpose.
-Elsewhere: torch.permute; jax.numpy.permute_dims.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2, 3]]), axes=(1, 0))
@@ -17,7 +16,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.shape import Shape, normalize_axis
 from spec.tensor import Tensor, tabulate
@@ -63,4 +62,8 @@ REFUSED = tuple(
     for axes in ((0,), (0, 0), (0, 2), (1, -1), (0, 1, 1))
 )
 
-op = linear("permute", type_rule, value, transpose, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.permute(x, dims=axes)", "jax.numpy.permute_dims")
+
+op = linear(
+    "permute", type_rule, value, transpose, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE
+)

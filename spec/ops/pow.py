@@ -11,7 +11,6 @@ infinity has every power, without its sign where c is not whole.
 So x^0 is 1 for every x, also for NaN, and its tangent and cotangent are 0 (CHOICE), whatever comes.
 
 Reference: IEEE 754-2019, 9.2 (pow); PyTorch's pow with a number as exponent.
-Elsewhere: torch.pow; jax.numpy.power.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 3.0]), c=3.0), op(tensor([4, 9]), c=-0.5)
@@ -26,7 +25,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.refusals import Miss, need_finite
 from spec.scalar import absolute, divide, exp, is_nan, lift, log, select, sqrt, square
 from spec.tensor import Tensor
@@ -139,6 +138,8 @@ REFUSED = tuple(Miss("C1", ([1.0],), {"c": c}) for c in (math.inf, math.nan))
 
 TRIED = {"c": (3.0, 2.0, 0.5, -1.0, 0.0, 1.0, -1.5, 0.3, -2.3, 7.0, 65.0)}
 
+ELSEWHERE = Elsewhere("torch.pow(x, c)", "jax.numpy.power")
+
 op = pointwise(
     "pow",
     type_rule,
@@ -148,4 +149,5 @@ op = pointwise(
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,
+    elsewhere=ELSEWHERE,
 )

@@ -5,14 +5,11 @@
 C1  every axis lies in [-rank, rank).
 C2  the axes are distinct.
 
-An empty product is 1. The rate of an entry is the product of all others, which is formed of those
-before it and those behind it, without a division: it is right where one entry is 0, or several are.
+The rate of an entry is the product of all others, formed without a division.
 The factors of a product may be multiplied in any order (CHOICE). So it is promised where no product
-of some of them is out of range: where a product on the way overflows, or is infinite and meets a 0,
-the result may be lost, and what underflows on the way is lost.
+of some of them is out of range: what overflows or underflows on the way may be lost.
 
 Reference: PyTorch's prod, whose gradient divides where no entry is 0.
-Elsewhere: torch.prod; jax.numpy.prod.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[2.0, 3.0], [4.0, 0.0]]), axes=(1,))
@@ -39,7 +36,7 @@ from spec.axes import (
     split_axes,
 )
 from spec.kinds import irregular
-from spec.op import AnyTensor, Edge, Type, zeros_like
+from spec.op import AnyTensor, Edge, Elsewhere, Type, zeros_like
 from spec.scalar import Extent, product_over, sum_over
 from spec.shape import offset, reduced, size, unravel
 from spec.tensor import Tensor, tabulate, zip_map
@@ -117,4 +114,7 @@ EDGES = (
     Edge(([3.0],), (([math.inf],),), "IEEE", "of nothing else", cotangent=math.inf),
 )
 
-op = irregular("prod", type_rule, value, jvp, vjp, edges=EDGES, refused=BAD_AXES)
+op = irregular(
+    "prod", type_rule, value, jvp, vjp, edges=EDGES, refused=BAD_AXES,
+    elsewhere=Elsewhere("torch.prod(x, dim=axes, keepdim=keepdims)", "jax.numpy.prod"),
+)  # fmt: skip

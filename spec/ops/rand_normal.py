@@ -12,7 +12,6 @@ C2  the seed is an integer in [0, 2^64).
 C3  the call counter, which a session supplies, is an integer in [0, 2^64).
 
 Reference: Box and Muller, "A note on the generation of random normal deviates", 1958.
-Elsewhere: torch.randn; jax.random.normal.
 
 >>> z = op(shape=(2, 3), seed=7, counter=0)
 >>> z.shape, all(abs(entry) < 5.78 for entry in z.data)
@@ -24,7 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from spec.kinds import source
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.rng import bad_sources, check_call, check_shape, uniform
 from spec.scalar import cos, equal, lift, log, pi_like, select, sin, sqrt
 from spec.shape import Shape, offset
@@ -64,4 +63,6 @@ EDGES = (
 
 REFUSED = bad_sources()
 
-op = source("rand_normal", type_rule, value, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.randn", "jax.random.normal")
+
+op = source("rand_normal", type_rule, value, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE)

@@ -10,7 +10,6 @@ C2  the seed is an integer in [0, 2^64).
 C3  the call counter, which a session supplies, is an integer in [0, 2^64).
 
 Reference: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011).
-Elsewhere: torch.rand; jax.random.uniform.
 
 >>> z = op(shape=(2, 3), seed=7, counter=0)
 >>> z.shape, all(0 <= entry < 1 for entry in z.data)
@@ -24,7 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from spec.kinds import source
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.rng import bad_sources, check_call, check_shape, uniform
 from spec.scalar import lift
 from spec.shape import Shape, offset
@@ -58,4 +57,6 @@ EDGES = (
 
 REFUSED = bad_sources()
 
-op = source("rand_uniform", type_rule, value, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.rand", "jax.random.uniform")
+
+op = source("rand_uniform", type_rule, value, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE)

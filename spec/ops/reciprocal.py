@@ -3,7 +3,6 @@
     z[i] = 1 / x[i]
 
 Reference: IEEE 754-2019, 5.4.1 (division).
-Elsewhere: torch.reciprocal; jax.numpy.reciprocal.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2.0, -4.0]))
@@ -16,7 +15,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide, square
 from spec.tensor import Tensor
 
@@ -56,4 +55,8 @@ EDGES = (
     ),
 )
 
-op = pointwise("reciprocal", type_rule, value, partials, absorbing=True, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.reciprocal(x)", "jax.numpy.reciprocal")
+
+op = pointwise(
+    "reciprocal", type_rule, value, partials, absorbing=True, edges=EDGES, elsewhere=ELSEWHERE
+)

@@ -3,7 +3,6 @@
     z[i] = max(x[i], 0)
 
 Reference: Nair and Hinton, ICML 2010; NaN survives, as in PyTorch.
-Elsewhere: torch.nn.functional.relu; jax.nn.relu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([-2.0, 0.0, 3.0]))
@@ -16,7 +15,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import equal, is_nan, less, select, zero_like
 from spec.tensor import Tensor
 
@@ -64,4 +63,6 @@ EDGES = (
     ),
 )
 
-op = pointwise("relu", type_rule, value, partials, choosing=True, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.nn.functional.relu(x)", "jax.nn.relu")
+
+op = pointwise("relu", type_rule, value, partials, choosing=True, edges=EDGES, elsewhere=ELSEWHERE)

@@ -6,7 +6,6 @@ C1  both shapes have the same size.
 C2  every extent is an integer >= 0; there is no "-1, you count".
 
 Reference: NumPy's reshape with order "C".
-Elsewhere: torch.reshape; jax.numpy.reshape.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2, 3], [4, 5, 6]]), shape=(3, 2))
@@ -18,7 +17,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.shape import Shape, is_extent, offset, size, unravel
 from spec.tensor import Tensor, tabulate
@@ -64,4 +63,8 @@ REFUSED = (
     Miss("C2", ([1.0],), {"shape": (True,)}),
 )
 
-op = linear("reshape", type_rule, value, transpose, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.reshape(x, shape=shape)", "jax.numpy.reshape")
+
+op = linear(
+    "reshape", type_rule, value, transpose, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE
+)

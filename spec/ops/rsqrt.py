@@ -3,7 +3,6 @@
     z[i] = 1 / sqrt(x[i])
 
 Reference: IEEE 754-2019, 9.2 (rSqrt).
-Elsewhere: torch.rsqrt; jax.lax.rsqrt.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([4.0, 0.25]))
@@ -16,7 +15,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide, sqrt, square
 from spec.tensor import Tensor
 
@@ -57,4 +56,8 @@ EDGES = (
     ),
 )
 
-op = pointwise("rsqrt", type_rule, value, partials, absorbing=True, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.rsqrt(x)", "jax.lax.rsqrt")
+
+op = pointwise(
+    "rsqrt", type_rule, value, partials, absorbing=True, edges=EDGES, elsewhere=ELSEWHERE
+)

@@ -7,8 +7,6 @@ C1  eps is finite and > 0.
 Far above 0 it is ln x, and far below it is ln eps; in between it is smooth.
 It is the logarithm of softplus(x) + eps, and so is its gradient.
 
-Elsewhere: none in torch; none in JAX.
-
 >>> from spec.tensor import tensor
 >>> op(tensor([-1000.0, 1000.0]), eps=1.0)
 Tensor([0.0, 6.90875477931522])
@@ -21,7 +19,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.kinds import same_shape
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.log import op as log
 from spec.ops.softplus import op as softplus
@@ -56,6 +54,15 @@ REFUSED = tuple(Miss("C1", ([1.0],), {"eps": eps}) for eps in (0.0, -1.0, math.i
 
 TRIED = {"eps": (1e-6, 1.0, 1e-3)}
 
+ELSEWHERE = Elsewhere(None, None, formula="mpmath.log(mpmath.log1p(mpmath.exp(x)) + eps)")
+
 op = composite(
-    "safe_log", type_rule, program, (softplus, add, log), edges=EDGES, refused=REFUSED, tried=TRIED
+    "safe_log",
+    type_rule,
+    program,
+    (softplus, add, log),
+    edges=EDGES,
+    refused=REFUSED,
+    tried=TRIED,
+    elsewhere=ELSEWHERE,
 )

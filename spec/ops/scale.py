@@ -7,7 +7,6 @@ C1  c is finite; it has no gradient.
 c is one exact constant, which an arithmetic rounds to its format.
 
 Reference: IEEE 754-2019, 5.4.1 (multiplication).
-Elsewhere: torch.mul; jax.numpy.multiply.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([2, -3]), c=0.5)
@@ -21,7 +20,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.refusals import Miss, need_finite
 from spec.tensor import Tensor
 
@@ -72,4 +71,15 @@ REFUSED = tuple(Miss("C1", ([1.0],), {"c": c}) for c in (math.inf, math.nan))
 
 TRIED = {"c": (-3.0, 0.1, 0.0, 1.0, 1e-3)}
 
-op = pointwise("scale", type_rule, value, partials, edges=EDGES, refused=REFUSED, tried=TRIED)
+ELSEWHERE = Elsewhere("torch.mul(x, c)", "jax.numpy.multiply")
+
+op = pointwise(
+    "scale",
+    type_rule,
+    value,
+    partials,
+    edges=EDGES,
+    refused=REFUSED,
+    tried=TRIED,
+    elsewhere=ELSEWHERE,
+)

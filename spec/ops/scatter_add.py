@@ -10,8 +10,6 @@ C4  the source has x's shape, with the shape of the indices in place of the axis
 The indices may have any rank; entries for one position are added in their order, after x's own.
 The transpose hands x the whole cotangent, and the source what take finds at the indices.
 
-Elsewhere: torch.index_add, whose indices have rank 1; jax.Array.at.
-
 >>> from spec.tensor import tensor
 >>> op(tensor([10, 20, 30]), tensor([2, 0, 2]), tensor([1, 2, 3]), axis=0)
 Tensor([12, 20, 34])
@@ -26,7 +24,7 @@ from typing import Any, TypeVar
 
 from spec.axes import bad_positions, check_axis, refuse_positions, sum_at
 from spec.kinds import jointly_linear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.ops.take import op as take
 from spec.refusals import Miss
 from spec.tensor import Tensor, tabulate
@@ -108,13 +106,13 @@ REFUSED = (
     *(Miss("C4", ([1.0, 2.0], [0], wrong), {"axis": 0}) for wrong in ([1.0, 2.0], 1.0, [[1.0]])),
 )
 
+ELSEWHERE = Elsewhere(
+    "torch.index_add(x, axis, indices, source)", "jax.Array.at",
+    "torch.index_add(x, axis, indices.ravel(), "
+    "source.reshape([*x.shape[:axis], indices.numel(), *x.shape[axis:][1:]]))",
+)  # fmt: skip
+
 op = jointly_linear(
-    "scatter_add",
-    type_rule,
-    value,
-    transposes,
-    index_inputs=(1,),
-    refuse_indices=refuse_indices,
-    edges=EDGES,
-    refused=REFUSED,
-)
+    "scatter_add", type_rule, value, transposes, index_inputs=(1,), refuse_indices=refuse_indices,
+    edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE,
+)  # fmt: skip

@@ -6,7 +6,6 @@ Both constants are those at which a layer keeps mean 0 and variance 1, as PyTorc
 double precision. At 0 the rate is that of the lower piece (CHOICE), as in PyTorch.
 
 Reference: Klambauer, Unterthiner, Mayr and Hochreiter, NIPS 2017; PyTorch's selu.
-Elsewhere: torch.nn.functional.selu; jax.nn.selu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1.0, -1000.0]))
@@ -20,7 +19,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import exp, expm1, less, select
 from spec.tensor import Tensor
 
@@ -59,4 +58,6 @@ EDGES = (
     Edge(([-math.inf],), (([0.0],),), "IEEE", "flat far out", cotangent=[3.0]),
 )
 
-op = pointwise("selu", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.nn.functional.selu(x)", "jax.nn.selu")
+
+op = pointwise("selu", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

@@ -7,7 +7,6 @@ as e^-|x| / (1 + e^-|x|) for a negative one. So is its rate z (1 - z) = e^-|x| /
 which keeps its relative accuracy where z is nearly 1.
 
 Reference: PyTorch's sigmoid.
-Elsewhere: torch.sigmoid; jax.nn.sigmoid.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1000.0, -1000.0]))
@@ -20,7 +19,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide, exp, less, select, square
 from spec.tensor import Tensor
 
@@ -63,4 +62,6 @@ EDGES = (
     Edge(([0.0],), (([1.0],),), "IEEE", "the rate at 0 is 1/4", cotangent=[4.0]),
 )
 
-op = pointwise("sigmoid", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.sigmoid(x)", "jax.nn.sigmoid")
+
+op = pointwise("sigmoid", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

@@ -5,7 +5,6 @@
 It is the product of x and sigmoid(x); that of minus infinity and 0 is NaN, as in PyTorch.
 
 Reference: Elfwing, Uchibe and Doya, Neural Networks 107, 2018; PyTorch's silu.
-Elsewhere: torch.nn.functional.silu; jax.nn.silu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1000.0, -1000.0]))
@@ -19,7 +18,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.kinds import same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.ops.mul import op as mul
 from spec.ops.sigmoid import op as sigmoid
 
@@ -41,4 +40,6 @@ EDGES = (
     Edge(([0.0],), (([1.0],),), "IEEE", "the rate at 0 is 1/2", cotangent=[2.0]),
 )
 
-op = composite("silu", type_rule, program, (mul, sigmoid), edges=EDGES)
+ELSEWHERE = Elsewhere("torch.nn.functional.silu(x)", "jax.nn.silu")
+
+op = composite("silu", type_rule, program, (mul, sigmoid), edges=EDGES, elsewhere=ELSEWHERE)

@@ -5,7 +5,6 @@
 Angles of any size are reduced by as many digits of pi as they need.
 
 Reference: IEEE 754-2019, 9.2 (sin); Payne and Hanek, SIGNUM 1983, for large angles.
-Elsewhere: torch.sin; jax.numpy.sin.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1e22]))
@@ -18,7 +17,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import cos, sin
 from spec.tensor import Tensor
 
@@ -48,4 +47,6 @@ EDGES = (
     Edge(([0.0],), (([3.0],),), "IEEE", "the rate at 0", cotangent=[3.0]),
 )
 
-op = pointwise("sin", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.sin(x)", "jax.numpy.sin")
+
+op = pointwise("sin", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

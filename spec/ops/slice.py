@@ -8,7 +8,6 @@ C2  start and length are integers >= 0, and start + length is at most the extent
 The transpose pads: what was cut away has no effect, so its cotangent is 0.
 
 Reference: PyTorch's narrow; there is no counting from the back, and no step.
-Elsewhere: torch.narrow; jax.lax.slice_in_dim.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([10, 20, 30, 40]), axis=0, start=1, length=2)
@@ -26,7 +25,7 @@ from typing import Any, TypeVar
 
 from spec.axes import check_axis, sum_at
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import Extent
 from spec.shape import Shape, is_extent
@@ -111,4 +110,6 @@ REFUSED = (
     ),
 )
 
-op = linear("slice", type_rule, value, transpose, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.narrow(x, axis, start, length)", "jax.lax.slice_in_dim")
+
+op = linear("slice", type_rule, value, transpose, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE)

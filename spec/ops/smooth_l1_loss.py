@@ -12,7 +12,6 @@ The rate is d / beta, cut off at 1; with beta = 0 it is that of `mae_loss`.
 The target y is differentiable as well.
 
 Reference: Girshick, ICCV 2015; PyTorch's smooth_l1_loss, without its broadcasting.
-Elsewhere: torch.nn.functional.smooth_l1_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1.0, 5.0]), tensor([0.0, 2.0]), beta=2.0, reduction="none")
@@ -29,7 +28,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.losses import BAD_PAIRS, check_pair, reduced, scores
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.mean import op as mean
 from spec.ops.sum import op as sum_
 from spec.refusals import Miss
@@ -99,6 +98,10 @@ REFUSED = (
 
 TRIED = {"beta": (1.0, 0.5, 0.0, 3.0, 0.1)}
 
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.smooth_l1_loss(x, y, beta=beta, reduction=reduction)", None
+)
+
 op = composite(
     "smooth_l1_loss",
     type_rule,
@@ -107,5 +110,6 @@ op = composite(
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

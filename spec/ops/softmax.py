@@ -9,7 +9,6 @@ keeps every exponential in range.
 An axis of extent 0 gives the empty tensor.
 
 Reference: PyTorch's softmax.
-Elsewhere: torch.nn.functional.softmax; jax.nn.softmax.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 0.0, -1000.0]))
@@ -23,7 +22,7 @@ from typing import Any
 
 from spec.axes import BAD_AXIS, check_axis
 from spec.composite import composite
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.detach import op as detach
 from spec.ops.div import op as div
@@ -61,6 +60,8 @@ EDGES = (
 
 REFUSED = BAD_AXIS
 
+ELSEWHERE = Elsewhere("torch.nn.functional.softmax(x, dim=axis)", "jax.nn.softmax")
+
 op = composite(
     "softmax",
     type_rule,
@@ -68,5 +69,6 @@ op = composite(
     (max_, detach, broadcast_to, sub, exp, sum_, div),
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

@@ -4,7 +4,6 @@
 
 Reference: Glorot and Bengio, AISTATS 2010; PyTorch's softsign. An infinite entry gives NaN, as the
 quotient of infinities is.
-Elsewhere: torch.nn.functional.softsign; jax.nn.soft_sign.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 1.0, -3.0]))
@@ -17,7 +16,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import absolute, divide, square
 from spec.tensor import Tensor
 
@@ -51,4 +50,6 @@ EDGES = (
     Edge(([0.0],), (([3.0],),), "IEEE", "the rate at 0 is 1", cotangent=[3.0]),
 )
 
-op = pointwise("softsign", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.nn.functional.softsign(x)", "jax.nn.soft_sign")
+
+op = pointwise("softsign", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

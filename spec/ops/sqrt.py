@@ -5,7 +5,6 @@
 A zero cotangent is absorbing: a dead root leaks no NaN from the origin.
 
 Reference: IEEE 754-2019, 5.4.1 (squareRoot).
-Elsewhere: torch.sqrt; jax.numpy.sqrt.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([4.0, 0.0, -1.0]))
@@ -18,7 +17,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import divide, sqrt
 from spec.tensor import Tensor
 
@@ -54,4 +53,6 @@ EDGES = (
     ),
 )
 
-op = pointwise("sqrt", type_rule, value, partials, absorbing=True, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.sqrt(x)", "jax.numpy.sqrt")
+
+op = pointwise("sqrt", type_rule, value, partials, absorbing=True, edges=EDGES, elsewhere=ELSEWHERE)

@@ -3,7 +3,6 @@
     z[i] = x[i]^2
 
 Reference: IEEE 754-2019, 5.4.1 (multiplication).
-Elsewhere: torch.square; jax.numpy.square.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([3, -4]))
@@ -18,7 +17,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import square
 from spec.tensor import Tensor
 
@@ -46,4 +45,6 @@ EDGES = (
     Edge(([-0.0],), ([0.0],), "IEEE", "the product of equal signs is positive"),
 )
 
-op = pointwise("square", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.square(x)", "jax.numpy.square")
+
+op = pointwise("square", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

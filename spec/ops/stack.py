@@ -9,7 +9,6 @@ C3  all shapes are equal.
 Each input gets an axis of extent 1, along which they are joined.
 
 Reference: NumPy's stack, with an axis always.
-Elsewhere: torch.stack; jax.numpy.stack.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([1, 2]), tensor([3, 4]), axis=-1), op(tensor(5), axis=0)
@@ -24,7 +23,7 @@ import math
 from typing import Any
 
 from spec.composite import composite
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.concat import op as concat
 from spec.ops.reshape import op as reshape
 from spec.refusals import Miss
@@ -82,4 +81,14 @@ REFUSED = (
     Miss("C3", ([1.0], 1.0), {"axis": 0}),
 )
 
-op = composite("stack", type_rule, program, (reshape, concat), edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.stack(xs, dim=axis)", "jax.numpy.stack")
+
+op = composite(
+    "stack",
+    type_rule,
+    program,
+    (reshape, concat),
+    edges=EDGES,
+    refused=REFUSED,
+    elsewhere=ELSEWHERE,
+)

@@ -11,7 +11,6 @@ The transpose repeats the cotangent along the reduced axes: `sum` and `broadcast
 read in two directions.
 
 Reference: NumPy's sum, for axes and keepdims.
-Elsewhere: torch.sum; jax.numpy.sum.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2], [3, 4]]), axes=(1,))
@@ -27,7 +26,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from spec.axes import BAD_AXES, check_axes, kept_index, reduction, split_axes
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.scalar import sum_over
 from spec.shape import Shape, reduced
 from spec.tensor import Tensor, tabulate
@@ -114,4 +113,6 @@ EDGES = (
 
 REFUSED = BAD_AXES
 
-op = linear("sum", type_rule, value, transpose, edges=EDGES, refused=REFUSED)
+ELSEWHERE = Elsewhere("torch.sum(x, dim=axes, keepdim=keepdims)", "jax.numpy.sum")
+
+op = linear("sum", type_rule, value, transpose, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE)

@@ -9,7 +9,6 @@ C3  every index lies in [0, extent of the axis); there is no counting from the b
 The transpose scatters: an entry selected twice receives both cotangents, added in index order.
 
 Reference: NumPy's take, without its modes.
-Elsewhere: torch.index_select; jax.numpy.take.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([10, 20, 30]), tensor([2, 0, 2]), axis=0)
@@ -25,7 +24,7 @@ from typing import Any, TypeVar
 
 from spec.axes import bad_positions, check_axis, refuse_positions, sum_at
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.shape import Shape
 from spec.tensor import Tensor, tabulate
 
@@ -101,6 +100,12 @@ EDGES = (
 
 REFUSED = bad_positions()
 
+ELSEWHERE = Elsewhere(
+    "torch.index_select(x, axis, indices)",
+    "jax.numpy.take",
+    formula="numpy.take(x, indices, axis=axis)",
+)
+
 op = linear(
     "take",
     type_rule,
@@ -110,4 +115,5 @@ op = linear(
     refuse_indices=refuse_indices,
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )

@@ -3,7 +3,6 @@
     z[i] = (e^x[i] - e^-x[i]) / (e^x[i] + e^-x[i])
 
 Reference: IEEE 754-2019, 9.2 (tanh).
-Elsewhere: torch.tanh; jax.numpy.tanh.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0, 100.0]))
@@ -16,7 +15,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import pointwise, same_shape
-from spec.op import Edge, Type
+from spec.op import Edge, Elsewhere, Type
 from spec.scalar import square, tanh
 from spec.tensor import Tensor
 
@@ -46,4 +45,6 @@ EDGES = (
     Edge(([math.inf],), (([0.0],),), "IEEE", "flat at infinity", cotangent=[3.0]),
 )
 
-op = pointwise("tanh", type_rule, value, partials, edges=EDGES)
+ELSEWHERE = Elsewhere("torch.tanh(x)", "jax.numpy.tanh")
+
+op = pointwise("tanh", type_rule, value, partials, edges=EDGES, elsewhere=ELSEWHERE)

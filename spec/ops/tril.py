@@ -9,7 +9,6 @@ Diagonal 0 is the main one, which is kept; a positive one lies above it, a negat
 What is not kept is exactly 0, whatever stood there, NaN included. The transpose keeps the same.
 
 Reference: NumPy's tril, PyTorch's tril.
-Elsewhere: torch.tril; jax.numpy.tril.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2, 3], [4, 5, 6]])), op(tensor([[1, 2, 3], [4, 5, 6]]), diagonal=1)
@@ -24,7 +23,7 @@ import math
 from typing import Any, TypeVar
 
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type
+from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.ops.triu import BAD_TRIANGLES, check_triangle
 from spec.scalar import less, select, zero_like
 from spec.shape import Shape
@@ -72,4 +71,8 @@ EDGES = (
     ),
 )
 
-op = linear("tril", type_rule, value, transpose, edges=EDGES, refused=BAD_TRIANGLES)
+ELSEWHERE = Elsewhere("torch.tril(x, diagonal=diagonal)", "jax.numpy.tril")
+
+op = linear(
+    "tril", type_rule, value, transpose, edges=EDGES, refused=BAD_TRIANGLES, elsewhere=ELSEWHERE
+)

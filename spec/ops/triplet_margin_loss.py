@@ -15,7 +15,6 @@ a distance that is 0 has a rate of 0, as in `norm` (CHOICE).
 
 Reference: Balntas, Riba, Ponsa and Mikolajczyk, BMVC 2016; PyTorch's triplet_margin_loss, without
 its broadcasting and other orders.
-Elsewhere: torch.nn.functional.triplet_margin_loss; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> rows = tensor([[0.0, 0.0]]), tensor([[3.0, 4.0]]), tensor([[0.0, 2.0]])
@@ -33,7 +32,7 @@ from typing import Any
 from spec.composite import composite
 from spec.kinds import same_shape
 from spec.losses import REDUCTIONS, reduced
-from spec.op import Edge, Type, refuse
+from spec.op import Edge, Elsewhere, Type, refuse
 from spec.ops.add import op as add
 from spec.ops.clamp import op as clamp
 from spec.ops.mean import op as mean
@@ -139,6 +138,12 @@ REFUSED = (
 
 TRIED = {"margin": (1.0, 0.5, 64.0), "p": (2, 1), "swap": (False, True), "eps": (1e-6, 0.0, 0.25)}
 
+ELSEWHERE = Elsewhere(
+    "torch.nn.functional.triplet_margin_loss(anchor, positive, negative, margin=margin, "
+    "p=p, eps=eps, swap=swap, reduction=reduction)",
+    None,
+)
+
 op = composite(
     "triplet_margin_loss",
     type_rule,
@@ -147,5 +152,6 @@ op = composite(
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,
+    elsewhere=ELSEWHERE,
 )
 value = op.value

@@ -9,7 +9,6 @@ Diagonal 0 is the main one, which is kept; a positive one lies above it, a negat
 What is not kept is exactly 0, whatever stood there, NaN included. The transpose keeps the same.
 
 Reference: NumPy's triu, PyTorch's triu.
-Elsewhere: torch.triu; jax.numpy.triu.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2, 3], [4, 5, 6]])), op(tensor([[1, 2, 3], [4, 5, 6]]), diagonal=1)
@@ -24,7 +23,7 @@ import math
 from typing import Any, TypeVar
 
 from spec.kinds import linear
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import less, select, zero_like
 from spec.shape import Shape
@@ -87,4 +86,8 @@ EDGES = (
     ),
 )
 
-op = linear("triu", type_rule, value, transpose, edges=EDGES, refused=BAD_TRIANGLES)
+ELSEWHERE = Elsewhere("torch.triu(x, diagonal=diagonal)", "jax.numpy.triu")
+
+op = linear(
+    "triu", type_rule, value, transpose, edges=EDGES, refused=BAD_TRIANGLES, elsewhere=ELSEWHERE
+)

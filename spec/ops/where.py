@@ -9,7 +9,6 @@ The transpose chooses as well, where a product with 0 would not do: the side tha
 receives exactly 0, even from a cotangent that is infinite or NaN.
 
 Reference: NumPy's where, with three arguments.
-Elsewhere: torch.where; jax.numpy.where.
 
 >>> from spec.tensor import tensor
 >>> mask, x, y = tensor([True, False]), tensor([1, 2]), tensor([10, 20])
@@ -25,7 +24,7 @@ import math
 from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import jointly_linear, same_shape
-from spec.op import AnyTensor, Edge, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import select, zero_like
 from spec.tensor import Tensor, zip_map
@@ -97,6 +96,8 @@ REFUSED = (
     *(Miss("C2", (mask, [1.0, 2.0], [3.0, 4.0])) for mask in ([1, 0], [1.0, 0.0], [True, 0])),
 )
 
+ELSEWHERE = Elsewhere("torch.where(mask, x, y)", "jax.numpy.where")
+
 op = jointly_linear(
     "where",
     type_rule,
@@ -106,4 +107,5 @@ op = jointly_linear(
     mask_inputs=(0,),
     edges=EDGES,
     refused=REFUSED,
+    elsewhere=ELSEWHERE,
 )

@@ -36,7 +36,6 @@ SPEC = {
     z[i] = (e^x[i] + e^-x[i]) / 2
 
 Reference: none; it exists in a test.
-Elsewhere: none in torch; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([0.0]))
@@ -74,7 +73,6 @@ op = pointwise("cosh_like", type_rule, value, partials, edges=EDGES)
 C1  all shapes are equal: a primitive never broadcasts.
 
 Reference: none; it exists in a test.
-Elsewhere: none in torch; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([5, 1]), tensor([2, 1]))
@@ -112,7 +110,6 @@ C1  every axis lies in [-rank, rank).
 C2  the axes are distinct.
 
 Reference: none; it exists in a test.
-Elsewhere: none in torch; none in JAX.
 
 >>> from spec.tensor import tensor
 >>> op(tensor([[1, 2], [3, 4]]), axes=(1,))

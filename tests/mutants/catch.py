@@ -107,7 +107,8 @@ def exactly(of: str, direction: str) -> Found:
 
     judged, cases = asked(ExactRow(of, direction))
     for case in cases:
-        if says := judged(case, 0).differences:
+        verdict = judged(case, 0)
+        if says := verdict.differences or verdict.unread:
             return _found(False, None, [*says])
     return _found(False, None, [])
 

@@ -7,15 +7,22 @@ rule and nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence.worlds.opaque import opaque
+from spec import scalar
+from spec.kinds import pointwise, same_shape
+from spec.op import Op
 from spec.ops import OPS
+from spec.tensor import tensor
 from tests.spec.laws import broken
-from tests.spec.strategies import Probe, probes
+from tests.spec.strategies import Call, Probe, probes
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -30,6 +37,51 @@ def exact_world() -> Iterator[None]:
 @given(data=st.data())
 def test_a_page_obeys_every_law(name: str, data: st.DataObject) -> None:
     assert broken(data.draw(probes(name))) == {}
+
+
+def _tan(x: Any) -> Any:
+    return scalar.divide(scalar.sin(x), scalar.cos(x))
+
+
+def _half_sum(x: Any) -> Any:
+    return scalar.divide(scalar.exp(x) + scalar.exp(-x), 2)
+
+
+TWO_FUNCTIONS = {
+    "log_cosh": (lambda x: scalar.log(_half_sum(x)), scalar.tanh),
+    "damped": (
+        lambda x: scalar.exp(x) * scalar.tanh(x),
+        lambda x: scalar.exp(x) * (1 + scalar.tanh(x) - scalar.square(scalar.tanh(x))),
+    ),
+    "tan": (_tan, lambda x: 1 + scalar.square(_tan(x))),
+    "log_of_wave": (
+        lambda x: scalar.log(2 + scalar.sin(x)),
+        lambda x: scalar.divide(scalar.cos(x), 2 + scalar.sin(x)),
+    ),
+}
+"""Pages of two elementary functions: a value, and a rate that is stated through another one."""
+
+
+def page(name: str, value: Any, rate: Any) -> Op:
+    """Return the record of a pointwise page."""
+    rule = partial(same_shape, name)
+    return pointwise(name, lambda x: rule(x), lambda x: x.map(value), lambda x: (rate(x),))
+
+
+@pytest.mark.parametrize("name", TWO_FUNCTIONS)
+@settings(max_examples=60)
+@given(probe=probes("tanh"))
+def test_two_functions_may_stand_on_one_page(name: str, probe: Probe) -> None:
+    assert broken(probe.with_op(page(name, *TWO_FUNCTIONS[name]))) == {}
+
+
+@pytest.mark.parametrize("name", TWO_FUNCTIONS)
+def test_a_wrong_rate_of_two_functions_is_noticed(name: str) -> None:
+    value, rate = TWO_FUNCTIONS[name]
+    wrong = page(name, value, lambda x: rate(x) + scalar.exp(x) - scalar.tanh(x) - 1)
+    x, t = tensor([Fraction(1), Fraction(-2)]), tensor([Fraction(1), Fraction(3)])
+    found = broken(Probe(Call(wrong, (x,)), (t,), (t, x), (Fraction(2), Fraction(3))))
+    assert "pushforward" in found
 
 
 @pytest.mark.holds("Let no gradient pass")

@@ -18,7 +18,6 @@ from equivalence.measure.events import same_bits
 from equivalence.measure.update import measure_update
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row
-from spec.optim import OPTIMIZERS
 from tests.equivalence.backends import wrong_steps
 from tests.equivalence.backends.wrong_steps import Stepping, Steps
 
@@ -28,7 +27,7 @@ def measured(steps: type[Steps], case: UpdateSpec) -> Outcome:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", wrong_steps.WRITTEN)
 @pytest.mark.parametrize(
     ("steps", "strength"),
     [

@@ -10,6 +10,7 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 
 import pytest
 
+from equivalence.cases.call import CaseSpec
 from equivalence.cli import main
 from equivalence.exact import operations
 from equivalence.exact.points import Verdict
@@ -33,6 +34,26 @@ def test_a_row_that_differs_fails(
     monkeypatch.setattr(operations, "judged", lambda case, seed, backend=None: wrong)
     assert main(["exact", "--ops", "detach", "--points", "1", "--jobs", "0"]) == NONCONFORMANT
     assert "entry 0 is 1, and the page says 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("read", "code"), [(["detach"], CONFORMANT), ([], NONCONFORMANT)])
+def test_a_row_that_cannot_be_read_is_counted(
+    read: list[str],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is neither equal nor different; it fails where nothing at all could be read."""
+
+    def judged(case: CaseSpec, seed: int, backend: object = None) -> Verdict:
+        equal = case.op in read
+        return Verdict(elements=1) if equal else Verdict(unread=("NotImplementedError: rank 3",))
+
+    monkeypatch.setattr(operations, "judged", judged)
+    assert main(["exact", "--ops", "detach,argmax", "--points", "1", "--jobs", "0"]) == code
+    said = capsys.readouterr().out
+    assert "argmax value cannot be read\n  NotImplementedError: rank 3" in said
+    assert "0 of which differ" in said and f"{1 if read else 3} rows cannot be read" in said
 
 
 def test_a_backend_is_compared_in_what_it_offers(capsys: pytest.CaptureFixture[str]) -> None:

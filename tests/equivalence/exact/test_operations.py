@@ -8,10 +8,13 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 
 import importlib
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
+from equivalence.backends.torch_backend import TorchBackend
 from equivalence.cases.call import describe
 from equivalence.exact.operations import cases, judged, rescales
 from equivalence.exact.points import Form, standing
@@ -55,6 +58,48 @@ def test_only_pages_that_shift_or_turn_exponents_need_a_homomorphism() -> None:
     rows = {"softmax", "masked_softmax", "log_softmax", "logsumexp", "cross_entropy"}
     curves = {"sigmoid", "log_sigmoid", "softplus", "safe_log", "bce_with_logits", "silu", "mish"}
     assert {op for op in OPS if rescales(op)} == {*rows, *curves, "elu", "selu", "chain"}
+
+
+class Stranger(TorchBackend):
+    """Torch's functions, but for one."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def value(self, op: str, inputs: Any, attrs: Any) -> Any:
+        """Call the one function."""
+        return self.function(*inputs)
+
+
+def _refused(x: torch.Tensor) -> torch.Tensor:
+    raise NotImplementedError(f"a kernel of rank 9; got {x.dim()}")
+
+
+def _by_exponentials(x: torch.Tensor) -> torch.Tensor:
+    e = torch.exp(-2 * x)
+    return (1 - e) / (1 + e)
+
+
+@pytest.mark.parametrize(
+    ("op", "function", "differs", "unread"),
+    [
+        ("tanh", torch.tanh, "", ""),
+        ("silu", lambda x: x / (1 + torch.exp(-x)), "", ""),
+        ("exp", lambda x: torch.exp(x) + 1, "entries differ", ""),
+        ("silu", lambda x: x / (2 + torch.exp(-x)), "entries differ", ""),
+        ("tanh", _refused, "", "NotImplementedError: a kernel of rank 9"),
+        ("tanh", _by_exponentials, "", "the exponential that is a homomorphism takes sums"),
+        ("erf", lambda x: torch.special.erfcx(x), "", "erfcx"),
+    ],
+)
+def test_what_cannot_be_read_is_not_what_differs(
+    op: str, function: Any, differs: str, unread: str
+) -> None:
+    (case, *_) = cases(op, "value")
+    verdict = judged(case, backend=Stranger(function))
+    assert bool(verdict.differences) is bool(differs) and bool(verdict.unread) is bool(unread)
+    assert differs in "".join(verdict.differences) and unread in "".join(verdict.unread)
 
 
 def test_the_interpreter_is_restored() -> None:
