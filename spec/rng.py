@@ -138,6 +138,10 @@ def bad_sources(**attributes: Any) -> tuple[Miss, ...]:
     return (*bad_shapes, *bad_calls(shape=(2,), **attributes))
 
 
+CHANCES = (0.5, 0.1, 1.0, 0.75, 0.0, 1 / 3, 2.0**-30, 1 - 2.0**-30)
+"""Probabilities at which mistakes show."""
+
+
 def check_probability(label: str, probability: Any) -> None:
     """Refuse what is no number in [0, 1]; NaN is none."""
     known = isinstance(probability, (int, float, Fraction)) and not isinstance(probability, bool)

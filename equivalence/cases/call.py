@@ -25,7 +25,7 @@ from equivalence.cases.fills import (
 from equivalence.cases.guard import LAYOUTS
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
-from spec.op import Type
+from spec.op import Op, Type
 
 Shape = tuple[int, ...]
 
@@ -249,11 +249,15 @@ def handed(op: str, attrs: Mapping[str, Any], dtype: str) -> dict[str, Any]:
 
 def index_range(case: CaseSpec) -> IndexRange:
     """Return what the index input of a case may hold, read off its other input, or told."""
-    attrs = case.attributes()
+    return range_of_indices(OPS[case.op], case.shapes, case.attributes())
+
+
+def range_of_indices(op: Op, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> IndexRange:
+    """Return what the index input of a call may hold."""
     if "classes" in attrs:
         return IndexRange(attrs["classes"])
     if "axis" in attrs:
-        return IndexRange(case.shapes[0][attrs["axis"]])
-    if 0 in OPS[case.op].index_inputs:
-        return IndexRange(case.shapes[1][0])
-    return IndexRange(case.shapes[0][1], attrs.get("ignore_index", IGNORE_INDEX))
+        return IndexRange(shapes[0][attrs["axis"]])
+    if 0 in op.index_inputs:
+        return IndexRange(shapes[1][0])
+    return IndexRange(shapes[0][1], attrs.get("ignore_index", IGNORE_INDEX))

@@ -79,11 +79,15 @@ LONG = 256
 """How many equal entries are multiplied beyond every format, and added within all of them."""
 
 
+class NoFraction(ArithmeticError):
+    """A step has no result that could be compared among fractions."""
+
+
 def grouped(among: Sequence[str]) -> tuple[str, ...]:
     """Let the regimes of what is not finite be one level, and those at a format's ends another.
 
     Each regime of a group meets a few levels of every other factor, and all of them together meet
-    each (`ungrouped`).
+    each (`equivalence.cases.strata.turns`).
     """
     plain = tuple(regime for regime in among if regime not in NONFINITE)
     return (*plain, *(name for name, group in GROUPS.items() if group[0] in among))

@@ -14,7 +14,7 @@ from typing import Any
 
 from equivalence.cases.call import WORDS, CaseSpec, Recipe, size_key
 from equivalence.cases.domains import COTANGENTS, regimes
-from equivalence.cases.updates.levels import CHOICES, GRADIENTS, PARAMETERS, SCALES, permitted_pairs
+from equivalence.cases.updates.levels import GRADIENTS, PARAMETERS, SCALES, choices, permitted_pairs
 from equivalence.cases.updates.spec import HANDINGS, UpdateSpec
 from equivalence.registry import OPS
 from spec.op import Rejected
@@ -152,7 +152,7 @@ def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
     for recipe in smaller_recipes(case.parameters, PARAMETERS):
         yield replace(case, parameters=recipe)
     for name, value in case.hyper:
-        plainest = CHOICES[case.optimizer].get(name, SCALES)[0]
+        plainest = choices(case.optimizer).get(name, SCALES)[0]
         if value != plainest:
             yield replace(
                 case, hyper=permitted_pairs(case.optimizer, {**dict(case.hyper), name: plainest})

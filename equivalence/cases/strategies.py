@@ -2,20 +2,25 @@
 
 What is drawn is always a compact `CaseSpec`, never a tensor: it shrinks on structure, prints in one
 line, and the same strategies serve anyone who tests a kernel.  The family of an op draws shapes
-and attributes; the page's own `type_rule` has the last word on every draw.
+and attributes; the page has the last word on every draw.  A draw that it refuses is discarded and
+counted.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, reject, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
 
 from equivalence.cases.built import allows
 from equivalence.cases.call import MANNERS, CaseSpec, Recipe, attribute_pairs
 from equivalence.cases.domains import COTANGENTS, regimes
+from equivalence.cases.families.signatures import refusal
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
 from equivalence.registry import OPS
@@ -29,10 +34,16 @@ def recipes(among: tuple[str, ...]) -> st.SearchStrategy[Recipe]:
 
 
 @st.composite
-def case_specs(draw: Any, op: str, direction: str, dtype: str) -> CaseSpec:
-    """Draw a case of one operation that its page's type rule accepts."""
+def case_specs(
+    draw: Any, op: str, direction: str, dtype: str, refused: Counter[str] | None = None
+) -> CaseSpec:
+    """Draw a case of one operation that its page accepts; what it says of others is counted."""
     page = OPS[op]
-    shapes, attrs = family_of(page).draw(draw, page, direction)
+    shapes, attrs = signature = family_of(page).draw(draw, page, direction)
+    if (said := refusal(page, signature)) is not None:
+        if refused is not None:
+            refused[said] += 1
+        reject()
     suited = regimes(page, len(shapes), attrs)
     case = CaseSpec(
         op=op,
@@ -45,9 +56,7 @@ def case_specs(draw: Any, op: str, direction: str, dtype: str) -> CaseSpec:
         tangent=draw(recipes(COTANGENTS)) if direction == "jvp" else None,
     )
     manner = draw(st.sampled_from(("alone", *MANNERS)))
-    case = replace(case, manner=manner) if allows(case, manner) else case
-    page.type_rule(*case.types(), **attrs)
-    return case
+    return replace(case, manner=manner) if allows(case, manner) else case
 
 
 def quiet(examples: int, *phases: Phase) -> settings:
@@ -63,7 +72,10 @@ def quiet(examples: int, *phases: Phase) -> settings:
 
 
 def draw_many(strategy: st.SearchStrategy[Any], number: int, seed_: int) -> list[Any]:
-    """Draw a list of distinct examples; the same seed always draws the same list."""
+    """Draw a list of distinct examples; the same seed always draws the same list.
+
+    It is shorter, or empty, where nearly all draws are discarded.
+    """
     drawn: dict[Any, None] = {}
 
     @seed(seed_)
@@ -72,5 +84,6 @@ def draw_many(strategy: st.SearchStrategy[Any], number: int, seed_: int) -> list
     def collect(example: Any) -> None:
         drawn.setdefault(example)
 
-    collect()
+    with suppress(Unsatisfiable):
+        collect()
     return list(drawn)

@@ -27,11 +27,12 @@ from equivalence.cases.call import (
 )
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.domains import LABELS, domain, usual
-from equivalence.cases.families.losses import SCORES
-from equivalence.cases.families.random import PROBABILITIES
-from equivalence.cases.families.rows import NORMS, ROWS
+from equivalence.cases.families.entries.random import chances
+from equivalence.cases.families.losses.labels import SCORES
+from equivalence.cases.families.rows.norms import NORMS
+from equivalence.cases.families.rows.rows import ROWS
 from equivalence.cases.families.table import family_of
-from equivalence.cases.strata import strata
+from equivalence.cases.strata.fixed import strata
 from equivalence.exact.literals import meant
 from equivalence.exact.numbers import drawn, traced
 from equivalence.exact.points import Form, Point, Verdict, compared, integers
@@ -75,7 +76,7 @@ def cases(op: str, direction: str) -> list[CaseSpec]:
     designed = [
         replace(case, manner="alone")
         for case in strata(op, direction, DTYPE, SINGLES)
-        if all(_found_again(name, value) for name, value in case.attrs)
+        if all(_found_again(op, name, value) for name, value in case.attrs)
         and dtype_of_value(op, case.attributes(), DTYPE) in (TORCH[DTYPE], torch.int64)
     ]
     small = [_plain(case) for case in designed if _size(case) <= SMALL]
@@ -143,9 +144,9 @@ def _plain(case: CaseSpec) -> CaseSpec:
     return replace(case, recipes=tuple(recipes), cotangent=cotangent)
 
 
-def _found_again(name: str, value: Any) -> bool:
+def _found_again(op: str, name: str, value: Any) -> bool:
     """Say whether a host's rounding leaves enough of an attribute to know what it meant."""
-    return name not in PROBABILITIES or Fraction(meant(value)).denominator <= COARSE
+    return name not in chances(OPS[op]) or Fraction(meant(value)).denominator <= COARSE
 
 
 @cache

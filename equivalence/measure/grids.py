@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from equivalence.cases.families.growing import MANY_ROWS
 from equivalence.cases.families.table import family_of
-from equivalence.cases.sizes import ARGUMENTS, ROWS, SizedCase, build_sized, elements, growths
+from equivalence.cases.sizes import SizedCase, build_sized, elements, growths
 from equivalence.measure.manners import observe
 from equivalence.measure.sizes import grown_to
 from equivalence.registry import OPS
@@ -84,7 +85,7 @@ def by_launches(
         return [min(cases, key=lambda case: _work(backend, case))]
     first = next(name for name, page in OPS.items() if family_of(page) is family_of(OPS[op]))
     if where == (first, "value", "fp32"):
-        cases += [grown_to(*where, k, ROWS) for k in turns if among[k].what == "rows"][:1]
+        cases += [grown_to(*where, k, MANY_ROWS) for k in turns if among[k].what == "rows"][:1]
     return cases
 
 
@@ -96,7 +97,7 @@ def _work(backend: Any, case: SizedCase) -> int:
 def _size(backend: Any, where: tuple[str, str, str], k: int) -> int:
     """Return the least size at which one way to grow has blocks enough."""
     growth = growths(where[0])[k]
-    if growth is ARGUMENTS:
+    if growth.every:
         return growth.near
 
     def read(n: int) -> tuple[int, int]:

@@ -18,15 +18,8 @@ from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, decide, merged
 from equivalence.cases.built import Built
-from equivalence.cases.sizes import (
-    ARGUMENTS,
-    GROWTHS,
-    Growth,
-    SizedCase,
-    build_sized,
-    growths,
-    sized,
-)
+from equivalence.cases.families.growing import Growth
+from equivalence.cases.sizes import SizedCase, build_sized, growths, sized
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.conventions import pages
 from equivalence.dtypes import DTYPES, FP32, FP64
@@ -85,7 +78,7 @@ def _case(
     if not suited:
         # Sums that no integers can show leave reals their bounds only so far.
         n = growth.near if n is None else min(n, growth.near)
-    if growth is ARGUMENTS and dtype != FP64.name:
+    if growth.every and dtype != FP64.name:
         regime = "every"
         n = growth.near if DTYPES[dtype].narrow else n
     if dtype == FP64.name and exact(op, direction, dtype, growth) and "integers" in suited:
@@ -105,8 +98,9 @@ def exact(op: str, direction: str, dtype: str, growth: Growth) -> bool:
     from equivalence.budgets.arrays import settles
     from equivalence.worlds.contract import Contract
 
-    alone = growth in GROWTHS["elementwise"]
-    small = sized(growth, growth.near if alone else PROBED, op, direction, dtype, "integers")
+    small = sized(
+        growth, growth.near if growth.by_entry else PROBED, op, direction, dtype, "integers"
+    )
     record = DTYPES[dtype]
     contract = Contract("correctly rounded", record.compute, record.compute)
     return settles(call_of(build_sized(small)), contract)
@@ -201,9 +195,11 @@ UPDATED = ((2**20,), (65_601,), (3, 5))
 def sized_update(optimizer: str, dtype: str) -> UpdateSpec:
     """Return the steps of an optimizer on many elements, at its plainest settings with decay."""
     from equivalence.cases.call import Recipe
-    from equivalence.cases.updates.levels import permitted_pairs, plainest
+    from equivalence.cases.updates.levels import accepted, permitted_pairs, plainest
 
-    hyper = plainest(optimizer) | {"weight_decay": 0.01}
+    hyper = plainest(optimizer)
+    if "weight_decay" in hyper:
+        hyper["weight_decay"] = accepted(optimizer, "weight_decay", 0.01)
     normal = Recipe("normal")
     pairs = permitted_pairs(optimizer, hyper)
     return UpdateSpec(optimizer, dtype, UPDATED, normal, normal, pairs, steps=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
-from equivalence.cases.updates.shorter import shorter
+from equivalence.cases.call import Shape
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.distinct import Distinct, distinct, judge_kinds
 from equivalence.measure.reference import Expected, Taken, entered, scaled_gradients
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from equivalence.worlds.contract import Contract
 
 
+MOST_ELEMENTS = 4096
+"""How many elements of a parameter an interpreter updates: a few blocks."""
+
+MOST_STEPS = 32
+"""How many steps an interpreter takes."""
+
+
 def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
     """Run the steps of a case and judge each of them against the reference in its shadow."""
     left_out: tuple[str, ...] = ()
@@ -31,6 +39,24 @@ def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcom
         case, left_out = shorter(case)
     outcome = measure_steps(backend, case, Judging(contract))
     return replace(outcome, left_out=(*outcome.left_out, *left_out))
+
+
+def shorter(case: UpdateSpec) -> tuple[UpdateSpec, tuple[str, ...]]:
+    """Return what an interpreter is asked of a case, and say what is left out."""
+    shapes = tuple(map(_smaller, case.shapes))
+    steps = min(case.steps, MOST_STEPS)
+    left_out = (
+        *((f"interpreted: more than {MOST_ELEMENTS} elements",) if shapes != case.shapes else ()),
+        *((f"interpreted: more than {MOST_STEPS} steps",) if steps != case.steps else ()),
+    )
+    return replace(case, shapes=shapes, steps=steps), left_out
+
+
+def _smaller(shape: Shape) -> Shape:
+    """Shorten the first axis of a shape that has too many elements."""
+    if math.prod(shape) <= MOST_ELEMENTS:
+        return shape
+    return max(1, MOST_ELEMENTS // math.prod(shape[1:])), *shape[1:]
 
 
 class Judging:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,7 +30,9 @@ Case = Any
 
 
 class Kind(Protocol):
-    """What a row runner needs to know of its cases."""
+    """What a row runner needs to know of its cases; refused counts draws by what a page said."""
+
+    refused: Counter[str]
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
@@ -59,24 +62,25 @@ class Calls:
     def __init__(self, row: Row) -> None:
         """Remember the row."""
         self.row = row
+        self.refused = Counter[str]()
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[CaseSpec]:
         """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
-        from equivalence.cases import strata
+        from equivalence.cases.strata import fixed
 
-        return strata.strata(self.row.op, self.row.direction, self.row.dtype, strength, dtypes)
+        return fixed.strata(self.row.op, self.row.direction, self.row.dtype, strength, dtypes)
 
     def extras(self) -> Sequence[CaseSpec]:
         """Return the cases without elements."""
-        from equivalence.cases import strata
+        from equivalence.cases.strata import fixed
 
-        return strata.extras(self.row.op, self.row.direction, self.row.dtype)
+        return fixed.extras(self.row.op, self.row.direction, self.row.dtype)
 
     def drawn(self) -> st.SearchStrategy[CaseSpec]:
         """Draw from the page's type rule."""
         from equivalence.cases.strategies import case_specs
 
-        return case_specs(self.row.op, self.row.direction, self.row.dtype)
+        return case_specs(self.row.op, self.row.direction, self.row.dtype, self.refused)
 
     def smaller(self, case: CaseSpec) -> Iterator[CaseSpec]:
         """Yield smaller shapes, plainer numbers and plainer layouts."""
@@ -100,6 +104,7 @@ class Updates:
     def __init__(self, row: Row) -> None:
         """Remember the row."""
         self.row = row
+        self.refused = Counter[str]()
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
         """Return the fixed strata: what is beyond pairs is left to what is drawn."""

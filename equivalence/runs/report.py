@@ -83,6 +83,9 @@ def print_report(
         those = [str(result.row) for result in results if what in result.left_out]
         print(f"left out of cases of {', '.join(those)}: {what}", file=out)
     for result in results:
+        if result.discarded:
+            print(f"discarded: {result.discarded} drawn calls of {result.row}", file=out)
+    for result in results:
         for failure in result.failures:
             print(f"\n{result.row}", file=out)
             print("\n".join(f"  {line}" for line in failure.lines()), file=out)

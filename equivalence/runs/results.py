@@ -71,7 +71,8 @@ class RowResult:
     """What a run found about one row.
 
     beside is what an error's judged cases come to; proposed holds the text of findings that would
-    declare what failed, where they were asked for.
+    declare what failed, where they were asked for. discarded counts the drawn calls that the page
+    refuses.
     """
 
     row: Row
@@ -91,6 +92,7 @@ class RowResult:
     beside: str = ""
     proposed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    discarded: int = 0
     spent: Spent = field(default=Spent(), compare=False)
 
     @property
@@ -130,6 +132,7 @@ class RowResult:
             "declared": [dict(finding) for finding in self.declared],
             "proposed": list(self.proposed),
             "seconds": asdict(self.spent),
+            **({"discarded": self.discarded} if self.discarded else {}),
         }
 
 
@@ -152,6 +155,7 @@ def read_row(plain: Mapping[str, Any]) -> RowResult:
         proposed=tuple(plain["proposed"]),
         spent=Spent(**plain["seconds"]),
         left_out=tuple(plain["left_out"]),
+        discarded=int(plain.get("discarded", 0)),
         **{key: plain[key] for key in KEPT},
     )
 

@@ -23,7 +23,7 @@ from equivalence.runs.results import Failure, Row, RowResult
 from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.cases import Cases
 from equivalence.runs.row.declarations import Declarations
-from equivalence.runs.row.drawn import drawn_batches, least
+from equivalence.runs.row.drawn import drawn_batches, least, nearly_all
 from equivalence.runs.row.edges import Edges
 from equivalence.runs.row.proposals import Author, Proposals
 from equivalence.runs.row.refusals import Refusals
@@ -175,6 +175,8 @@ class Examination:
 
         for cases in drawn_batches(self.kind, self.fixed, self.counted, self.seed, enough):
             yield self.cases.batch("values", cases, enough=enough)
+        if self.kind.refused and not enough():
+            self.tally.left_out[nearly_all(self.kind.refused)] = None
 
     def result(self, start: Spent) -> RowResult:
         """Sum the row up, which began at this reading of the clock."""
@@ -197,6 +199,7 @@ class Examination:
             failures=tally.shown(),
             declared=tuple(finding.to_dict() for finding in tally.declared),
             left_out=tuple(tally.left_out),
+            discarded=self.kind.refused.total() if self.oracle else 0,
             proposed=self._proposed(),
             spent=reading() - start,
         )

@@ -79,7 +79,7 @@ def _directions(op: str) -> tuple[str, ...]:
 
 def fixed(op: str, dtype: str) -> Iterator[tuple[CaseSpec, Start]]:
     """Yield the cases of an op's rows of one dtype that are the same in every run."""
-    from equivalence.cases.strata import extras, strata
+    from equivalence.cases.strata.fixed import extras, strata
 
     for direction in _directions(op):
         for case in (*strata(op, direction, dtype), *extras(op, direction, dtype)):

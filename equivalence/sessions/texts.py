@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from equivalence.cases.domains import Domain
-from equivalence.cases.families.family import TERM, Operands, Picks, Shape, result
+from equivalence.cases.families.family import TERM, Operands, Picks
+from equivalence.cases.families.signatures import Shape, result
 from equivalence.cases.families.table import family_of
 from equivalence.registry import OPS
 from spec.op import Op

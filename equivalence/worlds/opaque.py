@@ -6,6 +6,7 @@ that of sqrt is 1 / (2 sqrt), that of sin is cos, that of cos is -sin and that o
 2 / sqrt(pi) exp(-x^2). A page may state one function's derivative by another, so what is equal on
 paper is equal here: e^-x is 1 / e^x, tanh is what e^x makes of it, sin^2 + cos^2 is 1, expm1 is
 exp - 1, and log1p the logarithm of 1 + x.
+A power that is written as e^(c ln x) asks for more, that e^(a + b) is e^a e^b, and is refused.
 So any fixed table of rational values will do, and the laws then hold exactly, with no rounding to
 argue about.  That exp really is exp is a matter for balls and for the notes.
 
@@ -26,7 +27,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from typing import Any
 
+from equivalence.cases.domains import NoFraction
 from spec import scalar
 from spec.scalar import OpenFunction
 
@@ -62,7 +65,30 @@ def _tanh(x: Fraction) -> Fraction:
 def _log(x: Fraction) -> Fraction:
     _require("log", x > 0, x, "numbers > 0")
     sign = 1 if x > 1 else -1
-    return Fraction(0) if x == 1 else sign * _positive(scalar.log, Fraction(x))
+    return Fraction(0) if x == 1 else Logarithm(sign * _positive(scalar.log, Fraction(x)))
+
+
+class Logarithm(Fraction):
+    """A multiple of a logarithm, which the stand-in of exp must not take for any other number."""
+
+    def __mul__(self, other: object) -> Any:
+        """Stay a logarithm."""
+        if not isinstance(other, EXACT_TYPES):
+            return NotImplemented
+        return Logarithm(Fraction(self) * other)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Logarithm:
+        """Stay a logarithm."""
+        return Logarithm(-Fraction(self))
+
+
+def _exp_of_logarithm(x: Logarithm) -> Fraction:
+    raise NoFraction(
+        f"the stand-in of exp knows no power: e^(c ln x) obeys the laws only as e^(a + b) is "
+        f"e^a e^b; got {x}"
+    )
 
 
 def _odd(function: OpenFunction) -> Rule:
@@ -133,6 +159,7 @@ def opaque() -> Iterator[None]:
         for function, rule in STAND_INS
         for kind in EXACT_TYPES
     ]
+    before.append((scalar.exp, Logarithm, scalar.exp.replaced(Logarithm, _exp_of_logarithm)))
     try:
         yield
     finally:

@@ -167,7 +167,9 @@ class Steps:
             functions={f: FunctionStep.of(contract.function(f), unit) for f in FUNCTIONS},
             sums=RoundingStep.to(wide, contract.accumulate_rounding, flushed),
             finishes=passes or wide.precision > contract.compute.precision,
-            factors=narrow and RoundingStep.to(narrow, contract.dot_rounding, flushed),
+            factors=(
+                None if narrow is None else RoundingStep.to(narrow, contract.dot_rounding, flushed)
+            ),
             last=last,
             reads=contract.flush == "inputs_outputs",
             stable=contract.freedom == "stable",

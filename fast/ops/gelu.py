@@ -1,7 +1,7 @@
 """Twin of spec.ops.gelu.
 
-Each of the two ways has kernels of its own; the input is saved. torch's own value is off by far where
-the gate nearly closes, so that the ATen twin writes it out; torch's own gradient is called.
+Each of the two ways has kernels of its own; the input is saved. torch's own value is off by far
+where the gate nearly closes, so that the ATen twin writes it out; torch's own gradient is called.
 """
 
 from __future__ import annotations

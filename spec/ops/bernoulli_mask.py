@@ -24,6 +24,7 @@ from typing import Any
 from spec.kinds import source
 from spec.op import AnyTensor, Edge, Elsewhere, Type
 from spec.rng import (
+    CHANCES,
     bad_probabilities,
     bad_sources,
     check_call,
@@ -77,6 +78,16 @@ REFUSED = (
     *bad_probabilities("C4", "keep_prob", shape=(2,)),
 )
 
+TRIED = {"keep_prob": CHANCES}
+
 ELSEWHERE = Elsewhere("torch.bernoulli", "jax.random.bernoulli")
 
-op = source("bernoulli_mask", type_rule, value, edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE)
+op = source(
+    "bernoulli_mask",
+    type_rule,
+    value,
+    edges=EDGES,
+    refused=REFUSED,
+    tried=TRIED,
+    elsewhere=ELSEWHERE,
+)

@@ -147,6 +147,8 @@ REFUSED = (
     *(Miss("C5", ([[1.0]], [0]), {"label_smoothing": s}) for s in (-0.1, 1.1, 1.5, math.nan)),
 )
 
+TRIED = {"label_smoothing": (0.0, 0.1, 1.0, 0.25)}
+
 ELSEWHERE = Elsewhere(
     "torch.nn.functional.cross_entropy(logits, labels, weight=weight, "
     "ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)",
@@ -163,6 +165,7 @@ op = composite(
     refuse_indices=refuse_indices,
     edges=EDGES,
     refused=REFUSED,
+    tried=TRIED,
     elsewhere=ELSEWHERE,
 )
 value = op.value

@@ -30,7 +30,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Elsewhere, Type
-from spec.rng import bad_calls, bad_probabilities, check_call, check_probability, is_kept
+from spec.rng import CHANCES, bad_calls, bad_probabilities, check_call, check_probability, is_kept
 from spec.scalar import select, zero_like
 from spec.shape import Shape, offset
 from spec.tensor import Tensor, tabulate
@@ -114,7 +114,9 @@ EDGES = (
 
 REFUSED = (*bad_probabilities("C1", "p", [1.0]), *bad_calls([1.0], p=0.5))
 
+TRIED = {"p": CHANCES, "training": (True, False)}
+
 op = linear(
-    "dropout", type_rule, value, transpose, edges=EDGES, refused=REFUSED,
+    "dropout", type_rule, value, transpose, edges=EDGES, refused=REFUSED, tried=TRIED,
     elsewhere=Elsewhere("torch.nn.functional.dropout", None),
 )  # fmt: skip

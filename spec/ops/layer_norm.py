@@ -91,6 +91,8 @@ REFUSED = (
     ),
 )
 
+TRIED = {"eps": (1e-5, 1e-3, 1e-8, 1.0)}
+
 ELSEWHERE = Elsewhere("torch.nn.functional.layer_norm(x, gamma.shape, gamma, beta, eps=eps)", None)
 
 op = composite(
@@ -100,6 +102,7 @@ op = composite(
     (sum_, div, broadcast_to, sub, square, add, sqrt, mul),
     edges=EDGES,
     refused=REFUSED,
+    tried=TRIED,
     elsewhere=ELSEWHERE,
 )
 value = op.value

@@ -94,6 +94,8 @@ REFUSED = (
     ),
 )
 
+TRIED = {"value": (0.0, 1.5, -3.0, 0.1)}
+
 ELSEWHERE = Elsewhere(
     "torch.nn.functional.pad(x, [n for pair in zip(after, before) for n in pair][::-1], "
     "value=value)",
@@ -105,5 +107,12 @@ ELSEWHERE = Elsewhere(
 )
 
 op = composite(
-    "pad", type_rule, program, (concat,), edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE
+    "pad",
+    type_rule,
+    program,
+    (concat,),
+    edges=EDGES,
+    refused=REFUSED,
+    tried=TRIED,
+    elsewhere=ELSEWHERE,
 )

@@ -9,7 +9,7 @@ import pytest
 
 from equivalence.backends import declared, load
 from equivalence.cases.call import CaseSpec
-from equivalence.cases.strata import strata
+from equivalence.cases.strata.fixed import strata
 from equivalence.measure import call
 from equivalence.measure.call import measure
 from equivalence.measure.kept import answered, keeping

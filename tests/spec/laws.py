@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from equivalence.cases.probes import Call, Probe
 from spec.dual import Dual
 from spec.op import AnyTensor, Op, holds, plus, type_of, zeros_like
 from spec.ops import OPS
 from spec.scalar import lift
 from spec.tape import Tape
 from spec.tensor import tabulate, zip_map
-from tests.spec.strategies import Call, Probe
 
 Directions = Sequence[AnyTensor | None]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from equivalence.cases.probes import NUMBERS, filled
 from equivalence.sessions.texts import SQUARE
 from spec.op import AnyTensor
 from spec.ops import OPS
 from spec.protocol import Ops
 from spec.rng import Draws
-from tests.spec.strategies import NUMBERS, filled
 
 SQUARES = filled(SQUARE, NUMBERS)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.cases.probes import calls, like
 from equivalence.sessions.drawn import PROGRAMS
 from equivalence.sessions.texts import SQUARE, Step, run
 from equivalence.worlds.opaque import opaque
@@ -23,7 +24,6 @@ from spec.tape import Tape
 from spec.tensor import Tensor, tensor, zip_map
 from tests.spec.laws import inner, parts
 from tests.spec.programs import SQUARES, AtOnce
-from tests.spec.strategies import calls, like
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -136,7 +136,7 @@ def test_duals_of_duals_carry_second_derivatives() -> None:
     assert scalar.square(inside).tangent.tangent == 8
 
 
-@given(call=calls("max"), data=st.data())
+@given(call=calls(OPS["max"]), data=st.data())
 @settings(max_examples=20)
 def test_the_gradient_of_unreached_nodes_is_zero(call, data: st.DataObject) -> None:
     tape = Tape()

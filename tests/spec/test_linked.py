@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.cases.probes import Call, carried, like
 from equivalence.worlds.opaque import opaque
 from spec.linked import GraphSession
 from spec.op import Rejected
@@ -17,7 +18,6 @@ from spec.ops import OPS
 from spec.ref import Ref
 from spec.session import Session
 from spec.tensor import tensor
-from tests.spec.strategies import Call, calls, like
 
 
 def loss(ops: Any, w: Any, b: Any, x: Any) -> Any:
@@ -306,7 +306,7 @@ def applied(session: Any, call: Call) -> Ref:
 @settings(max_examples=20)
 @given(data=st.data())
 def test_every_op_is_recorded_as_on_the_tape(name: str, data: st.DataObject) -> None:
-    call = data.draw(calls(name))
+    call = data.draw(carried(OPS[name]))
     eager, linked = Session(), GraphSession()
     first, second = applied(eager, call), applied(linked, call)
     assert linked.graph.entry(second.id).type.shape == linked.value(second).shape

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 
+from equivalence.cases.probes import Probe, probes
 from equivalence.worlds.opaque import opaque
 from spec.axes import kept_index, split_axes
 from spec.kinds import linear, pointwise
@@ -24,7 +25,6 @@ from spec.scalar import divide, equal, exp, kronecker, less, select, square, tan
 from spec.shape import indices
 from spec.tensor import tabulate
 from tests.spec.laws import broken
-from tests.spec.strategies import Probe, probes
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -39,7 +39,7 @@ def caught_by(mutant: Op) -> set[str]:
     caught: set[str] = set()
 
     @settings(max_examples=60, phases=[Phase.generate])
-    @given(probe=probes(mutant.name))
+    @given(probe=probes(OPS[mutant.name]))
     def check(probe: Probe) -> None:
         caught.update(broken(probe.with_op(mutant)))
 

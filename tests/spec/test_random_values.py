@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equivalence.cases.probes import carried
 from equivalence.worlds.opaque import opaque
 from spec import scalar
+from spec.ops import OPS
 from spec.rng import philox
-from tests.spec.strategies import calls
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -44,18 +45,18 @@ def drawn(call: Any, more: int = 0) -> list[Fraction]:
     return uniform(count + more, call.attributes["seed"], call.attributes["counter"])
 
 
-@given(call=calls("rand_uniform"))
+@given(call=carried(OPS["rand_uniform"]))
 def test_uniform_numbers_are_the_leading_bits_of_words(call: Any) -> None:
     assert list(call.value.data) == drawn(call)
 
 
-@given(call=calls("bernoulli_mask"))
+@given(call=carried(OPS["bernoulli_mask"]))
 def test_a_mask_is_1_where_the_number_is_less(call: Any) -> None:
     expected = [int(u < call.attributes["keep_prob"]) for u in drawn(call)]
     assert list(call.value.data) == expected
 
 
-@given(call=calls("rand_normal"))
+@given(call=carried(OPS["rand_normal"]))
 def test_normal_numbers_are_those_of_box_and_muller(call: Any) -> None:
     u = drawn(call, 1)
     expected = []
@@ -69,7 +70,7 @@ def test_normal_numbers_are_those_of_box_and_muller(call: Any) -> None:
 
 @given(data=st.data())
 def test_dropout_keeps_and_scales(data: st.DataObject) -> None:
-    call = data.draw(calls("dropout"))
+    call = data.draw(carried(OPS["dropout"]))
     (x,), kept = call.inputs, 1 - Fraction(call.attributes["p"])
     expected = [a / kept if u < kept else 0 for a, u in zip(x.data, drawn(call), strict=True)]
     assert list(call.value.data) == (expected if call.attributes["training"] else list(x.data))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.cases.probes import NUMBERS, filled
 from spec.op import Rejected
 from spec.ops import OPS
 from spec.tape import Accumulate, Event, Pull, Seed, Tape
 from spec.tensor import Tensor, tensor
-from tests.spec.strategies import NUMBERS, filled
 
 
 def apply(tape: Tape, name: str, *parents: int, **attributes: Any) -> int:

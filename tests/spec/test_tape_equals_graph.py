@@ -15,6 +15,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from equivalence.cases.probes import NUMBERS
 from equivalence.sessions.drawn import PROGRAMS
 from equivalence.sessions.texts import Step, run
 from equivalence.worlds.opaque import opaque
@@ -30,7 +31,6 @@ from spec.tape import Tape
 from spec.tensor import Tensor, zip_map
 from tests.spec.laws import inner, parts
 from tests.spec.programs import SQUARES, AtOnce
-from tests.spec.strategies import NUMBERS
 
 pytestmark = pytest.mark.slow
 

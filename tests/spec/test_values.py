@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 import torch
+from equivalence.backends.torch_backend import TorchBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from equivalence.backends.torch_backend import TorchBackend
 from equivalence.budgets import oracle
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.outcome import Outcome
+from equivalence.cases.probes import Call, carried
 from equivalence.worlds.opaque import opaque
 from spec.op import AnyTensor, Elsewhere, Op
 from spec.ops import OPS
 from spec.ops.chain import read
 from spec.tensor import tensor
 from tests.spec import sources
-from tests.spec.strategies import Call, calls
 
 CONTRACT = TorchBackend().capabilities().contract
 
@@ -57,7 +57,7 @@ def judged(op: Op, call: Call) -> Outcome:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_value_is_what_its_source_says(name: str, data: st.DataObject) -> None:
-    call = data.draw(calls(name))
+    call = data.draw(carried(OPS[name]))
     outcome = judged(OPS[name], call)
     assert not outcome.failed, outcome.problem or outcome.detail
 

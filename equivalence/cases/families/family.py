@@ -1,4 +1,4 @@
-"""What a family is, and the small tools with which the families say what they know.
+"""What a family is, and what each says of the ops that are called so.
 
 A family is a set of ops that are called alike: the same shapes and attributes suit them all.
 An op is told from its record alone, by what its type rule accepts, so that a page that is called
@@ -8,29 +8,27 @@ like another one needs no entry here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hypothesis import strategies as st
+from torch import Tensor
 
-from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels, Rule, by_rules, covering
-from equivalence.cases.domains import Domain
-from spec.op import Op, Rejected
-
-Shape = tuple[int, ...]
-
-Signature = tuple[tuple[Shape, ...], dict[str, Any]]
-"""The shapes of the inputs, and the attributes."""
-
-Draw = Callable[[st.SearchStrategy[Any]], Any]
+from equivalence.cases.domains import Domain, usual
+from equivalence.cases.families.exactly import Small
+from equivalence.cases.families.growing import Bearing, Growths
+from equivalence.cases.families.signatures import Draw, Shape, Signature, result
+from spec.op import Op
 
 Picks = tuple[int, int, int]
 """Numbers by which an op of a life finds its operands, read modulo what there is."""
 
 Operands = tuple[tuple[Any, ...], dict[str, Any]]
 """Ids of entries, or for indices a list of integers or the name of a natural; and attributes."""
+
+Sample = tuple[list[Tensor], dict[str, Any]]
+"""Inputs and attributes of a call as people test with it."""
 
 FACTOR = 64.0
 """The largest magnitude that is multiplied, so that a life stays within the range of fp32."""
@@ -40,9 +38,6 @@ FEW = 1.0
 
 TERM = 2.0**16
 """The largest magnitude that is added or compared."""
-
-EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257)
-"""Small numbers, primes, and the neighbours of every likely tile."""
 
 
 class Offer(Protocol):
@@ -73,6 +68,25 @@ class Offer(Protocol):
         """Write a mask down."""
 
 
+class Sampler(Protocol):
+    """What draws the tensors of a call as people test with it: a matrix, or what goes with one."""
+
+    rows: int
+    columns: int
+
+    def normal(self, *shape: int) -> Tensor:
+        """Draw normal numbers."""
+
+    def below(self, bound: int, *shape: int) -> Tensor:
+        """Draw integers in [0, bound)."""
+
+    def matrix(self) -> Tensor:
+        """Draw a matrix of normal numbers."""
+
+    def entries(self, op: Op, k: int) -> Tensor:
+        """Draw a matrix for one input of an op, away from the edge of its domain."""
+
+
 @dataclass(frozen=True)
 class Call:
     """A call that a design has chosen so far: its structure, and some levels of its recipes."""
@@ -96,18 +110,27 @@ Sight = Callable[[Call], bool]
 """Says whether the results of a call may show anything: whether they differ from each other."""
 
 
-@dataclass(frozen=True)
+def matrices(sampler: Sampler, op: Op) -> Sample:
+    """Take matrices of one shape, and the plainest attributes."""
+    return [sampler.entries(op, k) for k in range(len(op.inputs))], usual(op)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """A way of being called, and what the judge asks of the ops that are called so.
 
     factors(op) are what makes a call: size classes, ranks, places, attributes.
-    rules say which of their levels may meet, in which direction, and call(op, direction, levels) is
-    the call that they make.
+    rules say which of their levels may meet, and call(op, direction, levels) is what they make.
     shows say whether a call, as far as it is chosen, has something to show.
     empty(op) are calls with no element or one, of which those count that the op accepts.
     draw(draw, op, direction) draws a call, larger than what counts.
+    small(draw, op) draws a call of extents from 0 to 3, for the laws, which are exact.
+    growths(op) are the ways in which calls grow to real sizes, and bearing says with what numbers.
     operands(op, offer, picks) finds operands in a life, None where nothing fits.
+    sample(sampler, op) is the call that people test with.
     keeps_shape says that the result has the shape of the inputs, which are all alike.
+
+    Calls that break a constraint stand on each page, as REFUSED: they are no matter of a family.
     """
 
     name: str
@@ -116,17 +139,50 @@ class Family:
     call: Callable[[Op, str, Levels], Signature]
     empty: Callable[[Op], tuple[Signature, ...]]
     draw: Callable[[Draw, Op, str], Signature]
+    small: Small
+    growths: Growths
     operands: Callable[[Op, Offer, Picks], Operands | None]
+    sample: Callable[[Sampler, Op], Sample] = matrices
     shows: tuple[Sight, ...] = ()
+    bearing: Bearing = field(default=Bearing())
     keeps_shape: bool = False
 
     def takes(self, op: Op) -> bool:
         """Say whether an op is called like this: its type rule accepts every level.
 
+        Calls of the family name every attribute that the op has, but for the world of its numbers.
         What acts on every entry alike is told from what acts on rows by an input of rank 0.
         """
-        told = (*self.singles(op), *(self.empty(op) if self.keeps_shape else ()))
-        return all(self._suits(op, signature) for signature in told)
+        singles = self.singles(op)
+        told = (*singles, *(self.empty(op) if self.keeps_shape else ()))
+        return self._knows(op, singles) and all(self._suits(op, call) for call in told)
+
+    def takes_in_part(self, op: Op) -> bool:
+        """Say whether the type rule accepts every level in some call, though not in every one.
+
+        So it is where an attribute suits some extents only. A level whose call is refused is
+        looked for in the calls that are accepted.
+        """
+        factors = {"direction": ("value",), **self.factors(op)}
+        may = by_rules(*self.rules)
+        empty = self.empty(op) if self.keeps_shape else ()
+
+        def accepted(levels: Levels) -> bool:
+            return may(levels) and self._suits(op, self.call(op, "value", levels))
+
+        rows = [row for row in covering(factors, may, 1) if accepted(row)]
+        met = {level for row in rows for level in row.items()}
+        wanted = {(name, level) for name, among in factors.items() for level in among} - met
+        return (
+            bool(rows)
+            and all(self._suits(op, signature) for signature in empty)
+            and all(any(accepted({**row, name: level}) for row in rows) for name, level in wanted)
+        )
+
+    def _knows(self, op: Op, calls: Iterable[Signature]) -> bool:
+        """Say whether calls name every attribute of an op."""
+        named = {name for _, attributes in calls for name in attributes}
+        return op.attributes.keys() - {"like"} <= named
 
     def _suits(self, op: Op, signature: Signature) -> bool:
         shape = result(op, signature)
@@ -143,114 +199,6 @@ class Family:
         return tuple(s for s in self.empty(op) if result(op, s) is not None)
 
 
-RANKS = (2, 1, 3, 4, 5, 6)
-
-PLACES = ("last", "first", "middle")
-"""Where among the axes the one lies that a family is about."""
-
-BESIDE = ("few", "many", "square", "behind one")
-"""How many slices lie beside that axis: a few, more than 256, as many as it has entries, or a few
-behind a leading axis of one entry."""
-
-NAMES = ("positive", "negative")
-"""How an axis is named: from the front, or from the back."""
-
-MANY = 259
-SHORT = 2
-"""The longest axis beside which there are many slices."""
-
-SQUARE = (8, 9, 31, 33)
-"""The extents of axes beside which there are as many slices."""
-
-
-def place_is_its_own(rank: int, place: str) -> bool:
-    """Of one axis the only place is the last, and of two none is a middle one."""
-    return place == "last" or rank > 2 or (rank == 2 and place == "first")
-
-
-def many_lie_beside_short_ones(rows: str, rank: int, extent: int) -> bool:
-    """Many slices need an axis beside the other, and cost too much where that is long."""
-    fits = {"many": extent <= SHORT, "square": extent in SQUARE, "behind one": rank > 2}
-    return rows == "few" or (rank > 1 and fits[rows])
-
-
-def one_entry_leads_where_the_other_axis_does_not(rows: str, place: str) -> bool:
-    """An axis of one entry leads alone."""
-    return rows != "behind one" or place != "first"
-
-
-def around(levels: Levels, most: int = 600, beside: int = 1) -> tuple[Shape, int]:
-    """Return a shape with an axis of some extent at some place, and where that is.
-
-    The other axes hold more than ENOUGH entries with it, and at least so many without it, as long
-    as the whole has at most so many.
-    """
-    rank, extent = levels["rank"], levels["extent"]
-    axis = {"first": 0, "middle": rank // 2, "last": max(rank - 1, 0)}[levels.get("place", "last")]
-    if not rank:
-        return (), axis
-    others = [(3, 2, 1, 2, 3)[k] for k in range(rank - 1)]
-    for k in range(rank - 1):
-        if math.prod(others[: k + 1]) * extent > most:
-            others[k] = 1
-    if others and levels.get("rows") == "many":
-        others = [MANY, *(1 for _ in others[1:])]
-    elif others and levels.get("rows") == "square":
-        others = [extent, *(1 for _ in others[1:])]
-    elif len(others) > 1 and levels.get("rows") == "behind one":
-        wanted = max(-(-(ENOUGH + 1) // extent), beside)
-        others = [1, max(2, min(wanted, max(most // extent, 2))), *(1 for _ in others[2:])]
-    elif others:
-        rest = math.prod(others[1:])
-        wanted = max(-(-(ENOUGH + 1) // (rest * extent)), -(-beside // rest))
-        others[0] = max(others[0], min(wanted, max(most // (rest * extent), 1)))
-    return (*others[:axis], extent, *others[axis:]), axis
-
-
-def named(axis: int, rank: int, name: str) -> int:
-    """Return an axis by its name from the front, or from the back."""
-    return axis - rank if name == "negative" else axis
-
-
-def result(op: Op, signature: Signature) -> Shape | None:
-    """Return the shape of a call's result, or None where the page refuses the call."""
-    shapes, attributes = signature
-    types = [op.type_at(0 if op.variadic else k, shape) for k, shape in enumerate(shapes)]
-    try:
-        return op.check_types(*types, **attributes).shape
-    except Rejected:
-        return None
-
-
-def always(*signatures: Signature) -> Callable[[Op], tuple[Signature, ...]]:
-    """Return the same calls for every op."""
-    return lambda op: signatures
-
-
-def extent(draw: Draw, most: int, least: int = 1) -> int:
-    """Draw one extent between bounds, preferring the neighbours of tiles."""
-    choices = [n for n in EXTENTS if least <= n <= most]
-    number: int = draw(st.sampled_from(choices or [least]))
-    return number
-
-
-def shape(draw: Draw, least: int, most: int, min_rank: int = 0, max_rank: int = 4) -> Shape:
-    """Draw a shape with between least and most elements (least is met by the last axis)."""
-    rank: int = draw(st.integers(max(min_rank, 1 if least > 1 else 0), max_rank))
-    extents: list[int] = []
-    for position in range(rank):
-        size = math.prod(extents)
-        last = position == rank - 1
-        extents.append(extent(draw, max(most // size, 1), -(-least // size) if last else 1))
-    order: list[int] = draw(st.permutations(range(rank)))
-    return tuple(extents[k] for k in order)
-
-
-def named_axis(draw: Draw, axis: int, rank: int) -> int:
-    """Draw one of the two names of an axis: from the front, or negative from the back."""
-    return axis - rank if draw(st.booleans()) else axis
-
-
 def everything(shape: Shape) -> bool:
     """Fit any shape."""
     return True
@@ -264,3 +212,8 @@ def has_elements(shape: Shape) -> bool:
 def is_matrix(shape: Shape) -> bool:
     """Fit two axes."""
     return len(shape) == 2
+
+
+def varied(factors: Factors) -> Callable[[Op], Factors]:
+    """Return the same factors for every op."""
+    return lambda op: factors

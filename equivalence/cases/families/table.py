@@ -2,49 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
-from equivalence.cases.families.elementwise import ELEMENTWISE
+from equivalence.cases.families.entries.elementwise import ELEMENTWISE
+from equivalence.cases.families.entries.random import RANDOM
 from equivalence.cases.families.family import Family
-from equivalence.cases.families.gathers import CLASSES, LOOKUPS, PICKS, SCATTERS, TAKES
-from equivalence.cases.families.losses import DISTANCES, SCORES, TRIPLETS
-from equivalence.cases.families.moves import BROADCASTS, FLATTENS, FLIPS, PERMUTES, RESHAPES
-from equivalence.cases.families.parts import CONCATS, PADS, SLICES, STACKS, TRIANGLES
-from equivalence.cases.families.products import LINEAR, PRODUCTS
-from equivalence.cases.families.random import RANDOM
-from equivalence.cases.families.reductions import POSITIONS, REDUCTIONS
-from equivalence.cases.families.rows import NORMS, ROWS
+from equivalence.cases.families.indexed.classes import CLASSES
+from equivalence.cases.families.indexed.lookups import LOOKUPS
+from equivalence.cases.families.indexed.picks import PICKS
+from equivalence.cases.families.indexed.scatters import SCATTERS
+from equivalence.cases.families.indexed.takes import TAKES
+from equivalence.cases.families.losses.distances import DISTANCES
+from equivalence.cases.families.losses.labels import SCORES
+from equivalence.cases.families.losses.triplets import TRIPLETS
+from equivalence.cases.families.moves.broadcasts import BROADCASTS
+from equivalence.cases.families.moves.flattenings import FLATTENS
+from equivalence.cases.families.moves.flips import FLIPS
+from equivalence.cases.families.moves.permutations import PERMUTES
+from equivalence.cases.families.moves.reshapes import RESHAPES
+from equivalence.cases.families.parts.concatenations import CONCATS
+from equivalence.cases.families.parts.paddings import PADS
+from equivalence.cases.families.parts.slices import SLICES
+from equivalence.cases.families.parts.stacks import STACKS
+from equivalence.cases.families.parts.triangles import TRIANGLES
+from equivalence.cases.families.products.linear_layers import LINEAR
+from equivalence.cases.families.products.products import PRODUCTS
+from equivalence.cases.families.rows.norms import NORMS
+from equivalence.cases.families.rows.positions import POSITIONS
+from equivalence.cases.families.rows.reductions import REDUCTIONS
+from equivalence.cases.families.rows.rows import ROWS
 from spec.op import Op
 
-FAMILIES: tuple[Family, ...] = (
-    FLIPS,
-    ELEMENTWISE,
-    RANDOM,
-    REDUCTIONS,
-    POSITIONS,
-    NORMS,
-    BROADCASTS,
-    RESHAPES,
-    FLATTENS,
-    PERMUTES,
-    PADS,
-    SLICES,
-    CONCATS,
-    STACKS,
-    TRIANGLES,
-    ROWS,
-    TAKES,
-    PICKS,
-    LOOKUPS,
-    CLASSES,
-    SCATTERS,
-    PRODUCTS,
-    LINEAR,
-    DISTANCES,
-    TRIPLETS,
-    SCORES,
-)
-"""The families, in the order in which an op is offered to them: the first that takes it has it."""
+FAMILIES: Mapping[str, Family] = {
+    family.name: family
+    for family in (
+        FLIPS,
+        ELEMENTWISE,
+        RANDOM,
+        REDUCTIONS,
+        POSITIONS,
+        NORMS,
+        BROADCASTS,
+        RESHAPES,
+        FLATTENS,
+        PERMUTES,
+        PADS,
+        SLICES,
+        CONCATS,
+        STACKS,
+        TRIANGLES,
+        ROWS,
+        TAKES,
+        PICKS,
+        LOOKUPS,
+        CLASSES,
+        SCATTERS,
+        PRODUCTS,
+        LINEAR,
+        DISTANCES,
+        TRIPLETS,
+        SCORES,
+    )
+}
+"""The families by name, in the order in which an op is offered to them: the first that takes it has
+it."""
 
 
 class NoFamily(LookupError):
@@ -53,12 +75,11 @@ class NoFamily(LookupError):
 
 @cache
 def family_of(op: Op) -> Family:
-    """Return the first family that takes an op, as its record tells."""
-    for family in FAMILIES:
-        if family.takes(op):
+    """Return the first family that takes an op, throughout or in part, as its record tells."""
+    for family in FAMILIES.values():
+        if family.takes(op) or family.takes_in_part(op):
             return family
     raise NoFamily(
         f"no family of equivalence/cases/families takes {op.name}: its type rule refuses some "
-        f"stratum of each of {', '.join(family.name for family in FAMILIES)}; add a family "
-        "whose strata it accepts"
+        f"level of each of {', '.join(FAMILIES)}; add a family whose strata it accepts"
     )

@@ -17,7 +17,6 @@ from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering, dealt
 from equivalence.cases.fills import NONFINITE
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.levels import (
-    CHOICES,
     GAPS,
     GRADIENTS,
     GROUPS,
@@ -25,11 +24,13 @@ from equivalence.cases.updates.levels import (
     SCALES,
     SHAPES,
     WRITABLE,
+    accepted,
+    choices,
     gaps,
     groups,
     permitted_pairs,
-    plainest,
     remembering,
+    small_rate,
 )
 from equivalence.cases.updates.spec import HANDINGS, Event, UpdateSpec
 from equivalence.dtypes import DTYPES
@@ -43,6 +44,9 @@ QUIET = "nothing"
 
 DECAY = 0.1
 """The weight decay of parameters that are not finite."""
+
+ANOTHER_RATE = 0.75
+"""The rate that is set between two steps: it is no usual one."""
 
 WALK = 1000
 """How many steps a long walk has."""
@@ -63,7 +67,7 @@ def factors(optimizer: str) -> dict[str, tuple[Any, ...]]:
         "placed": WRITABLE,
         "gradients": GRADIENTS,
         "layout": LAYOUTS,
-        **CHOICES[optimizer],
+        **choices(optimizer),
         "grad_scale": SCALES,
         "groups": GROUPS,
         "event": events(optimizer),
@@ -123,16 +127,16 @@ def assembled(optimizer: str, dtype: str, levels: Mapping[str, Any], number: int
         groups(optimizer, levels["groups"], hyper, len(shapes), number),
         (),
         zeroed,
-        _happening(levels["event"], start, number),
+        _happening(optimizer, levels["event"], start, number),
         levels["handing"],
     )
 
 
-def _happening(event: str, start: int, number: int) -> tuple[Event, ...]:
+def _happening(optimizer: str, event: str, start: int, number: int) -> tuple[Event, ...]:
     """Return the events of a case by their name: what is written lies in every layout in turn."""
     recipe = Recipe(PARAMETERS[number % len(PARAMETERS)], number, LAYOUTS[number % len(LAYOUTS)])
     if event == "set_lr":
-        return (Event(1, event, 0.75),)
+        return (Event(1, event, accepted(optimizer, "lr", ANOTHER_RATE)),)
     if event == "resume":
         return (Event(0, "load", max(start, 1), recipe),)
     if event == "load":
@@ -170,7 +174,7 @@ def walk(optimizer: str, dtype: str) -> UpdateSpec:
 
     No rate is so large that what it moves walks out of a narrow format's range, and none is 0.
     """
-    hyper = {**remembering(optimizer), "lr": 1e-3} if "lr" in plainest(optimizer) else {}
+    hyper = {**remembering(optimizer), **small_rate(optimizer)}
     return UpdateSpec(
         optimizer,
         dtype,
@@ -191,10 +195,10 @@ def _plain_settings(
     optimizer: str, max_norm: float | None, weight_decay: float = 0.0
 ) -> tuple[tuple[str, Any], ...]:
     """Take the plainest settings that remember something, with this weight decay if any."""
-    hyper = {name: among[0] for name, among in CHOICES[optimizer].items()}
+    hyper = {name: among[0] for name, among in choices(optimizer).items()}
     hyper |= {**remembering(optimizer), "max_norm": max_norm}
     if "weight_decay" in hyper:
-        hyper["weight_decay"] = weight_decay
+        hyper["weight_decay"] = accepted(optimizer, "weight_decay", weight_decay)
     return permitted_pairs(optimizer, hyper)
 
 

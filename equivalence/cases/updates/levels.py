@@ -1,46 +1,50 @@
-"""What each setting of an optimizer's case is chosen from, plainest first, and which choices agree.
+"""The levels of an optimizer's case, the plainest first, and which of them suit each other.
 
-A wrong optimizer hides at the library's defaults, so the hyper-parameters go where each mistake
-shows, and the page itself says where that is: decay up to 1, betas down to 0, eps from 1e-12 to 1
-against gradients of its size, many updates before the first, norms that are clipped and norms that
-are not.
+A wrong optimizer agrees with the right one at the defaults of a library. So hyper-parameters take
+values at which mistakes show. The page of the optimizer names them in `tried`. A case adds what is
+not the page's: earlier updates, a bound of the norm, a scale of the gradients, groups, and steps
+without a gradient.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from equivalence.cases.call import Shape, attribute_pairs
 from equivalence.cases.guard import LAYOUTS, place
 from equivalence.cases.updates.spec import Group, Places
 from equivalence.registry import OPTIMIZERS
+from spec.op import Rejected
 
 GRADIENTS = ("normal", "integers", "mixed", "zeros", "small", "tiny", "nothing", "offset")
 
 PARAMETERS = ("normal", "integers", "mixed", "zeros", "offset")
 
 WRITABLE = tuple(layout for layout in LAYOUTS if all(place((2, 3, 5), layout).strides))
-"""The layouts in which no two elements share memory, as a parameter's may not."""
+"""The layouts of parameters: no two elements share memory."""
 
-_NORMS = (None, 1e-7, 1.0)
-"""A bound of 1e-7 meets small gradients, where what guards the division by the norm counts."""
+SLOW = 1e-3
+"""Up to this rate, a thousand steps stay within the range of a narrow format."""
 
-_STARTS = (0, 1, 9, 300, 100_000)
-"""How many updates parameters are taken to have had, where that makes a difference."""
+NORMS = (None, 1e-7, 1.0)
+"""Bounds of the gradients' norm. At 1e-7 small gradients show the term that guards the division."""
+
+STARTS = (0, 1, 9, 300, 100_000)
+"""How many updates each parameter has had before the first step."""
 
 SCALES = (1.0, 1024.0, 48.0)
-"""How many times too large gradients come: a power of two, and one whose inverse is rounded."""
+"""How many times too large gradients are. The inverse of 1024 is exact; that of 48 is rounded."""
 
-CHOICES: dict[str, dict[str, tuple[Any, ...]]] = {
-    name: {
-        **page.tried,
-        **({"start_step": _STARTS} if page.counted else {}),
-        "max_norm": _NORMS,
-    }
-    for name, page in OPTIMIZERS.items()
-}
-"""What each hyper-parameter is drawn from, plainest first."""
+
+@cache
+def choices(optimizer: str) -> Mapping[str, tuple[Any, ...]]:
+    """Return the levels of every setting of an optimizer, the plainest first."""
+    page = OPTIMIZERS[optimizer]
+    starts = {"start_step": STARTS} if page.counted else {}
+    return {**page.tried, **starts, "max_norm": NORMS}
+
 
 SHAPES: Mapping[str, tuple[Shape, ...]] = {
     "one": ((3, 5),),
@@ -50,18 +54,22 @@ SHAPES: Mapping[str, tuple[Shape, ...]] = {
     "blocks": ((3, 1025), (1023,), (1025,), (2, 3)),
     "large": ((4, 3), (250, 400), (2, 3)),
 }
-"""The parameters of a case by the name of their class."""
+"""The shapes of a case's parameters, by the name of the level."""
 
 GROUPS = ("together", "last", "each")
-"""All parameters alike; the last with one hyper-parameter of its own; all in turn in one of four
-groups that differ in everything."""
+"""Which parameters have hyper-parameters of their own.
+
+together   none of them
+last       the last one, in one hyper-parameter
+each       all of them: they lie in four groups, which differ in every hyper-parameter
+"""
 
 GAPS = ("none", "some", "first", "all", "late", "zeros")
-"""Who gets no gradient when; at "zeros" it is one of zeros, for everybody."""
+"""Which parameters get no gradient, and when. At "zeros" all get a gradient of zeros once."""
 
 
 def gaps(kind: str, parameters: int) -> tuple[Places, Places, int]:
-    """Return the places without a gradient, those of zeros, and how many steps show them."""
+    """Return the places without a gradient, the places with zeros, and the number of steps."""
     every, last = range(parameters), parameters - 1
     if kind == "some":
         return tuple((1, k) for k in every if k % 2 or parameters == 1), (), 3
@@ -75,24 +83,47 @@ def gaps(kind: str, parameters: int) -> tuple[Places, Places, int]:
 
 
 def permitted_pairs(optimizer: str, hyper: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Make settings acceptable that were drawn one by one."""
+    """Return settings that the page accepts, as near as may be to those given."""
     return attribute_pairs(OPTIMIZERS[optimizer].permitted(hyper))
 
 
 def plainest(optimizer: str) -> dict[str, Any]:
-    """Take the first choice of every hyper-parameter."""
+    """Return the plainest level of every hyper-parameter."""
     return {name: among[0] for name, among in OPTIMIZERS[optimizer].tried.items()}
 
 
 def remembering(optimizer: str) -> dict[str, Any]:
-    """Take the first of all choices but for one, if need be, so that there is some state."""
+    """Return the plainest settings that have a state.
+
+    At most one hyper-parameter differs from its plainest level.
+    """
     page, hyper = OPTIMIZERS[optimizer], plainest(optimizer)
     changed = ({**hyper, name: v} for name, among in page.tried.items() for v in among)
     return next((found for found in (hyper, *changed) if page.stateful(found)), hyper)
 
 
+def small_rate(optimizer: str) -> dict[str, float]:
+    """Return the rate of a long walk, if the optimizer has one that is called lr.
+
+    It is the largest tried rate of at most `SLOW`, or else the smallest above 0.
+    """
+    rates = sorted(rate for rate in OPTIMIZERS[optimizer].tried.get("lr", ()) if rate > 0)
+    slow = [rate for rate in rates if rate <= SLOW]
+    return {"lr": slow[-1] if slow else rates[0]} if rates else {}
+
+
+def accepted(optimizer: str, name: str, wished: float) -> float:
+    """Return a value of a hyper-parameter: the one that is wished, or else the largest tried."""
+    page = OPTIMIZERS[optimizer]
+    try:
+        page.hyper(**page.permitted({**plainest(optimizer), name: wished}))
+    except Rejected:
+        return float(max(page.tried[name]))
+    return wished
+
+
 def other_choices(optimizer: str, hyper: Mapping[str, Any], name: str) -> list[Any]:
-    """List what else a hyper-parameter may be beside all others."""
+    """Return the other levels of a hyper-parameter that the page accepts beside the settings."""
     page = OPTIMIZERS[optimizer]
     kept = page.permitted({**plainest(optimizer), **hyper})
     others = [value for value in page.tried[name] if value != hyper[name]]
@@ -102,7 +133,7 @@ def other_choices(optimizer: str, hyper: Mapping[str, Any], name: str) -> list[A
 def groups(
     optimizer: str, kind: str, hyper: Mapping[str, Any], parameters: int, number: int
 ) -> tuple[Group, ...]:
-    """Return the groups of a kind; number chooses where there is a choice."""
+    """Return the groups of a level. The number of the case chooses among several ways."""
     if kind == "last" and parameters > 1:
         return _last_alone(optimizer, hyper, parameters, number)
     if kind == "each" and parameters > 1:
@@ -116,7 +147,7 @@ def groups(
 def _last_alone(
     optimizer: str, hyper: Mapping[str, Any], parameters: int, number: int
 ) -> tuple[Group, ...]:
-    """Put the last parameter in a group that differs in one hyper-parameter."""
+    """Return a group of the last parameter alone, which differs in one hyper-parameter."""
     found = {name: other_choices(optimizer, hyper, name) for name in OPTIMIZERS[optimizer].tried}
     names = [name for name, others in found.items() if others]
     if not names:
@@ -127,7 +158,7 @@ def _last_alone(
 
 
 def _turned(optimizer: str, hyper: Mapping[str, Any], group: int) -> tuple[tuple[str, Any], ...]:
-    """Take for every hyper-parameter the choice that comes so many places after its own."""
+    """Return settings that lie so many levels further on, in every hyper-parameter."""
     turned = {
         name: among[(among.index(hyper[name]) + group) % len(among)]
         for name, among in OPTIMIZERS[optimizer].tried.items()

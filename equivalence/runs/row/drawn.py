@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from equivalence.cases.covering import SINGLES
@@ -17,6 +18,12 @@ BATCHES = 8
 def least(counted: int, fixed: int, strength: int) -> int:
     """Return how many cases of a row must count in all, where so many of its fixed cases do."""
     return max(counted, fixed + (DRAWN if strength > SINGLES else 0))
+
+
+def nearly_all(refused: Counter[str]) -> str:
+    """Say that too few cases were left of the drawn ones, and why the page refuses most others."""
+    ((said, _),) = refused.most_common(1)
+    return f"the page refuses {refused.total()} drawn calls, too many to go on; mostly: {said}"
 
 
 def drawn_batches(

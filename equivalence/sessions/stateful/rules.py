@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from equivalence.cases.families.family import Picks
-from equivalence.cases.updates.levels import CHOICES, other_choices, permitted_pairs
+from equivalence.cases.updates.levels import choices, other_choices, permitted_pairs
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.sessions.stateful.bad import KINDS
 from equivalence.sessions.stateful.model import Shape, Sparse
@@ -320,7 +320,7 @@ EVENTS = (*["param"] * 4, *LEAVES[1:], *GRADIENTS, *UPDATES, *PARAMETERS, *TURNS
 def hyper(name: str, number: int) -> dict[str, Any]:
     """Pick hyper-parameters, of which any may be far from its default."""
     draw = Random(number)
-    chosen = {k: draw.choice(among) for k, among in CHOICES[name].items() if k != "start_step"}
+    chosen = {k: draw.choice(among) for k, among in choices(name).items() if k != "start_step"}
     chosen["grad_scale"] = draw.choice((1.0, 1.0, 1024.0, 48.0))
     return dict(permitted_pairs(name, chosen))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from equivalence.cases.call import MANNERS, CaseSpec
 from equivalence.cases.domains import COTANGENTS, GROUPS, grouped, regimes
-from equivalence.cases.families.family import BESIDE, MANY
+from equivalence.cases.families.shapes import BESIDE, MANY
 from equivalence.cases.guard import LAYOUTS
 from spec.ops import OPS
 

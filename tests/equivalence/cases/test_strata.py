@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from equivalence.backends import load
-from equivalence.cases import strata as designs
 from equivalence.cases.built import allows, build
 from equivalence.cases.call import CaseSpec
 from equivalence.cases.covering import PAIRS, SINGLES
@@ -21,7 +20,8 @@ from equivalence.cases.families.family import Family
 from equivalence.cases.families.table import FAMILIES, family_of
 from equivalence.cases.fills import fill
 from equivalence.cases.guard import is_own
-from equivalence.cases.strata import strata
+from equivalence.cases.strata import fixed, rules, turns
+from equivalence.cases.strata.fixed import strata
 from equivalence.dtypes import DTYPES
 from equivalence.measure.call import attempt
 from spec.ops import OPS
@@ -43,11 +43,11 @@ def levels_of(case: CaseSpec, table: Table) -> dict[str, Any]:
 
 def allowed_levels(op: str, direction: str, number: int) -> Iterator[dict[str, Any]]:
     """Draw levels that the rules allow, each alone and without any design."""
-    rules, factors = designs._Rules(op, direction), designs.factors_of(op, direction)
+    asked, factors = rules.Rules(OPS[op], direction), rules.factors_of(OPS[op], direction)
     rng = random.Random(f"{op} {direction}")
     for _ in range(number):
         levels = {name: rng.choice(among) for name, among in factors.items()}
-        if rules.allowed(levels):
+        if asked.allowed(levels):
             yield levels
 
 
@@ -84,10 +84,10 @@ def test_every_pair_that_may_meet_meets(op: str, direction: str) -> None:
         if told[1] not in BLURRED
     }
     drawn = list(allowed_levels(op, direction, 4000))
-    assert pairs(drawn) - pairs(designs._design(op, direction).rows(PAIRS)) == set()
+    assert pairs(drawn) - pairs(rules.design(OPS[op], direction).rows(PAIRS)) == set()
     told = [
-        levels_of(designs._case(op, direction, "fp32", levels, k), table)
-        for k, (levels, _) in enumerate(designs.ungrouped(drawn, [(0,)] * len(drawn)))
+        levels_of(fixed.case_of(op, direction, "fp32", levels, k), table)
+        for k, (levels, _) in enumerate(turns.with_regimes(drawn, [(0,)] * len(drawn)))
     ]
     met = [levels_of(case, table) for case in strata(op, direction, "fp32", PAIRS)]
     assert len(pairs(told)) > 50
@@ -113,7 +113,7 @@ def test_every_level_of_a_call_is_met_where_something_is_not_0(op: str, directio
     if OPS[op].stops_gradients and direction == "vjp":
         pytest.skip("its gradient is 0, whatever there is")
     backend, structure = load("fast-aten"), family_of(OPS[op]).factors(OPS[op])
-    rows, cases = designs._design(op, direction).rows(PAIRS), strata(op, direction, "fp32", PAIRS)
+    rows, cases = rules.design(OPS[op], direction).rows(PAIRS), strata(op, direction, "fp32", PAIRS)
     seen = {(n, level): 0 for row in rows for n, level in row.items() if n in structure}
     for zero in OFTEN_ZERO.get(op, []):
         del seen[zero]
@@ -134,9 +134,9 @@ def pairs(rows: Iterable[dict[str, Any]]) -> set[Any]:
 
 @pytest.mark.parametrize("dtypes", [(), ("fp32",), tuple(DTYPES)])
 def test_of_a_group_all_regimes_come_before_one_comes_again(dtypes: tuple[str, ...]) -> None:
-    rows = len(designs._design("square", "vjp").rows(PAIRS))
+    rows = len(rules.design(OPS["square"], "vjp").rows(PAIRS))
     for place, dtype in enumerate(dtypes or ("fp32",)):
-        numbers = designs._designed("square", "vjp", PAIRS, len(dtypes) or 1)[place]
+        numbers = fixed.shared_out(OPS["square"], "vjp", PAIRS, len(dtypes) or 1)[place]
         # What has not met a row of some length has rows of its own behind those of the design.
         own = sum(number < rows for number, _ in numbers)
         cases = strata("square", "vjp", dtype, PAIRS, dtypes)[:own]
@@ -153,11 +153,11 @@ def test_of_a_group_all_regimes_come_before_one_comes_again(dtypes: tuple[str, .
 @pytest.mark.parametrize("dtypes", [("fp32",), tuple(DTYPES)])
 def test_what_is_not_finite_meets_rows_of_every_length(op: str, dtypes: tuple[str, ...]) -> None:
     structure = family_of(OPS[op]).factors(OPS[op])
-    (length,) = (name for name in designs.LENGTHS if name in structure)
+    (length,) = (name for name in turns.LENGTHS if name in structure)
     classes = {classed(length, level) for level in structure[length]}
     met = {
         (classed(length, levels[length]), levels["regime_0"])
-        for place in designs._designed(op, "vjp", PAIRS, len(dtypes))
+        for place in fixed.shared_out(OPS[op], "vjp", PAIRS, len(dtypes))
         for _, levels in place
     }
     among = regimes(OPS[op], len(OPS[op].inputs))[0]
@@ -190,7 +190,7 @@ def without(family: Family, factor: str) -> Family:
     return replace(family, factors=factors)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
 def test_a_factor_that_is_removed_is_missed(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,11 +198,13 @@ def test_a_factor_that_is_removed_is_missed(
     blurred = {name for name, _ in unmet_levels(op, "value")}
     for factor in family.factors(OPS[op]):
         strength = PAIRS if factor in blurred else SINGLES
-        monkeypatch.setattr(designs, "family_of", lambda _: family)
-        designs._design.cache_clear()
+        for module in (rules, fixed):
+            monkeypatch.setattr(module, "family_of", lambda _: family)
+        rules.design.cache_clear()
         before = unmet_levels(op, "value", strength)
         pinned = without(family, factor)
-        monkeypatch.setattr(designs, "family_of", lambda _, pinned=pinned: pinned)
-        designs._design.cache_clear()
+        for module in (rules, fixed):
+            monkeypatch.setattr(module, "family_of", lambda _, pinned=pinned: pinned)
+        rules.design.cache_clear()
         assert unmet_levels(op, "value", strength) - before, factor
-    designs._design.cache_clear()
+    rules.design.cache_clear()

@@ -19,16 +19,17 @@ from equivalence.cases.updates.design import (
     update_strata,
     walk,
 )
-from equivalence.cases.updates.levels import CHOICES, SHAPES, WRITABLE
-from equivalence.cases.updates.shorter import MOST_ELEMENTS, MOST_STEPS, shorter
+from equivalence.cases.updates.levels import SHAPES, WRITABLE, choices
 from equivalence.cases.updates.spec import UpdateSpec, describe
 from equivalence.cases.updates.tensors import Gradients, build_parameters, long, marks
+from equivalence.measure.update import MOST_ELEMENTS, MOST_STEPS, shorter
 from equivalence.runs.kinds import read_case
+from spec.optim import OPTIMIZERS
 
-OPTIMIZERS = sorted(CHOICES)
+NAMES = sorted(OPTIMIZERS)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", NAMES)
 def test_every_pair_that_may_meet_does_and_the_first_few_have_every_level(optimizer: str) -> None:
     levels = factors(optimizer)
     found = rows(optimizer, 2)
@@ -45,14 +46,14 @@ def test_every_pair_that_may_meet_does_and_the_first_few_have_every_level(optimi
 def test_settings_that_were_confounded_meet() -> None:
     fixed = update_strata("adam", "fp32")
     square = [dict(case.hyper)["lr"] for case in fixed if (4, 4) in case.shapes]
-    assert len(set(square)) == len(CHOICES["adam"]["lr"])
-    for start in CHOICES["adam"]["start_step"][1:]:
+    assert len(set(square)) == len(choices("adam")["lr"])
+    for start in choices("adam")["start_step"][1:]:
         betas = {dict(c.hyper)["beta2"] for c in fixed if c.start_step == start}
         betas |= {dict(c.hyper)["beta2"] for c in fixed for e in c.events if e.number == start}
-        assert betas == set(CHOICES["adam"]["beta2"])
+        assert betas == set(choices("adam")["beta2"])
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", NAMES)
 def test_cases_survive_json_and_describe_themselves(optimizer: str) -> None:
     fixed = update_strata(optimizer, "fp32")
     drawn = draw_many(update_specs(optimizer, "fp32"), 20, seed_=0)
@@ -66,7 +67,7 @@ def test_cases_survive_json_and_describe_themselves(optimizer: str) -> None:
     }
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", NAMES)
 def test_groups_differ_in_one_hyper_parameter_or_in_all(optimizer: str) -> None:
     differing: set[str] = set()
     for case in update_strata(optimizer, "fp32"):
@@ -74,7 +75,7 @@ def test_groups_differ_in_one_hyper_parameter_or_in_all(optimizer: str) -> None:
             own = case.hyper_parameters(members[0])
             assert all(own[name] == value for name, value in pairs if name != "lr") or case.events
             differing |= {n for n, v in pairs if v != dict(case.hyper)[n]}
-    assert differing == set(CHOICES[optimizer]) - {"start_step", "max_norm"}
+    assert differing == set(choices(optimizer)) - {"start_step", "max_norm"}
 
 
 def test_a_long_tensor_repeats_its_numbers_and_is_sparse_where_a_norm_is_clipped() -> None:

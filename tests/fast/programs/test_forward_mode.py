@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from equivalence.budgets.judge import fraction_of
 from equivalence.cases.domains import domain, usual
+from equivalence.cases.families.signatures import Draw
+from equivalence.cases.probes import NUMBERS, Call, calls, filled
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact
 from equivalence.worlds.contract import FP32, Contract
@@ -29,7 +31,6 @@ from spec import autodiff
 from spec.op import AnyTensor
 from spec.ops import OPS
 from spec.tensor import Tensor
-from tests.spec.strategies import NUMBERS, Call, Draw, calls, filled
 
 CPU = {"provider": "aten", "device": "cpu", "precision": "fp64"}
 DOUBLES = torch.float64
@@ -86,7 +87,7 @@ Problem = tuple[Any, list[AnyTensor], list[AnyTensor | None], list[torch.dtype]]
 @st.composite
 def problems(draw: Draw, name: str) -> Problem:
     """Draw a program of one op, its inputs with weights in front, and a vector; all are doubles."""
-    call = draw(calls(name))
+    call = draw(calls(OPS[name]))
     attributes = {
         # Sessions count the calls of a random op themselves, both from 0.
         k: float(v) if isinstance(v, Fraction) else v

@@ -20,7 +20,7 @@ from equivalence.budgets.judge import budget_of
 from equivalence.budgets.oracle import expected_value, expected_vjp
 from equivalence.budgets.reading import numbers
 from equivalence.cases.built import build
-from equivalence.cases.strata import strata
+from equivalence.cases.strata.fixed import strata
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import BF16, FP16, FP32, TF32, Contract, FunctionError

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
+
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.domains import domain, usual
+from equivalence.cases.families.exactly import SHAPES
 from equivalence.cases.families.family import (
     FACTOR,
-    PLACES,
-    RANKS,
     TERM,
-    Draw,
     Family,
     Offer,
     Operands,
     Picks,
-    Shape,
-    Signature,
-    around,
     everything,
     has_elements,
-    place_is_its_own,
-    result,
-    shape,
 )
+from equivalence.cases.families.growing import MANY_ROWS, Bearing, Growth, at_whole_numbers
+from equivalence.cases.families.shapes import PLACES, RANKS, around, place_is_its_own, shape
+from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, result
+from equivalence.cases.fills import EVERY
 from spec.op import Op
 from spec.tensor import tensor
 
@@ -66,10 +65,18 @@ def _empty(op: Op) -> tuple[Signature, ...]:
 
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
-    levels = {name: draw(st.sampled_from(among)) for name, among in op.tried.items()}
+    levels = chosen(draw, op)
     entries = shape(draw, ENOUGH, 300)
-    chosen = alike(op, entries, levels)
-    return alike(op, entries) if result(op, chosen) is None else chosen
+    found = alike(op, entries, levels)
+    return alike(op, entries) if result(op, found) is None else found
+
+
+def _small(draw: Draw, op: Op) -> Signature:
+    """Draw one shape for all inputs, and attributes that suit each other."""
+    own = draw(SHAPES)
+    every = [dict(zip(op.tried, levels, strict=True)) for levels in product(*op.tried.values())]
+    accepted = [levels for levels in every if result(op, alike(op, own, levels)) is not None]
+    return alike(op, own, draw(st.sampled_from(accepted or every)))
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
@@ -107,6 +114,46 @@ def _most(op: Op) -> float:
     return TERM if abs(op.value(*large, **usual(op)).data[0]) <= 2 * TERM else FACTOR
 
 
+def _in_entries(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:
+    return lambda op, n: alike(op, shape(n))
+
+
+ELEMENTS = (
+    Growth("elements", _in_entries(lambda n: (n,)), 2**22, 24_601, by_entry=True),
+    Growth("rows", _in_entries(lambda n: (n, 9)), MANY_ROWS, 2_731, by_entry=True),
+)
+
+ARGUMENTS = Growth("arguments", _in_entries(lambda n: (n,)), 2**20, 2**16, (EVERY,))
+"""The arguments of a curve: all that 16 bits have, and 2^20 of a wider format."""
+
+
+def _growths(op: Op) -> tuple[Growth, ...]:
+    return (*ELEMENTS, ARGUMENTS) if len(op.inputs) == 1 else ELEMENTS
+
+
+def _degree(op: Op) -> int:
+    """Return the power with which results grow, and 2, a product's, where it is no larger."""
+    if len(op.inputs) != 1 or op.index_inputs or op.converts:
+        return 2
+    grown = at_whole_numbers(op, 2**8)
+    return 2 if grown is None else max(2, (abs(int(grown)).bit_length() - 1) // 8)
+
+
+def _most_integer(op: Op, k: int, exponent: int) -> int | None:
+    """Leave room for powers beyond a square, and for their gradients."""
+    return (1 << min(12, exponent // (_degree(op) + 1))) - 1 if _degree(op) > 2 else None
+
+
 ELEMENTWISE = Family(
-    "elementwise", _factors, SIZED, _call, _empty, _draw, _operands, keeps_shape=True
+    name="elementwise",
+    factors=_factors,
+    rules=SIZED,
+    call=_call,
+    empty=_empty,
+    draw=_draw,
+    small=_small,
+    growths=_growths,
+    bearing=Bearing(most=_most_integer),
+    operands=_operands,
+    keeps_shape=True,
 )

@@ -10,31 +10,48 @@ from hypothesis import strategies as st
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
 from equivalence.cases.domains import domain
+from equivalence.cases.families.exactly import SHAPES, some_axes
 from equivalence.cases.families.family import (
-    BESIDE,
     FEW,
-    NAMES,
-    PLACES,
-    RANKS,
     TERM,
     Call,
-    Draw,
     Family,
     Offer,
     Operands,
     Picks,
-    Shape,
-    Signature,
-    always,
-    around,
-    extent,
+    Sample,
+    Sampler,
     has_elements,
+)
+from equivalence.cases.families.growing import (
+    MANY_ROWS,
+    SPREAD,
+    WHOLE,
+    Bearing,
+    Growth,
+    at_whole_numbers,
+    fixed,
+)
+from equivalence.cases.families.shapes import (
+    BESIDE,
+    NAMES,
+    PLACES,
+    RANKS,
+    around,
     many_lie_beside_short_ones,
-    named,
     named_axis,
     one_entry_leads_where_the_other_axis_does_not,
     place_is_its_own,
     shape,
+)
+from equivalence.cases.families.signatures import (
+    Draw,
+    Shape,
+    Signature,
+    always,
+    chosen,
+    required,
+    result,
 )
 from spec.op import Op
 
@@ -79,7 +96,7 @@ def _call(op: Op, direction: str, levels: Levels) -> Signature:
     """Reduce some axes; a value is counted by the entries that stay."""
     own, axis = around(levels, *((2100, ENOUGH) if direction == "value" else ()))
     rank, reduced = len(own), levels["reduced"]
-    chosen: dict[str, list[int]] = {
+    named: dict[str, list[int]] = {
         "long": [axis],
         "others": [k for k in range(rank) if k != axis],
         "pair": sorted({axis, (axis + 1) % rank}),
@@ -89,7 +106,7 @@ def _call(op: Op, direction: str, levels: Levels) -> Signature:
     attrs |= {name: levels[name] for name in op.tried}
     if reduced == "default":
         return (own,), attrs
-    axes = chosen.get(reduced, [])[:: -1 if levels["order"] == "descending" else 1]
+    axes = named.get(reduced, [])[:: -1 if levels["order"] == "descending" else 1]
     backwards = {"positive": (), "negative": axes, "mixed": axes[::2]}[levels["name"]]
     attrs["axes"] = tuple(k - rank if k in backwards else k for k in axes)
     return (own,), attrs
@@ -112,10 +129,20 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     order: list[int] = draw(st.permutations([k for k, (_, goes) in enumerate(mixed) if goes]))
     axes = tuple(named_axis(draw, k, rank) for k in order)
     attrs: dict[str, Any] = {"axes": axes, "keepdims": draw(st.booleans())}
-    attrs |= {name: draw(st.sampled_from(among)) for name, among in op.tried.items()}
+    attrs |= chosen(draw, op)
     if direction == "vjp" and draw(st.integers(0, 4)) == 4:
         attrs["axes"] = None
     return (tuple(n for n, _ in mixed),), attrs
+
+
+def _small(draw: Draw, op: Op) -> Signature:
+    """Reduce axes with entries, where the op asks for some."""
+    own = draw(SHAPES)
+    axes = some_axes(draw, len(own))
+    least = 0 if result(op, (((0,),), required(op))) is not None else 1
+    gone = range(len(own)) if axes is None else [axis % len(own) for axis in axes]
+    shape = tuple(max(n, least) if k in gone else n for k, n in enumerate(own))
+    return (shape,), {"axes": axes, "keepdims": draw(st.booleans()), **chosen(draw, op)}
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
@@ -123,45 +150,19 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     x = offer.entry(picks[0], has_elements, FEW if where == "factors" else TERM, where)
     if x is None:
         return None
-    axis = _axis_of(offer.shapes[x], picks)
+    axis = axis_of(offer.shapes[x], picks)
     axes = None if axis is None else (axis,)
     return (x,), {"axes": axes, "keepdims": bool(picks[2] % 2)}
 
 
-def _axis_of(found: Shape, picks: Picks) -> int | None:
+def axis_of(found: Shape, picks: Picks) -> int | None:
     """Pick one axis, or none, which means all."""
     rank = len(found)
     return None if not rank or picks[1] % 3 == 0 else picks[1] % rank
 
 
-PLACED: Factors = {
-    **{name: FACTORS[name] for name in ("rank", "place", "extent", "rows", "keepdims")},
-    "name": (*NAMES, "none"),
-}
-"""The axis along which a place is found, or none: all entries in their order."""
-
-
-def _placed(op: Op, direction: str, levels: Levels) -> Signature:
-    """Find places along an axis; a value is counted by the slices beside it."""
-    own, axis = around(levels, 2100, ENOUGH)
-    at = None if levels["name"] == "none" else named(axis, len(own), levels["name"])
-    return (own,), {"axis": at, "keepdims": levels["keepdims"]}
-
-
-def _draw_placed(draw: Draw, op: Op, direction: str) -> Signature:
-    own = shape(draw, ENOUGH, 128, min_rank=1, max_rank=3)
-    axis: int = draw(st.integers(0, len(own) - 1))
-    length = extent(draw, 64)
-    at = draw(st.sampled_from([None, named_axis(draw, axis, len(own) + 1)]))
-    whole = (*own[:axis], length, *own[axis:])
-    return (whole,), {"axis": at, "keepdims": draw(st.booleans())}
-
-
-def _placed_operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    x = offer.entry(picks[0], has_elements)
-    if x is None:
-        return None
-    return (x,), {"axis": _axis_of(offer.shapes[x], picks), "keepdims": bool(picks[2] % 2)}
+def _sample(sampler: Sampler, op: Op) -> Sample:
+    return [sampler.matrix()], {**required(op), "axes": (1,)}
 
 
 EVEN = ("sum", "mean")
@@ -174,10 +175,47 @@ def gradients_of_one_result_differ(call: Call) -> bool:
     return not lone or call.op.name not in EVEN
 
 
+SUMS = (
+    Growth("columns", fixed(lambda n: ((8, n),), axes=(1,)), 2**17, 2**13, WHOLE),
+    Growth("rows", fixed(lambda n: ((n, 16),), axes=(1,)), MANY_ROWS, 2_731),
+    Growth("outer", fixed(lambda n: ((n, 8),), axes=(0,)), 2**17, 2**12, WHOLE),
+    Growth("inner", fixed(lambda n: ((8, n),), axes=(0,)), 2**17, 2**12 + 5, WHOLE),
+    Growth("elements", fixed(lambda n: ((n,),), axes=None), 2**22, 2**15, WHOLE),
+)
+"""Where a mean is judged to the bit it has a power of two of terms."""
+
+CURVED = (
+    Growth("columns", fixed(lambda n: ((8, n),), axes=(1,)), 2**17, 8_201, SPREAD),
+    Growth("rows", fixed(lambda n: ((n, 16),), axes=(1,)), MANY_ROWS, 2_731, SPREAD),
+    Growth("outer", fixed(lambda n: ((n, 8),), axes=(0,)), 2**14, 2**12, SPREAD),
+    Growth("elements", fixed(lambda n: ((n,),), axes=None), 2**20, 2**13, SPREAD),
+)
+"""Of a reduction that takes exponentials or logarithms no integers are exact."""
+
+
+def _growths(op: Op) -> tuple[Growth, ...]:
+    # 3 and 4 have a whole norm.
+    return CURVED if at_whole_numbers(op, 3, 4) is None else SUMS
+
+
+def _side(op: Op) -> int:
+    """Return the side of 0 on which a 0 would be the extreme that the op takes.
+
+    So it shows where a block that is not full was filled with zeros.
+    """
+    taken = at_whole_numbers(op, 5, 7, 6)
+    return (taken == 5) - (taken == 7)
+
+
+def _most(op: Op, k: int, exponent: int) -> int | None:
+    # Where an extreme is taken, nothing is added, and few entries tie.
+    return None if _side(op) else 3
+
+
 REDUCTIONS = Family(
-    "reductions",
-    _factors,
-    (
+    name="reductions",
+    factors=_factors,
+    rules=(
         place_is_its_own,
         many_lie_beside_short_ones,
         one_entry_leads_where_the_other_axis_does_not,
@@ -185,23 +223,13 @@ REDUCTIONS = Family(
         one_axis_has_no_order,
         so_few_axes_have_no_such_names,
     ),
-    _call,
-    always(*NOTHING),
-    _draw,
-    _operands,
-    (gradients_of_one_result_differ,),
-)
-
-POSITIONS = Family(
-    "positions",
-    lambda op: PLACED,
-    (
-        place_is_its_own,
-        many_lie_beside_short_ones,
-        one_entry_leads_where_the_other_axis_does_not,
-    ),
-    _placed,
-    always((((0, 3),), {"axis": 1}), (((),), {}), (((1, 1),), {"keepdims": True})),
-    _draw_placed,
-    _placed_operands,
+    call=_call,
+    empty=always(*NOTHING),
+    draw=_draw,
+    small=_small,
+    growths=_growths,
+    bearing=Bearing(most=_most, side=_side),
+    operands=_operands,
+    sample=_sample,
+    shows=(gradients_of_one_result_differ,),
 )

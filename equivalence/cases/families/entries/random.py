@@ -6,44 +6,44 @@ multiples of four, which is how many elements one block of random words serves.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH, WORDS
 from equivalence.cases.covering import Factors, Levels
-from equivalence.cases.families.elementwise import SIZED, SIZES
+from equivalence.cases.families.entries.elementwise import SIZED, SIZES
+from equivalence.cases.families.exactly import SHAPES
 from equivalence.cases.families.family import (
     Call,
-    Draw,
     Family,
     Offer,
     Operands,
     Picks,
-    Shape,
-    Signature,
-    around,
+    Sample,
+    Sampler,
     everything,
-    shape,
 )
+from equivalence.cases.families.growing import Growth, grows
+from equivalence.cases.families.shapes import around, shape
+from equivalence.cases.families.signatures import Draw, Shape, Signature, required
 from spec.op import Op
-
-PROBABILITIES = frozenset({"p", "keep_prob"})
-"""What an attribute is called that is a probability."""
 
 FACTORS: Factors = {
     **SIZES,
     "seed": (7, 2**64 - 1, 2**32, 0, 2**63 + 5, 1234567890123456789, 2**32 - 1),
     "counter": (0, 2**32 + 1, 2**64 - 1, 1, 2**63),
-    "probability": (0.5, 0.1, 1.0, 0.75, 0.0, 1 / 3, 2.0**-30, 1 - 2.0**-30),
-    "training": (True, False),
 }
 
 
 def _factors(op: Op) -> Factors:
-    """Vary what the op takes."""
-    takes = {*SIZES, *("probability" if n in PROBABILITIES else n for n in _told(op))}
-    return {name: levels for name, levels in FACTORS.items() if name in takes}
+    return {**FACTORS, **op.tried}
+
+
+def chances(op: Op) -> list[str]:
+    """Name the attributes that are probabilities: of an op that draws, those tried at floats."""
+    return [name for name, among in op.tried.items() if op.random and type(among[0]) is float]
 
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
@@ -53,8 +53,7 @@ def _call(op: Op, direction: str, levels: Levels) -> Signature:
 def _of_shape(op: Op, shape: Shape, levels: Levels) -> Signature:
     """Return a call of a shape, which is an attribute where there is no input."""
     known = {**levels, "shape": shape}
-    named = {n: known["probability" if n in PROBABILITIES else n] for n in _told(op)}
-    return (shape,) * len(op.inputs), named
+    return (shape,) * len(op.inputs), {name: known[name] for name in _told(op)}
 
 
 def both_happen(call: Call) -> bool:
@@ -67,8 +66,8 @@ def both_happen(call: Call) -> bool:
 
 def _told(op: Op) -> list[str]:
     """Name the attributes of a call, but for the world in which its numbers are wanted."""
-    others = ("shape", "training", *sorted(PROBABILITIES))
-    return [*WORDS, *(name for name in others if name in op.attributes)]
+    shaped = ("shape",) if "shape" in op.attributes else ()
+    return [*WORDS, *shaped, *op.tried]
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:
@@ -84,9 +83,8 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     if "shape" in op.attributes:
         attrs["shape"] = shape(draw, ENOUGH, 300)
     attrs |= {name: draw(st.integers(0, 64).flatmap(_word)) for name in WORDS}
-    attrs |= {name: _probability(draw) for name in op.attributes if name in PROBABILITIES}
-    if "training" in op.attributes:
-        attrs["training"] = draw(st.integers(0, 7)) < 7
+    attrs |= {name: _probability(draw) for name in chances(op)}
+    attrs |= _mostly_plain(draw, op, 7)
     return tuple(shape(draw, ENOUGH, 300) for _ in op.inputs), attrs
 
 
@@ -101,15 +99,61 @@ def _probability(draw: Draw) -> float:
     return number
 
 
+def _mostly_plain(draw: Draw, op: Op, often: int) -> dict[str, Any]:
+    """Draw the other attributes: the plainest value so many times as often as the last."""
+    others = {name: among for name, among in op.tried.items() if name not in chances(op)}
+    return {
+        name: among[0] if draw(st.integers(0, often)) < often else among[-1]
+        for name, among in others.items()
+    }
+
+
+def _small(draw: Draw, op: Op) -> Signature:
+    """Draw the words of an op that draws, a probability, and its shape, which has no inputs."""
+    own = draw(SHAPES)
+    word = st.integers(0, 3) | st.integers(0, 2**64 - 1)
+    attrs: dict[str, Any] = {name: draw(word) for name in WORDS}
+    if "shape" in op.attributes:
+        attrs["shape"] = own
+    chance = st.sampled_from([0.5, Fraction(1, 3), 0.25, 1, 0])
+    attrs |= {name: draw(chance) for name in chances(op)}
+    attrs |= _mostly_plain(draw, op, 4)
+    return (own,) * len(op.inputs), attrs
+
+
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     """Leave the counter to the session, and let a mask of nothing and of all be drawn too."""
     attrs: dict[str, Any] = {"seed": picks[2]}
     if "shape" in op.attributes:
         attrs["shape"] = ((3,), (2, 3), (), (0,))[picks[0] % 4]
     chance = (0.5, 0.0, 1.0, 0.25)[picks[1] % 4]
-    attrs |= dict.fromkeys(PROBABILITIES & op.attributes.keys(), chance)
+    attrs |= dict.fromkeys(chances(op), chance)
     inputs = tuple(offer.entry(picks[0], everything) for _ in op.inputs)
     return None if None in inputs else (inputs, attrs)
 
 
-RANDOM = Family("random", _factors, SIZED, _call, _empty, _draw, _operands, shows=(both_happen,))
+def _grown(op: Op, n: int) -> Signature:
+    shaped = {"shape": (n,)} if "shape" in op.attributes else {}
+    return ((n,),) * len(op.inputs), {"seed": 7, "counter": 2**32 + 1, **shaped, **required(op)}
+
+
+def _sample(sampler: Sampler, op: Op) -> Sample:
+    """Draw with one seed, and the plainest probability where one is asked for."""
+    told = {"shape": (sampler.rows, sampler.columns)} if not op.inputs else {}
+    words = {"seed": 0, "counter": 0}
+    return [sampler.matrix() for _ in op.inputs], {**told, **words, **required(op)}
+
+
+RANDOM = Family(
+    name="random",
+    factors=_factors,
+    rules=SIZED,
+    call=_call,
+    empty=_empty,
+    draw=_draw,
+    small=_small,
+    growths=grows(Growth("elements", _grown, 2**20 + 1, 24_601)),
+    operands=_operands,
+    sample=_sample,
+    shows=(both_happen,),
+)

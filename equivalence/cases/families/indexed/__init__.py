@@ -1,0 +1,1 @@
+"""Ops that read or write at positions; the table of families enters."""

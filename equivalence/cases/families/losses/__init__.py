@@ -1,0 +1,1 @@
+"""Losses; the table of families enters."""

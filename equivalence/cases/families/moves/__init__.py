@@ -1,0 +1,1 @@
+"""Ops that move whole axes; the table of families enters."""

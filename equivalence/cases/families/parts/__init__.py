@@ -1,0 +1,1 @@
+"""Ops that cut, join and pad tensors; the table of families enters."""

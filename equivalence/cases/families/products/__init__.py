@@ -1,0 +1,1 @@
+"""Products of matrices; the table of families enters."""

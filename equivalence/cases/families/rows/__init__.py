@@ -1,0 +1,1 @@
+"""Ops that act along an axis; the table of families enters."""

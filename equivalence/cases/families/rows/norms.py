@@ -1,0 +1,109 @@
+"""Ops that act on the last axis, with parameters of one entry a column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from equivalence.cases.call import ENOUGH
+from equivalence.cases.covering import Factors, Levels
+from equivalence.cases.families.exactly import WITH_AXES
+from equivalence.cases.families.family import (
+    FACTOR,
+    Family,
+    Offer,
+    Operands,
+    Picks,
+    Sample,
+    Sampler,
+)
+from equivalence.cases.families.growing import MANY_ROWS, Bearing, Growth, at_most, grows
+from equivalence.cases.families.rows.along import (
+    MOST_ALONG,
+    a_row_has_two_entries,
+    entries_of_a_row_differ,
+)
+from equivalence.cases.families.shapes import (
+    BESIDE,
+    RANKS,
+    around,
+    many_lie_beside_short_ones,
+    shape,
+)
+from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, required, said
+from spec.op import Op
+
+NORMED: Factors = {
+    "rank": RANKS,
+    "extent": (33, 1, 2, 8, 31, 64, 65, 128, 257, 513, 1025),
+    "rows": BESIDE,
+}
+
+
+def _factors(op: Op) -> Factors:
+    return {**NORMED, **op.tried}
+
+
+def _with_parameters(op: Op, own: Shape) -> tuple[Shape, ...]:
+    """Return the shapes of x and of its parameters, one entry a column."""
+    return (own, *(own[-1:] for _ in op.inputs[1:]))
+
+
+def _call(op: Op, direction: str, levels: Levels) -> Signature:
+    return _with_parameters(op, around(levels, MOST_ALONG[direction])[0]), said(op, levels)
+
+
+def _empty(op: Op) -> tuple[Signature, ...]:
+    return tuple((_with_parameters(op, nothing), required(op)) for nothing in ((0, 3), (2, 0)))
+
+
+def _draw(draw: Draw, op: Op, direction: str) -> Signature:
+    own = shape(draw, ENOUGH, 160, max_rank=3)
+    return _with_parameters(op, own), chosen(draw, op)
+
+
+def _small(draw: Draw, op: Op) -> Signature:
+    return _with_parameters(op, draw(WITH_AXES)), chosen(draw, op)
+
+
+def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
+    """Let eps be so large that a constant row sends no large gradient back."""
+    x = offer.entry(picks[0], bool, FACTOR)
+    if x is None:
+        return None
+    columns = offer.shapes[x][-1:]
+    found = [offer.entry(pick, columns.__eq__, FACTOR) for pick in picks[1:]]
+    parameters = [found[k % len(found)] for k in range(len(op.inputs) - 1)]
+    return None if None in parameters else ((x, *parameters), {"eps": 1.0})
+
+
+def _sample(sampler: Sampler, op: Op) -> Sample:
+    return [sampler.matrix(), *(sampler.normal(sampler.columns) for _ in op.inputs[1:])], required(
+        op
+    )
+
+
+def _in_columns(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:
+    return lambda op, n: (_with_parameters(op, shape(n)), required(op))
+
+
+GROWTHS = (
+    Growth("columns", _in_columns(lambda n: (8, n)), 2**17, 8_201),
+    Growth("rows", _in_columns(lambda n: (n, 9)), MANY_ROWS, 2_731),
+    Growth("columns", _in_columns(lambda n: (259, n)), 515, 515),
+    Growth("columns", _in_columns(lambda n: (33, n)), 2**10, 2**10, ("offset",)),
+)
+
+NORMS = Family(
+    name="norms",
+    factors=_factors,
+    rules=(many_lie_beside_short_ones,),
+    call=_call,
+    empty=_empty,
+    draw=_draw,
+    small=_small,
+    growths=grows(*GROWTHS),
+    bearing=Bearing(shared=True, most=at_most(3)),
+    operands=_operands,
+    sample=_sample,
+    shows=(a_row_has_two_entries, entries_of_a_row_differ),
+)

@@ -1,0 +1,164 @@
+"""The design of a row: its factors, and which of their levels may meet.
+
+A level is a value of a factor. The family of an op names the factors that make a call: sizes,
+ranks, places, attributes. Every tensor adds two factors, its regime of numbers and its layout. The
+calling pattern is the last factor.
+A combination of levels is allowed if no rule and no page refuses it. It is shown if its results
+also differ from each other. Levels meet in a shown call where there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import product
+from typing import Any
+
+from equivalence.cases.call import MANNERS
+from equivalence.cases.covering import TRIPLES, Design, Factors, Levels, by_rules
+from equivalence.cases.domains import COTANGENTS, grouped, regimes
+from equivalence.cases.families.family import Call, Family
+from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT
+from equivalence.cases.families.signatures import Shape, Signature, result
+from equivalence.cases.families.table import family_of
+from equivalence.cases.guard import LAYOUTS
+from spec.op import Op
+
+FEW = 250
+"""A design seeks triples only of factors that have at most so many combinations of levels."""
+
+MOST_STRUCTURES = 3000
+"""A family with at most so many combinations of its own levels has all of them tried."""
+
+FEW_STRUCTURES = 400
+"""A larger family has a design of triples instead; it takes factors with so few combinations."""
+
+CLASSES = (16, 129, 513)
+"""The largest extents of the size classes: a vector, a tile and its neighbours, some tiles."""
+
+EXTENTS = ("extent", "rows", "inner", "columns", "classes")
+"""The factors whose levels are extents."""
+
+ANY = 100
+"""Every case costs as much as this number of entries, in addition to its own entries."""
+
+
+def size_class(name: str, level: Any) -> Any:
+    """Return the size class of an extent.
+
+    Extents of one class stand for each other where two levels meet. An extent of 1 is a class of
+    its own. So is every level of a factor that is no extent.
+    """
+    if name not in EXTENTS or not isinstance(level, int) or level == 1:
+        return level
+    return next((f"at most {most}" for most in CLASSES if level <= most), f"above {CLASSES[-1]}")
+
+
+def factors_of(op: Op, direction: str) -> Factors:
+    """Return the factors of a row: those of its family, and those of every tensor."""
+    structure = family_of(op).factors(op)
+    inputs = 2 if op.variadic else len(op.inputs)
+    seeds = direction in SEEDS
+    recipes: dict[str, Any] = {f"layout_{k}": LAYOUTS for k in range(inputs)}
+    recipes |= {"seed_layout": LAYOUTS} if seeds else {}
+    recipes |= {f"regime_{k}": grouped(among) for k, among in enumerate(regimes(op, inputs))}
+    recipes |= {"seed_regime": grouped(COTANGENTS)} if seeds else {}
+    recipes["manner"] = MANNERS
+    return {**structure, **recipes}
+
+
+class Rules:
+    """Says of levels whether they may meet, and whether their call shows anything.
+
+    Levels may be incomplete. A rule is asked as soon as its own levels are there.
+    """
+
+    def __init__(self, op: Op, direction: str) -> None:
+        """Find the family of the op."""
+        self.op = op
+        self.direction = direction
+        self.family = family_of(self.op)
+        self.structure = tuple(self.family.factors(self.op))
+        self._by_rules = by_rules(*self.family.rules)
+        self._calls: dict[tuple[Any, ...], tuple[Signature, Shape] | None] = {}
+
+    def allowed(self, levels: Levels) -> bool:
+        """Say whether levels may meet."""
+        if not self._finished(levels):
+            return self._by_rules({"direction": self.direction, **levels})
+        call = self._call(levels)
+        return call is not None and all(rule(call) for rule in RULES)
+
+    def shown(self, levels: Levels) -> bool:
+        """Say whether levels may meet, and their call shows something."""
+        if not self.allowed(levels):
+            return False
+        call = self._call(levels) if self._finished(levels) else None
+        return call is None or all(rule(call) for rule in (*SIGHT, *self.family.shows))
+
+    def cost(self, levels: Levels) -> float:
+        """Return the cost of a case in entries."""
+        call = self._call(levels)
+        return ANY + (0 if call is None else sum(map(math.prod, call.shapes)))
+
+    def _finished(self, levels: Levels) -> bool:
+        """Say whether the levels make a call."""
+        return all(name in levels for name in self.structure)
+
+    def _call(self, levels: Levels) -> Call | None:
+        """Return the call of some levels. It is None where a rule or the page refuses it."""
+        key = tuple(levels[name] for name in self.structure)
+        if key not in self._calls:
+            self._calls[key] = self._made({"direction": self.direction, **levels})
+        known = self._calls[key]
+        if known is None:
+            return None
+        (shapes, attributes), shape = known
+        return Call(self.op, self.direction, shapes, attributes, shape, levels)
+
+    def _made(self, levels: Levels) -> tuple[Signature, Shape] | None:
+        """Make the call of some levels and the shape of its result."""
+        if not self._by_rules(levels):
+            return None
+        signature = self.family.call(self.op, self.direction, levels)
+        shape = result(self.op, signature)
+        return None if shape is None else (signature, shape)
+
+
+@cache
+def design(op: Op, direction: str) -> Design:
+    """Return the design of an op in a direction. It is the same for all dtypes."""
+    rules = Rules(op, direction)
+    structure = rules.family.factors(rules.op)
+    return Design(
+        factors_of(op, direction),
+        rules.shown,
+        rules.allowed,
+        few=FEW,
+        blocks=_structures(rules.family, direction, tuple(structure.items())),
+        cost=rules.cost,
+        alike=size_class,
+    )
+
+
+@cache
+def _structures(
+    family: Family, direction: str, factors: tuple[tuple[str, tuple[Any, ...]], ...]
+) -> list[dict[str, Any]]:
+    """Return the combinations of a family's own levels that the design tries."""
+    allowed = by_rules(*family.rules)
+
+    def in_direction(levels: Levels) -> bool:
+        return allowed({"direction": direction, **levels})
+
+    names = [name for name, _ in factors]
+    combinations = product(*(levels for _, levels in factors))
+    rows = [
+        row
+        for row in (dict(zip(names, levels, strict=True)) for levels in combinations)
+        if in_direction(row)
+    ]
+    if len(rows) <= MOST_STRUCTURES:
+        return rows
+    spread = rows[:: -(-len(rows) // MOST_STRUCTURES)]
+    return Design(dict(factors), in_direction, few=FEW_STRUCTURES).rows(TRIPLES) + spread
