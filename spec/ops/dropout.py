@@ -114,9 +114,8 @@ EDGES = (
 
 REFUSED = (*bad_probabilities("C1", "p", [1.0]), *bad_calls([1.0], p=0.5))
 
-TRIED = {"p": CHANCES, "training": (True, False)}
-
 op = linear(
-    "dropout", type_rule, value, transpose, edges=EDGES, refused=REFUSED, tried=TRIED,
+    "dropout", type_rule, value, transpose, edges=EDGES, refused=REFUSED,
+    tried={"p": CHANCES, "training": (True, False)},
     elsewhere=Elsewhere("torch.nn.functional.dropout", None),
 )  # fmt: skip

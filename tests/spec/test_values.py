@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from equivalence.backends.torch_backend import TorchBackend
+from equivalence.backends.torch.backend import TorchBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -85,7 +85,7 @@ def test_a_page_that_is_not_its_source_is_noticed(name: str, statement: Elsewher
 
 @given(data=st.data())
 def test_a_chain_is_its_steps(data: st.DataObject) -> None:
-    call = data.draw(calls("chain"))
+    call = data.draw(carried(OPS["chain"]))
     with opaque():
         (expected,) = call.inputs
         for name, attributes in read(call.attributes["steps"]):

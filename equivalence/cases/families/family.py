@@ -173,8 +173,10 @@ class Family:
         rows = [row for row in covering(factors, may, 1) if accepted(row)]
         met = {level for row in rows for level in row.items()}
         wanted = {(name, level) for name, among in factors.items() for level in among} - met
+        calls = [self.call(op, "value", row) for row in rows]
         return (
             bool(rows)
+            and self._knows(op, calls)
             and all(self._suits(op, signature) for signature in empty)
             and all(any(accepted({**row, name: level}) for row in rows) for name, level in wanted)
         )

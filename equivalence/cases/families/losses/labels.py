@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -52,8 +52,10 @@ MOST_LOGITS = {"value": 2100, "vjp": 600, "jvp": 600}
 def _factors(op: Op) -> Factors:
     takes = {"rows", "classes", "rest", *op.attributes}
     known = {name: levels for name, levels in LABELLED.items() if name in takes}
-    behind = {name: known.pop(name) for name in ("weight", "rest") if name in known}
-    return {**known, **op.tried, **behind}
+    last: dict[str, Sequence[Any]] = {
+        name: known.pop(name) for name in ("weight", "rest") if name in known
+    }
+    return {**known, **op.tried, **last}
 
 
 def many_rows_of_many_classes_cost_too_much(
