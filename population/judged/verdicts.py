@@ -50,7 +50,7 @@ class Impatient:
         self.kind = kind
         self.failed: Outcome | None = None
         self.fixed, self.extras, self.drawn = kind.fixed, kind.extras, kind.drawn
-        self.describe, self.recipes = kind.describe, kind.recipes
+        self.describe, self.recipes, self.refused = kind.describe, kind.recipes, kind.refused
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: a member is caught by any case."""

@@ -6,8 +6,7 @@ u[i] is the uniform number that `rand_uniform` draws for element i; the comparis
 `bernoulli_mask`. 1 / (1 - p) is one exact constant, so a kept entry pays one product.
 
 A dropped entry is 0 whatever it was, NaN too (CHOICE; PyTorch multiplies by 0). p = 1 drops all.
-Without training the op is the identity, and its call is counted all the same.
-For a given draw the op is linear, and its own transpose, which draws the mask again.
+Without training it is the identity, and its call counts. For a given draw it is its own transpose.
 
 C1  p lies in [0, 1]; it has no gradient.
 C2  the seed is an integer in [0, 2^64).

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from equivalence.backends.torch.backend import TorchBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from equivalence.backends.torch.backend import TorchBackend
 from equivalence.budgets import oracle
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.outcome import Outcome
-from equivalence.cases.probes import Call, carried
+from equivalence.cases.probes import Call, calls
 from equivalence.worlds.opaque import opaque
 from spec.op import AnyTensor, Elsewhere, Op
 from spec.ops import OPS
@@ -57,7 +57,7 @@ def judged(op: Op, call: Call) -> Outcome:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_value_is_what_its_source_says(name: str, data: st.DataObject) -> None:
-    call = data.draw(carried(OPS[name]))
+    call = data.draw(calls(OPS[name]))
     outcome = judged(OPS[name], call)
     assert not outcome.failed, outcome.problem or outcome.detail
 
@@ -85,7 +85,7 @@ def test_a_page_that_is_not_its_source_is_noticed(name: str, statement: Elsewher
 
 @given(data=st.data())
 def test_a_chain_is_its_steps(data: st.DataObject) -> None:
-    call = data.draw(carried(OPS["chain"]))
+    call = data.draw(calls(OPS["chain"]))
     with opaque():
         (expected,) = call.inputs
         for name, attributes in read(call.attributes["steps"]):

@@ -33,8 +33,8 @@ def classed(name: str, level: Any) -> Any:
     return next((size for most, size in SIZES if level <= most), "blocks")
 
 
-def attribute(name: str) -> Read:
-    return lambda case: case.attributes().get(name, DEFAULT)
+def attribute(name: str, unsaid: Any = DEFAULT) -> Read:
+    return lambda case: case.attributes().get(name, unsaid)
 
 
 def own(case: CaseSpec) -> tuple[int, ...]:
@@ -427,5 +427,8 @@ def _recipe(case: CaseSpec, k: int) -> Any:
 def wanted(op: str, family: str, direction: str) -> Table:
     """Return all that must meet in the rows of an op and a direction."""
     optional = {name: told for name, told in OPTIONAL.items() if name in OPS[op].attributes}
-    tried = {name: (among, attribute(name)) for name, among in OPS[op].tried.items()}
+    tried = {
+        name: (among, attribute(name, OPS[op].attributes[name]))
+        for name, among in OPS[op].tried.items()
+    }
     return {**WANTED[family], **optional, **tried, **of_recipes(op, direction)}

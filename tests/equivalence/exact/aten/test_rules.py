@@ -45,6 +45,9 @@ CALLS: dict[str, Call] = {
     "maximum": torch.maximum,
     "minimum": torch.minimum,
     "relu": lambda x, y: x.relu(),
+    "gelu_backward": lambda x, y: tuple(
+        torch.ops.aten.gelu_backward(y, 0 * x, approximate=way) for way in ("none", "tanh")
+    ),
     "threshold_backward": lambda x, y: torch.ops.aten.threshold_backward(y, x, 1.0),
     "clamp": lambda x, y: (x.clamp(-1, 2), x.clamp(max=0.5)),
     "clamp_min": lambda x, y: x.clamp_min(1),
