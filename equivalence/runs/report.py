@@ -65,8 +65,9 @@ def print_report(
     stream: TextIO | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> None:
-    """Print the table, then every failure, then every declared finding.
+    """Print the table, then every declared finding, then every failure, which is read first.
 
+    The end of a long report is what a terminal shows, and what a log that was cut still holds.
     What a backend does not support gets one line for all of it.
     """
     out = sys.stdout if stream is None else stream
@@ -86,12 +87,12 @@ def print_report(
         if result.discarded:
             print(f"discarded: {result.discarded} drawn calls of {result.row}", file=out)
     for result in results:
+        for finding in result.declared:
+            print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
+    for result in results:
         for failure in result.failures:
             print(f"\n{result.row}", file=out)
             print("\n".join(f"  {line}" for line in failure.lines()), file=out)
-    for result in results:
-        for finding in result.declared:
-            print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
 
 
 def _print_plain(results: Sequence[RowResult], columns: Sequence[str], out: TextIO) -> None:

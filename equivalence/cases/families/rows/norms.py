@@ -1,8 +1,13 @@
-"""Ops that act on the last axis, with parameters of one entry a column."""
+"""Ops that act on the last axis, with parameters of one entry a column.
+
+Other inputs may have the shape of the first, such as a residual that is added to it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from itertools import product
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
@@ -29,7 +34,15 @@ from equivalence.cases.families.shapes import (
     many_lie_beside_short_ones,
     shape,
 )
-from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, required, said
+from equivalence.cases.families.signatures import (
+    Draw,
+    Shape,
+    Signature,
+    chosen,
+    required,
+    result,
+    said,
+)
 from spec.op import Op
 
 NORMED: Factors = {
@@ -43,9 +56,23 @@ def _factors(op: Op) -> Factors:
     return {**NORMED, **op.tried}
 
 
+@cache
+def _alike(op: Op) -> tuple[bool, ...]:
+    """Say of each input behind the first whether it has its shape; the type rule tells.
+
+    At least one has an entry a column: what takes inputs of one shape alone is another family's.
+    """
+    others = len(op.inputs) - 1
+    for alike in product((False, True), repeat=others):
+        shapes = ((3, 5), *((3, 5) if same else (5,) for same in alike))
+        if not (others and all(alike)) and result(op, (shapes, required(op))) is not None:
+            return alike
+    return (False,) * others
+
+
 def _with_parameters(op: Op, own: Shape) -> tuple[Shape, ...]:
-    """Return the shapes of x and of its parameters, one entry a column."""
-    return (own, *(own[-1:] for _ in op.inputs[1:]))
+    """Return the shapes of x and of what comes with it."""
+    return (own, *(own if same else own[-1:] for same in _alike(op)))
 
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
@@ -70,16 +97,17 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     x = offer.entry(picks[0], bool, FACTOR)
     if x is None:
         return None
-    columns = offer.shapes[x][-1:]
-    found = [offer.entry(pick, columns.__eq__, FACTOR) for pick in picks[1:]]
-    parameters = [found[k % len(found)] for k in range(len(op.inputs) - 1)]
-    return None if None in parameters else ((x, *parameters), {"eps": 1.0})
+    own = offer.shapes[x]
+    others = [
+        offer.entry(picks[1 + k % (len(picks) - 1)], (own if same else own[-1:]).__eq__, FACTOR)
+        for k, same in enumerate(_alike(op))
+    ]
+    return None if None in others else ((x, *others), {"eps": 1.0})
 
 
 def _sample(sampler: Sampler, op: Op) -> Sample:
-    return [sampler.matrix(), *(sampler.normal(sampler.columns) for _ in op.inputs[1:])], required(
-        op
-    )
+    others = (sampler.matrix() if same else sampler.normal(sampler.columns) for same in _alike(op))
+    return [sampler.matrix(), *others], required(op)
 
 
 def _in_columns(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:
