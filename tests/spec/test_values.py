@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from equivalence.backends.torch.backend import TorchBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from equivalence.backends.torch.backend import TorchBackend
 from equivalence.budgets import oracle
 from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.outcome import Outcome
