@@ -9,7 +9,7 @@ import importlib.util
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from equivalence.measure.spent import Spent
@@ -92,6 +92,12 @@ def print_report(
     for result in results:
         for finding in result.declared:
             print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
+
+
+def print_untried(untried: Mapping[str, str]) -> None:
+    """Say of each registered page that could not be tried what kept it from that."""
+    for name, why in untried.items():
+        print(f"the page {name} could not be tried by the laws before it judged: {why}")
 
 
 def _print_plain(results: Sequence[RowResult], columns: Sequence[str], out: TextIO) -> None:

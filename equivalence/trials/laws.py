@@ -8,7 +8,7 @@ either is the derivative; linearity knows neither.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -103,7 +103,6 @@ def transpose(probe: Probe) -> None:
 def linearity(probe: Probe) -> None:
     """The VJP is linear in the cotangent."""
     call, (u, w), (a, b) = probe.call, probe.cotangents, probe.factors
-
     mixed = plus(scaled(a, u), scaled(b, w))
     assert mixed is not None
     found = [pulled(call, cotangent) for cotangent in (mixed, u, w)]
@@ -203,12 +202,12 @@ LAWS: dict[str, Callable[[Probe], None]] = {
 """Every law by its name; a law that does not speak of a kind of op holds of it."""
 
 
-def broken(probe: Probe) -> dict[str, str]:
-    """Check every law on one probe; return what the broken ones say."""
+def broken(probe: Probe, among: Collection[str] = LAWS) -> dict[str, str]:
+    """Check some laws on one probe, all unless they are named; return what the broken ones say."""
     found: dict[str, str] = {}
-    for name, law in LAWS.items():
+    for name in (name for name in LAWS if name in among):
         try:
-            law(probe)
+            LAWS[name](probe)
         except Breach as error:
             found[name] = str(error)
     return found
