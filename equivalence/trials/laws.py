@@ -44,6 +44,8 @@ def same(x: AnyTensor | None, y: AnyTensor | None) -> bool:
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Fraction | int) and isinstance(b, Fraction | int):
         return a == b
+    if isinstance(a, float) or isinstance(b, float):
+        raise TypeError("the laws hold of exact numbers, and a page made a float; write a Fraction")
     return equal(a, b) is not False
 
 

@@ -3,7 +3,8 @@
 The calls are small and their numbers are fractions, with stand-ins for exp, log and the like
 (`equivalence.worlds.opaque`). The stand-ins have the differential rules of the functions and few of
 their identities, so that a right page may break a law there: sin(2 x) is not 2 sin x cos x.
-So what is broken there is an accusation only where balls of the true functions say the same.
+So what is broken there is an accusation only where the true functions say the same, by fractions
+where they have them, and else by balls.
 
 A page may choose its derivative where there is none. So pushforward is broken only where it is
 broken a little aside, too.
@@ -23,7 +24,7 @@ cube(Tensor(Fraction(1, 1))); fix the page; no backend was judged
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -152,7 +153,7 @@ def trial(op: Op) -> Trial:
 
 
 def accusation(probe: Probe) -> dict[str, str]:
-    """Return what the laws say that a page breaks at a probe, by the stand-ins and by balls."""
+    """Return what the laws say that a page breaks at a probe, by the stand-ins and in truth."""
     with opaque():
         # Where the shapes are wrong, the other laws cannot be asked.
         found = broken(probe, ("types",)) or broken(probe)
@@ -160,8 +161,8 @@ def accusation(probe: Probe) -> dict[str, str]:
     if not suspected:
         return found
     try:
-        confirmed = broken(in_balls(probe), suspected)
-        if "pushforward" in confirmed and not broken(in_balls(probe, ASIDE), ("pushforward",)):
+        confirmed = in_truth(probe, suspected)
+        if "pushforward" in confirmed and not in_truth(probe, {"pushforward"}, ASIDE):
             del confirmed["pushforward"]
     except Exception as error:
         raise Unconfirmed(
@@ -171,22 +172,30 @@ def accusation(probe: Probe) -> dict[str, str]:
     return {law: says for law, says in found.items() if law in confirmed or law == "types"}
 
 
-def in_balls(probe: Probe, step: Fraction = Fraction(0)) -> Probe:
-    """Return a probe whose numbers are balls; those of its inputs lie different steps aside."""
-    from equivalence.worlds.balls import ball
+def in_truth(probe: Probe, laws: Set[str], step: Fraction = Fraction(0)) -> dict[str, str]:
+    """Check laws without stand-ins: by fractions, and by balls where a function has none."""
+    try:
+        return broken(in_world(probe, Fraction, step), laws)
+    except Exception:
+        from equivalence.worlds.balls import ball
 
+        return broken(in_world(probe, ball, step), laws)
+
+
+def in_world(probe: Probe, number: Callable[[Fraction], Any], step: Fraction) -> Probe:
+    """Return a probe on numbers of a world; those of its inputs lie different steps aside."""
     call, steps = probe.call, count(1)
 
     def moved(x: Fraction) -> Any:
-        return ball(x + step * next(steps))
+        return number(x + step * next(steps))
 
     def direction(x: AnyTensor | None) -> Any:
-        return None if x is None else x.map(ball)
+        return None if x is None else x.map(number)
 
     inputs = tuple(
         x if k in call.op.index_inputs else x.map(moved) for k, x in enumerate(call.inputs)
     )
-    attributes = {n: ball(a) if n == "like" else a for n, a in call.attributes.items()}
+    attributes = {n: number(a) if n == "like" else a for n, a in call.attributes.items()}
     first, second = probe.cotangents
     return Probe(
         Call(call.op, inputs, attributes),
