@@ -39,7 +39,7 @@ from equivalence.cases.families.table import NoFamily, family_of
 from equivalence.cases.probes import Call, Probe, probes
 from equivalence.cases.strategies import quiet
 from equivalence.registry import ENTRIES, OPS, remembering
-from equivalence.trials.laws import Breach, broken
+from equivalence.trials.laws import Breach, Inexact, broken
 from equivalence.worlds.opaque import opaque
 from spec.op import AnyTensor, Op
 
@@ -126,7 +126,7 @@ def trial(op: Op) -> Trial:
             found = accusation(probe)
         except HypothesisException:
             raise
-        except Unconfirmed as error:
+        except (Unconfirmed, Inexact) as error:
             doubts.append(str(error))
             return
         except Exception as error:

@@ -180,7 +180,12 @@ UNTRIED = {
     "a float": (
         lambda x: 0.1 * x * x,
         lambda x: 0.3 * x,
-        "TypeError: the laws hold of exact numbers",
+        "the laws hold of exact numbers",
+    ),
+    "rounding": (
+        lambda x: 0.1 * x * x * x,
+        lambda x: 0.3 * x * x,
+        "the laws hold of exact numbers",
     ),
     "a bug": (lambda x: {}[x], lambda x: x, "KeyError: "),
 }
