@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import torch
-from equivalence.backends.torch.backend import TorchBackend
 
+from equivalence.backends.torch.backend import TorchBackend
 from equivalence.cases.call import describe
 from equivalence.exact.operations import cases, judged, rescales
 from equivalence.exact.points import Form, standing
