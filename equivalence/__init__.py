@@ -15,6 +15,7 @@ ROOMS = (
     "conventions",
     "cases",
     "worlds",
+    "trials",
     "budgets",
     "backends",
     "measure",

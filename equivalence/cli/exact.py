@@ -13,7 +13,7 @@ from equivalence.cli.options import UsageError, filled, request, write
 from equivalence.cli.progress import Progress
 from equivalence.cli.suite import bring_pages, load_backend
 from equivalence.cli.work import require
-from equivalence.runs.report import aligned
+from equivalence.runs.report import aligned, print_untried
 from equivalence.runs.results import CONFORMANT, INTERRUPTED, NONCONFORMANT
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def command_exact(chosen: argparse.Namespace) -> int:
         _found_elsewhere(wanted)
     if chosen.points is not None and chosen.points < 1:
         raise UsageError(f"--points is a number of points, at least 1; got {chosen.points}")
+    untried = _tried(wanted)
     start = time.perf_counter()
     results: dict[Row, Found] = {}
     try:
@@ -47,9 +48,11 @@ def command_exact(chosen: argparse.Namespace) -> int:
         pass
     ended = [results[row] for row in wanted if row in results]
     _report(ended, time.perf_counter() - start, ours=backend is None)
+    print_untried(untried)
     if chosen.json is not None:
         plain = [found.to_dict() for found in ended]
-        write(chosen.json, {"command": "exact", "request": request(chosen), "rows": plain})
+        said = {"command": "exact", "request": request(chosen), "rows": plain}
+        write(chosen.json, {**said, "untried": untried} if untried else said)
     if len(ended) < len(wanted):
         print(f"interrupted with {len(ended)} of {len(wanted)} rows done")
         return INTERRUPTED
@@ -71,6 +74,22 @@ def _found_elsewhere(rows: Sequence[Row]) -> None:
     try:
         addresses(row.of for row in rows)
     except Unregistered as error:
+        raise UsageError(str(error)) from error
+
+
+def _tried(rows: Sequence[Row]) -> dict[str, str]:
+    """Try the registered pages of some rows; refuse one that breaks a law."""
+    from equivalence.registry import ENTRIES
+
+    names = [row.of for row in rows if row.of in ENTRIES]
+    if not names:
+        return {}
+    require("flint")
+    from equivalence.trials.trial import BrokenPage, try_pages
+
+    try:
+        return try_pages(names)
+    except BrokenPage as error:
         raise UsageError(str(error)) from error
 
 

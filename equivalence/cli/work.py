@@ -119,7 +119,7 @@ def carry_out(
     `run` runs rows and tells the book of each. Ctrl-C ends it: what is finished is reported and
     written all the same, with the line that goes on.
     """
-    from equivalence.runs.report import COLUMNS, print_report, summary
+    from equivalence.runs.report import COLUMNS, print_report, print_untried, summary
 
     wanted = set(book.rows)
     book.found |= {result.row: result for result in earlier.results if result.row in wanted}
@@ -131,6 +131,7 @@ def carry_out(
     except KeyboardInterrupt:
         cut_short = True
     print_report(book.results, columns=COLUMNS if columns is None else columns)
+    print_untried(book.environment.get("untried", {}))
     print(f"\n{book.subject}: {summary(book.results)} (seed {book.environment['seed']})")
     if cut_short and book.missing:
         print(f"interrupted with {len(book.results)} of {len(book.rows)} rows done; go on with")

@@ -9,7 +9,7 @@ import importlib.util
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from equivalence.measure.spent import Spent
@@ -93,6 +93,12 @@ def print_report(
         for failure in result.failures:
             print(f"\n{result.row}", file=out)
             print("\n".join(f"  {line}" for line in failure.lines()), file=out)
+
+
+def print_untried(untried: Mapping[str, str]) -> None:
+    """Say of each registered page that could not be tried what kept it from that."""
+    for name, why in untried.items():
+        print(f"the page {name} could not be tried by the laws before it judged: {why}")
 
 
 def _print_plain(results: Sequence[RowResult], columns: Sequence[str], out: TextIO) -> None:

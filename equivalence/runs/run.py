@@ -27,7 +27,7 @@ from equivalence.runs.work import RunRow, Unwatched, Watch, run_rows
 
 
 class Unusable(ValueError):
-    """The request names something that does not exist; the message says what does."""
+    """The request names what does not exist, or what cannot judge; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,9 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
         rows = [row for row in rows if has_sizes(row)]
     seed = chosen_seed(request.profile, request.seed)
     elsewhere = request.record is not None or (backend is None and request.jobs > 0)
-    pages = _pages(rows, found, elsewhere)
+    offered = _offered(rows, found)
+    pages = _pages(offered, elsewhere)
+    untried = {} if request.replay is not None else _tried(offered)
     run, options = _way(request, seed)
     options["address"] = f"{address} --fence" if address and request.fence else address
     if backend is None:
@@ -132,6 +134,7 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
     else:
         way = partial(_of_given, run, Fenced(found) if request.fence else found, options)
     own = {"pages": pages} if pages else {}
+    own |= {"untried": untried} if untried else {}
     return Plan(rows, way, seed, {**environment(found, request, seed), **own})
 
 
@@ -144,16 +147,36 @@ def usable() -> Iterator[None]:
         raise Unusable(str(error)) from error
 
 
-def _pages(rows: Sequence[Row], backend: Any, elsewhere: bool) -> dict[str, str]:
-    """Return where the registered pages of some rows are found by another process, by name.
+def _offered(rows: Sequence[Row], backend: Any) -> list[str]:
+    """Return what a backend offers of the ops and optimizers that some rows are about."""
+    offers = backend.capabilities()
+    names = dict.fromkeys(row.op for row in rows)
+    return [name for name in names if name in offers.ops or name in offers.optimizers]
+
+
+def _pages(names: Sequence[str], elsewhere: bool) -> dict[str, str]:
+    """Return where the registered pages among some are found by another process, by name.
 
     elsewhere says that one will ask for them: what it could not find is Unusable.
     """
-    offers = backend.capabilities()
-    names = {row.op for row in rows if row.op in offers.ops or row.op in offers.optimizers}
     with usable():
         found = registry.addresses(names) if elsewhere else ()
     return {where.partition(":")[2]: where for where in found}
+
+
+def _tried(names: Sequence[str]) -> dict[str, str]:
+    """Try the registered pages among some before they judge; say why some could not be tried.
+
+    A page that breaks a law is Unusable. A recording was made by pages that had been tried.
+    """
+    if not any(name in registry.ENTRIES for name in names):
+        return {}
+    from equivalence.trials.trial import BrokenPage, try_pages
+
+    try:
+        return try_pages(names)
+    except BrokenPage as error:
+        raise Unusable(str(error)) from error
 
 
 def check_profile(profile: str) -> None:

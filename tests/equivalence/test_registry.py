@@ -26,6 +26,7 @@ from equivalence import (
     registered,
     unregister,
 )
+from equivalence.cases.families.table import NoFamily, family_of
 from equivalence.registry import ENTRIES, OPS, OPTIMIZERS, address, addresses, bring, owner
 from spec.composite import composite
 from spec.kinds import same_shape
@@ -132,6 +133,17 @@ def test_the_book_comes_first_and_stays_as_it_is(page: Op) -> None:
     assert len(OPS) == len(OPS.of_the_book()) + 1
     assert OPS.by_owner()["this process"] == ["fourth_power"]
     assert list(OPTIMIZERS) == list(BOOK_OF_OPTIMIZERS)
+
+
+def test_the_family_named_at_registration_is_the_pages_own() -> None:
+    record = fourth_power()
+    assert family_of(record).name == "elementwise"
+    with registered(record, family="rows"):
+        assert family_of(record).name == "rows"
+    assert family_of(record).name == "elementwise"
+    says = "fourth_power is registered with the family 'row', which there is not; there are flips,"
+    with registered(record, family="row"), pytest.raises(NoFamily, match=says):
+        family_of(record)
 
 
 def test_what_needs_another_process_says_what_to_write(page: Op, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from equivalence.cases.probes import calls, like
 from equivalence.sessions.drawn import PROGRAMS
 from equivalence.sessions.texts import SQUARE, Step, run
+from equivalence.trials.laws import inner, parts
 from equivalence.worlds.opaque import opaque
 from spec import scalar
 from spec.dual import Dual
@@ -22,7 +23,6 @@ from spec.ops import OPS
 from spec.ref import Interpreter, Ref
 from spec.tape import Tape
 from spec.tensor import Tensor, tensor, zip_map
-from tests.spec.laws import inner, parts
 from tests.spec.programs import SQUARES, AtOnce
 
 

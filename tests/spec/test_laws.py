@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence.cases.probes import Call, Probe, probes
+from equivalence.trials.laws import broken
 from equivalence.worlds.opaque import opaque
 from spec import scalar
 from spec.kinds import pointwise, same_shape
 from spec.op import Op
 from spec.ops import OPS
 from spec.tensor import tensor
-from tests.spec.laws import broken
 
 
 @pytest.fixture(autouse=True, scope="module")

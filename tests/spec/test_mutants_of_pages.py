@@ -15,6 +15,7 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from equivalence.cases.probes import Probe, probes
+from equivalence.trials.laws import broken
 from equivalence.worlds.opaque import opaque
 from spec.axes import kept_index, split_axes
 from spec.kinds import linear, pointwise
@@ -24,7 +25,6 @@ from spec.ops.scatter_add import op as scatter_add
 from spec.scalar import divide, equal, exp, kronecker, less, select, square, tanh, zero_like
 from spec.shape import indices
 from spec.tensor import tabulate
-from tests.spec.laws import broken
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from equivalence.cases.probes import NUMBERS
 from equivalence.sessions.drawn import PROGRAMS
 from equivalence.sessions.texts import Step, run
+from equivalence.trials.laws import inner, parts
 from equivalence.worlds.opaque import opaque
 from spec import graph as graph_chapter
 from spec.dual import Dual
@@ -29,7 +30,6 @@ from spec.shape import size
 from spec.show import program
 from spec.tape import Tape
 from spec.tensor import Tensor, zip_map
-from tests.spec.laws import inner, parts
 from tests.spec.programs import SQUARES, AtOnce
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 from equivalence.cases.families.entries.elementwise import ELEMENTWISE
 from equivalence.cases.families.entries.random import RANDOM
@@ -32,6 +31,7 @@ from equivalence.cases.families.rows.norms import NORMS
 from equivalence.cases.families.rows.positions import POSITIONS
 from equivalence.cases.families.rows.reductions import REDUCTIONS
 from equivalence.cases.families.rows.rows import ROWS
+from equivalence.registry import family_named, remembering
 from spec.op import Op
 
 FAMILIES: Mapping[str, Family] = {
@@ -73,13 +73,28 @@ class NoFamily(LookupError):
     """No family calls an op as its page wants to be called; the message says what to do."""
 
 
-@cache
 def family_of(op: Op) -> Family:
-    """Return the first family that takes an op, throughout or in part, as its record tells."""
+    """Return the family that was named for an op, or the first that takes it; else NoFamily.
+
+    One takes it throughout or in part, as its record tells.
+    """
+    return _family(op, family_named(op))
+
+
+@remembering
+def _family(op: Op, named: str | None) -> Family:
+    if named is not None:
+        if named not in FAMILIES:
+            raise NoFamily(
+                f"{op.name} is registered with the family {named!r}, which there is not; "
+                f"there are {', '.join(FAMILIES)}"
+            )
+        return FAMILIES[named]
     for family in FAMILIES.values():
         if family.takes(op) or family.takes_in_part(op):
             return family
     raise NoFamily(
         f"no family of equivalence/cases/families takes {op.name}: its type rule refuses some "
-        f"level of each of {', '.join(FAMILIES)}; add a family whose strata it accepts"
+        f"level of each of {', '.join(FAMILIES)}; name one of them where the page is registered "
+        "(family=...), or add a family whose strata it accepts"
     )
