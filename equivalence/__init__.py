@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         load,
         ulps,
     )
+    from equivalence.exact.points import standing
     from equivalence.registry import Unregistered, register, registered, unregister
     from equivalence.runs.run import Done, Request, Unusable, perform
 
@@ -75,6 +76,7 @@ _LAZY = {
     "declared": "equivalence.backends",
     "load": "equivalence.backends",
     "ulps": "equivalence.backends",
+    "standing": "equivalence.exact.points",
     "Done": "equivalence.runs.run",
     "Request": "equivalence.runs.run",
     "Unusable": "equivalence.runs.run",
@@ -107,6 +109,7 @@ __all__ = [
     "perform",
     "register",
     "registered",
+    "standing",
     "ulps",
     "unregister",
 ]
