@@ -73,9 +73,21 @@ def unlisted_documents(root: Path) -> Iterator[str]:
             yield f"docs/{name} is not listed in docs/index.md, so nobody will find it"
 
 
+def lost_terms(root: Path) -> Iterator[str]:
+    """Say which terms of the glossary live nowhere."""
+    text = (root / "docs" / "glossary.md").read_text(encoding="utf-8")
+    for line in [row for row in text.splitlines() if row.startswith("|")][2:]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        path = cells[-1].strip("`")
+        if len(cells) != 4 or not all(cells):
+            yield f"docs/glossary.md has a row that is not four cells: {line}"
+        elif not (root / path).exists():
+            yield f"docs/glossary.md says that {cells[0]} lives in {path}, and it is not there"
+
+
 def test_links_lead_somewhere() -> None:
     found = [*broken_links(ROOT), *missing_documents(ROOT), *missing_targets(ROOT)]
-    found += unlisted_documents(ROOT)
+    found += [*unlisted_documents(ROOT), *lost_terms(ROOT)]
     assert not found, "\n".join(found)
 
 
@@ -100,3 +112,14 @@ def test_planted_dead_ends_are_found(tmp_path: Path, plant: Callable[[str, str],
         "docs/hidden.md is not listed in docs/index.md"
     ]
     assert list(missing_targets(tmp_path)) == ["README.md promises `make gold`, and there is none"]
+
+
+def test_a_planted_lost_term_is_found(tmp_path: Path, plant: Callable[[str, str], None]) -> None:
+    plant("spec/op.py", "")
+    head = "# Glossary\n\n| term | sentence | word | where |\n|---|---|---|---|\n"
+    rows = "| op | An op. | operator | `spec/op.py` |\n| ring | A ring. | kind | `spec/no.py` |\n"
+    plant("docs/glossary.md", head + rows + "| row | A row. | `spec/op.py` |\n")
+    assert list(lost_terms(tmp_path)) == [
+        "docs/glossary.md says that ring lives in spec/no.py, and it is not there",
+        "docs/glossary.md has a row that is not four cells: | row | A row. | `spec/op.py` |",
+    ]
