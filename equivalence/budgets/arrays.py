@@ -28,9 +28,9 @@ from equivalence.budgets.outcome import (
 from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.worlds.contract import Contract, of_result
-from equivalence.worlds.lanes.arrays import Lanes, Many, at, constant, held, working
-from equivalence.worlds.lanes.extents import Extent, entered
-from equivalence.worlds.lanes.widths import Bound, Doubles, Widths
+from equivalence.worlds.vectorized.arrays import Many, VectorExtent, at, constant, held, working
+from equivalence.worlds.vectorized.extents import Extent, entered
+from equivalence.worlds.vectorized.widths import Bound, Doubles, Widths
 from spec.op import AnyTensor
 
 WIDEST = 2.0**-4
@@ -106,9 +106,9 @@ class Call:
         programs = [form.value if self.cotangent is None else form.vjp for form in forms]
         return [self, *(replace(self, program=program) for program in programs if program)]
 
-    def lanes(self) -> list[AnyTensor | None]:
+    def vectorized(self) -> list[AnyTensor | None]:
         """Run the page on arrays of scalars, in the contract that is at work."""
-        return self.results(Lanes, held, constant(0))
+        return self.results(VectorExtent, held, constant(0))
 
 
 def allowed(
@@ -142,7 +142,7 @@ def _hull(programs: Sequence[Allowed]) -> Allowed:
 def _shapes(call: Call, widths: Widths) -> list[tuple[int, ...] | None]:
     """Return the shapes of a call's results; nothing is computed for them."""
     with working(widths, call.axes):
-        return [None if t is None else tuple(map(int, t.shape)) for t in call.lanes()]
+        return [None if t is None else tuple(map(int, t.shape)) for t in call.vectorized()]
 
 
 def _whole(call: Call, k: int, shape: tuple[int, ...], widths: Widths) -> Allowed:
@@ -153,7 +153,7 @@ def _whole(call: Call, k: int, shape: tuple[int, ...], widths: Widths) -> Allowe
     for start in range(0, shape[0] if shape else 1, step):
         first = [np.arange(start, min(start + step, shape[0]))] if shape else []
         with working(widths, call.axes):
-            tensor = call.lanes()[k]
+            tensor = call.vectorized()[k]
             assert tensor is not None
             parts.append(last(at(tensor, [*first, *rest]), widths))
     v, b = (

@@ -97,27 +97,27 @@ def shared_shape(parts: Parts) -> Shape | None:
     return next((shape for k, shape in enumerate(shapes) if shape in shapes[:k]), None)
 
 
-def allows(case: CaseSpec, manner: str) -> bool:
-    """Say whether a case can be called in a manner: to be shared, a tensor has to fit twice."""
+def allows(case: CaseSpec, calling: str) -> bool:
+    """Say whether a case fits a calling pattern: to be shared, a tensor has to fit twice."""
     parts = real_parts(case)
     if OPS[case.op].converts:
         parts = [part for part in parts if part[0] != "cotangent"]
     return {"shared": shared_shape(parts) is not None, "overlapping": len(parts) > 1}.get(
-        manner, True
+        calling, True
     )
 
 
 def _together(case: CaseSpec, device: str, numbers: Numbers | None) -> dict[str, Guarded]:
     """Construct the tensors of real numbers, by their positions."""
     parts = real_parts(case)
-    if case.manner in ("shared", "overlapping"):
-        if not allows(case, case.manner):
-            raise ValueError(f"{case.op}: no two real tensors can be {case.manner} in this case")
+    if case.calling in ("shared", "overlapping"):
+        if not allows(case, case.calling):
+            raise ValueError(f"{case.op}: no two real tensors can be {case.calling} in this case")
         recipe = _narrowest(case, parts)
         parts = [(name, shape, replace(recipe, layout=own.layout)) for name, shape, own in parts]
-    if case.manner == "overlapping":
+    if case.calling == "overlapping":
         return _overlapping(case, parts, device, numbers)
-    shape = shared_shape(parts) if case.manner == "shared" else None
+    shape = shared_shape(parts) if case.calling == "shared" else None
     found: dict[str, Guarded] = {}
     first: Guarded | None = None
     for position, own, recipe in parts:

@@ -49,7 +49,7 @@ EVERY_REGIME = (*REGIMES, *INDEX_REGIMES, *MASK_REGIMES)
 WORDS = ("seed", "counter")
 """Attributes of random ops that are words of 64 bits."""
 
-MANNERS = ("alone", "again", "repeated", "late", "shared", "overlapping")
+CALLING_PATTERNS = ("alone", "again", "repeated", "late", "shared", "overlapping")
 """In what circumstances a call is made, plainest first; a right backend notices none of them.
 
 * again: the same call was made just before.
@@ -86,7 +86,7 @@ class CaseSpec:
     attrs: tuple[tuple[str, Any], ...] = ()
     cotangent: Recipe | None = None
     tangent: Recipe | None = None
-    manner: str = "alone"
+    calling: str = "alone"
 
     def seeds(self) -> list[tuple[str, Recipe]]:
         """Name the recipe of the cotangent, or that of every tangent, if the case has one."""
@@ -123,8 +123,8 @@ class CaseSpec:
         if self.attrs:
             plain["attrs"] = {name: _listed(value) for name, value in self.attrs}
         plain.update({name: _plain_recipe(recipe) for name, recipe in self.seeds()})
-        if self.manner != "alone":
-            plain["manner"] = self.manner
+        if self.calling != "alone":
+            plain["calling"] = self.calling
         return plain
 
 
@@ -148,7 +148,8 @@ def case_from_dict(plain: Mapping[str, Any]) -> CaseSpec:
         recipes=tuple(read_recipe(item) for item in plain["recipes"]),
         attrs=attribute_pairs(plain.get("attrs", {})),
         **{key: None if item is None else read_recipe(item) for key, item in seeds.items()},
-        manner=plain.get("manner", "alone"),
+        # Cases of schema 1 say "manner".
+        calling=plain.get("calling", plain.get("manner", "alone")),
     )
     _check(case)
     return case
@@ -160,7 +161,7 @@ def _check(case: CaseSpec) -> None:
         ("op", case.op, OPS),
         ("direction", case.direction, DIRECTIONS),
         ("dtype", case.dtype, DTYPES),
-        ("manner", case.manner, MANNERS),
+        ("calling", case.calling, CALLING_PATTERNS),
     ):
         if name not in known:
             raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
@@ -205,7 +206,7 @@ def size_key(case: CaseSpec) -> tuple[int, ...]:
         sum(math.prod(shape) for shape in shapes),
         sum(EVERY_REGIME.index(recipe.regime) for recipe in recipes),
         sum(LAYOUTS.index(recipe.layout) for recipe in recipes),
-        MANNERS.index(case.manner),
+        CALLING_PATTERNS.index(case.calling),
         len(case.attrs),
         sum(recipe.seed for recipe in recipes),
         sum(words),
@@ -216,8 +217,8 @@ def describe(case: CaseSpec) -> str:
     """Return the case as a reader writes it: ``matmul(fp32[2,3], fp32[3,4])``."""
     inputs = [str(type_).replace("real", case.dtype) for type_ in case.types()]
     attrs = [f"{name}={value!r}" for name, value in case.attrs]
-    manner = "" if case.manner == "alone" else f", {case.manner}"
-    return f"{case.op}({', '.join((*inputs, *attrs))}) {case.direction}{manner}"
+    calling = "" if case.calling == "alone" else f", {case.calling}"
+    return f"{case.op}({', '.join((*inputs, *attrs))}) {case.direction}{calling}"
 
 
 def dtype_at(op: str, k: int, dtype: str) -> torch.dtype:

@@ -74,7 +74,7 @@ def cases(op: str, direction: str) -> list[CaseSpec]:
     else it has and without what it may do without.
     """
     designed = [
-        replace(case, manner="alone")
+        replace(case, calling="alone")
         for case in strata(op, direction, DTYPE, SINGLES)
         if all(_found_again(op, name, value) for name, value in case.attrs)
         and dtype_of_value(op, case.attributes(), DTYPE) in (TORCH[DTYPE], torch.int64)

@@ -19,8 +19,8 @@ from equivalence.cases.built import Built, build
 from equivalence.cases.call import CaseSpec, Shape, dtype_of_result
 from equivalence.cases.guard import Malformed, Trespass
 from equivalence.conventions import pages
+from equivalence.measure.calling import observe
 from equivalence.measure.kept import answered
-from equivalence.measure.manners import observe
 from equivalence.measure.spent import of_oracle
 from equivalence.registry import OPS
 from spec.op import Op

@@ -82,7 +82,7 @@ class Taken:
 
 def entered(tensor: Any, contract: Contract) -> Any:
     """Return a tensor of a world as a step takes it: for a stable contract none of it is exact."""
-    from equivalence.worlds.special.last import unsettled
+    from equivalence.worlds.special_values.last import unsettled
 
     return tensor.map(unsettled) if contract.freedom == "stable" else tensor
 

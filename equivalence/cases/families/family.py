@@ -22,7 +22,7 @@ from equivalence.cases.families.signatures import Draw, Shape, Signature, result
 from spec.op import Op
 
 Picks = tuple[int, int, int]
-"""Numbers by which an op of a life finds its operands, read modulo what there is."""
+"""Numbers by which an op of a stateful run finds its operands, read modulo what there is."""
 
 Operands = tuple[tuple[Any, ...], dict[str, Any]]
 """Ids of entries, or for indices a list of integers or the name of a natural; and attributes."""
@@ -31,7 +31,7 @@ Sample = tuple[list[Tensor], dict[str, Any]]
 """Inputs and attributes of a call as people test with it."""
 
 FACTOR = 64.0
-"""The largest magnitude that is multiplied, so that a life stays within the range of fp32."""
+"""The largest magnitude that is multiplied, so that a run stays within the range of fp32."""
 
 FEW = 1.0
 """The largest magnitude of those that are multiplied along an axis."""
@@ -41,7 +41,7 @@ TERM = 2.0**16
 
 
 class Offer(Protocol):
-    """What the tape of a life offers as operands: numbers, and integers that an op has returned."""
+    """What a stateful run's tape offers as operands: numbers, and integers that an op returned."""
 
     @property
     def shapes(self) -> Mapping[int, Shape]:
@@ -126,7 +126,7 @@ class Family:
     draw(draw, op, direction) draws a call, larger than what counts.
     small(draw, op) draws a call of extents from 0 to 3, for the laws, which are exact.
     growths(op) are the ways in which calls grow to real sizes, and bearing says with what numbers.
-    operands(op, offer, picks) finds operands in a life, None where nothing fits.
+    operands(op, offer, picks) finds operands in a stateful run, None where nothing fits.
     sample(sampler, op) is the call that people test with.
     keeps_shape says that the result has the shape of the inputs, which are all alike.
 

@@ -62,7 +62,7 @@ def tensors_can_be_one(call: Call) -> bool:
     return {
         "shared": len({*real, *seeds}) < len(real) + len(seeds),
         "overlapping": len(real) + len(seeds) > 1,
-    }.get(call.levels.get("manner", ""), True)
+    }.get(call.levels.get("calling", ""), True)
 
 
 def regimes_suit_the_attributes(call: Call) -> bool:
@@ -115,7 +115,7 @@ def numbers_differ(call: Call) -> bool:
 
 def tensors_have_numbers_of_their_own(call: Call) -> bool:
     """Tensors that are one, or nearly, have the numbers of one of them, whatever was chosen."""
-    return call.levels.get("manner") not in ("shared", "overlapping")
+    return call.levels.get("calling") not in ("shared", "overlapping")
 
 
 SIGHT: tuple[Callable[[Call], bool], ...] = (

@@ -88,7 +88,7 @@ def _with_recipes(
     columns = [column(OPS[op], k) for k in range(len(shapes))]
     recipes = tuple(Recipe(levels[f"regime_{k}"], number, levels[f"layout_{k}"]) for k in columns)
     attrs = attribute_pairs(attributes)
-    case = CaseSpec(op, direction, dtype, shapes, recipes, attrs, manner=levels["manner"])
+    case = CaseSpec(op, direction, dtype, shapes, recipes, attrs, calling=levels["calling"])
     if direction not in SEEDS:
         return case
     recipe = Recipe(levels["seed_regime"], number, levels["seed_layout"])

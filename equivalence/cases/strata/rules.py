@@ -14,7 +14,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from equivalence.cases.call import MANNERS
+from equivalence.cases.call import CALLING_PATTERNS
 from equivalence.cases.covering import TRIPLES, Design, Factors, Levels, by_rules
 from equivalence.cases.domains import COTANGENTS, grouped, regimes
 from equivalence.cases.families.family import Call, Family
@@ -63,7 +63,7 @@ def factors_of(op: Op, direction: str) -> Factors:
     recipes |= {"seed_layout": LAYOUTS} if seeds else {}
     recipes |= {f"regime_{k}": grouped(among) for k, among in enumerate(regimes(op, inputs))}
     recipes |= {"seed_regime": grouped(COTANGENTS)} if seeds else {}
-    recipes["manner"] = MANNERS
+    recipes["calling"] = CALLING_PATTERNS
     return {**structure, **recipes}
 
 

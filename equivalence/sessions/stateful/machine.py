@@ -47,7 +47,7 @@ STEPS = {"quick": 30, "ci": 30, "thorough": 50}
 """How long a run is in each profile; how many there are is the profile's number of cases."""
 
 NAME = "lives"
-"""What reports call the runs of a row; recorded results and --only know it."""
+"""What reports call the runs of a row; the seeds, recorded results and --only know it."""
 
 BATCH = 30
 """A row drives so many runs, so that being cut short costs no more than a few minutes."""

@@ -20,17 +20,17 @@ Results = list[Tensor | None]
 
 
 def observe(backend: Any, built: Built) -> Results:
-    """Ask a backend for the results of a case, called in its manner.
+    """Ask a backend for the results of a case, called by its calling pattern.
 
     Trespass says that a call wrote to memory that is not its own.
     """
-    manner = built.case.manner
-    if manner == "again":
+    calling = built.case.calling
+    if calling == "again":
         _called(backend, built)
-    if manner == "repeated":
+    if calling == "repeated":
         _after_other_numbers(backend, built)
     results = _called(backend, built)
-    return _late(backend, built, results) if manner == "late" else results
+    return _late(backend, built, results) if calling == "late" else results
 
 
 def _called(backend: Any, built: Built) -> Results:
