@@ -1,10 +1,10 @@
 """Twin of spec.ops.cross_entropy.
 
 One pass over a row of logits leaves its maximum, its sum of exponentials and its loss, all fp32
-(fast.kernels.rowwise); one program adds the losses up (fast.kernels.losses). A row is a place of
-all axes but that of the classes. Smoothing of a row longer than a block takes a second pass. Saved:
-the logits, the labels, the weights, those two numbers per row, and what a mean is divided by; the
-VJP recomputes the exponentials and divides by their sum once per row.
+(fast.kernels.rows.rowwise); one program adds the losses up (fast.kernels.losses). A row is a place
+of all axes but that of the classes. Smoothing of a row longer than a block takes a second pass.
+Saved: the logits, the labels, the weights, those two numbers per row, and what a mean is divided
+by; the VJP recomputes the exponentials and divides by their sum once per row.
 
 The ATen twin saves the log-probabilities and exponentiates them again, as torch does.
 """
@@ -21,10 +21,11 @@ from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.losses import labels as labelled
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise
 
 _CODE = code_of("cross_entropy")
 

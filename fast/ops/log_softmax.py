@@ -1,8 +1,8 @@
 """Twin of spec.ops.log_softmax.
 
 One pass over a row that fits a block; over a longer one, a pass for the maximum and the sum of
-exponentials and a pass for the result (fast.kernels.rowwise). Saved: x, and per row, in fp32, that
-maximum and that sum; the VJP recomputes the exponentials and divides by the sum once per row.
+exponentials and a pass for the result (fast.kernels.rows.rowwise). Saved: x, and per row, in fp32,
+that maximum and that sum; the VJP recomputes the exponentials and divides by the sum once per row.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from torch import Tensor
 
 from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import along_axis
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise
 
 _SIZES = ["rows", "n", "inner"]
 

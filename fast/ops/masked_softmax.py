@@ -1,8 +1,8 @@
 """Twin of spec.ops.masked_softmax.
 
-As softmax, with a mask that is read beside each block, as bytes (fast.kernels.rowwise): what is
-masked is minus infinity to the statistics, and its result is chosen, whatever was computed. Saved:
-x, the mask, and per row, in fp32, the maximum and the sum of exponentials of what passes.
+As softmax, with a mask that is read beside each block, as bytes (fast.kernels.rows.rowwise): what
+is masked is minus infinity to the statistics, and its result is chosen, whatever was computed.
+Saved: x, the mask, and per row, in fp32, the maximum and the sum of exponentials of what passes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from torch import Tensor
 
 from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import Example, along_axis
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise
 
 _SIZES = ["rows", "n", "inner"]
 

@@ -1,6 +1,6 @@
 """Twin of spec.ops.norm.
 
-Absolute values are added up by the engine of fast.kernels.reduce, in fp32 for every dtype. For
+Absolute values are added up by the engine of fast.kernels.rows.reduce, in fp32 for every dtype. For
 squares it goes over the input twice: it finds the largest magnitudes, and then adds up the squares
 of the quotients; the root is taken of the few sums. The gradient is one pointwise launch, which
 reads the cotangent and the norm with stride 0. Saved: the input, and the norm in fp32.
@@ -16,10 +16,11 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.entries import pointwise
 from fast.kernels.examples import Example, reduction
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import LARGEST, MAGNITUDES, SQUARES, reduce
+from fast.kernels.rows.reduce import LARGEST, MAGNITUDES, SQUARES, reduce
 from fast.ops.max import widened
 
 Axes = tuple[int, ...] | None

@@ -1,8 +1,9 @@
 """Twin of spec.ops.softmax.
 
 One pass over a row that fits a block; over a longer one, a pass for the maximum and the sum of
-exponentials and a pass for the result (fast.kernels.rowwise). Saved: x, and per row, in fp32, that
-maximum and that sum, from which the VJP recomputes the result before it was rounded to storage.
+exponentials and a pass for the result (fast.kernels.rows.rowwise). Saved: x, and per row, in fp32,
+that maximum and that sum, from which the VJP recomputes the result before it was rounded to
+storage.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from torch import Tensor
 
 from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import along_axis
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise
 
 _SIZES = ["rows", "n", "inner"]
 

@@ -17,12 +17,13 @@ from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.checks import REDUCTIONS
 from fast.kernels.examples import Example
 from fast.kernels.losses import pairs as paired
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows import rowwise
+from fast.kernels.rows.reduce import SUM, reduce
 from fast.ops.norm import scaled_root
 
 NAME = "triplet_margin_loss"

@@ -52,12 +52,12 @@ REDUCTIONS = (
     _bug("one more entry", "ops/mean", "mean value", "divisor=number)", "divisor=number + 1)"),
     _bug("mean's gradient undivided", "ops/mean", "mean vjp",
          "return tl.div_rn(g, number)", "return g"),
-    _bug("smallest of a tile", "kernels/reduce", "max value",
+    _bug("smallest of a tile", "kernels/rows/reduce", "max value",
          "most = tl.max(tl.where(total != total", "most = tl.min(tl.where(total != total"),
     _bug("all share the largest", "ops/max", "max vjp",
          "part = tl.where((value == most) | (value != value), share, 0.0)",
          "part = tl.where((value == most) | (value != value), share, share)"),
-    _bug("partial sums overwritten", "kernels/reduce", "sum value",
+    _bug("partial sums overwritten", "kernels/rows/reduce", "sum value",
          "else:\n                total += value\n            at += BLOCK_R\n        r0",
          "else:\n                total = value\n            at += BLOCK_R\n        r0"),
     _bug("last term wins", "kernels/indexing", "scatter_add value",
@@ -74,9 +74,9 @@ REDUCTIONS = (
 )  # fmt: skip
 
 ROWS = (
-    _bug("sum not rescaled", "kernels/rowwise", "softmax value",
+    _bug("sum not rescaled", "kernels/rows/rowwise", "softmax value",
          "total * tl.exp(maximum - shift) + ", "total + "),
-    _bug("sum rescaled the wrong way", "kernels/rowwise", "log_softmax value",
+    _bug("sum rescaled the wrong way", "kernels/rows/rowwise", "log_softmax value",
          "tl.exp(maximum - shift) + ", "tl.exp(shift - maximum) + "),
     _bug("term dropped in later blocks", "ops/softmax", "softmax vjp",
          "rowwise.keep(dx, out, at, n, inner, share * (cotangent - total)",

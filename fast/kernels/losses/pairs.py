@@ -15,9 +15,10 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.entries import pointwise
 from fast.kernels.page import Gradients
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows.reduce import SUM, reduce
 
 BLOCK = 1024
 PART, PARTS = 4 * BLOCK, 512
