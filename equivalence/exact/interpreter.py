@@ -21,11 +21,13 @@ addresses, masks, branches and loops: they are the kernel's own.
 
 from __future__ import annotations
 
+import ast
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -37,6 +39,24 @@ from equivalence.exact.standins import Rule, of_turns
 
 FLOATS = ("fp16", "bf16", "fp32", "fp64")
 """Triton's names of the dtypes whose tiles are exact."""
+
+
+def all_kernels() -> frozenset[str]:
+    """Name every kernel of `fast` by its module: a function of Triton that a host launches.
+
+    A kernel is told by its name, which ends with `_kernel`.
+    """
+    import fast
+
+    root = Path(fast.__file__).parent
+    return frozenset(
+        f"{'.'.join(('fast', *path.relative_to(root).with_suffix('').parts))}.{function.name}"
+        for path in root.rglob("*.py")
+        for function in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(function, ast.FunctionDef)
+        and function.name.endswith("_kernel")
+        and any("triton.jit" in ast.unparse(mark) for mark in function.decorator_list)
+    )
 
 
 @contextmanager

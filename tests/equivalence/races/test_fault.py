@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from equivalence.races.places import place_of
+from equivalence.races.fault import place_of
 from tools.tree import ROOT
 
 INLINED = """"tt.load"(%1, %2, %3) : (tensor<4x256x!tt.ptr<f32>>) -> tensor<4x256xf32> """ + (
