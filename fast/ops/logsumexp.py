@@ -19,7 +19,7 @@ from fast.errors import Rejected
 from fast.kernels import checks
 from fast.kernels.examples import reduction
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.rows import rowwise
+from fast.kernels.rows import rowwise, softmaxes
 from fast.kernels.rows.reduce import inverse
 from fast.ops.max import widened
 
@@ -76,7 +76,7 @@ def _vjp_kernel(
     rate = tl.where(total == 0.0, 0.0, rate)[:, None]
     for at in range(0, n, BLOCK):
         here = rowwise.block(x, start, at, n, xn, float("-inf"), UNIT, BLOCK)
-        result = rowwise.powers(here, maximum) * rate
+        result = softmaxes.powers(here, maximum) * rate
         rowwise.keep(dx, out, at, n, inner, result, live, UNIT, BLOCK)
 
 

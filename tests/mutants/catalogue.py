@@ -24,7 +24,7 @@ MUTANTS = (
     ),
     Mutant(
         name="missing row maximum",
-        file="fast/kernels/rows/rowwise.py",
+        file="fast/kernels/rows/softmaxes.py",
         before="    maximum = tl.max(first, 1)\n",
         after="    maximum = tl.zeros_like(tl.max(first, 1))\n",
         catcher="softmax value fp32",
@@ -35,8 +35,8 @@ MUTANTS = (
     Mutant(
         name="dropped cotangent term",
         file="fast/ops/softmax.py",
-        before="rowwise.keep(dx, out, 0, n, inner, share * (cotangent - total), live, UNIT, BLOCK)",
-        after="rowwise.keep(dx, out, 0, n, inner, share * cotangent, live, UNIT, BLOCK)",
+        before="rowwise.keep(dx, out, 0, n, inner, _sent_back(share, cotangent, total), live,",
+        after="rowwise.keep(dx, out, 0, n, inner, share * cotangent, live,",
         catcher="softmax vjp fp32",
         shows="gradient of x[",
         why="The cotangent reaches an input by two paths and one is forgotten; with a cotangent of "
@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         name="non-contiguous cotangent read as contiguous",
-        file="fast/kernels/rows/rowwise.py",
+        file="fast/kernels/rows/softmaxes.py",
         before="*(s for source in (*sources, g) for s in source.stride()),",
         after="*(s for x in sources for s in x.stride()), n * inner, inner, 1,",
         catcher="softmax vjp fp32",

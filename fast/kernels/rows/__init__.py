@@ -1,1 +1,1 @@
-"""What runs along axes: moves, sums of any axes, rows; pages enter, and indexing and losses."""
+"""What runs along axes: moves, sums, rows, softmaxes; pages enter, and indexing and losses."""
