@@ -106,7 +106,7 @@ def _rows(ops: Sequence[str] | None, backend: Any) -> list[Row]:
 
 def _report(results: Sequence[Found], seconds: float, ours: bool) -> None:
     """Print a table, and a paragraph for each row that is not equal."""
-    from equivalence.exact.kernels import all_kernels
+    from equivalence.exact.interpreter import all_kernels
     from equivalence.exact.rows import COLUMNS, DIFFERS, UNREAD
 
     print(aligned([COLUMNS, *(found.cells() for found in results)]))

@@ -69,7 +69,7 @@ def summary(tried: list[Tried], found: list[Examined]) -> int:
 @contextmanager
 def _compile_only() -> Iterator[None]:
     """Let worker processes that start meanwhile compile kernels instead of interpreting them."""
-    from equivalence.races.launches import TARGET
+    from equivalence.races.examine import TARGET
     from fast.device.mode import COMPILE_TARGET, INTERPRET
 
     before = {name: os.environ.pop(name, None) for name in (COMPILE_TARGET, INTERPRET)}

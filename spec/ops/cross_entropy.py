@@ -96,14 +96,12 @@ def program(
     if weight is not None:
         each = ops.mul(each, by_class(weight, logits.shape))
     every, rows = ops.sum(each, axes=(1,), keepdims=True), in_one_class(labels, ignore_index)
-    if weight is None or reduction != "mean":
-        smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction=reduction)
-    else:
-        smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction="sum")
-        if divisor(labels, weight, ignore_index, Fraction(0)) is not None:
-            # What each label loses where every score is -1 is its weight.
-            ones = ops.constant(-1, logits.shape, like=logits)
-            smooth = ops.div(smooth, ops.nll_loss(ones, labels, reduction="sum", **read))
+    weighed = weight is not None and reduction == "mean"
+    smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction="sum" if weighed else reduction)
+    if weighed and divisor(labels, weight, ignore_index, Fraction(0)) is not None:
+        # What each label loses where every score is -1 is its weight.
+        ones = ops.constant(-1, logits.shape, like=logits)
+        smooth = ops.div(smooth, ops.nll_loss(ones, labels, reduction="sum", **read))
     part = Fraction(label_smoothing)
     kept = ops.mul(exact, ops.constant(1 - part, exact.shape, like=logits))
     return ops.add(kept, ops.mul(smooth, ops.constant(part / classes, exact.shape, like=logits)))

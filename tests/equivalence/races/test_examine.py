@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 from equivalence.cli.races import summary
-from equivalence.races.examine import Examined, Tried
+from equivalence.races.examine import Examined, Tried, has_cases
 from equivalence.races.fault import Fault, Place
-from equivalence.races.launches import has_cases
 from equivalence.races.planted import PLANTED
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT, USAGE
 from fast.binaries import driving
