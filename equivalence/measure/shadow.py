@@ -114,8 +114,8 @@ def _parts(
         _given_back(guarded)
         if before is not None:
             after = snapshot(handle)
-            for (where, item), held in zip(params, after.params, strict=True):
-                around(item, held, where)
+            for (name, item), held in zip(params, after.params, strict=True):
+                around(item, held, name)
             yield merged(
                 *(_untouched(before, after, k, number) for k, g in enumerate(given) if g is None)
             )
@@ -132,9 +132,9 @@ def _parts(
 
 def _taken_over(params: Sequence[tuple[str, Guarded]], handle: Any) -> Iterator[Outcome]:
     """Check that a handle starts from the given numbers, since steps continue from its own."""
-    for (where, item), held in zip(params, handle.params(), strict=True):
+    for (name, item), held in zip(params, handle.params(), strict=True):
         if not same_bits(item.view, held):
-            yield mismatch(f"{where}: before the first step the handle holds other numbers")
+            yield mismatch(f"{name}: before the first step the handle holds other numbers")
 
 
 def _offered(case: UpdateSpec, lacks: Sequence[str]) -> tuple[UpdateSpec, Outcome]:
@@ -156,9 +156,9 @@ def _copies(guarded: Sequence[tuple[str, Guarded | None]]) -> tuple[Tensor | Non
 
 def _given_back(guarded: Sequence[tuple[str, Guarded | None]]) -> None:
     """Check that the given gradients are unchanged, and overwrite them as their owner."""
-    given = {id(item): (where, item) for where, item in guarded if item is not None}
-    for where, item in given.values():
-        item.check(where)
+    given = {id(item): (name, item) for name, item in guarded if item is not None}
+    for name, item in given.values():
+        item.check(name)
     for _, item in given.values():
         overwrite(item)
 
