@@ -1,7 +1,8 @@
-"""Calls as users make them: again, on tensors that held other numbers, with results read late.
+"""Calling patterns: repeated calls, tensors with changed numbers, and results that are read late.
 
-A backend that keeps something between calls (a buffer for results, a cache by shape or by address,
-a plan that was made for other numbers) is right the first time that it is called.
+A backend may keep something between calls: a buffer for results, a cache by shape or by address, or
+a plan for other numbers. A mistake in it does not show in the first call.
+`CALLING_PATTERNS` in `equivalence.cases.call` explains each pattern.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ Results = list[Tensor | None]
 
 
 def observe(backend: Any, built: Built) -> Results:
-    """Ask a backend for the results of a case, called by its calling pattern.
+    """Call a backend by the calling pattern of a case, and return the results.
 
-    Trespass says that a call wrote to memory that is not its own.
+    Trespass says that a call wrote to memory of another owner.
     """
     calling = built.case.calling
     if calling == "again":
@@ -34,7 +35,7 @@ def observe(backend: Any, built: Built) -> Results:
 
 
 def _called(backend: Any, built: Built) -> Results:
-    """Make one call, its fresh memory poisoned, and check that nothing else was written."""
+    """Make one call with poisoned fresh memory, and check that it wrote nowhere else."""
     results = _answer(backend, built)
     built.check()
     return results
@@ -54,7 +55,7 @@ def _answer(backend: Any, built: Built) -> Results:
 
 
 def _after_other_numbers(backend: Any, built: Built) -> None:
-    """Let the same tensors hold other numbers for one call."""
+    """Make one call on the same tensors with other numbers."""
     own = [item.copied() for item in _memory(built)]
     _exchange(built, _memory(_other(built)))
     _called(backend, built)
@@ -62,9 +63,9 @@ def _after_other_numbers(backend: Any, built: Built) -> None:
 
 
 def _late(backend: Any, built: Built, results: Results) -> Results:
-    """Return what the results hold when another call has been made and the inputs are gone.
+    """Read the results after another call, when the inputs hold other numbers.
 
-    Inputs stay where a result is a view of one, as that of a move may be.
+    If a result is a view of an input, as that of `reshape` may be, the inputs keep their numbers.
     """
     other = _other(built)
     _called(backend, other)
@@ -90,13 +91,13 @@ def _memory(built: Built) -> list[Guarded]:
 
 
 def _exchange(built: Built, others: Sequence[Guarded]) -> None:
-    """Fill the tensors of a case with what others of the same form hold."""
+    """Fill the tensors of a case with the numbers of other tensors of the same form."""
     for item, other in zip(_memory(built), others, strict=True):
         item.take(other)
 
 
 def _other(built: Built) -> Built:
-    """Return tensors of the same form with other numbers of the same regimes, elsewhere."""
+    """Construct tensors of the same form and distributions, with other numbers."""
 
     def reseeded(recipe: Recipe) -> Recipe:
         return replace(recipe, seed=recipe.seed + 1)

@@ -290,7 +290,7 @@ def test_the_command_line_says_what_could_not_be_tried(
     path = tmp_path / "found.json"
     assert command([*line, "--json", str(path)], module) == CONFORMANT
     said = capsys.readouterr().out
-    assert "the page cube could not be tried by the laws before it judged: no fraction" in said
+    assert "the laws could not test the page cube before it judged results: no fraction" in said
     found = json.loads(path.read_text())
     assert found.get("environment", found)["untried"] == {"cube": "no fraction"}
     assert BACKEND.calls

@@ -1,10 +1,11 @@
 """The design of a row: its factors, and which of their levels may meet.
 
-A level is a value of a factor. The family of an op names the factors that make a call: sizes,
-ranks, places, attributes. Every tensor adds two factors, its regime of numbers and its layout. The
-calling pattern is the last factor.
-A combination of levels is allowed if no rule and no page refuses it. It is shown if its results
-also differ from each other. Levels meet in a shown call where there is one.
+A level is a value of a factor. The family of an op, its class of operators, names the factors of a
+call: sizes, ranks, places, attributes. Every tensor adds two factors: its input distribution, which
+is called its regime, and its layout. The calling pattern is the last factor.
+A combination of levels is allowed if no rule and no page refuses it. It is shown if its call
+can also show a mistake: enough elements are judged, and they differ from each other. Levels meet
+in a shown call if there is one.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from equivalence.cases.guard import LAYOUTS
 from spec.op import Op
 
 FEW = 250
-"""A design seeks triples only of factors that have at most so many combinations of levels."""
+"""A design seeks triples only among factors with at most so many combinations of levels."""
 
 MOST_STRUCTURES = 3000
-"""A family with at most so many combinations of its own levels has all of them tried."""
+"""If a family has at most so many combinations of its own levels, the design tries all."""
 
 FEW_STRUCTURES = 400
 """A larger family has a design of triples instead; it takes factors with so few combinations."""
@@ -46,8 +47,8 @@ ANY = 100
 def size_class(name: str, level: Any) -> Any:
     """Return the size class of an extent.
 
-    Extents of one class stand for each other where two levels meet. An extent of 1 is a class of
-    its own. So is every level of a factor that is no extent.
+    In pairs of levels, extents of one class stand for each other. An extent of 1 is a class of its
+    own. So is every level of any other factor.
     """
     if name not in EXTENTS or not isinstance(level, int) or level == 1:
         return level
@@ -55,7 +56,7 @@ def size_class(name: str, level: Any) -> Any:
 
 
 def factors_of(op: Op, direction: str) -> Factors:
-    """Return the factors of a row: those of its family, and those of every tensor."""
+    """Return the factors of a row: its family's, every tensor's, and the calling pattern."""
     structure = family_of(op).factors(op)
     inputs = 2 if op.variadic else len(op.inputs)
     seeds = direction in SEEDS
@@ -68,7 +69,7 @@ def factors_of(op: Op, direction: str) -> Factors:
 
 
 class Rules:
-    """Says of levels whether they may meet, and whether their call shows anything.
+    """Decides whether levels may meet, and whether their call can show a mistake.
 
     Levels may be incomplete. A rule is asked as soon as its own levels are there.
     """
@@ -90,7 +91,7 @@ class Rules:
         return call is not None and all(rule(call) for rule in RULES)
 
     def shown(self, levels: Levels) -> bool:
-        """Say whether levels may meet, and their call shows something."""
+        """Say whether levels may meet, and whether their call can show a mistake."""
         if not self.allowed(levels):
             return False
         call = self._call(levels) if self._finished(levels) else None
@@ -106,7 +107,7 @@ class Rules:
         return all(name in levels for name in self.structure)
 
     def _call(self, levels: Levels) -> Call | None:
-        """Return the call of some levels. It is None where a rule or the page refuses it."""
+        """Return the call of some levels. It is None if a rule or the page refuses it."""
         key = tuple(levels[name] for name in self.structure)
         if key not in self._calls:
             self._calls[key] = self._made({"direction": self.direction, **levels})
