@@ -9,7 +9,8 @@ objects, which numpy adds, multiplies, compares, selects and sums as always. Rep
 * casts between floats, which are identities: rounding is what budgets are for;
 * division, by an exact one, and the absolute value;
 * exp, log, the roots, cosine and sine, by the stand-ins; and, whole, the functions of
-  `fast.kernels.entries.functions`, whose lines are polynomials that sweeps hold to their errors;
+  `fast.kernels.elementwise.functions`, whose lines are polynomials that sweeps hold to their
+  errors;
 * and of our own, how large a tensor is that takes the wide tile of rows, which small ones then do.
 
 What is assumed: that these are the functions by which interpreted kernels handle floats; that numpy
@@ -66,7 +67,7 @@ def exact_kernels(memory: Memory, rules: Mapping[str, Rule]) -> Iterator[None]:
     Raises Inexact where kernels are compiled here, not interpreted.
     """
     from fast.device.mode import require_triton, ring
-    from fast.kernels.entries import functions
+    from fast.kernels.elementwise import functions
     from fast.kernels.rows import rowwise
 
     require_triton()

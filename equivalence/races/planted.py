@@ -96,7 +96,7 @@ PLANTED = (
         "neighbouring instances store the same numbers in the same places",
         "square",
         Line(
-            "fast.kernels.entries.pointwise", "_flat_kernel",
+            "fast.kernels.elementwise.pointwise", "_flat_kernel",
             "start = tl.program_id(0).to(tl.int64) * BLOCK",
             "start = tl.program_id(0).to(tl.int64) * (BLOCK - 16)",
         ),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels.entries.functions import log1p, shrunk
+from fast.kernels.elementwise.functions import log1p, shrunk
 from fast.kernels.examples import pairs
 from fast.kernels.losses import pairs as paired
 from fast.kernels.page import Gradients, Op, Saved

@@ -18,8 +18,8 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.errors import Rejected
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
-from fast.kernels.entries.pointwise import Chain
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.pointwise import Chain
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 

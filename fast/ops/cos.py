@@ -1,6 +1,6 @@
 """Twin of spec.ops.cos.
 
-The kernels' own cos is in `fast.kernels.entries.functions`.
+The kernels' own cos is in `fast.kernels.elementwise.functions`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
-from fast.kernels.entries.functions import cos, sin
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import cos, sin
 from fast.kernels.examples import unary
 from fast.kernels.page import Gradients, Saved
 

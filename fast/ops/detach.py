@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import unary
 from fast.kernels.page import Gradients, Op, Saved
 

@@ -18,8 +18,8 @@ from fast.device.dtypes import computed_in, wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels import checks
-from fast.kernels.entries import pointwise, random
-from fast.kernels.entries.random import BLOCK, Counter
+from fast.kernels.elementwise import pointwise, random
+from fast.kernels.elementwise.random import BLOCK, Counter
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 

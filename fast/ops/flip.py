@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 from fast.kernels.rows import along_axis

@@ -16,8 +16,8 @@ from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
-from fast.kernels.entries.functions import erf, tanh
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import erf, tanh
 from fast.kernels.examples import with_attributes
 from fast.kernels.page import Gradients, Saved
 from fast.ops.erf import SLOPE

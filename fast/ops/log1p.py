@@ -1,6 +1,6 @@
 """Twin of spec.ops.log1p.
 
-The kernels' own log1p is in `fast.kernels.entries.functions`.
+The kernels' own log1p is in `fast.kernels.elementwise.functions`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
-from fast.kernels.entries.functions import log1p
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import log1p
 from fast.kernels.examples import unary
 from fast.kernels.page import Gradients, Saved
 

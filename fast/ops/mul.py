@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import binary
 from fast.kernels.page import Gradients, Saved
 

@@ -17,7 +17,7 @@ from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example, reduction
 from fast.kernels.page import Gradients, Op, Saved
 from fast.kernels.rows.reduce import LARGEST, MAGNITUDES, SQUARES, reduce

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fast.errors import Rejected
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 

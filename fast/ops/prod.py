@@ -16,7 +16,7 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import reduction
 from fast.kernels.page import Gradients, Op, Saved
 from fast.kernels.rows import rowwise

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast.kernels.entries import random
-from fast.kernels.entries.random import Counter
+from fast.kernels.elementwise import random
+from fast.kernels.elementwise.random import Counter
 from fast.kernels.examples import source
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 

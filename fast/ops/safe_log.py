@@ -11,8 +11,8 @@ from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
-from fast.kernels.entries.functions import logistic, softened
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import logistic, softened
 from fast.kernels.examples import with_attributes
 from fast.kernels.page import Gradients, Saved
 from fast.ops.sigmoid import logistic_wide

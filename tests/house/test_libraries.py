@@ -118,8 +118,8 @@ def test_a_third_reader_of_numbers_is_found(
     ("text", "said"),
     [
         (
-            "def f():\n    from fast.kernels.entries import functions\n",
-            "2 imports fast.kernels.entries.functions",
+            "def f():\n    from fast.kernels.elementwise import functions\n",
+            "2 imports fast.kernels.elementwise.functions",
         ),
         ("import jax\n", "1 imports jax"),
         ("ERROR = ulps(2.0, 'somebody')\n", "1 makes a ulps"),

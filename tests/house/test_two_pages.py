@@ -163,7 +163,7 @@ It saves its input.
 """
 {head}from fast.device.dtypes import wide
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import unary
 from fast.kernels.page import Gradients, Saved
 
@@ -217,7 +217,7 @@ It saves its inputs.
 """
 {head}from fast.device.dtypes import wide
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import binary
 from fast.kernels.page import Gradients, Saved
 

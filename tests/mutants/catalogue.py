@@ -210,7 +210,7 @@ MUTANTS = (
     ),
     Mutant(
         name="random words of half a counter",
-        file="fast/kernels/entries/random.py",
+        file="fast/kernels/elementwise/random.py",
         before="call_low.to(tl.uint32), call_high.to(tl.uint32),",
         after="call_low.to(tl.uint32), (call_high * 0).to(tl.uint32),",
         catcher="rand_uniform value fp32",
@@ -250,7 +250,7 @@ MUTANTS = (
     ),
     Mutant(
         name="out-of-bounds store",
-        file="fast/kernels/entries/pointwise.py",
+        file="fast/kernels/elementwise/pointwise.py",
         before="tl.store(z0 + index, results.to(z0.dtype.element_ty), mask=mask)",
         after="tl.store(z0 + index, results.to(z0.dtype.element_ty))",
         catcher="exp value fp32",

@@ -23,7 +23,7 @@ class Reordered(Patch):
 REORDERED = (
     Reordered(
         name="pointwise: not by Horner",
-        file="fast/kernels/entries/functions.py",
+        file="fast/kernels/elementwise/functions.py",
         before="q = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * q))",
         after="q = (1 / 2 + r * (1 / 6)) + (r * r) * (1 / 24 + r * q)",
         catchers=("tanh value fp32",),

@@ -16,7 +16,7 @@ from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels import checks
-from fast.kernels.entries import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.kernels.page import Gradients
 from fast.kernels.rows.reduce import SUM, reduce
 
