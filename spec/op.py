@@ -92,7 +92,7 @@ class Edge:
 
     inputs are nested lists of floats (or ints at index positions).
     allowed lists every acceptable result as nested lists; with a cotangent, every acceptable tuple
-    of gradients, None at index inputs.
+    of gradients, None at index inputs. Several results, and their cotangents, are joined in one.
     source says who decided: the IEEE 754 standard, or a CHOICE of ours.
     """
 
@@ -133,6 +133,8 @@ class Op:
     stops_gradients says that no cotangent ever passes, so that a tape need not look behind.
     tried: by attribute of an op of single numbers, values that show mistakes, the plainest first.
     elsewhere names the op's independent source; None says nothing of one.
+    results(*types, **attributes) returns the types of several results by name. The op's one result
+    is then all of them, flattened and joined in this order (`spec.several`); None: there is one.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Op:
     tried: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     uses: tuple[Op, ...] = ()
     elsewhere: Elsewhere | None = None
+    results: Callable[..., Mapping[str, Type]] | None = None
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -208,13 +211,18 @@ class Op:
         except TypeError as error:
             raise self._refused_kinds(attributes) from error
 
+    def types_of_results(self, *types: Type, **attributes: Any) -> Mapping[str, Type]:
+        """Return the types of all results by name; a lone one is called ``result``."""
+        whole = self.check_types(*types, **attributes)
+        return {"result": whole} if self.results is None else self.results(*types, **attributes)
+
     def wants_cotangent(self, *wanted: bool) -> bool:
         """Whether its cotangent is of use: the op hands it on, and to an input that wants one."""
         takes = (want for k, want in enumerate(wanted) if k not in self.index_inputs)
         return not self.stops_gradients and any(takes)
 
     def __call__(self, *inputs: AnyTensor, **attributes: Any) -> AnyTensor:
-        """Check types and indices, then compute the value."""
+        """Check types and indices, then compute the value; several results come as one tensor."""
         self.check(*inputs, **attributes)
         result: AnyTensor = self.value(*inputs, **attributes)
         return result

@@ -137,7 +137,8 @@ def _tame(op: Op, k: int, number: float, attributes: Mapping[str, Any]) -> bool:
         op.check(*inputs, **attributes)
     except Rejected:
         return False
-    found = (op.value(*inputs, **attributes), *op.vjp(inputs, tensor(1.0), **attributes))
+    value = op.value(*inputs, **attributes)
+    found = (value, *op.vjp(inputs, value.map(lambda _: 1.0), **attributes))
     return all(x is None or all(abs(z) < OVERFLOW for z in x.data) for x in found)
 
 

@@ -42,6 +42,7 @@ from equivalence.registry import ENTRIES, OPS, remembering
 from equivalence.trials.laws import Breach, Inexact, broken
 from equivalence.worlds.opaque import opaque
 from spec.op import AnyTensor, Op
+from spec.several import NotSeveral
 
 PROBES = 30
 """At how many calls a page is tried."""
@@ -94,7 +95,7 @@ def try_pages(names: Iterable[str]) -> dict[str, str]:
             continue
         try:
             found = trial(OPS[name])
-        except NoFamily as error:
+        except (NoFamily, NotSeveral) as error:
             raise BrokenPage(str(error)) from error
         if found.broken:
             raise BrokenPage(found.sentence(name))
@@ -124,7 +125,7 @@ def trial(op: Op) -> Trial:
                 probe: Probe = data.draw(probes(op, refused))
                 shown = bool(probe.call.value.data)
             found = accusation(probe)
-        except HypothesisException:
+        except (HypothesisException, NotSeveral):
             raise
         except (Unconfirmed, Inexact) as error:
             doubts.append(str(error))
