@@ -50,6 +50,10 @@ Jvp = Callable[..., AnyTensor]
 Vjp = Callable[..., "tuple[AnyTensor | None, ...]"]
 
 
+class Misstated(Exception):
+    """A page is not written as its kind has to be; the message says what to write."""
+
+
 @dataclass(frozen=True)
 class Type:
     """What the type rules know of a tensor: its shape, and whether it holds indices or truths."""
@@ -207,9 +211,12 @@ class Op:
         """Return the type of the result for inputs of these types; their entries are not asked."""
         self._check_call(len(types), attributes)
         try:
-            return self.type_rule(*types, **attributes)
+            result = self.type_rule(*types, **attributes)
         except TypeError as error:
             raise self._refused_kinds(attributes) from error
+        if not isinstance(result, Type):
+            raise misstated(self.name, "the type rule returns one Type", result)
+        return result
 
     def types_of_results(self, *types: Type, **attributes: Any) -> Mapping[str, Type]:
         """Return the types of all results by name; a lone one is called ``result``."""
@@ -258,6 +265,19 @@ class Op:
         missing = [n for n in known if known[n] is inspect.Parameter.empty and n not in attributes]
         if missing:
             raise Rejected(f"{self.name}: the attribute {missing[0]!r} is required")
+
+
+def misstated(name: str, rule: str, came: object) -> Misstated:
+    """Say of a page with one result that it has to have one; who wants more is told how."""
+    remedy = "an op of several results is made by spec.several.several"
+    return Misstated(f"{name}: {rule}; got {type(came).__name__}; {remedy}")
+
+
+def one_tensor(name: str, value: Any) -> AnyTensor:
+    """Return the value of a page with one result, or say that it has to be a tensor."""
+    if not is_tensor(value):
+        raise misstated(name, "the value is one tensor", value)
+    return value
 
 
 def shape_or_type(x: object) -> Any:

@@ -28,17 +28,13 @@ from typing import Any, Unpack
 
 from spec.composite import composite
 from spec.kinds import IndexFacts
-from spec.op import AnyTensor, Op, Type
+from spec.op import AnyTensor, Misstated, Op, Type
 from spec.ops import OPS
 from spec.scalar import Extent
 from spec.shape import size
 
 Types = Mapping[str, Type]
 """The types of an op's results by name, in order."""
-
-
-class NotSeveral(Exception):
-    """A page of several results cannot have them as it says; the message says what to write."""
 
 
 def several(
@@ -61,7 +57,7 @@ def several(
     steps = {op.name: op for op in (*uses, OPS["reshape"], OPS["concat"])}
     for op in uses:
         if steps[op.name] is not op:
-            raise NotSeveral(f"{name}: a step of its own is called {op.name!r}, as a page is")
+            raise Misstated(f"{name}: a step of its own is called {op.name!r}, as a page is")
 
     def results(*given: Type, **attributes: Any) -> Types:
         return _checked(name, types(*given, **attributes))
@@ -75,7 +71,7 @@ def several(
         if not isinstance(found, tuple) or not found:
             rule = "the program returns a tuple of the results, in the order of their types"
             came = "an empty one" if found == () else type(found).__name__
-            raise NotSeveral(f"{name}: {rule}; got {came}")
+            raise Misstated(f"{name}: {rule}; got {came}")
         return ops.concat(*(ops.reshape(x, shape=(size(x.shape),)) for x in found), axis=0)
 
     own = composite(
@@ -89,11 +85,11 @@ def _checked(name: str, found: object) -> Types:
     if not isinstance(found, Mapping) or not found:
         rule = 'the type rule returns the types of the results by name, {"z": x, "mean": ...}'
         came = "an empty mapping" if found == {} else type(found).__name__
-        raise NotSeveral(f"{name}: {rule}; got {came}")
+        raise Misstated(f"{name}: {rule}; got {came}")
     for result, each in found.items():
         if not isinstance(each, Type) or each.index or each.mask:
             came = str(each) if isinstance(each, Type) else type(each).__name__
-            raise NotSeveral(
+            raise Misstated(
                 f"{name}: every result is of real numbers; {result!r} is {came}. "
                 "Write two pages: one of the numbers, and one of the positions"
             )
