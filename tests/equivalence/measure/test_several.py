@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from equivalence import FP32, Capabilities, Contract, registered
+from equivalence import FP32, FP64, Capabilities, Contract, Form, registered
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.built import build
 from equivalence.cases.call import CaseSpec, Recipe, case_from_dict
@@ -77,6 +78,20 @@ class Ignoring(Right):
     def vjp(self, op: str, inputs: Inputs, attrs: Mapping[str, Any], cotangents: Inputs) -> Any:
         g, h = cotangents
         return super().vjp(op, inputs, attrs, [g, torch.zeros_like(h)])
+
+
+class Last(Right):
+    """The second result is wrong in its last entry, and in what goes back from there."""
+
+    def value(self, op: str, inputs: Inputs, attrs: Mapping[str, Any]) -> Any:
+        total, gap = super().value(op, inputs, attrs)
+        gap[-1, -1] += 1
+        return total, gap
+
+    def vjp(self, op: str, inputs: Inputs, attrs: Mapping[str, Any], cotangents: Inputs) -> Any:
+        g, h = (cotangent.clone() for cotangent in cotangents)
+        h[-1, -1] += 1
+        return super().vjp(op, inputs, attrs, [g, h])
 
 
 class Writing(Right):
@@ -241,6 +256,24 @@ def test_large_results_are_judged_each_by_its_own_axes(direction: str, known: Op
         assert detail(measure_sized(Swapped(), large, CONTRACT)).startswith("result ")
     if direction == "vjp":
         assert measure_sized(Ignoring(), large, CONTRACT).failed
+
+
+def test_a_sample_of_large_results_in_float64_is_judged_by_balls(known: Op) -> None:
+    wide = Contract("own", FP64, FP64)
+    for direction in ("value", "vjp", "jvp"):
+        large = sized(growths(known.name)[1], 40, known.name, direction, "fp64", "reals")
+        assert measure_sized(Right(), large, wide).judged
+        assert not measure_sized(Right(), large, wide).failed
+        assert measure_sized(Last(), large, wide).failed
+
+
+def test_a_form_of_several_results_is_that_of_the_record(known: Op) -> None:
+    formed = replace(CONTRACT, forms=(Form("as it stands", known.value, known.vjp),))
+    large = sized(growths(known.name)[1], 700, known.name, "value", "fp32", "reals")
+    for direction in ("value", "vjp"):
+        assert measure(Right(), case(direction), formed).status == "conformant"
+    assert measure_sized(Right(), large, formed).status == "conformant"
+    assert measure_sized(Swapped(), large, formed).failed
 
 
 def test_the_family_is_found_by_every_result(known: Op) -> None:
