@@ -50,6 +50,10 @@ Jvp = Callable[..., AnyTensor]
 Vjp = Callable[..., "tuple[AnyTensor | None, ...]"]
 
 
+class Misstated(Exception):
+    """A page is not written as its kind has to be; the message says what to write."""
+
+
 @dataclass(frozen=True)
 class Type:
     """What the type rules know of a tensor: its shape, and whether it holds indices or truths."""
@@ -92,7 +96,7 @@ class Edge:
 
     inputs are nested lists of floats (or ints at index positions).
     allowed lists every acceptable result as nested lists; with a cotangent, every acceptable tuple
-    of gradients, None at index inputs.
+    of gradients, None at index inputs. Several results, and their cotangents, are joined in one.
     source says who decided: the IEEE 754 standard, or a CHOICE of ours.
     """
 
@@ -133,6 +137,8 @@ class Op:
     stops_gradients says that no cotangent ever passes, so that a tape need not look behind.
     tried: by attribute of an op of single numbers, values that show mistakes, the plainest first.
     elsewhere names the op's independent source; None says nothing of one.
+    results(*types, **attributes) returns the types of several results by name. The op's one result
+    is then all of them, flattened and joined in this order (`spec.several`); None: there is one.
     """
 
     name: str
@@ -151,6 +157,7 @@ class Op:
     tried: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     uses: tuple[Op, ...] = ()
     elsewhere: Elsewhere | None = None
+    results: Callable[..., Mapping[str, Type]] | None = None
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -204,9 +211,17 @@ class Op:
         """Return the type of the result for inputs of these types; their entries are not asked."""
         self._check_call(len(types), attributes)
         try:
-            return self.type_rule(*types, **attributes)
+            result = self.type_rule(*types, **attributes)
         except TypeError as error:
             raise self._refused_kinds(attributes) from error
+        if not isinstance(result, Type):
+            raise misstated(self.name, "the type rule returns one Type", result)
+        return result
+
+    def types_of_results(self, *types: Type, **attributes: Any) -> Mapping[str, Type]:
+        """Return the types of all results by name; a lone one is called ``result``."""
+        whole = self.check_types(*types, **attributes)
+        return {"result": whole} if self.results is None else self.results(*types, **attributes)
 
     def wants_cotangent(self, *wanted: bool) -> bool:
         """Whether its cotangent is of use: the op hands it on, and to an input that wants one."""
@@ -214,7 +229,7 @@ class Op:
         return not self.stops_gradients and any(takes)
 
     def __call__(self, *inputs: AnyTensor, **attributes: Any) -> AnyTensor:
-        """Check types and indices, then compute the value."""
+        """Check types and indices, then compute the value; several results come as one tensor."""
         self.check(*inputs, **attributes)
         result: AnyTensor = self.value(*inputs, **attributes)
         return result
@@ -250,6 +265,19 @@ class Op:
         missing = [n for n in known if known[n] is inspect.Parameter.empty and n not in attributes]
         if missing:
             raise Rejected(f"{self.name}: the attribute {missing[0]!r} is required")
+
+
+def misstated(name: str, rule: str, came: object) -> Misstated:
+    """Say of a page with one result that it has to have one; who wants more is told how."""
+    remedy = "an op of several results is made by spec.several.several"
+    return Misstated(f"{name}: {rule}; got {type(came).__name__}; {remedy}")
+
+
+def one_tensor(name: str, value: Any) -> AnyTensor:
+    """Return the value of a page with one result, or say that it has to be a tensor."""
+    if not is_tensor(value):
+        raise misstated(name, "the value is one tensor", value)
+    return value
 
 
 def shape_or_type(x: object) -> Any:

@@ -103,8 +103,23 @@ class CaseSpec:
         return tuple(page.type_at(k, shape) for k, shape in enumerate(self.shapes))
 
     def output_shape(self) -> Shape:
-        """Return the result's shape; Rejected where the case breaks a constraint."""
+        """Return the result's shape; Rejected where the case breaks a constraint.
+
+        It is that of the one result of the record, in which several are joined.
+        """
         return tuple(OPS[self.op].type_rule(*self.types(), **self.attributes()).shape)
+
+    def results(self) -> Mapping[str, Type]:
+        """Return the types of all results by name; a lone one is called ``result``."""
+        return OPS[self.op].types_of_results(*self.types(), **self.attributes())
+
+    def cotangents(self) -> list[tuple[str, Shape]]:
+        """Return the position and the shape of each result's cotangent."""
+        lone = OPS[self.op].results is None
+        return [
+            ("cotangent" if lone else f"cotangent of {name}", tuple(each.shape))
+            for name, each in self.results().items()
+        ]
 
     def to_json(self) -> str:
         """Return the case as one line of JSON."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from equivalence.cases.fills import ENDS, NONFINITE
 from equivalence.cases.fills import REGIMES as FILLS
-from spec.op import Op, Rejected
+from spec.op import Op, Rejected, one_tensor
 from spec.tensor import tensor
 
 Regimes = tuple[str, ...]
@@ -137,7 +137,8 @@ def _tame(op: Op, k: int, number: float, attributes: Mapping[str, Any]) -> bool:
         op.check(*inputs, **attributes)
     except Rejected:
         return False
-    found = (op.value(*inputs, **attributes), *op.vjp(inputs, tensor(1.0), **attributes))
+    value = one_tensor(op.name, op.value(*inputs, **attributes))
+    found = (value, *op.vjp(inputs, value.map(lambda _: 1.0), **attributes))
     return all(x is None or all(abs(z) < OVERFLOW for z in x.data) for x in found)
 
 

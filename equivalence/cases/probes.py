@@ -20,7 +20,7 @@ from equivalence.cases.call import range_of_indices
 from equivalence.cases.domains import NoFraction, domain
 from equivalence.cases.families.signatures import Draw, Shape, Signature, refusal
 from equivalence.cases.families.table import family_of
-from spec.op import AnyTensor, Op, Type
+from spec.op import AnyTensor, Op, Type, one_tensor
 from spec.shape import size
 from spec.tensor import Tensor
 
@@ -55,8 +55,7 @@ class Call:
     @property
     def value(self) -> AnyTensor:
         """The result."""
-        result: AnyTensor = self.op.value(*self.inputs, **self.attributes)
-        return result
+        return one_tensor(self.op.name, self.op.value(*self.inputs, **self.attributes))
 
     def type(self) -> Type:
         """The type of the result, as the type rule says."""

@@ -250,9 +250,16 @@ def build_sized(sized: SizedCase, device: str = "cpu") -> Built:
     )
     own = TORCH[case.dtype]
     if case.cotangent is not None:
-        shape, of_seed = case.output_shape(), dtype_at_position(case, "cotangent")
-        seed = placed(numbers.of_direction("cotangent", shape), shape, case.cotangent, of_seed)
-        return Built(case, inputs, seed)
+        seeds = tuple(
+            placed(
+                numbers.of_direction(position, shape),
+                shape,
+                case.cotangent,
+                dtype_at_position(case, position),
+            )
+            for position, shape in case.cotangents()
+        )
+        return Built(case, inputs, seeds)
     if case.tangent is None:
         return Built(case, inputs)
     tangents = tuple(
@@ -261,7 +268,7 @@ def build_sized(sized: SizedCase, device: str = "cpu") -> Built:
         else placed(numbers.of_direction(f"tangent {k}", shape), shape, case.tangent, own)
         for k, shape in enumerate(case.shapes)
     )
-    return Built(case, inputs, None, tangents)
+    return Built(case, inputs, (), tangents)
 
 
 def elements(case: CaseSpec) -> int:

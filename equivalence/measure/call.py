@@ -24,6 +24,7 @@ from equivalence.measure.kept import answered
 from equivalence.measure.spent import of_oracle
 from equivalence.registry import OPS
 from spec.op import Op
+from spec.several import unpacked
 
 if TYPE_CHECKING:
     from equivalence.worlds.contract import Contract
@@ -37,14 +38,17 @@ Expectation = Sequence[Any]
 def result_names(case: CaseSpec) -> list[str]:
     """Return the names of a case's results in failures."""
     if case.direction != "vjp":
-        return ["result" if case.direction == "value" else "tangent"]
+        what = "result" if case.direction == "value" else "tangent"
+        if OPS[case.op].results is None:
+            return [what]
+        return [f"{what} {k} ({name})" for k, name in enumerate(case.results())]
     return [f"gradient of {name}" for name in OPS[case.op].names(len(case.shapes))]
 
 
 def result_shapes(case: CaseSpec) -> list[Shape | None]:
     """Return the shapes of the results. The shape is None if there must be no result."""
     if case.direction != "vjp":
-        return [case.output_shape()]
+        return [tuple(each.shape) for each in case.results().values()]
     integer = OPS[case.op].index_inputs
     return [None if k in integer else shape for k, shape in enumerate(case.shapes)]
 
@@ -53,21 +57,26 @@ def result_shapes(case: CaseSpec) -> list[Shape | None]:
 def expectation(built: Built, contract: Contract, page: Op | None = None) -> Expectation:
     """Ask the oracle for the results of a case that the contract allows.
 
-    The page of the operation is the reference, unless another page is given.
+    The page of the operation is the reference, unless another page is given. The oracle answers for
+    several results at once, and its answer is taken apart.
     """
     from equivalence.budgets import oracle
 
     case = built.case
     page = OPS[case.op] if page is None else page
     inputs = [view.cpu() for view in built.views()]
+    attrs = case.attributes()
+    if built.cotangent is not None:
+        found: Expectation = oracle.expected_vjp(
+            page, inputs, attrs, [built.cotangent.cpu()], contract
+        )
+        return found
     if case.direction == "value":
-        return [oracle.expected_value(page, inputs, case.attributes(), contract)]
-    if built.cotangent is None:
+        whole = oracle.expected_value(page, inputs, attrs, contract)
+    else:
         tangents = [None if item is None else item.view.cpu() for item in built.tangents]
-        return [oracle.expected_jvp(page, inputs, case.attributes(), tangents, contract)]
-    cotangents = [built.cotangent.view.cpu()]
-    found: Expectation = oracle.expected_vjp(page, inputs, case.attributes(), cotangents, contract)
-    return found
+        whole = oracle.expected_jvp(page, inputs, attrs, tangents, contract)
+    return [whole] if page.results is None else list(unpacked(whole, case.results()).values())
 
 
 def shape_problem(

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from equivalence.cases.built import Built, build
 from equivalence.cases.call import Recipe, handed
-from equivalence.cases.guard import Guarded, controlled, gradients
+from equivalence.cases.guard import Guarded, controlled, gradients, several
+from equivalence.registry import OPS
 
 Results = list[Tensor | None]
 
@@ -45,13 +46,18 @@ def _answer(backend: Any, built: Built) -> Results:
     case = built.case
     attrs = handed(case.op, case.attributes(), case.dtype)
     with controlled():
+        if case.direction == "vjp":
+            seeds = [item.view for item in built.cotangents]
+            found = backend.vjp(case.op, built.views(), attrs, seeds)
+            return gradients(case.op, found, len(case.shapes))
         if case.direction == "value":
-            return [backend.value(case.op, built.views(), attrs)]
-        if built.cotangent is None:
+            made = backend.value(case.op, built.views(), attrs)
+        else:
             tangents = [None if item is None else item.view for item in built.tangents]
-            return [backend.jvp(case.op, built.views(), attrs, tangents)]
-        found = backend.vjp(case.op, built.views(), attrs, [built.cotangent.view])
-        return gradients(case.op, found, len(case.shapes))
+            made = backend.jvp(case.op, built.views(), attrs, tangents)
+    if OPS[case.op].results is None:
+        return [made]
+    return several(f"{case.direction} of {case.op}", made, list(case.results()))
 
 
 def _after_other_numbers(backend: Any, built: Built) -> None:

@@ -41,7 +41,7 @@ from equivalence.cases.strategies import quiet
 from equivalence.registry import ENTRIES, OPS, remembering
 from equivalence.trials.laws import Breach, Inexact, broken
 from equivalence.worlds.opaque import opaque
-from spec.op import AnyTensor, Op
+from spec.op import AnyTensor, Misstated, Op
 
 PROBES = 30
 """At how many calls a page is tried."""
@@ -94,7 +94,7 @@ def try_pages(names: Iterable[str]) -> dict[str, str]:
             continue
         try:
             found = trial(OPS[name])
-        except NoFamily as error:
+        except (NoFamily, Misstated) as error:
             raise BrokenPage(str(error)) from error
         if found.broken:
             raise BrokenPage(found.sentence(name))
@@ -124,7 +124,7 @@ def trial(op: Op) -> Trial:
                 probe: Probe = data.draw(probes(op, refused))
                 shown = bool(probe.call.value.data)
             found = accusation(probe)
-        except HypothesisException:
+        except (HypothesisException, Misstated):
             raise
         except (Unconfirmed, Inexact) as error:
             doubts.append(str(error))

@@ -14,18 +14,20 @@ import pytest
 
 from tools.tree import ROOT
 
-DOCUMENT = (ROOT / "docs" / "own-ops.md").read_text(encoding="utf-8")
+DOCUMENT, _, SEVERAL = (
+    (ROOT / "docs" / "own-ops.md").read_text(encoding="utf-8").partition("\n## Several results\n")
+)
 OPS = ("swiglu", "add_rms_norm", "log_cosh")
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, text: str = DOCUMENT) -> list[str]:
     """Return the blocks of a language, in the order of the document."""
-    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def commands() -> list[list[str]]:
+def commands(text: str = DOCUMENT) -> list[list[str]]:
     """Return the words of every command of the document."""
-    return [shlex.split(line) for block in blocks("sh") for line in block.splitlines()]
+    return [shlex.split(line) for block in blocks("sh", text) for line in block.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -78,4 +80,37 @@ def test_the_wrong_backend_is_refused_and_replayed(folder: Path) -> None:
     for op, words in of_each.items():
         assert json.loads(words[4])["page"] == f"mypages:{op}"
         again = ran(folder, words)
+        assert again.returncode == 1, again.stdout + again.stderr
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a stranger's folder with the modules of an op of two results."""
+    where = tmp_path_factory.mktemp("rows")
+    pages, right, wrong = blocks("python", SEVERAL)
+    for name, text in (("rowpages.py", pages), ("rowkernels.py", f"{right}\n\n{wrong}")):
+        assert text.startswith(f"# {name}\n")
+        (where / name).write_text(text, encoding="utf-8")
+    return where
+
+
+@pytest.mark.slow
+def test_the_right_backend_of_two_results_is_conformant_everywhere(rows: Path) -> None:
+    for words in commands(SEVERAL)[:3]:
+        done = ran(rows, words)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_wrong_backend_of_two_results_is_refused_and_replayed(rows: Path) -> None:
+    done = ran(rows, commands(SEVERAL)[3])
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "result 1 (scale)[" in done.stdout and "gradient of x[" in done.stdout
+    lines = (line.partition("replay: ")[2] for line in done.stdout.splitlines())
+    replays = [shlex.split(line) for line in lines if line]
+    of_each = {json.loads(words[4])["direction"]: words for words in replays}
+    assert set(of_each) == {"value", "vjp"}
+    for words in of_each.values():
+        assert json.loads(words[4])["page"] == "rowpages:scaled_rows"
+        again = ran(rows, words)
         assert again.returncode == 1, again.stdout + again.stderr

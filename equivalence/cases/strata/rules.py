@@ -20,7 +20,7 @@ from equivalence.cases.covering import TRIPLES, Design, Factors, Levels, by_rule
 from equivalence.cases.domains import COTANGENTS, grouped, regimes
 from equivalence.cases.families.family import Call, Family
 from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT
-from equivalence.cases.families.signatures import Shape, Signature, result
+from equivalence.cases.families.signatures import Shape, Signature, results
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
 from spec.op import Op
@@ -81,7 +81,7 @@ class Rules:
         self.family = family_of(self.op)
         self.structure = tuple(self.family.factors(self.op))
         self._by_rules = by_rules(*self.family.rules)
-        self._calls: dict[tuple[Any, ...], tuple[Signature, Shape] | None] = {}
+        self._calls: dict[tuple[Any, ...], tuple[Signature, tuple[Shape, ...]] | None] = {}
 
     def allowed(self, levels: Levels) -> bool:
         """Say whether levels may meet."""
@@ -114,16 +114,16 @@ class Rules:
         known = self._calls[key]
         if known is None:
             return None
-        (shapes, attributes), shape = known
-        return Call(self.op, self.direction, shapes, attributes, shape, levels)
+        (shapes, attributes), made = known
+        return Call(self.op, self.direction, shapes, attributes, made, levels)
 
-    def _made(self, levels: Levels) -> tuple[Signature, Shape] | None:
-        """Make the call of some levels and the shape of its result."""
+    def _made(self, levels: Levels) -> tuple[Signature, tuple[Shape, ...]] | None:
+        """Make the call of some levels and the shapes of its results."""
         if not self._by_rules(levels):
             return None
         signature = self.family.call(self.op, self.direction, levels)
-        shape = result(self.op, signature)
-        return None if shape is None else (signature, shape)
+        made = results(self.op, signature)
+        return None if made is None else (signature, made)
 
 
 @cache
