@@ -22,6 +22,7 @@ from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT
 from equivalence.cases.families.signatures import Shape, Signature, result
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
+from equivalence.registry import remembering
 from spec.op import Op
 
 FEW = 250
@@ -125,7 +126,7 @@ class Rules:
         return None if shape is None else (signature, shape)
 
 
-@cache
+@remembering
 def design(op: Op, direction: str) -> Design:
     """Return the design of an op in a direction. It is the same for all dtypes."""
     rules = Rules(op, direction)

@@ -9,12 +9,12 @@ without a gradient.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
+from equivalence import registry
 from equivalence.cases.call import Shape, attribute_pairs
 from equivalence.cases.guard import LAYOUTS, place
-from equivalence.cases.updates.spec import Group, Places
+from equivalence.cases.updates.spec import OF_A_CASE, Group, Places
 from equivalence.registry import OPTIMIZERS
 from spec.op import Rejected
 
@@ -38,7 +38,7 @@ SCALES = (1.0, 1024.0, 48.0)
 """How many times too large gradients are. The inverse of 1024 is exact; that of 48 is rounded."""
 
 
-@cache
+@registry.remembering
 def choices(optimizer: str) -> Mapping[str, tuple[Any, ...]]:
     """Return the levels of every setting of an optimizer, the plainest first."""
     page = OPTIMIZERS[optimizer]
@@ -55,6 +55,9 @@ SHAPES: Mapping[str, tuple[Shape, ...]] = {
     "large": ((4, 3), (250, 400), (2, 3)),
 }
 """The shapes of a case's parameters, by the name of the level."""
+
+LONG_SHAPES = ("blocks", "large")
+"""Those with parameters of more than one block."""
 
 GROUPS = ("together", "last", "each")
 """Which parameters have hyper-parameters of their own.
@@ -83,8 +86,13 @@ def gaps(kind: str, parameters: int) -> tuple[Places, Places, int]:
 
 
 def permitted_pairs(optimizer: str, hyper: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return settings that the page accepts, as near as may be to those given."""
-    return attribute_pairs(OPTIMIZERS[optimizer].permitted(hyper))
+    """Return settings that the page accepts, as near as may be to those given.
+
+    What is the case's own, as the bound of a norm is, stays as it is.
+    """
+    own = {name: value for name, value in hyper.items() if name in OF_A_CASE}
+    given = {name: value for name, value in hyper.items() if name not in OF_A_CASE}
+    return attribute_pairs({**OPTIMIZERS[optimizer].permitted(given), **own})
 
 
 def plainest(optimizer: str) -> dict[str, Any]:
