@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +29,7 @@ from spec.composite import composite
 from spec.kinds import same_shape
 from spec.op import Op, Type
 from spec.optim import OPTIMIZERS as BOOK_OF_OPTIMIZERS
+from tests.support import judge
 
 
 def fourth_power(name: str = "fourth_power") -> Op:
@@ -205,17 +203,6 @@ class Wrong(Right):
     def value(self, op, inputs, attrs):
         return inputs[0] ** 3
 """
-
-
-def judge(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the judge in a folder, as its user would."""
-    return subprocess.run(
-        [sys.executable, "-m", "equivalence", *arguments],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
 
 
 @pytest.fixture
