@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from math import isfinite, prod
 from typing import Any
 
@@ -39,7 +39,7 @@ from equivalence.exact.numbers import drawn, traced
 from equivalence.exact.points import Drawn, Form, Point, Verdict, compared, integers
 from equivalence.exact.standins import stood_in
 from equivalence.measure.call import result_names
-from equivalence.registry import OPS
+from equivalence.registry import OPS, remembering
 from spec.op import Op
 from spec.several import unpacked
 from spec.tensor import Tensor, tabulate
@@ -152,7 +152,7 @@ def _found_again(op: str, name: str, value: Any) -> bool:
     return name not in chances(OPS[op]) or Fraction(meant(value)).denominator <= COARSE
 
 
-@cache
+@remembering
 def rescales(op: str) -> bool:
     """Say whether a page chooses among exponents by an order, so that a kernel may rescale."""
     page = OPS[op]

@@ -94,7 +94,7 @@ def _parts(
         handle = backend.optimizer(
             case.optimizer, [item.view for _, item in params], case.settings()
         )
-    case, outcome = _offered(case, lacking(handle, case))
+    case, outcome = offered(case, lacking(handle, case))
     yield outcome
     yield merged(*_taken_over(params, handle))
     if case.grad_scale != 1.0:
@@ -137,7 +137,7 @@ def _taken_over(params: Sequence[tuple[str, Guarded]], handle: Any) -> Iterator[
             yield mismatch(f"{name}: before the first step the handle holds other numbers")
 
 
-def _offered(case: UpdateSpec, lacks: Sequence[str]) -> tuple[UpdateSpec, Outcome]:
+def offered(case: UpdateSpec, lacks: Sequence[str]) -> tuple[UpdateSpec, Outcome]:
     """Leave the use of missing methods out of a case, and say so."""
     if not lacks:
         return case, Outcome()

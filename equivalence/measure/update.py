@@ -17,6 +17,7 @@ from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.distinct import Distinct, distinct, judge_kinds
 from equivalence.measure.reference import Expected, Taken, entered, scaled_gradients
 from equivalence.measure.shadow import Step, measure_steps
+from equivalence.registry import OPTIMIZERS
 from equivalence.worlds.contract import FP64
 from spec.tensor import Tensor as SpecTensor
 
@@ -69,23 +70,29 @@ class Judging:
         self.contract = contract
         self.finite = Finite(contract)
         self.clipped: dict[tuple[int, int], list[Any]] = {}
+        self.whole = False
 
     def __call__(self, steps: Sequence[Step], case: UpdateSpec) -> Outcome:
         """Judge the parameters of one step."""
         alike: dict[Any, list[tuple[Step, Distinct]]] = {}
         self.clipped.clear()
+        self.whole = not OPTIMIZERS[case.optimizer].elementwise
         for step in steps:
             held = _held(step, case)
             problem = _shape_problem(step, held)
             if problem:
                 return mismatch(problem)
-            kinds = distinct([*held.values(), there(step.gradients[step.parameter])])
+            kinds = distinct([*held.values(), there(step.gradients[step.parameter])], self.whole)
             hyper = tuple(case.hyper_parameters(step.parameter, step.number).items())
-            alike.setdefault((hyper, step.count, *held), []).append((step, kinds))
+            own = step.parameter if self.whole else None
+            alike.setdefault((hyper, step.count, own, *held), []).append((step, kinds))
         return merged(*(self._judge(found, case) for found in alike.values()))
 
     def _judge(self, alike: Sequence[tuple[Step, Distinct]], case: UpdateSpec) -> Outcome:
-        """Judge parameters with the same settings and step count by one reference step."""
+        """Judge parameters with the same settings and step count by one reference step.
+
+        Where entries look at each other, each parameter is judged alone, and keeps its shape.
+        """
         expected = self._expected(alike, case)
         outcomes: list[Outcome] = []
         start = 0
@@ -109,15 +116,22 @@ class Judging:
             for field in ("parameter", *one.moments(case.optimizer))
         }
         found: list[Expected] = []
+        shape = tuple(one.before.params[one.parameter].shape)
+
+        def shaped(entries: Sequence[Any]) -> Any:
+            return SpecTensor(shape if self.whole else (len(entries),), entries)
 
         def run(world: World) -> list[Any]:
-            held = {f: None if t is None else self._taken(world, t) for f, t in columns.items()}
+            held = {
+                f: None if t is None else shaped(self._taken(world, t).data)
+                for f, t in columns.items()
+            }
             gradients = [self._gradient(world, *pair, case) for pair in alike]
             entries = [entry for gradient in gradients for entry in gradient.data]
             taken = Taken(
                 case.optimizer,
                 held.pop("parameter"),
-                SpecTensor((len(entries),), entries),
+                shaped(entries),
                 held,
                 one.count,
                 case.hyper_parameters(one.parameter, one.number),

@@ -15,8 +15,8 @@ from equivalence.cases.domains import Domain
 from equivalence.cases.families.family import TERM, Operands, Picks
 from equivalence.cases.families.signatures import Shape, results
 from equivalence.cases.families.table import family_of
-from equivalence.registry import OPS
 from spec.op import Op
+from spec.ops import OPS
 from spec.tensor import tabulate, tensor
 
 SQUARE = (2, 2)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support import judge
 from tools.tree import ROOT
 
 DOCUMENT, _, SEVERAL = (
     (ROOT / "docs" / "own-ops.md").read_text(encoding="utf-8").partition("\n## Several results\n")
 )
 OPS = ("swiglu", "add_rms_norm", "log_cosh")
+FILES = ("mypages.py", "mykernels.py", "", "mylion.py", "mysteps.py", "")
+"""The file of each block of the document; a block without one goes on with the file before it."""
 
 
 def blocks(language: str, text: str = DOCUMENT) -> list[str]:
@@ -32,55 +33,88 @@ def commands(text: str = DOCUMENT) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a stranger's folder with the two modules of the document."""
+    """Return a stranger's folder with the modules of the document."""
     where = tmp_path_factory.mktemp("stranger")
-    pages, right, wrong = blocks("python")
-    for name, text in (("mypages.py", pages), ("mykernels.py", f"{right}\n\n{wrong}")):
-        assert text.startswith(f"# {name}\n")
+    texts: dict[str, str] = {}
+    for name, text in zip(FILES, blocks("python"), strict=True):
+        if name:
+            assert text.startswith(f"# {name}\n")
+            texts[name] = text
+        else:
+            texts[list(texts)[-1]] += f"\n\n{text}"
+    for name, text in texts.items():
         (where / name).write_text(text, encoding="utf-8")
     return where
 
 
 def ran(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command of the document in the folder, as its reader would."""
+    """Run a command of the document in the folder."""
     assert words[:3] == ["python", "-m", "equivalence"]
-    return subprocess.run(
-        [sys.executable, *words[1:]],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    return judge(folder, *words[3:])
 
 
-@pytest.mark.slow
-def test_the_right_backend_is_conformant_and_the_ops_are_listed(folder: Path) -> None:
-    listed, judged, exact = commands()[:3]
-    assert f"operations of mypages: {', '.join(OPS)}" in ran(folder, listed).stdout
-    done = ran(folder, [*judged, "--json", "right.json"])
+def right(folder: Path, words: list[str]) -> list[dict[str, str]]:
+    """Run a command that judges a right backend, and return its rows in fp32."""
+    done = ran(folder, [*words, "--json", "right.json"])
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((folder / "right.json").read_text(encoding="utf-8"))["rows"]
-    fp32 = [row for row in rows if row["dtype"] == "fp32"]
-    assert {row["status"] for row in fp32} == {"conformant"} and len(fp32) == 2 * len(OPS)
-    told = ran(folder, exact)
-    assert told.returncode == 0, told.stdout + told.stderr
+    return [row for row in rows if row["dtype"] == "fp32"]
 
 
-@pytest.mark.slow
-def test_the_wrong_backend_is_refused_and_replayed(folder: Path) -> None:
-    done = ran(folder, commands()[3])
+def replayed(folder: Path, words: list[str], key: str) -> dict[str, str]:
+    """Run a command that judges a wrong backend, and replay a case of each page in a new process.
+
+    Return the address of each page, which its cases have under this key.
+    """
+    done = ran(folder, words)
     assert done.returncode == 1, done.stdout + done.stderr
     replays = [
         shlex.split(line.partition("replay: ")[2])
         for line in done.stdout.splitlines()
         if "replay: " in line
     ]
-    of_each = {json.loads(words[4])["op"]: words for words in replays}
-    assert set(of_each) == set(OPS)
-    for op, words in of_each.items():
-        assert json.loads(words[4])["page"] == f"mypages:{op}"
-        again = ran(folder, words)
+    cases = {json.loads(line[4])[key]: line for line in replays}
+    for line in cases.values():
+        again = ran(folder, line)
         assert again.returncode == 1, again.stdout + again.stderr
+    return {name: json.loads(line[4])["page"] for name, line in cases.items()}
+
+
+@pytest.mark.slow
+def test_the_right_backend_is_conformant_and_the_ops_are_listed(folder: Path) -> None:
+    listed, judged, exact = commands()[:3]
+    assert f"operations of mypages: {', '.join(OPS)}" in ran(folder, listed).stdout
+    rows = right(folder, judged)
+    assert {row["status"] for row in rows} == {"conformant"} and len(rows) == 2 * len(OPS)
+    told = ran(folder, exact)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+@pytest.mark.slow
+def test_the_wrong_backend_is_refused_and_replayed(folder: Path) -> None:
+    assert replayed(folder, commands()[3], "op") == {op: f"mypages:{op}" for op in OPS}
+
+
+@pytest.mark.slow
+def test_the_right_steps_are_conformant_and_the_optimizer_is_listed(folder: Path) -> None:
+    listed, judged, exact = commands()[4:7]
+    assert "optimizers of mylion: lion\n" in ran(folder, listed).stdout
+    (row,) = right(folder, judged)
+    assert row["status"] == "conformant"
+    told = ran(folder, exact)
+    assert told.returncode == 0 and "lion update" in told.stdout, told.stdout + told.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [7, 8])
+def test_wrong_steps_are_refused_and_replayed(folder: Path, number: int) -> None:
+    assert replayed(folder, commands()[number], "optimizer") == {"lion": "mylion:lion"}
+
+
+@pytest.mark.slow
+def test_wrong_steps_differ_on_exact_numbers(folder: Path) -> None:
+    told = ran(folder, commands()[9])
+    assert told.returncode == 1 and "lion update differs" in told.stdout, told.stdout + told.stderr
 
 
 @pytest.fixture(scope="module")

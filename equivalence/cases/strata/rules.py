@@ -23,6 +23,7 @@ from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT
 from equivalence.cases.families.signatures import Shape, Signature, results
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
+from equivalence.registry import remembering
 from spec.op import Op
 
 FEW = 250
@@ -126,7 +127,7 @@ class Rules:
         return None if made is None else (signature, made)
 
 
-@cache
+@remembering
 def design(op: Op, direction: str) -> Design:
     """Return the design of an op in a direction. It is the same for all dtypes."""
     rules = Rules(op, direction)

@@ -9,12 +9,12 @@ and steps without a gradient.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
+from equivalence import registry
 from equivalence.cases.call import Shape, attribute_pairs
 from equivalence.cases.guard import LAYOUTS, place
-from equivalence.cases.updates.spec import Group, Places
+from equivalence.cases.updates.spec import OF_A_CASE, Group, Places
 from equivalence.registry import OPTIMIZERS
 from spec.op import Rejected
 
@@ -38,7 +38,7 @@ SCALES = (1.0, 1024.0, 48.0)
 """Factors by which gradients are too large. The inverse of 1024 is exact; 1 / 48 is rounded."""
 
 
-@cache
+@registry.remembering
 def choices(optimizer: str) -> Mapping[str, tuple[Any, ...]]:
     """Return the levels of every setting of an optimizer, the plainest first."""
     page = OPTIMIZERS[optimizer]
@@ -55,6 +55,9 @@ SHAPES: Mapping[str, tuple[Shape, ...]] = {
     "large": ((4, 3), (250, 400), (2, 3)),
 }
 """The shapes of a case's parameters, by the name of the level."""
+
+LONG_SHAPES = ("blocks", "large")
+"""Those with parameters of more than one block."""
 
 GROUPS = ("together", "last", "each")
 """The groups of parameters with hyper-parameters of their own.
@@ -83,8 +86,13 @@ def gaps(kind: str, parameters: int) -> tuple[Places, Places, int]:
 
 
 def permitted_pairs(optimizer: str, hyper: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return settings that the page accepts, as close to the given ones as possible."""
-    return attribute_pairs(OPTIMIZERS[optimizer].permitted(hyper))
+    """Return settings that the page accepts, as close to the given ones as possible.
+
+    Settings of the case's own, such as the bound of a norm, stay as they are.
+    """
+    own = {name: value for name, value in hyper.items() if name in OF_A_CASE}
+    given = {name: value for name, value in hyper.items() if name not in OF_A_CASE}
+    return attribute_pairs({**OPTIMIZERS[optimizer].permitted(given), **own})
 
 
 def plainest(optimizer: str) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from hypothesis.stateful import (
 )
 
 from equivalence.cases.families.family import Picks
-from equivalence.registry import OPS
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import PROFILES
 from equivalence.sessions.drawn import drawing
@@ -42,6 +41,7 @@ from equivalence.sessions.stateful.rules import (
     Rules,
 )
 from equivalence.sessions.stateful.run import settled
+from spec.ops import OPS
 
 STEPS = {"quick": 30, "ci": 30, "thorough": 50}
 """How long a run is in each profile; how many there are is the profile's number of cases."""
