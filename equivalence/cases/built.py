@@ -17,7 +17,7 @@ from equivalence.cases.call import (
     Shape,
     dtype_at,
     dtype_of_value,
-    index_range,
+    integers_of,
 )
 from equivalence.cases.domains import NARROWEST, domain
 from equivalence.cases.fills import fill, fill_indices, fill_mask
@@ -215,5 +215,6 @@ def _index_tensor(case: CaseSpec, k: int, device: str, numbers: Numbers | None) 
     elif k in OPS[case.op].mask_inputs:
         values = fill_mask(recipe.regime, recipe.seed, position, stored)
     else:
-        values = fill_indices(recipe.regime, recipe.seed, position, stored, index_range(case))
+        allowed = integers_of(case, k)
+        values = fill_indices(recipe.regime, recipe.seed, position, stored, allowed)
     return guard(values, shape, dtype_at(case.op, k, case.dtype), recipe.layout, device)

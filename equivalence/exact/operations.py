@@ -24,6 +24,7 @@ from equivalence.cases.call import (
     describe,
     dtype_of_value,
     handed,
+    integers_of,
 )
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.domains import LABELS, domain, usual
@@ -139,7 +140,7 @@ def _plain(case: CaseSpec) -> CaseSpec:
     """Return a case with contiguous tensors, in which some but not all labels are ignored."""
     recipes = [
         Recipe("some_ignored" if recipe.regime in LABELS else recipe.regime, recipe.seed)
-        if "ignore_index" in OPS[case.op].attributes
+        if any(stated.also for stated in OPS[case.op].index_ranges)
         else Recipe(recipe.regime, recipe.seed)
         for recipe in case.recipes
     ]
@@ -166,16 +167,18 @@ def rescales(op: str) -> bool:
 
 def _orders(page: Op, case: CaseSpec, attributes: Mapping[str, Any]) -> bool:
     """Say whether a case, with such attributes, takes exponentials by an order."""
-    inputs = [tabulate(shape, _entries(page, k)) for k, shape in enumerate(case.shapes)]
+    inputs = [tabulate(shape, _entries(case, k)) for k, shape in enumerate(case.shapes)]
     with stood_in(), traced() as trace:
         page.value(*inputs, **attributes)
     return trace.ordered and any(name == "exp" for name, _ in trace.opaque)
 
 
-def _entries(page: Op, k: int) -> Callable[..., Any]:
-    """Return entries of an input, by their index: the first position, or all that passes."""
+def _entries(case: CaseSpec, k: int) -> Callable[..., Any]:
+    """Return entries of an input, by their index: the lowest integer, or all that passes."""
+    page = OPS[case.op]
     if k in page.index_inputs:
-        return lambda *index: True if k in page.mask_inputs else 0
+        same = True if k in page.mask_inputs else integers_of(case, k).lowest
+        return lambda *index: same
     return lambda *index: drawn(1 + sum(index))
 
 

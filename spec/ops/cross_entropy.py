@@ -30,6 +30,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.losses import (
+    LABELS,
     bad_labels,
     by_class,
     check_loss,
@@ -37,7 +38,6 @@ from spec.losses import (
     divisor,
     entries_ignored,
     in_one_class,
-    refuse_labels,
 )
 from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.ops.add import op as add
@@ -64,11 +64,6 @@ def type_rule(
     if not 0 <= label_smoothing <= 1:
         raise refuse("cross_entropy C5", "label_smoothing lies in [0, 1]", label_smoothing)
     return check_loss("cross_entropy", logits, labels, reduction, weight, "C6")
-
-
-def refuse_indices(x: AnyTensor, labels: AnyTensor, *, ignore_index: int = -100, **_: Any) -> None:
-    """Refuse a label that is neither a class nor ignored (C3)."""
-    refuse_labels("cross_entropy", x, labels, ignore_index)
 
 
 def program(
@@ -160,7 +155,7 @@ op = composite(
     program,
     (where, log_softmax, nll_loss, sum_, add, mul, div),
     index_inputs=(1,),
-    refuse_indices=refuse_indices,
+    index_ranges=(LABELS,),
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,

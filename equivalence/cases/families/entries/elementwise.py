@@ -80,7 +80,9 @@ def _small(draw: Draw, op: Op) -> Signature:
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    """Find entries of one shape, now and then one entry again; for indices write a mask."""
+    """Find entries of one shape, now and then one entry again; for a mask write one."""
+    if op.integer_inputs:
+        return None
     if op.converts:
         cast = offer.cast(picks[0])
         return None if cast is None else ((cast[0],), {"to": cast[1]})
