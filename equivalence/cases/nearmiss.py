@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from equivalence.cases.call import TORCH, dtype_at, handed, integers_at
-from equivalence.cases.families.signatures import Shape, Signature, result
+from equivalence.cases.families.signatures import Shape, Signature, results
 from equivalence.cases.families.table import family_of
 from equivalence.registry import OPS, remembering
 from spec.op import Integers, Op, Rejected
@@ -65,7 +65,7 @@ def _ends(allowed: Integers, data: Sequence[int]) -> set[str]:
 def _has_integers(op: Op, call: Signature) -> bool:
     """Say whether the page accepts a call, whose inputs all have entries that they may hold."""
     ranges = (integers_at(op, k, *call) for k in op.integer_inputs)
-    accepted = result(op, call) is not None and all(map(math.prod, call[0]))
+    accepted = results(op, call) is not None and all(map(math.prod, call[0]))
     return accepted and all(allowed.lowest <= allowed.highest for allowed in ranges)
 
 

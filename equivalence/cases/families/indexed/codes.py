@@ -36,7 +36,7 @@ from equivalence.cases.families.products.linear_layers import (
 )
 from equivalence.cases.families.products.products import MOST, PAIRED
 from equivalence.cases.families.shapes import extent
-from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, result
+from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, results
 from spec.op import Op
 
 FORMS = (
@@ -86,7 +86,7 @@ def _names(forms: Arrangement) -> set[str]:
 
 
 def _accepts(op: Op, forms: Arrangement) -> bool:
-    return result(op, (_shapes(forms, TRIED), usual(op))) is not None
+    return results(op, (_shapes(forms, TRIED), usual(op))) is not None
 
 
 def _shapes(forms: Arrangement, extents: Mapping[str, int]) -> tuple[Shape, ...]:
@@ -154,7 +154,7 @@ def _empty(op: Op) -> tuple[Signature, ...]:
     names = _extents(op)
     plain = dict.fromkeys(names, 2)
     calls = [_made(op, {**plain, name: 0}, {}) for name in names]
-    return tuple(call for call in calls if result(op, call) is not None and _can_hold(op, call))
+    return tuple(call for call in calls if results(op, call) is not None and _can_hold(op, call))
 
 
 def _can_hold(op: Op, call: Signature) -> bool:
@@ -179,7 +179,7 @@ def _small(draw: Draw, op: Op) -> Signature:
     """Draw extents, and none of 0 where an input could hold no integer."""
     extents, attributes = {name: draw(FEW_EXTENTS) for name in _extents(op)}, chosen(draw, op)
     drawn = _made(op, extents, attributes)
-    if result(op, drawn) is None or _can_hold(op, drawn):
+    if results(op, drawn) is None or _can_hold(op, drawn):
         return drawn
     return _made(op, {name: max(n, 1) for name, n in extents.items()}, attributes)
 
