@@ -23,9 +23,9 @@ JAX := build/jax
 EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
 BACKENDS := fast-aten fast-triton-interpreted torch jax
-LIVES := aten-fp32 aten-bf16 triton-fp32 triton-bf16
+STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest laws \
-	programs trainers curvature $(LIVES:%=machine-%) exact matrix flat bench
+	programs trainers curvature $(STATEFUL:%=machine-%) exact matrix flat bench
 
 .PHONY: help demo quick test test-full check lint types generated conformance kernels kernels-oldest full \
 	programs trainers curvature exact laws matrix sizes flat bench gpu-cases gpu races clean FORCE

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equivalence.cli.options import Names, UsageError, add, filled, request, words
@@ -64,6 +65,8 @@ def command(chosen: argparse.Namespace) -> int:
     from population import matrix
 
     members = _members(chosen)
+    if chosen.json is not None:
+        _require_readable(chosen.json)
     start = time.perf_counter()
     found: dict[str, Verdicts] = {}
     try:
@@ -96,6 +99,16 @@ def _members(chosen: argparse.Namespace) -> list[Member]:
     if chosen.seeds < 1:
         raise UsageError(f"--seeds is a number of seeds, at least 1; got {chosen.seeds}")
     return members
+
+
+def _require_readable(path: Path) -> None:
+    """Refuse a file that verdicts cannot be added to, before any is found."""
+    from population.matrix import plain_of
+
+    try:
+        plain_of(path)
+    except ValueError as error:
+        raise UsageError(f"--json {error}") from error
 
 
 def _examine(

@@ -24,6 +24,9 @@ from population.record import Member
 from population.registry import named
 from population.rivals.policies import POLICIES, accepts
 
+SCHEMA = 1
+"""The number of the file's format. A file without one is older, and has the same format."""
+
 JUDGES = (*PROFILES, *POLICIES)
 """The columns of the matrix."""
 
@@ -128,22 +131,32 @@ def to_plain(
 
 def write(path: Path, plain: Mapping[str, Any]) -> None:
     """Write a run to a file, beside what other judges said there."""
-    before: dict[str, Any] = {"runs": {}, "members": {}}
-    if path.exists():
-        before = json.loads(path.read_text(encoding="utf-8"))
+    before = plain_of(path)
     members = before["members"]
     for name, entry in plain["members"].items():
         old = members.get(name, {}).get("verdicts", {})
         members[name] = {**entry, "verdicts": {**old, **entry["verdicts"]}}
-    whole = {"runs": {**before["runs"], **plain["runs"]}, "members": members}
+    whole = {"schema": SCHEMA, "runs": {**before["runs"], **plain["runs"]}, "members": members}
     path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Verdicts]]:
     """Read a file back: its runs, and the verdicts by name."""
-    plain = json.loads(path.read_text(encoding="utf-8"))
+    plain = plain_of(path)
     verdicts = {
         name: {judge: Verdict(**said) for judge, said in entry["verdicts"].items()}
         for name, entry in plain["members"].items()
     }
     return plain["runs"], verdicts
+
+
+def plain_of(path: Path) -> dict[str, Any]:
+    """Read a file as it is, empty where there is none; ValueError refuses an unknown format."""
+    if not path.exists():
+        return {"runs": {}, "members": {}}
+    plain: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if plain.get("schema", SCHEMA) != SCHEMA:
+        raise ValueError(
+            f"{path} is of schema {plain['schema']!r}; read are {SCHEMA} and files without one"
+        )
+    return plain

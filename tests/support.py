@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -23,6 +27,17 @@ def same_where_it_fits(found: Tensor, truth: Tensor) -> bool:
     fits = truth.to(found.dtype).to(truth.dtype) == truth
     assert truth.numel() == 0 or fits.any()
     return found.shape == truth.shape and same(found[fits].to(truth.dtype), truth[fits])
+
+
+def judge(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the judge in a folder, as its user would."""
+    return subprocess.run(
+        [sys.executable, "-m", "equivalence", *arguments],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
 
 
 def untimed(plain: dict[str, Any]) -> list[dict[str, Any]]:

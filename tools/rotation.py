@@ -17,11 +17,15 @@ import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from tools.tree import ROOT, files, table_order
 
 JUDGED = "tools/judged.json"
 """Each page's digest as the last `make full` judged it."""
+
+SCHEMA = 1
+"""The number of the record's format. A record without one is older: the digests alone."""
 
 TURNS = 6
 """After as many commits each page has had its turn."""
@@ -42,9 +46,7 @@ def digests(root: Path) -> dict[str, str]:
 
 def chosen(root: Path, turn: int) -> list[str]:
     """The pages to judge in full, in reading order."""
-    path = root / JUDGED
-    judged = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    pages = digests(root)
+    judged, pages = recorded(root), digests(root)
     differing = {name for name, digest in pages.items() if judged.get(name) != digest}
     if len(differing) > len(pages) // TURNS:
         differing = set()
@@ -53,6 +55,25 @@ def chosen(root: Path, turn: int) -> list[str]:
         for place, name in enumerate(pages)
         if name in differing or place % TURNS == turn % TURNS
     ]
+
+
+def recorded(root: Path) -> dict[str, str]:
+    """Each page's digest as the record has it; ValueError refuses a format that is unknown."""
+    path = root / JUDGED
+    if not path.exists():
+        return {}
+    plain: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    schema = plain.get("schema", SCHEMA)
+    if schema != SCHEMA:
+        raise ValueError(f"{path} is of schema {schema!r}; read are {SCHEMA} and files without one")
+    pages: dict[str, str] = plain.get("pages", plain)
+    return pages
+
+
+def record(root: Path) -> None:
+    """Write down that every page, as it is, was judged."""
+    plain = {"schema": SCHEMA, "pages": digests(root)}
+    (root / JUDGED).write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
 
 
 def commits(root: Path) -> int:
@@ -75,8 +96,7 @@ def tree(root: Path) -> str:
 def main(arguments: list[str]) -> int:
     """Print the names or the tree's digest, or write the pages' digests down."""
     if "--record" in arguments:
-        text = json.dumps(digests(ROOT), indent=1) + "\n"
-        (ROOT / JUDGED).write_text(text, encoding="utf-8")
+        record(ROOT)
     elif "--tree" in arguments:
         print(tree(ROOT))
     else:

@@ -28,10 +28,11 @@ from equivalence.budgets.outcome import (
 from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.worlds.contract import Contract, of_result
-from equivalence.worlds.lanes.arrays import Lanes, Many, at, constant, held, working
-from equivalence.worlds.lanes.extents import Extent, entered
-from equivalence.worlds.lanes.widths import Bound, Doubles, Widths
-from spec.op import AnyTensor
+from equivalence.worlds.vectorized.arrays import Many, VectorExtent, at, constant, held, working
+from equivalence.worlds.vectorized.extents import Extent, entered
+from equivalence.worlds.vectorized.widths import Bound, Doubles, Widths
+from spec.op import AnyTensor, Type
+from spec.several import lone, unpacked
 
 WIDEST = 2.0**-4
 """The widest bound that still says something, relative to the largest value of its result."""
@@ -74,19 +75,24 @@ class Call:
     @property
     def axes(self) -> int:
         """The most axes that any tensor of the call has."""
+        results = (len(each.shape) for each in self.types().values())
+        return max(*results, *(x.ndim for x in self.inputs), 0)
+
+    def types(self) -> Mapping[str, Type]:
+        """Return the types of the op's results by name."""
         page = OPS[self.op]
         types = (
             page.type_at(0 if page.variadic else k, x.shape) for k, x in enumerate(self.inputs)
         )
-        result = page.check_types(*types, **self.attributes)
-        return max(len(result.shape), *(x.ndim for x in self.inputs), 0)
+        return page.types_of_results(*types, **self.attributes)
 
     def results(
         self, kind: type[Extent], lift: Callable[[npt.NDArray[Any]], AnyTensor], like: Any
     ) -> list[AnyTensor | None]:
         """Run the page on extents of a kind; entries are computed when somebody asks for them.
 
-        lift takes arrays into the world of the scalar `like`.
+        lift takes arrays into the world of the scalar `like`. Each of several results is run alone,
+        so that its entries are asked for by its own axes, along which they share what they need.
         """
         page = OPS[self.op]
         attributes = entered(page, self.attributes, kind)
@@ -94,11 +100,19 @@ class Call:
         if self.cotangent is not None:
             gradients = self.program or page.vjp
             return list(gradients(inputs, lift(self.cotangent), **attributes))
+        types = self.types()
+        each = [page] if page.results is None else [lone(page, k) for k in range(len(types))]
         if self.tangents is not None:
             tangents = [None if t is None else lift(t) for t in self.tangents]
-            return [page.jvp(inputs, tangents, **attributes)]
+            return [one.jvp(inputs, tangents, **attributes) for one in each]
         world = {"like": like} if page.kind == "source" else {}
-        return [(self.program or page.value)(*inputs, **attributes, **world)]
+        if self.program is None:
+            return [one.value(*inputs, **attributes, **world) for one in each]
+        found = self.program(*inputs, **attributes, **world)
+        if page.results is None:
+            return [found]
+        grown = {name: Type(tuple(map(kind, one.shape))) for name, one in types.items()}
+        return list(unpacked(found, grown).values())
 
     def in_forms(self, contract: Contract) -> list[Call]:
         """Return the call by the page's own program, and by those of the contract's forms."""
@@ -106,9 +120,9 @@ class Call:
         programs = [form.value if self.cotangent is None else form.vjp for form in forms]
         return [self, *(replace(self, program=program) for program in programs if program)]
 
-    def lanes(self) -> list[AnyTensor | None]:
+    def vectorized(self) -> list[AnyTensor | None]:
         """Run the page on arrays of scalars, in the contract that is at work."""
-        return self.results(Lanes, held, constant(0))
+        return self.results(VectorExtent, held, constant(0))
 
 
 def allowed(
@@ -142,7 +156,7 @@ def _hull(programs: Sequence[Allowed]) -> Allowed:
 def _shapes(call: Call, widths: Widths) -> list[tuple[int, ...] | None]:
     """Return the shapes of a call's results; nothing is computed for them."""
     with working(widths, call.axes):
-        return [None if t is None else tuple(map(int, t.shape)) for t in call.lanes()]
+        return [None if t is None else tuple(map(int, t.shape)) for t in call.vectorized()]
 
 
 def _whole(call: Call, k: int, shape: tuple[int, ...], widths: Widths) -> Allowed:
@@ -153,7 +167,7 @@ def _whole(call: Call, k: int, shape: tuple[int, ...], widths: Widths) -> Allowe
     for start in range(0, shape[0] if shape else 1, step):
         first = [np.arange(start, min(start + step, shape[0]))] if shape else []
         with working(widths, call.axes):
-            tensor = call.lanes()[k]
+            tensor = call.vectorized()[k]
             assert tensor is not None
             parts.append(last(at(tensor, [*first, *rest]), widths))
     v, b = (

@@ -22,10 +22,10 @@ from equivalence.budgets.recorded import NOTHING_FINITE, OUTWARD, Recorded, form
 from equivalence.worlds.balls import Arb
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.kinds import ANYTHING, kind_of, named
-from equivalence.worlds.special.sets import Special
+from equivalence.worlds.special_values.sets import SpecialValues
 from spec.tensor import Tensor
 
-Allowed: TypeAlias = Bounded | Special
+Allowed: TypeAlias = Bounded | SpecialValues
 """What a contract allows as one entry of a result."""
 
 Expected: TypeAlias = Tensor[Allowed, *tuple[Any, ...]]
@@ -49,7 +49,7 @@ def fraction_of(got: float, x: Allowed) -> float | None:
     """
     if x.unconstrained:
         return None
-    if isinstance(x, Special):
+    if isinstance(x, SpecialValues):
         if not math.isfinite(got):
             return 0.0 if x.kinds & kind_of(got) else math.inf
         return math.inf if x.finite is None else fraction_of(got, x.finite)
@@ -88,9 +88,9 @@ def judge_tensor(got: TorchTensor, expected: Expected) -> Outcome:
 def differ(expected: Expected) -> bool:
     """Say whether what is expected is not the same everywhere, so that something shows."""
     known = [x for x in expected.data if not x.unconstrained]
-    if len({x.kinds if isinstance(x, Special) else 0 for x in known}) > 1:
+    if len({x.kinds if isinstance(x, SpecialValues) else 0 for x in known}) > 1:
         return True
-    finite = [x.finite if isinstance(x, Special) else x for x in known]
+    finite = [x.finite if isinstance(x, SpecialValues) else x for x in known]
     values = [x.v for x in finite if x is not None]
     return any(v != values[0] for v in values)
 
@@ -131,12 +131,12 @@ def record(expected: Expected) -> Recorded:
 
 def _kinds(x: Allowed) -> int:
     """Say which results that are not finite are allowed."""
-    return x.kinds if isinstance(x, Special) else ANYTHING if x.unconstrained else 0
+    return x.kinds if isinstance(x, SpecialValues) else ANYTHING if x.unconstrained else 0
 
 
 def _doubles(x: Allowed) -> tuple[float, float, float]:
     """Split the exact value in two doubles; what they miss goes into the budget."""
-    if isinstance(x, Special):
+    if isinstance(x, SpecialValues):
         return (0.0, 0.0, NOTHING_FINITE) if x.finite is None else _doubles(x.finite)
     if x.unconstrained:
         return 0.0, 0.0, math.inf

@@ -2,7 +2,7 @@
 
 Inputs are the tensors that a backend receives, lifted exactly: rounding to a dtype happened before
 anybody computed, and nobody is blamed for it.
-Where they are finite and all that follows is, the numbers are Bounded; else they are Special.
+Where they are finite and all that follows is, the numbers are Bounded; else they are SpecialValues.
 Every result ends with the last step of its contract, rounding to storage.
 """
 
@@ -22,16 +22,16 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
 from equivalence.worlds.contract import FP64, Contract, of_result
 from equivalence.worlds.kinds import ANYTHING, NANS, NOT_A_NUMBER
-from equivalence.worlds.special.last import (
+from equivalence.worlds.special_values.last import (
     LARGE_FORMS,
     LEAVING_FORMS,
     MANY_FORMS,
     ONE_FORM,
     either_of,
 )
-from equivalence.worlds.special.last import stored as last_step
-from equivalence.worlds.special.sets import Line, Special
-from equivalence.worlds.special.steps import lifted
+from equivalence.worlds.special_values.last import stored as last_step
+from equivalence.worlds.special_values.sets import Line, SpecialValues
+from equivalence.worlds.special_values.steps import lifted
 from spec.op import AnyTensor, Op
 from spec.tensor import Tensor, zip_map
 
@@ -111,7 +111,7 @@ class Finite:
 
 
 class Extended:
-    """The world of Special scalars, which holds NaN and the infinities too."""
+    """The world of sets of values, which hold NaN and the infinities too."""
 
     def __init__(self, contract: Contract, forms: int, overflows: bool = True) -> None:
         """Compile a contract, for a formula that has so many forms."""
@@ -124,7 +124,7 @@ class Extended:
         values = held.reshape(-1).tolist()
         return Tensor(held.shape, lifted(self.line, *values) if _real(held) else values)
 
-    def constant(self, value: int) -> Special:
+    def constant(self, value: int) -> SpecialValues:
         """Return an exact constant."""
         return self.line.special(value)
 
@@ -161,7 +161,7 @@ class Extended:
             for g, s in zip(gradients, spoiled, strict=True)
         ]
 
-    def _or_nan(self, allowed: Bounded | Special, spoiled: Any) -> Bounded | Special:
+    def _or_nan(self, allowed: Bounded | SpecialValues, spoiled: Any) -> Bounded | SpecialValues:
         reached = self.line.special(spoiled).kinds & NANS
         return either_of(allowed, self.line.of(NOT_A_NUMBER)) if reached else allowed
 
@@ -203,9 +203,9 @@ def evaluated(
     return found
 
 
-def _or_not_finite(line: Line, x: Bounded | Special) -> Bounded | Special:
+def _or_not_finite(line: Line, x: Bounded | SpecialValues) -> Bounded | SpecialValues:
     """Let a number be infinite, or NaN, too."""
-    return x if x.unconstrained else Special(line, ANYTHING, line.special(x).finite)
+    return x if x.unconstrained else SpecialValues(line, ANYTHING, line.special(x).finite)
 
 
 def _may_leave(contract: Contract, given: Sequence[npt.NDArray[Any]]) -> bool:
@@ -226,7 +226,7 @@ def _hull(world: World, results: Sequence[Expected | None]) -> Expected | None:
     return reduce(world.either, known) if known else None
 
 
-def _entries(results: Sequence[Expected | None]) -> Iterator[Bounded | Special]:
+def _entries(results: Sequence[Expected | None]) -> Iterator[Bounded | SpecialValues]:
     return (x for tensor in results if tensor is not None for x in tensor.data)
 
 

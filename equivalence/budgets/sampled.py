@@ -16,7 +16,7 @@ from equivalence.registry import OPS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, exact, stored
 from equivalence.worlds.contract import Contract, of_result
-from equivalence.worlds.lanes.extents import Listed
+from equivalence.worlds.vectorized.extents import Listed
 from spec.op import AnyTensor
 from spec.tensor import tabulate
 

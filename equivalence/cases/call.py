@@ -20,12 +20,11 @@ from equivalence.cases.fills import (
     INDEX_REGIMES,
     MASK_REGIMES,
     REGIMES,
-    IndexRange,
 )
 from equivalence.cases.guard import LAYOUTS
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
-from spec.op import Op, Type
+from spec.op import Integers, Op, Type
 
 Shape = tuple[int, ...]
 
@@ -37,8 +36,6 @@ RESULTS = {**TORCH, "int64": torch.int64}
 
 DIRECTIONS = ("value", "vjp", "jvp")
 
-IGNORE_INDEX = -100
-
 ENOUGH = 8
 """A case counts towards its row only with this many judged elements."""
 
@@ -49,7 +46,7 @@ EVERY_REGIME = (*REGIMES, *INDEX_REGIMES, *MASK_REGIMES)
 WORDS = ("seed", "counter")
 """Attributes of random ops that are words of 64 bits."""
 
-MANNERS = ("alone", "again", "repeated", "late", "shared", "overlapping")
+CALLING_PATTERNS = ("alone", "again", "repeated", "late", "shared", "overlapping")
 """In what circumstances a call is made, plainest first; a right backend notices none of them.
 
 * again: the same call was made just before.
@@ -86,7 +83,7 @@ class CaseSpec:
     attrs: tuple[tuple[str, Any], ...] = ()
     cotangent: Recipe | None = None
     tangent: Recipe | None = None
-    manner: str = "alone"
+    calling: str = "alone"
 
     def seeds(self) -> list[tuple[str, Recipe]]:
         """Name the recipe of the cotangent, or that of every tangent, if the case has one."""
@@ -103,8 +100,23 @@ class CaseSpec:
         return tuple(page.type_at(k, shape) for k, shape in enumerate(self.shapes))
 
     def output_shape(self) -> Shape:
-        """Return the result's shape; Rejected where the case breaks a constraint."""
+        """Return the result's shape; Rejected where the case breaks a constraint.
+
+        It is that of the one result of the record, in which several are joined.
+        """
         return tuple(OPS[self.op].type_rule(*self.types(), **self.attributes()).shape)
+
+    def results(self) -> Mapping[str, Type]:
+        """Return the types of all results by name; a lone one is called ``result``."""
+        return OPS[self.op].types_of_results(*self.types(), **self.attributes())
+
+    def cotangents(self) -> list[tuple[str, Shape]]:
+        """Return the position and the shape of each result's cotangent."""
+        lone = OPS[self.op].results is None
+        return [
+            ("cotangent" if lone else f"cotangent of {name}", tuple(each.shape))
+            for name, each in self.results().items()
+        ]
 
     def to_json(self) -> str:
         """Return the case as one line of JSON."""
@@ -123,8 +135,8 @@ class CaseSpec:
         if self.attrs:
             plain["attrs"] = {name: _listed(value) for name, value in self.attrs}
         plain.update({name: _plain_recipe(recipe) for name, recipe in self.seeds()})
-        if self.manner != "alone":
-            plain["manner"] = self.manner
+        if self.calling != "alone":
+            plain["calling"] = self.calling
         return plain
 
 
@@ -148,7 +160,8 @@ def case_from_dict(plain: Mapping[str, Any]) -> CaseSpec:
         recipes=tuple(read_recipe(item) for item in plain["recipes"]),
         attrs=attribute_pairs(plain.get("attrs", {})),
         **{key: None if item is None else read_recipe(item) for key, item in seeds.items()},
-        manner=plain.get("manner", "alone"),
+        # Cases of schema 1 say "manner".
+        calling=plain.get("calling", plain.get("manner", "alone")),
     )
     _check(case)
     return case
@@ -160,7 +173,7 @@ def _check(case: CaseSpec) -> None:
         ("op", case.op, OPS),
         ("direction", case.direction, DIRECTIONS),
         ("dtype", case.dtype, DTYPES),
-        ("manner", case.manner, MANNERS),
+        ("calling", case.calling, CALLING_PATTERNS),
     ):
         if name not in known:
             raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
@@ -205,7 +218,7 @@ def size_key(case: CaseSpec) -> tuple[int, ...]:
         sum(math.prod(shape) for shape in shapes),
         sum(EVERY_REGIME.index(recipe.regime) for recipe in recipes),
         sum(LAYOUTS.index(recipe.layout) for recipe in recipes),
-        MANNERS.index(case.manner),
+        CALLING_PATTERNS.index(case.calling),
         len(case.attrs),
         sum(recipe.seed for recipe in recipes),
         sum(words),
@@ -216,8 +229,8 @@ def describe(case: CaseSpec) -> str:
     """Return the case as a reader writes it: ``matmul(fp32[2,3], fp32[3,4])``."""
     inputs = [str(type_).replace("real", case.dtype) for type_ in case.types()]
     attrs = [f"{name}={value!r}" for name, value in case.attrs]
-    manner = "" if case.manner == "alone" else f", {case.manner}"
-    return f"{case.op}({', '.join((*inputs, *attrs))}) {case.direction}{manner}"
+    calling = "" if case.calling == "alone" else f", {case.calling}"
+    return f"{case.op}({', '.join((*inputs, *attrs))}) {case.direction}{calling}"
 
 
 def dtype_at(op: str, k: int, dtype: str) -> torch.dtype:
@@ -247,17 +260,12 @@ def handed(op: str, attrs: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     return {**attrs, **place}
 
 
-def index_range(case: CaseSpec) -> IndexRange:
-    """Return what the index input of a case may hold, read off its other input, or told."""
-    return range_of_indices(OPS[case.op], case.shapes, case.attributes())
+def integers_of(case: CaseSpec, k: int) -> Integers:
+    """Return what an index input of a case may hold, which its page says."""
+    return OPS[case.op].integers(k, *case.types(), **case.attributes())
 
 
-def range_of_indices(op: Op, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> IndexRange:
-    """Return what the index input of a call may hold."""
-    if "classes" in attrs:
-        return IndexRange(attrs["classes"])
-    if "axis" in attrs:
-        return IndexRange(shapes[0][attrs["axis"]])
-    if 0 in op.index_inputs:
-        return IndexRange(shapes[1][0])
-    return IndexRange(shapes[0][1], attrs.get("ignore_index", IGNORE_INDEX))
+def integers_at(op: Op, k: int, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> Integers:
+    """Return what an index input of a call may hold."""
+    types = [op.type_at(at, shape) for at, shape in enumerate(shapes)]
+    return op.integers(k, *types, **attrs)

@@ -67,8 +67,8 @@ def smaller_calls(case: CaseSpec) -> Iterator[CaseSpec]:
 
 def _below_call(case: CaseSpec) -> Iterator[CaseSpec]:
     shapes = case.shapes or (case.attributes().get("shape", ()),)
-    if case.manner != "alone":
-        yield replace(case, manner="alone")
+    if case.calling != "alone":
+        yield replace(case, calling="alone")
     extents = sorted({n for shape in shapes for n in shape}, reverse=True)
     for extent in extents:
         for lower in _lower(extent, min(extent, 1)):

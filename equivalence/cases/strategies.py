@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from equivalence.cases.built import allows
-from equivalence.cases.call import MANNERS, CaseSpec, Recipe, attribute_pairs
+from equivalence.cases.call import CALLING_PATTERNS, CaseSpec, Recipe, attribute_pairs
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.signatures import refusal
 from equivalence.cases.families.table import family_of
@@ -55,8 +55,8 @@ def case_specs(
         cotangent=draw(recipes(COTANGENTS)) if direction == "vjp" else None,
         tangent=draw(recipes(COTANGENTS)) if direction == "jvp" else None,
     )
-    manner = draw(st.sampled_from(("alone", *MANNERS)))
-    return replace(case, manner=manner) if allows(case, manner) else case
+    calling = draw(st.sampled_from(("alone", *CALLING_PATTERNS)))
+    return replace(case, calling=calling) if allows(case, calling) else case
 
 
 def quiet(examples: int, *phases: Phase) -> settings:

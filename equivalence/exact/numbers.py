@@ -34,7 +34,7 @@ class Inexact(NotImplementedError):
     """
 
 
-@dataclass
+@dataclass(eq=False)
 class Trace:
     """What happened to numbers while one point was computed.
 
@@ -43,6 +43,7 @@ class Trace:
     decided: that was asked of others, so that nobody knows how large the region is in which the
     formula that was tested holds.
     opaque: the arguments of the opaque functions; degree is the largest degree of one.
+    constants: the names of opaque functions that were taken of what was not drawn.
     kernels: the names of those that were started.
     """
 
@@ -50,6 +51,7 @@ class Trace:
     decided: bool = False
     opaque: set[tuple[str, Any]] = field(default_factory=set[tuple[str, Any]])
     degree: int = 0
+    constants: set[str] = field(default_factory=set[str])
     kernels: set[str] = field(default_factory=set[str])
 
 
@@ -72,6 +74,8 @@ def met(name: str, value: Value, degree: int) -> None:
     for trace in _traces:
         trace.opaque.add((name, value))
         trace.degree = max(trace.degree, degree)
+        if not degree:
+            trace.constants.add(name)
 
 
 def started(kernel: str) -> None:

@@ -104,7 +104,8 @@ COLUMNS = (
 def rows(ops: Sequence[str] | None = None, backend: Backend | None = None) -> list[Row]:
     """Return the rows of some operations, optimizers and trainings, None for all.
 
-    Of a backend they are what it offers of operations in fp32; optimizers and trainings are ours.
+    Of a backend they are what it offers in fp32; trainings are ours. Its steps are not clipped, as
+    a norm has many forms that are equal on paper alone.
     """
     of_ops = [
         Row(name, direction)
@@ -112,13 +113,16 @@ def rows(ops: Sequence[str] | None = None, backend: Backend | None = None) -> li
         for direction in ("value", "vjp")
         if direction == "value" or page.moves
     ]
-    kinds = (updates.FREE, updates.CLIPPED)
-    of_optimizers = [Row(name, kind) for name in OPTIMIZERS.of_the_book() for kind in kinds]
+    kinds = (updates.FREE, updates.CLIPPED) if backend is None else (updates.FREE,)
+    optimizers = OPTIMIZERS.of_the_book() if backend is None else OPTIMIZERS
+    of_optimizers = [Row(name, kind) for name in optimizers for kind in kinds]
     of_trainings = [Row(name, TRAINING) for name in training.TRAININGS]
     every = (*of_ops, *of_optimizers, *of_trainings)
     if backend is not None:
-        offered = backend.capabilities().ops
-        every = tuple(row for row in of_ops if operations.DTYPE in offered.get(row.of, ()))
+        offers = backend.capabilities()
+        offered = {**offers.ops, **offers.optimizers}
+        both = (*of_ops, *of_optimizers)
+        every = tuple(row for row in both if operations.DTYPE in offered.get(row.of, ()))
     return [row for row in every if ops is None or row.of in ops]
 
 
@@ -136,21 +140,22 @@ def found(
     start = time.perf_counter()
     for where in pages:
         registry.bring(where)
-    judged, cases = asked(row)
-    if backend is not None:
-        judged = partial(operations.judged, backend=load(backend))
+    judged, cases = asked(row, None if backend is None else load(backend))
     verdict = Verdict()
     for case in cases[:points]:
         verdict |= judged(case, seed)
     return Found(row, len(cases[:points]), verdict, time.perf_counter() - start)
 
 
-def asked(row: Row) -> tuple[Callable[[Any, int], Verdict], Sequence[Any]]:
+def asked(
+    row: Row, backend: Backend | None = None
+) -> tuple[Callable[[Any, int], Verdict], Sequence[Any]]:
     """Return how a case of a row is compared, and the cases of the row."""
     if row.of in OPS:
-        return operations.judged, operations.cases(row.of, row.direction)
+        judged = partial(operations.judged, backend=backend)
+        return judged, operations.cases(row.of, row.direction)
     if row.of in OPTIMIZERS:
-        return updates.judged, updates.cases(row.of, row.direction)
+        return partial(updates.judged, backend=backend), updates.cases(row.of, row.direction)
     return training.judged, (row.of,)
 
 

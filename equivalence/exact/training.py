@@ -17,8 +17,8 @@ import torch
 
 from equivalence.exact.literals import meant
 from equivalence.exact.points import Point, Verdict, compared, integers
-from equivalence.registry import OPTIMIZERS
 from spec.op import holds
+from spec.optim import OPTIMIZERS
 from spec.session import Session as Reference
 
 ROWS, FEATURES, HIDDEN, CLASSES = 3, 4, 5, 3

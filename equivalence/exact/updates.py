@@ -17,8 +17,11 @@ from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates.design import update_strata
 from equivalence.cases.updates.spec import UpdateSpec, describe
 from equivalence.exact.literals import meant
+from equivalence.exact.numbers import traced
 from equivalence.exact.points import Drawn, Form, Point, Verdict, compared
+from equivalence.measure.events import lacking
 from equivalence.measure.reference import scaled_gradients
+from equivalence.measure.shadow import offered
 from equivalence.registry import OPTIMIZERS
 
 DTYPE = "fp32"
@@ -63,21 +66,48 @@ def _fitted(case: UpdateSpec, direction: str) -> UpdateSpec:
     )
 
 
-def judged(case: UpdateSpec, seed: int = 0) -> Verdict:
-    """Compare kernel and page at one point of a case."""
-    seeds = (seed, case.to_json())
-    return compared(describe(case), seeds, lambda point: _Walk(case, point).steps())
+def judged(case: UpdateSpec, seed: int = 0, backend: Any = None) -> Verdict:
+    """Compare kernel and page at one point of a case; without a backend it is our own kernel.
+
+    A host may take a root of hyper-parameters as a float, of which nobody knows what it means. So
+    where the page takes one, a stranger's steps that differ cannot be read.
+    """
+    taken = set[str]()
+
+    def steps(point: Point) -> None:
+        walk = _Walk(case, point, backend)
+        walk.steps()
+        taken.update(walk.constants)
+
+    verdict = compared(describe(case), (seed, case.to_json()), steps)
+    if backend is None or not taken or not verdict.differences:
+        return verdict
+    unread = (
+        f"{verdict.differences[0]}; the page takes {' and '.join(sorted(taken))} of "
+        "hyper-parameters, and a host's float of it cannot be told from other numbers"
+    )
+    return replace(verdict, differences=(), unread=(*verdict.unread, unread))
 
 
 class _Walk:
     """The steps of a case on both sides."""
 
-    def __init__(self, case: UpdateSpec, point: Point) -> None:
+    def __init__(self, case: UpdateSpec, point: Point, backend: Any) -> None:
         self.case, self.point, self.page = case, point, OPTIMIZERS[case.optimizer]
         drawn = self._draw(case.parameters.layout)
-        memories = [one.memory for one in drawn]
-        self.handle = FastOptimizer(case.optimizer, memories, case.settings(), "triton")
-        self.handle.set_grad_scale(case.grad_scale)
+        self.handle: Any
+        if backend is None:
+            memories = [one.memory for one in drawn]
+            self.handle = FastOptimizer(case.optimizer, memories, case.settings(), "triton")
+        else:
+            # It may step where the parameters lie.
+            memories = [one.memory.clone() for one in drawn]
+            self.handle = backend.optimizer(case.optimizer, memories, case.settings())
+            self.case, _ = offered(case, lacking(self.handle, case))
+        if self.case.grad_scale != 1.0:
+            self.handle.set_grad_scale(self.case.grad_scale)
+        self.constants = set[str]()
+        self.updated = set[int]()
         self.parameters = [one.numbers for one in drawn]
         self.states = [self.page.init(parameter) for parameter in self.parameters]
         if self.page.counted:
@@ -108,9 +138,12 @@ class _Walk:
         for k, gradient in enumerate(scaled_gradients(gradients, norm, scale)):
             if gradient is not None:
                 hyper = self.page.hyper(**_told(self.case.hyper_parameters(k, number)))
-                self.parameters[k], self.states[k] = self.page.update(
-                    self.parameters[k], gradient, self.states[k], hyper
-                )
+                with traced() as trace:
+                    self.parameters[k], self.states[k] = self.page.update(
+                        self.parameters[k], gradient, self.states[k], hyper
+                    )
+                self.constants |= trace.constants
+                self.updated.add(k)
 
     def _compare(self, number: int) -> None:
         """Compare parameters, moments and counts."""
@@ -121,10 +154,12 @@ class _Walk:
                 moment, found = getattr(self.states[k], field), held[field][k]
                 if moment is not None and found is not None:
                     self.point.same(f"{when}{field} of parameter {k}", found, moment)
-                elif moment is not None:
+                elif moment is not None and k in self.updated:
                     self.point.differs(f"{when}{field} of parameter {k}: there is none")
-            if self.page.counted and held["step"][k] != self.states[k].step:
-                self.point.differs(f"{when}step of parameter {k} is {held['step'][k]}")
+            if self.page.counted and k in self.updated:
+                count = held["step"][k]
+                if count is None or int(count) != self.states[k].step:
+                    self.point.differs(f"{when}step of parameter {k} is {count}")
 
 
 def _told(hyper: Mapping[str, Any]) -> dict[str, Any]:

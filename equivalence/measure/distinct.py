@@ -1,6 +1,6 @@
 """Which elements of an update are alike: equal numbers going in allow equal numbers to come out.
 
-An update works entry by entry, so the reference computes each distinct set of numbers of a long
+Most updates work entry by entry, so the reference computes each distinct set of numbers of a long
 tensor once, and every element is judged by it. Where there are too many of them, it is judged at
 the positions where mistakes show.
 """
@@ -52,15 +52,16 @@ class Distinct:
         return tensor.reshape(-1)[torch.from_numpy(self.first)]
 
 
-def distinct(columns: Sequence[Tensor]) -> Distinct:
+def distinct(columns: Sequence[Tensor], whole: bool = False) -> Distinct:
     """Find the kinds of elements by their numbers' bits; the columns have one shape.
 
-    A short tensor's elements are all of kinds of their own.
+    A short tensor's elements are all of kinds of their own, and so are those of a whole one, whose
+    entries look at each other.
     """
     numbers = np.stack([column.reshape(-1).double().numpy() for column in columns])
     elements = numbers.shape[1]
     every = np.arange(elements)
-    if not long(elements):
+    if whole or not long(elements):
         return Distinct(every, every, every)
     first, kinds = numbered(*numbers)
     if len(first) > MOST:

@@ -23,7 +23,7 @@ from typing import Any
 from equivalence.cases.families.growing import MANY_ROWS
 from equivalence.cases.families.table import family_of
 from equivalence.cases.sizes import SizedCase, build_sized, elements, growths
-from equivalence.measure.manners import observe
+from equivalence.measure.calling import observe
 from equivalence.measure.sizes import grown_to
 from equivalence.registry import OPS
 

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from equivalence.measure.spent import of_oracle
-from equivalence.registry import OPTIMIZERS
+from equivalence.registry import OPTIMIZERS, remembering
+from equivalence.worlds.opaque import opaque
 from spec.optim import clip
 from spec.scalar import lift
-from spec.tensor import zip_map
+from spec.tensor import tensor, zip_map
 
 if TYPE_CHECKING:
     from equivalence.budgets.oracle import World
     from equivalence.worlds.arithmetic import Arithmetic
     from equivalence.worlds.contract import Contract
+
+PROBED = (Fraction(1), Fraction(-2), Fraction(5))
+"""The parameters by which a page says how it decays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +79,41 @@ class Taken:
         hyper = self.hyper
         if not (OPTIMIZERS[self.optimizer].decoupled and hyper.get("weight_decay")):
             return None
-        share = Fraction(hyper["lr"]) * Fraction(hyper["weight_decay"])
+        share = decayed(self.optimizer, tuple(hyper.items()))
+        if share is None:
+            return None
         left, _ = replace(self, hyper={**hyper, "weight_decay": 0.0}).result()
         return store(zip_map(lambda x, p: x - lift(p, share) * p, left, self.parameter))
 
 
-def entered(tensor: Any, contract: Contract) -> Any:
-    """Return a tensor of a world as a step takes it: for a stable contract none of it is exact."""
-    from equivalence.worlds.special.last import unsettled
+@remembering
+def decayed(optimizer: str, hyper: tuple[tuple[str, Any], ...]) -> Fraction | None:
+    """Return the share of a parameter that a step takes off, as the page says on fractions.
 
-    return tensor.map(unsettled) if contract.freedom == "stable" else tensor
+    None where it takes off no such share: the page decays in another way.
+    """
+    page, settings = OPTIMIZERS[optimizer], dict(hyper)
+    parameter, gradient = tensor(list(PROBED)), tensor([Fraction(3)] * len(PROBED))
+
+    def left(**other: float) -> Sequence[Any]:
+        own = page.hyper(**{**settings, **other})
+        after: Sequence[Any] = page.update(parameter, gradient, page.init(parameter), own)[0].data
+        return after
+
+    with opaque():
+        try:
+            decays, stays = left(), left(weight_decay=0.0)
+        except ArithmeticError:
+            return None
+    shares = {(b - a) / p for a, b, p in zip(decays, stays, PROBED, strict=True)}
+    return shares.pop() if len(shares) == 1 else None
+
+
+def entered(taken: Any, contract: Contract) -> Any:
+    """Return a tensor of a world as a step takes it: for a stable contract none of it is exact."""
+    from equivalence.worlds.special_values.last import unsettled
+
+    return taken.map(unsettled) if contract.freedom == "stable" else taken
 
 
 def scaled_gradients(

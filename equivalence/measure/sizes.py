@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from equivalence.conventions import pages
 from equivalence.dtypes import DTYPES, FP32, FP64
 from equivalence.measure.call import attempt, compare, result_names
 from equivalence.measure.kept import answered
-from equivalence.registry import OPS
+from equivalence.registry import OPS, remembering
 
 if TYPE_CHECKING:
     from equivalence.budgets.arrays import Call
@@ -92,7 +92,7 @@ def _case(
     return sized(growth, size, op, direction, dtype, regime)
 
 
-@cache
+@remembering
 def exact(op: str, direction: str, dtype: str, growth: Growth) -> bool:
     """Say whether no step of an op rounds the integers of its cases, tried at a small size."""
     from equivalence.budgets.arrays import settles
@@ -117,7 +117,7 @@ def call_of(built: Built) -> Call:
         case.op,
         [numbers(view) for view in built.views()],
         case.attributes(),
-        None if built.cotangent is None else numbers(built.cotangent.view),
+        None if built.cotangent is None else numbers(built.cotangent),
         [None if t is None else numbers(t.view) for t in built.tangents] if directed else None,
     )
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from equivalence.budgets.ledger import Ledger
 from equivalence.cases.strategies import quiet
-from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import row_seed
 from equivalence.sessions import curvature
@@ -34,6 +33,8 @@ from equivalence.sessions.trainings import (
     train_list,
 )
 from spec.linked import GraphSession
+from spec.ops import OPS
+from spec.optim import OPTIMIZERS
 from spec.session import Session
 
 SEEDS = st.integers(0, 2**16)

@@ -21,11 +21,11 @@ from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_bits, check_equal
 from equivalence.measure.reference import held_state
-from equivalence.registry import OPTIMIZERS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import constant
 from equivalence.worlds.contract import Contract
 from spec.op import AnyTensor
+from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from fast.device.options import Options

@@ -21,10 +21,10 @@ from torch import Tensor
 import fast.train
 import spec.train
 from equivalence.budgets.violation import check_bits, check_equal
-from equivalence.registry import OPTIMIZERS
 from equivalence.sessions.judge import SessionJudge, State
 from spec.batches import Batch as SpecBatch
 from spec.op import AnyTensor, zeros_like
+from spec.optim import OPTIMIZERS
 
 Loss = Callable[..., Any]
 """loss(ops, *params, *inputs), which both sides run."""

@@ -129,7 +129,7 @@ def _judge_update(
     from equivalence.backends.fast.programs import of_update
     from equivalence.measure.call import compare
     from equivalence.measure.reference import expected_step
-    from equivalence.registry import OPTIMIZERS
+    from spec.optim import OPTIMIZERS
 
     contract = of_update(family, manifest.optimizer, manifest.precision)
     found = {"parameters": Outcome(), "moments": Outcome()}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equivalence.registry import OPTIMIZERS
+from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
     from torch import Tensor

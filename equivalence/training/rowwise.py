@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from equivalence.registry import OPS
 from spec.op import AnyTensor
+from spec.ops import OPS
 from spec.scalar import dot_terms, sum_terms
 from spec.session import Ref, Session
 from spec.tensor import Tensor

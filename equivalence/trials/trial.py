@@ -38,10 +38,11 @@ from hypothesis.errors import Flaky, HypothesisException, Unsatisfiable
 from equivalence.cases.families.table import NoFamily, family_of
 from equivalence.cases.probes import Call, Probe, probes
 from equivalence.cases.strategies import quiet
-from equivalence.registry import ENTRIES, OPS, remembering
+from equivalence.registry import ENTRIES, OPS, OPTIMIZERS, remembering
 from equivalence.trials.laws import Breach, Inexact, broken
+from equivalence.trials.steps import OF_A_PAGE, OF_A_STEP, Step, like_torch, steps
 from equivalence.worlds.opaque import opaque
-from spec.op import AnyTensor, Op
+from spec.op import AnyTensor, Misstated, Op
 
 PROBES = 30
 """At how many calls a page is tried."""
@@ -84,17 +85,17 @@ class Trial:
 
 
 def try_pages(names: Iterable[str]) -> dict[str, str]:
-    """Try the registered operations among some names, and say why some could not be tried.
+    """Try the registered pages among some names, and say why some could not be tried.
 
     BrokenPage says which law a page breaks.
     """
     untried: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        if name not in ENTRIES or name not in OPS:
+        if name not in ENTRIES:
             continue
         try:
-            found = trial(OPS[name])
-        except NoFamily as error:
+            found = trial(OPS[name]) if name in OPS else trial_of_steps(name)
+        except (NoFamily, Misstated) as error:
             raise BrokenPage(str(error)) from error
         if found.broken:
             raise BrokenPage(found.sentence(name))
@@ -124,7 +125,7 @@ def trial(op: Op) -> Trial:
                 probe: Probe = data.draw(probes(op, refused))
                 shown = bool(probe.call.value.data)
             found = accusation(probe)
-        except HypothesisException:
+        except (HypothesisException, Misstated):
             raise
         except (Unconfirmed, Inexact) as error:
             doubts.append(str(error))
@@ -150,6 +151,39 @@ def trial(op: Op) -> Trial:
         "no call was drawn whose result has entries",
     )
     return Trial({}, "", len(obeyed), reasons[0] if doubts or not obeyed else "")
+
+
+@remembering
+def trial_of_steps(name: str) -> Trial:
+    """Try the laws of optimizers on a page: of its record, then of its steps, then torch's."""
+    page, obeyed, doubt = OPTIMIZERS[name], 0, ""
+    try:
+        with opaque():
+            for law, breaks in OF_A_PAGE.items():
+                for call, says in breaks(page):
+                    return Trial({law: says}, call, 0, "")
+            for step in steps(page):
+                found = broken_at(step)
+                if found:
+                    return Trial(found, str(step), obeyed, "")
+                obeyed += 1
+    except Exception as error:
+        doubt = f"{type(error).__name__}: {error}"
+    try:
+        for call, says in like_torch(page):
+            return Trial({"torch": says}, call, obeyed, "")
+    except Exception as error:
+        doubt = doubt or f"{type(error).__name__}: {error}"
+    return Trial({}, "", obeyed, doubt)
+
+
+def broken_at(step: Step) -> dict[str, str]:
+    """Return what the laws say that a page breaks at a step."""
+    for law, breaks in OF_A_STEP.items():
+        # What is no step at all cannot be asked the other laws.
+        for says in breaks(step):
+            return {law: says}
+    return {}
 
 
 def accusation(probe: Probe) -> dict[str, str]:

@@ -4,7 +4,8 @@ A contract names formats, roundings and freedoms. `Steps` says what follows from
 how far its result may be from the exact one, whether exact operands give an exact result, what may
 be flushed, and where overflow starts. Three number systems read this record, and none of them asks
 the contract itself: balls (`equivalence.worlds.arithmetic`), arrays of pairs
-(`equivalence.worlds.lanes.widths`) and sets of special values (`equivalence.worlds.special.sets`).
+(`equivalence.worlds.vectorized.widths`) and sets of special values
+(`equivalence.worlds.special_values.sets`).
 
 * Addition, subtraction, multiplication and a root of a number are *plain* steps: the exact result
   is rounded to the format of computation, and then to that of storage if every step may pass it.

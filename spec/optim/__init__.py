@@ -16,5 +16,7 @@ from spec.optim.adam import optimizer as _adam
 from spec.optim.adamw import optimizer as _adamw
 from spec.optim.sgd import optimizer as _sgd
 
+__all__ = ["OPTIMIZERS", "Optimizer"]
+
 OPTIMIZERS: dict[str, Optimizer] = {page.name: page for page in (_sgd, _adam, _adamw)}
 """Every optimizer by its name, in reading order."""

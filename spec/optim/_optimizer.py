@@ -32,8 +32,10 @@ class Optimizer:
     `hyper` and `state` are dataclasses. A field of the state is a moment, a tensor of the
     parameter's shape, but for `step`, which counts; a default of None says "not yet". An update
     that remembers nothing hands back the state that it was given.
-    `squares` are the moments that are never below 0, `decoupled` says that weight decay does not
-    join the gradient, and `torch` names the class of torch.optim that has the same formula.
+    `squares` are the moments that are never below 0. A hyper-parameter `weight_decay` adds
+    weight_decay * p to the gradient, unless `decoupled` says that it does not join it.
+    `elementwise` says that no entry looks at another. `torch` names the class of torch.optim that
+    has the same formula.
 
     The rest is for those who test it. `tried` has values of each hyper-parameter at which a mistake
     shows, plainest first; `permitted` makes settings that were drawn one by one acceptable, and
@@ -52,6 +54,7 @@ class Optimizer:
     permitted: Callable[[Hypers], dict[str, Any]] = dict
     squares: tuple[str, ...] = ()
     decoupled: bool = False
+    elementwise: bool = True
     torch: str | None = None
     order: tuple[str, ...] = ()
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,21 @@ from equivalence import (
     registered,
     unregister,
 )
+from equivalence.backends.torch.backend import TorchBackend
+from equivalence.cases.covering import SINGLES
 from equivalence.cases.families.table import NoFamily, family_of
+from equivalence.cases.strata.rules import design
+from equivalence.cases.updates.design import update_strata
 from equivalence.registry import ENTRIES, OPS, OPTIMIZERS, address, addresses, bring, owner
+from equivalence.sessions import drawn as sessions
 from spec.composite import composite
 from spec.kinds import same_shape
 from spec.op import Op, Type
 from spec.optim import OPTIMIZERS as BOOK_OF_OPTIMIZERS
+from spec.optim import Optimizer
+from spec.scalar import lift
+from spec.tensor import zip_map
+from tests.support import judge
 
 
 def fourth_power(name: str = "fourth_power") -> Op:
@@ -146,6 +154,66 @@ def test_the_family_named_at_registration_is_the_pages_own() -> None:
         family_of(record)
 
 
+@dataclass(frozen=True)
+class Pace:
+    """One rate by another name."""
+
+    pace: float = 0.5
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No state."""
+
+
+def by_pace(p: Any, g: Any, state: Nothing, hyper: Pace) -> tuple[Any, Nothing]:
+    rate = Fraction(hyper.pace)
+    return zip_map(lambda a, b: a - lift(a, rate) * b, p, g), state
+
+
+def paced(*tried: float, **more: Any) -> Optimizer:
+    """Make an optimizer that the book has not, which tries some rates."""
+    choices = {"pace": tried}
+    start = Nothing()
+    return Optimizer(
+        "paced", Pace, Nothing, lambda p: start, by_pace, choices, ("pace",), (), **more
+    )
+
+
+def paces() -> set[float]:
+    """Return the rates at which the cases of the optimizer step."""
+    cases = update_strata("paced", "fp32", SINGLES)
+    return {case.hyper_parameters(k)["pace"] for case in cases for k in range(len(case.shapes))}
+
+
+def test_nothing_is_remembered_of_a_page_that_was_taken_away() -> None:
+    with registered(paced(0.5, 0.25)):
+        assert paces() == {0.5, 0.25}
+    with registered(paced(0.5, 0.125)):
+        assert paces() == {0.5, 0.125}
+    record = fourth_power()
+    with registered(record, family="elementwise"):
+        elementwise = design(record, "value")
+    with registered(record, family="rows"):
+        assert design(record, "value") is not elementwise
+
+
+def test_an_optimizer_is_a_row_of_who_has_it() -> None:
+    with registered(paced(0.5, 0.25)):
+        assert "paced" not in TorchBackend().capabilities().optimizers
+        assert owner("paced") == "this process" and "paced" in OPTIMIZERS
+    with registered(paced(0.5, torch="NoSuchClass")):
+        assert "paced" not in TorchBackend().capabilities().optimizers
+    with registered(paced(0.5, torch="SGD")):
+        assert "paced" in TorchBackend().capabilities().optimizers
+    assert "paced" not in TorchBackend().capabilities().optimizers
+
+
+def test_sessions_take_the_pages_that_both_sides_have(page: Op) -> None:
+    with registered(paced(0.5, 0.25)):
+        assert not {"paced", "fourth_power"} & {*sessions.OPTIMIZERS, *sessions.OPS}
+
+
 def test_what_needs_another_process_says_what_to_write(page: Op, tmp_path: Path) -> None:
     says = "registered in this process alone.*Save its record in a module, say mypages.py"
     assert address("fourth_power") is None
@@ -205,17 +273,6 @@ class Wrong(Right):
     def value(self, op, inputs, attrs):
         return inputs[0] ** 3
 """
-
-
-def judge(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the judge in a folder, as its user would."""
-    return subprocess.run(
-        [sys.executable, "-m", "equivalence", *arguments],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools import rotation
-from tools.rotation import JUDGED, TURNS, chosen, digests, tree
+from tools.rotation import JUDGED, TURNS, chosen, digests, recorded, tree
 
 NAMES = [f"op{k}" for k in range(2 * TURNS)]
 
@@ -23,7 +23,7 @@ def small_tree(plant: Callable[[str, str], None]) -> None:
 
 
 def record(root: Path, plant: Callable[[str, str], None]) -> None:
-    plant(JUDGED, json.dumps(digests(root)))
+    plant(JUDGED, json.dumps({"schema": 1, "pages": digests(root)}))
 
 
 def test_every_page_has_its_turn(tmp_path: Path, plant: Callable[[str, str], None]) -> None:
@@ -43,7 +43,8 @@ def test_what_is_recorded_is_every_page_as_it_is(
     monkeypatch.setattr(rotation, "ROOT", tmp_path)
     assert rotation.main(["--record"]) == 0
     written = json.loads((tmp_path / JUDGED).read_text(encoding="utf-8"))
-    assert written == digests(tmp_path) and list(written) == NAMES
+    assert written == {"schema": 1, "pages": digests(tmp_path)}
+    assert list(recorded(tmp_path)) == NAMES
     assert len({name for turn in range(TURNS) for name in chosen(tmp_path, turn)}) == len(NAMES)
     assert len(chosen(tmp_path, 0)) == len(NAMES) // TURNS
 
@@ -68,3 +69,14 @@ def test_the_record_is_no_part_of_the_tree_that_a_full_run_judged(
     assert tree(tmp_path) == before
     plant("spec/ops/op1.py", "x = 2\n")
     assert tree(tmp_path) != before
+
+
+def test_an_older_record_is_read_and_a_newer_one_refused(
+    tmp_path: Path, plant: Callable[[str, str], None]
+) -> None:
+    small_tree(plant)
+    plant(JUDGED, json.dumps(digests(tmp_path)))
+    assert recorded(tmp_path) == digests(tmp_path)
+    plant(JUDGED, json.dumps({"schema": 2, "pages": {}}))
+    with pytest.raises(ValueError, match="schema 2; read are 1"):
+        chosen(tmp_path, 0)

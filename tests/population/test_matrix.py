@@ -94,6 +94,14 @@ def test_a_file_collects_judges(tmp_path: Path) -> None:
     assert {j: v.accepted for j, v in verdicts[zero.name].items()} == {"quick": True, "ci": False}
 
 
+def test_a_file_of_another_format_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "matrix.json"
+    path.write_text('{"schema": 2, "runs": {}, "members": {}}', encoding="utf-8")
+    asked = ["--profile", "quick", "--jobs", "0", "--no-rivals", "--only", zero.name]
+    assert main([*asked, "--json", str(path)]) == 2
+    assert path.read_text(encoding="utf-8") == '{"schema": 2, "runs": {}, "members": {}}'
+
+
 def test_the_table_counts_by_judge_and_by_kind() -> None:
     members = [zero, hidden, doubly]
     verdicts = {

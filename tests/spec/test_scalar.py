@@ -137,12 +137,12 @@ def test_an_unknown_world_is_named_with_the_remedy() -> None:
 
 
 def test_rules_are_found_along_base_classes_and_can_be_swapped() -> None:
-    class Special(float):
+    class SpecialValues(float):
         pass
 
     function = OpenFunction("twice")
     assert function.replaced(float, lambda x: 2 * x) is None
-    assert function.rule_for(Special)(Special(3.0)) == 6.0
+    assert function.rule_for(SpecialValues)(SpecialValues(3.0)) == 6.0
     before = function.replaced(float, None)
     assert before is not None and before(1.0) == 2.0
     with pytest.raises(TypeError, match="it knows no type"):

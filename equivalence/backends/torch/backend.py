@@ -18,7 +18,7 @@ from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
 from equivalence.backends.torch.contract import with_flushing_products
-from equivalence.backends.torch.optim import EPS, OPTIMIZERS, TorchOptimizer
+from equivalence.backends.torch.optim import EPS, TorchOptimizer, offered
 from equivalence.cases.call import TORCH
 from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
@@ -250,7 +250,7 @@ class TorchBackend:
         return Capabilities(
             ops=dict.fromkeys(OPS, DTYPES),
             contract=with_flushing_products,
-            optimizers=dict.fromkeys(OPTIMIZERS, UPDATED),
+            optimizers=dict.fromkeys(offered(), UPDATED),
             conventions=OURS,
         )
 

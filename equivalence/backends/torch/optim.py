@@ -11,13 +11,15 @@ from torch.nn.utils import clip_grad_norm_
 
 from equivalence.registry import OPTIMIZERS as PAGES
 
-OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    name: getattr(torch.optim, page.torch) for name, page in PAGES.items() if page.torch is not None
-}
-"""The optimizers that torch has too."""
-
 EPS = 1e-8
 """What Adam and AdamW add to a root by default."""
+
+
+def offered() -> dict[str, Callable[..., torch.optim.Optimizer]]:
+    """Return the optimizers that torch has too, those of a caller among them."""
+    classes = {name: page.torch for name, page in PAGES.items() if page.torch is not None}
+    there = {name: getattr(torch.optim, of, None) for name, of in classes.items()}
+    return {name: found for name, found in there.items() if found is not None}
 
 
 class TorchOptimizer:
@@ -25,8 +27,10 @@ class TorchOptimizer:
 
     def __init__(self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
         """Translate the hyper-parameters' names; the parameters are updated where they are."""
-        if name not in OPTIMIZERS:
-            raise ValueError(f"unknown optimizer {name!r}; there are {', '.join(OPTIMIZERS)}")
+        known = offered()
+        if name not in known:
+            raise ValueError(f"unknown optimizer {name!r}; there are {', '.join(known)}")
+        self._class = known[name]
         self.name, self.page = name, PAGES[name]
         self._params = [p.detach() for p in params]
         self._max_norm: float | None = hyper.get("max_norm")
@@ -45,7 +49,7 @@ class TorchOptimizer:
         grouped = {k for group in groups for k in group["params"]}
         rest = [k for k in range(len(self._params)) if k not in grouped]
         every = [{"params": rest}, *groups]
-        return OPTIMIZERS[self.name]([self._named({**shared, **group}) for group in every])
+        return self._class([self._named({**shared, **group}) for group in every])
 
     def _named(self, group: dict[str, Any]) -> dict[str, Any]:
         """Return a group as torch has it: tensors, and both betas as one pair."""

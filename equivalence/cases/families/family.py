@@ -18,11 +18,11 @@ from equivalence.cases.covering import Factors, Levels, Rule, by_rules, covering
 from equivalence.cases.domains import Domain, usual
 from equivalence.cases.families.exactly import Small
 from equivalence.cases.families.growing import Bearing, Growths
-from equivalence.cases.families.signatures import Draw, Shape, Signature, result
+from equivalence.cases.families.signatures import Draw, Shape, Signature, results
 from spec.op import Op
 
 Picks = tuple[int, int, int]
-"""Numbers by which an op of a life finds its operands, read modulo what there is."""
+"""Numbers by which an op of a stateful run finds its operands, read modulo what there is."""
 
 Operands = tuple[tuple[Any, ...], dict[str, Any]]
 """Ids of entries, or for indices a list of integers or the name of a natural; and attributes."""
@@ -31,7 +31,7 @@ Sample = tuple[list[Tensor], dict[str, Any]]
 """Inputs and attributes of a call as people test with it."""
 
 FACTOR = 64.0
-"""The largest magnitude that is multiplied, so that a life stays within the range of fp32."""
+"""The largest magnitude that is multiplied, so that a run stays within the range of fp32."""
 
 FEW = 1.0
 """The largest magnitude of those that are multiplied along an axis."""
@@ -41,7 +41,7 @@ TERM = 2.0**16
 
 
 class Offer(Protocol):
-    """What the tape of a life offers as operands: numbers, and integers that an op has returned."""
+    """What a stateful run's tape offers as operands: numbers, and integers that an op returned."""
 
     @property
     def shapes(self) -> Mapping[int, Shape]:
@@ -95,13 +95,13 @@ class Call:
     direction: str
     shapes: tuple[Shape, ...]
     attributes: Mapping[str, Any]
-    result: Shape
+    results: tuple[Shape, ...]
     levels: Levels
 
     def judged(self) -> int:
         """Count the elements that a case of this call asks for."""
         if self.direction != "vjp":
-            return math.prod(self.result)
+            return sum(map(math.prod, self.results))
         real = (s for k, s in enumerate(self.shapes) if k not in self.op.index_inputs)
         return sum(map(math.prod, real))
 
@@ -126,9 +126,9 @@ class Family:
     draw(draw, op, direction) draws a call, larger than what counts.
     small(draw, op) draws a call of extents from 0 to 3, for the laws, which are exact.
     growths(op) are the ways in which calls grow to real sizes, and bearing says with what numbers.
-    operands(op, offer, picks) finds operands in a life, None where nothing fits.
+    operands(op, offer, picks) finds operands in a stateful run, None where nothing fits.
     sample(sampler, op) is the call that people test with.
-    keeps_shape says that the result has the shape of the inputs, which are all alike.
+    keeps_shape says that every result has the shape of the inputs, which are all alike.
 
     Calls that break a constraint stand on each page, as REFUSED: they are no matter of a family.
     """
@@ -187,8 +187,8 @@ class Family:
         return op.attributes.keys() - {"like"} <= named
 
     def _suits(self, op: Op, signature: Signature) -> bool:
-        shape = result(op, signature)
-        return shape is not None and (not self.keeps_shape or shape == signature[0][0])
+        found = results(op, signature)
+        return found is not None and (not self.keeps_shape or {*found} == {signature[0][0]})
 
     def singles(self, op: Op) -> tuple[Signature, ...]:
         """Return calls in which every level of every factor is met."""
@@ -198,7 +198,7 @@ class Family:
 
     def extras(self, op: Op) -> tuple[Signature, ...]:
         """Return the calls without elements, or with one, that the op accepts."""
-        return tuple(s for s in self.empty(op) if result(op, s) is not None)
+        return tuple(s for s in self.empty(op) if results(op, s) is not None)
 
 
 def everything(shape: Shape) -> bool:

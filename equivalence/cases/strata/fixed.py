@@ -1,4 +1,4 @@
-"""The fixed cases of a row: a covering design, written out as cases.
+"""The fixed cases of a row, which are called strata: a covering design, written out as cases.
 
 They are the same in every run. A design of strength 1 holds every level of every factor. A design
 of strength 2 also holds every pair of levels that may meet. Shapes are small: the reference in pure
@@ -58,7 +58,7 @@ def shared_out(op: Op, direction: str, strength: int, places: int) -> list[list[
 
 
 def extras(op: str, direction: str, dtype: str) -> list[CaseSpec]:
-    """Return the cases with no element or one. They run, and do not count."""
+    """Return the cases with no element or one. They run, but do not count towards the row."""
     page = OPS[op]
     plain = {name: levels[0] for name, levels in factors_of(page, direction).items()}
     plain |= {"seed_regime": "normal"} if direction in SEEDS else {}
@@ -88,7 +88,7 @@ def _with_recipes(
     columns = [column(OPS[op], k) for k in range(len(shapes))]
     recipes = tuple(Recipe(levels[f"regime_{k}"], number, levels[f"layout_{k}"]) for k in columns)
     attrs = attribute_pairs(attributes)
-    case = CaseSpec(op, direction, dtype, shapes, recipes, attrs, manner=levels["manner"])
+    case = CaseSpec(op, direction, dtype, shapes, recipes, attrs, calling=levels["calling"])
     if direction not in SEEDS:
         return case
     recipe = Recipe(levels["seed_regime"], number, levels["seed_layout"])

@@ -8,10 +8,10 @@ one per level of the hyper-parameters at once, a group each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from equivalence import registry
 from equivalence.cases.call import Recipe
 from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering, dealt
 from equivalence.cases.fills import NONFINITE
@@ -20,6 +20,7 @@ from equivalence.cases.updates.levels import (
     GAPS,
     GRADIENTS,
     GROUPS,
+    LONG_SHAPES,
     PARAMETERS,
     SCALES,
     SHAPES,
@@ -60,9 +61,13 @@ def events(optimizer: str) -> tuple[str, ...]:
 
 
 def factors(optimizer: str) -> dict[str, tuple[Any, ...]]:
-    """Return everything that an optimizer's case is made of, by name, with its levels."""
+    """Return everything that an optimizer's case is made of, by name, with its levels.
+
+    A page whose entries look at each other is asked about short parameters alone.
+    """
+    every = OPTIMIZERS[optimizer].elementwise
     return {
-        "shapes": tuple(SHAPES),
+        "shapes": tuple(name for name in SHAPES if every or name not in LONG_SHAPES),
         "parameters": PARAMETERS,
         "placed": WRITABLE,
         "gradients": GRADIENTS,
@@ -76,7 +81,7 @@ def factors(optimizer: str) -> dict[str, tuple[Any, ...]]:
     }
 
 
-@cache
+@registry.remembering
 def _settable(optimizer: str, chosen: frozenset[tuple[str, Any]], stateful: bool) -> bool:
     """Say whether some settings that the page permits have these among them, and remember."""
     page, known = OPTIMIZERS[optimizer], dict(chosen)
@@ -144,7 +149,7 @@ def _happening(optimizer: str, event: str, start: int, number: int) -> tuple[Eve
     return () if event == QUIET else (Event(1, event, 0.0, recipe),)
 
 
-@cache
+@registry.remembering
 def rows(optimizer: str, strength: int) -> tuple[Mapping[str, Any], ...]:
     return tuple(covering(factors(optimizer), lambda row: allowed(optimizer, row), strength))
 

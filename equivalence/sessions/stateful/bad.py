@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import torch
 
 import fast
-from equivalence.registry import OPTIMIZERS
 from equivalence.sessions.pair import RefPair
 from equivalence.sessions.stateful.model import Dense, Model, Pieces, Sparse
 from equivalence.sessions.stateful.stepwise import StepwisePair, step_of
 from fast.errors import Rejected, Released, SessionError, Stale
+from spec.optim import OPTIMIZERS
 from spec.optim._optimizer import Optimizer
 from spec.tensor import tensor
 

@@ -9,12 +9,12 @@ from typing import Any
 from torch import Tensor
 
 from equivalence.budgets.violation import Violation, check_bits, check_equal
-from equivalence.registry import OPTIMIZERS
 from equivalence.sessions.stateful.base import Base, Seed, statement
 from equivalence.sessions.stateful.model import Dense, Sparse
 from equivalence.sessions.stateful.stepwise import step_of
 from fast.errors import Rejected, Released, Stale
 from spec.op import AnyTensor, plus
+from spec.optim import OPTIMIZERS
 
 Pass = Callable[[Any, Any], Any]
 """A backward pass of one side, from a ref and a seed."""

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from equivalence.budgets.violation import check_bits, check_equal
 from equivalence.cases.call import dtype_of_value
-from equivalence.registry import OPS
 from equivalence.sessions.pair import RefPair
 from equivalence.sessions.stateful.base import SCRIBBLE, Base, Seed, statement
 from equivalence.sessions.stateful.model import Entry, Leaf, Shape
@@ -22,6 +21,7 @@ from fast.device.buffer import Buffer
 from fast.errors import SessionError, Stale
 from fast.ops import OPS as FAST
 from spec.op import Rejected
+from spec.ops import OPS
 
 
 class Leaves(Base):

@@ -23,7 +23,6 @@ from hypothesis.stateful import (
 )
 
 from equivalence.cases.families.family import Picks
-from equivalence.registry import OPS
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import PROFILES
 from equivalence.sessions.drawn import drawing
@@ -42,12 +41,13 @@ from equivalence.sessions.stateful.rules import (
     Rules,
 )
 from equivalence.sessions.stateful.run import settled
+from spec.ops import OPS
 
 STEPS = {"quick": 30, "ci": 30, "thorough": 50}
 """How long a run is in each profile; how many there are is the profile's number of cases."""
 
 NAME = "lives"
-"""What reports call the runs of a row; recorded results and --only know it."""
+"""What reports call the runs of a row; the seeds, recorded results and --only know it."""
 
 BATCH = 30
 """A row drives so many runs, so that being cut short costs no more than a few minutes."""

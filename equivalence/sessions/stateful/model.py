@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equivalence.registry import OPTIMIZERS
 from equivalence.sessions.judge import State
+from spec.optim import OPTIMIZERS
 
 Shape = tuple[int, ...]
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from equivalence.cases.domains import Domain
 from equivalence.cases.families.family import FACTOR, TERM, Operands, Picks
 from equivalence.cases.families.table import family_of
-from equivalence.registry import OPS
 from fast.device.dtypes import NAMED
+from spec.ops import OPS
 
 MOST_ENTRIES = 24
 """A tape with so many is long enough."""

@@ -12,11 +12,12 @@ from typing import Any
 
 from equivalence.cases.families.family import Picks
 from equivalence.cases.updates.levels import choices, other_choices, permitted_pairs
-from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.sessions.stateful.bad import KINDS
 from equivalence.sessions.stateful.model import Shape, Sparse
 from equivalence.sessions.stateful.operands import MOST_ENTRIES, Offer, operands
 from equivalence.sessions.stateful.run import Run
+from spec.ops import OPS
+from spec.optim import OPTIMIZERS
 
 SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (1,), (), (3, 2), (2, 2), (0,), (1, 3))
 FORMS = ("torch", "buffer", "list", "numpy")

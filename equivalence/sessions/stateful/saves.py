@@ -13,12 +13,12 @@ from typing import Any
 from torch import Tensor
 
 from equivalence.budgets.violation import check_equal
-from equivalence.registry import OPTIMIZERS
 from equivalence.sessions.judge import State
 from equivalence.sessions.stateful.base import Base, statement
 from equivalence.sessions.stateful.model import Param
 from fast import checkpoint
 from fast.errors import Rejected
+from spec.optim import OPTIMIZERS
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any
 from torch import Tensor
 
 from equivalence.budgets.violation import Violation, check_equal
-from equivalence.registry import OPTIMIZERS
 from equivalence.sessions.judge import State
 from equivalence.sessions.stateful.base import SCRIBBLE, Base, statement
 from equivalence.sessions.stateful.model import Dense, Groups, Pieces, Sparse
+from spec.optim import OPTIMIZERS
 from spec.tape import Dense as SpecDense
 
 OF_AN_UPDATE = ("max_norm", "grad_scale")

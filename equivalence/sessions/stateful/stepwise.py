@@ -16,13 +16,14 @@ from typing import Any
 from torch import Tensor
 
 from equivalence.cases.updates.levels import plainest
-from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.sessions.pair import ParamPair, RefPair, SessionPair
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant
 from equivalence.worlds.contract import of_result
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
+from spec.ops import OPS
+from spec.optim import OPTIMIZERS
 from spec.session import Session
 from spec.tape import Accumulate, Event, Seed
 

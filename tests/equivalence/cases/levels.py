@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from equivalence.cases.call import MANNERS, CaseSpec
+from equivalence.cases.call import CALLING_PATTERNS, CaseSpec
 from equivalence.cases.domains import COTANGENTS, GROUPS, grouped, regimes
 from equivalence.cases.families.shapes import BESIDE, MANY
 from equivalence.cases.guard import LAYOUTS
@@ -406,7 +406,7 @@ def group_of(regime: str) -> str:
 def of_recipes(op: str, direction: str) -> Table:
     """Return the layouts and the regimes of every tensor."""
     page = OPS[op]
-    table: Table = {"manner": (MANNERS, lambda case: case.manner)}
+    table: Table = {"calling": (CALLING_PATTERNS, lambda case: case.calling)}
     for k, every in enumerate(regimes(page, 2 if page.variadic else len(page.inputs))):
         among = grouped(every)
         table[f"regime_{k}"] = (among, lambda case, k=k: group_of(_recipe(case, k).regime))  # type: ignore[misc]

@@ -64,7 +64,7 @@ def unmet_levels(op: str, direction: str, strength: int = SINGLES) -> set[tuple[
     return {
         (name, level)
         for name, level in missing
-        if (name != "manner" or any(allows(case, level) for case in cases))
+        if (name != "calling" or any(allows(case, level) for case in cases))
         and ("layout" not in name or any(is_own(shape, level) for shape in shapes[name]))
     }
 

@@ -12,11 +12,11 @@ import pytest
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, exact
 from equivalence.worlds.contract import BF16, FP32, Contract
-from equivalence.worlds.lanes.arrays import Many, working
-from equivalence.worlds.lanes.widths import Widths
-from equivalence.worlds.special.sets import Line, Special
-from equivalence.worlds.special.steps import lifted
+from equivalence.worlds.special_values.sets import Line, SpecialValues
+from equivalence.worlds.special_values.steps import lifted
 from equivalence.worlds.steps import Division, Steps
+from equivalence.worlds.vectorized.arrays import Many, working
+from equivalence.worlds.vectorized.widths import Widths
 from spec import scalar
 from tools.tree import ROOT
 
@@ -42,7 +42,7 @@ def in_arrays(step: Step, *values: float) -> float:
 def in_sets(step: Step, *values: float) -> float:
     """Return the error of the finite part; where an infinity is allowed, none is the budget."""
     found = step(*lifted(Line(FULL), *values))
-    assert isinstance(found, Special) and found.finite is not None
+    assert isinstance(found, SpecialValues) and found.finite is not None
     if found.kinds:
         return float("nan")
     return float((found.finite.ball - found.finite.v).abs_upper())

@@ -15,5 +15,5 @@ def with_reduction(signature: Signature, reduction: str | None) -> Signature:
 
 
 def reduced_as(pick: int) -> str:
-    """Return one of the reductions for a pick of a life."""
+    """Return one of the reductions for a pick of a stateful run."""
     return ("mean", "sum", "none")[pick % 3]

@@ -1,8 +1,8 @@
 """The last step of special scalars: rounding to storage, and what forms of a formula may store.
 
 >>> from equivalence.worlds.contract import FP16, Contract
->>> from equivalence.worlds.special.sets import Line
->>> from equivalence.worlds.special.steps import lifted
+>>> from equivalence.worlds.special_values.sets import Line
+>>> from equivalence.worlds.special_values.steps import lifted
 >>> (large,) = lifted(Line(Contract("ieee", FP16, FP16)), 2.0**15)
 >>> large + large, stored(large + large)
 ({inf, Bounded(65536.0000000000, exact)}, {inf})
@@ -13,7 +13,7 @@ from __future__ import annotations
 from equivalence.worlds import bounded, number, past, storage
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.kinds import ANYTHING, NOT_A_NUMBER, judged
-from equivalence.worlds.special.sets import Special, beyond
+from equivalence.worlds.special_values.sets import SpecialValues, beyond
 
 ONE_FORM, MANY_FORMS, LEAVING_FORMS, LARGE_FORMS = 0, 1, 2, 3
 """How a formula may be evaluated: step by step as it stands; in other forms, equal on paper; in
@@ -21,7 +21,7 @@ forms whose steps overflow where some of its own do, and meet otherwise than the
 whose intermediate results may overflow where its own do not."""
 
 
-def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
+def stored(x: Bounded | SpecialValues, forms: int = ONE_FORM) -> Bounded | SpecialValues:
     """Round to the storage format: the last step of every result, of either world.
 
     Another form of a formula meets its infinities in another order. So of many forms only that a
@@ -34,7 +34,7 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
     kinds, finite = x.kinds, x.finite
     if finite is not None:
         if not past.stays(finite, x.line.steps.largest):
-            return Special(x.line, ANYTHING, x.line.unknown())
+            return SpecialValues(x.line, ANYTHING, x.line.unknown())
         finite = bounded.stored(finite)
         largest = x.line.store
         if not finite.unconstrained:
@@ -44,20 +44,22 @@ def stored(x: Bounded | Special, forms: int = ONE_FORM) -> Bounded | Special:
     large = forms == LARGE_FORMS and not x.lost
     if large and finite is None:
         # In another form, what is too large here may divide a finite number.
-        return Special(x.line, ANYTHING, x.line.unknown())
+        return SpecialValues(x.line, ANYTHING, x.line.unknown())
     leaving = forms == LEAVING_FORMS and not x.lost
     if large or leaving or (forms and kinds not in (0, NOT_A_NUMBER)):
         kinds = ANYTHING
-    return finite if finite is not None and not kinds else Special(x.line, judged(kinds), finite)
+    return (
+        finite if finite is not None and not kinds else SpecialValues(x.line, judged(kinds), finite)
+    )
 
 
-@storage.saved.register(Special)
-def _saved(x: Special) -> Special:
+@storage.saved.register(SpecialValues)
+def _saved(x: SpecialValues) -> SpecialValues:
     return x.line.special(stored(x))
 
 
-@storage.narrowly.register(Special)
-def _narrowly(total: Special, size: Special, count: int) -> Special:
+@storage.narrowly.register(SpecialValues)
+def _narrowly(total: SpecialValues, size: SpecialValues, count: int) -> SpecialValues:
     line = total.line
     if total.finite is None:
         return total
@@ -66,10 +68,12 @@ def _narrowly(total: Special, size: Special, count: int) -> Special:
     found = storage.narrowly(total.finite, size.finite, count)
     # A partial sum may leave the narrow format where the whole does not.
     over = beyond(found.w, line.store) or beyond(size.finite.w, line.store)
-    return line.anything() if over or found.unconstrained else Special(line, total.kinds, found)
+    return (
+        line.anything() if over or found.unconstrained else SpecialValues(line, total.kinds, found)
+    )
 
 
-def either_of(x: Bounded | Special, y: Bounded | Special) -> Bounded | Special:
+def either_of(x: Bounded | SpecialValues, y: Bounded | SpecialValues) -> Bounded | SpecialValues:
     """Allow what two programs of one page may store; x is the page's own.
 
     A number that may vanish has several exact values here, of which each program names one; that
@@ -77,16 +81,16 @@ def either_of(x: Bounded | Special, y: Bounded | Special) -> Bounded | Special:
     """
     if isinstance(x, Bounded) and isinstance(y, Bounded):
         return past.hull(x, y)
-    line = x.line if isinstance(x, Special) else y.line  # type: ignore[union-attr]
+    line = x.line if isinstance(x, SpecialValues) else y.line  # type: ignore[union-attr]
     one, two = line.special(x), line.special(y)
     finite = one.finite or two.finite
     if one.finite is not None and two.finite is not None:
         finite = past.hull(one.finite, two.finite)
-    return Special(line, one.kinds | two.kinds, finite)
+    return SpecialValues(line, one.kinds | two.kinds, finite)
 
 
-def unsettled(x: Bounded | Special) -> Bounded | Special:
+def unsettled(x: Bounded | SpecialValues) -> Bounded | SpecialValues:
     """Let no step on an exact number be exact, in either world."""
     if isinstance(x, Bounded):
         return number.unsettled(x)
-    return x if x.finite is None else Special(x.line, x.kinds, number.unsettled(x.finite))
+    return x if x.finite is None else SpecialValues(x.line, x.kinds, number.unsettled(x.finite))

@@ -1,6 +1,6 @@
-"""Special scalars: every number of a format, the infinities and NaN among them, as a set.
+"""Sets of values: numbers of a format, the infinities and NaN, any of which a scalar may be.
 
-A `Special` is the set of what an allowed evaluation may give: some of NaN, +inf and -inf, and
+A `SpecialValues` is the set of what an allowed evaluation may give: some of NaN, +inf and -inf, and
 perhaps finite numbers, which are a `Bounded`.
 Every step follows the tables of IEEE 754 for each pair of possibilities, and a question that they
 answer differently becomes a Doubt, on which `select` takes both branches.
@@ -60,19 +60,19 @@ class Line:
         self.steps = Steps.of(contract)
         self.arithmetic = Arithmetic(contract, self.steps.widened())
         self.store = self.steps.last.format.max_finite
-        self.constants: dict[Any, Special] = {}
-        self.zero = Special(self, 0, bounded.constant(self.arithmetic, 0))
+        self.constants: dict[Any, SpecialValues] = {}
+        self.zero = SpecialValues(self, 0, bounded.constant(self.arithmetic, 0))
 
-    def special(self, x: Any) -> Special:
-        """Take an exact constant, a Bounded of this line or a Special as it is to this line."""
-        if type(x) is Special:
+    def special(self, x: Any) -> SpecialValues:
+        """Take an exact constant, a Bounded of this line or a set of values to this line."""
+        if type(x) is SpecialValues:
             return x
         if type(x) is Bounded:
-            return Special(self, 0, x)
+            return SpecialValues(self, 0, x)
         if not isinstance(x, int | Fraction):
             raise TypeError(
-                f"a Special meets a {type(x).__name__}; accepted are Special, ints and fractions. "
-                "A float enters through equivalence.worlds.special.steps.lifted."
+                f"SpecialValues meet a {type(x).__name__}; accepted are their own, ints and "
+                "fractions. A float enters through equivalence.worlds.special_values.steps.lifted."
             )
         found = self.constants.get(x)
         if found is None:
@@ -80,21 +80,21 @@ class Line:
             self.constants[x] = found
         return found
 
-    def of(self, kinds: int) -> Special:
+    def of(self, kinds: int) -> SpecialValues:
         """Return what is not finite for certain."""
-        return Special(self, kinds, None)
+        return SpecialValues(self, kinds, None)
 
-    def anything(self, finite: Bounded | None = None) -> Special:
+    def anything(self, finite: Bounded | None = None) -> SpecialValues:
         """Return the set of everything."""
-        return Special(self, UNDEFINED | INFINITE, finite or self.unknown())
+        return SpecialValues(self, UNDEFINED | INFINITE, finite or self.unknown())
 
     def unknown(self) -> Bounded:
         """Return a finite number of which nothing is known."""
         return Bounded(NAN, NAN, self.arithmetic)
 
-    def within(self, x: Bounded, largest: float) -> Special:
+    def within(self, x: Bounded, largest: float) -> SpecialValues:
         """Add the infinities that a finite result may have become beyond the largest number."""
-        return Special(self, beyond(x.w, largest), x)
+        return SpecialValues(self, beyond(x.w, largest), x)
 
     def in_another_order(self, kinds: int, beside: Sequence[Arb]) -> int:
         """Say what else a product may be that has infinities among its factors.
@@ -109,7 +109,7 @@ class Line:
             product = product * size
         return UNDEFINED if len(sizes) > 1 and self.arithmetic.vanishes(product) else 0
 
-    def settled(self, x: Bounded, ball: Callable[[], Arb], nearest: bool = False) -> Special:
+    def settled(self, x: Bounded, ball: Callable[[], Arb], nearest: bool = False) -> SpecialValues:
         """Return what a step on finite numbers gives; ball is its result before any rounding.
 
         Nearest says that it is rounded once, to nearest.
@@ -128,7 +128,7 @@ class Line:
         inside = float(exact.abs_lower()) * slack <= FP64.max_finite
         if not inside and not self.overflows:
             return self.anything()
-        return Special(self, beyond(exact / slack, self.steps.largest), x if inside else None)
+        return SpecialValues(self, beyond(exact / slack, self.steps.largest), x if inside else None)
 
 
 def beyond(w: Arb, largest: float) -> int:
@@ -136,7 +136,7 @@ def beyond(w: Arb, largest: float) -> int:
     return (0 if w <= largest else PLUS) | (0 if w >= -largest else MINUS)
 
 
-class Special:
+class SpecialValues:
     """What an allowed evaluation may give: kinds that are not finite, and a finite part or None.
 
     beside holds the finite factors that the infinities among them have met.
@@ -169,29 +169,29 @@ class Special:
         """Whether this is NaN for certain, because of one among the inputs."""
         return self.finite is None and self.kinds == NOT_A_NUMBER
 
-    def __add__(self, other: Any) -> Special:
+    def __add__(self, other: Any) -> SpecialValues:
         """Add, and round once."""
         return added(self, self.line.special(other))
 
-    def __sub__(self, other: Any) -> Special:
+    def __sub__(self, other: Any) -> SpecialValues:
         """Subtract, and round once."""
         return added(self, -self.line.special(other))
 
-    def __rsub__(self, other: Any) -> Special:
+    def __rsub__(self, other: Any) -> SpecialValues:
         """Subtract from an exact constant, and round once."""
         return added(-self, self.line.special(other))
 
-    def __mul__(self, other: Any) -> Special:
+    def __mul__(self, other: Any) -> SpecialValues:
         """Multiply, and round once."""
         return multiplied(self, self.line.special(other))
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __neg__(self) -> Special:
+    def __neg__(self) -> SpecialValues:
         """Change the sign, exactly."""
         finite = None if self.finite is None else -self.finite
-        return Special(self.line, opposite(self.kinds), finite, self.beside)
+        return SpecialValues(self.line, opposite(self.kinds), finite, self.beside)
 
     def __repr__(self) -> str:
         """List the possibilities."""
@@ -199,7 +199,7 @@ class Special:
         return f"{{{', '.join([*named(self.kinds), *finite])}}}"
 
 
-def signs(x: Special, less: int = 0) -> Iterator[int]:
+def signs(x: SpecialValues, less: int = 0) -> Iterator[int]:
     """Yield 1, 0 and -1 where the finite part, as a step reads it, less an integer, may have it."""
     if x.finite is None:
         return
@@ -214,7 +214,7 @@ def signs(x: Special, less: int = 0) -> Iterator[int]:
         yield -1
 
 
-def infinite_times(kinds: int, other: Special) -> int:
+def infinite_times(kinds: int, other: SpecialValues) -> int:
     """Return what the infinities among kinds times a set may be, its own NaN apart."""
     kinds &= INFINITE
     if not kinds:
@@ -227,17 +227,17 @@ def infinite_times(kinds: int, other: Special) -> int:
     return found | (opposite(kinds) if other.kinds & MINUS else 0)
 
 
-def joined(x: Special, y: Special) -> Special:
+def joined(x: SpecialValues, y: SpecialValues) -> SpecialValues:
     """Return the union of two sets; the exact value is the first one's."""
     if x.finite is None or y.finite is None:
-        return Special(x.line, x.kinds | y.kinds, x.finite or y.finite)
+        return SpecialValues(x.line, x.kinds | y.kinds, x.finite or y.finite)
     a, b = x.finite, y.finite
     if not (a.exact and b.exact and a.v == b.v):
         a = Bounded(a.v, a.w.union(b.w) if not b.unconstrained else NAN, a.arithmetic)
-    return Special(x.line, x.kinds | y.kinds, a)
+    return SpecialValues(x.line, x.kinds | y.kinds, a)
 
 
-def added(x: Special, y: Special) -> Special:
+def added(x: SpecialValues, y: SpecialValues) -> SpecialValues:
     """Add two sets: opposite infinities have no sum, and others absorb what is finite."""
     line, either, both = x.line, x.kinds | y.kinds, x.kinds & y.kinds
     if x.lost or y.lost:
@@ -252,23 +252,23 @@ def added(x: Special, y: Special) -> Special:
     kinds |= y.kinds & INFINITE if x.finite is not None else 0
     if x.finite is None or y.finite is None:
         return line.of(kinds)
-    found = added(Special(line, 0, x.finite), Special(line, 0, y.finite))
-    return Special(line, kinds | found.kinds, found.finite)
+    found = added(SpecialValues(line, 0, x.finite), SpecialValues(line, 0, y.finite))
+    return SpecialValues(line, kinds | found.kinds, found.finite)
 
 
-def bounded_of(x: Special) -> Bounded:
+def bounded_of(x: SpecialValues) -> Bounded:
     """Return the finite part of a set that has one."""
     assert x.finite is not None, "only a set with a finite part is asked for it"
     return x.finite
 
 
-def read_of(x: Special) -> Arb:
+def read_of(x: SpecialValues) -> Arb:
     """Return what the finite part may be read as."""
     w = bounded_of(x).w
     return x.arithmetic.read(w) if x.arithmetic.reads and w.is_finite() else w
 
 
-def multiplied(x: Special, y: Special) -> Special:
+def multiplied(x: SpecialValues, y: SpecialValues) -> SpecialValues:
     """Multiply two sets: infinity times 0 has no value."""
     line = x.line
     if x.lost or y.lost:
@@ -279,24 +279,24 @@ def multiplied(x: Special, y: Special) -> Special:
     beside = met(x, y.finite) + met(y, x.finite)
     kinds |= line.in_another_order(kinds, beside)
     if x.finite is None or y.finite is None:
-        return Special(line, kinds, None, beside)
+        return SpecialValues(line, kinds, None, beside)
     a, b = x.finite, y.finite
     found = line.settled(a * b, lambda: a.w * b.w, nearest=True)
-    return Special(line, kinds | found.kinds, found.finite, beside)
+    return SpecialValues(line, kinds | found.kinds, found.finite, beside)
 
 
-def met(x: Special, factor: Bounded | Arb | None) -> tuple[Arb, ...]:
+def met(x: SpecialValues, factor: Bounded | Arb | None) -> tuple[Arb, ...]:
     """Return the finite factors that infinities of a set have met after one more."""
     if not x.kinds & INFINITE or factor is None:
         return x.beside
     return (*x.beside, factor.w if isinstance(factor, Bounded) else factor)
 
 
-def pair(x: Any, y: Any) -> tuple[Special, Special]:
-    """Take two scalars, one of which is a Special, to its line."""
-    line = x.line if type(x) is Special else y.line
+def pair(x: Any, y: Any) -> tuple[SpecialValues, SpecialValues]:
+    """Take two scalars, one of which is a SpecialValues, to its line."""
+    line = x.line if type(x) is SpecialValues else y.line
     return line.special(x), line.special(y)
 
 
-scalar.zero_like.register(Special)(lambda x: x.line.zero)
-scalar.lift.register(Special)(lambda like, value: like.line.special(value))
+scalar.zero_like.register(SpecialValues)(lambda x: x.line.zero)
+scalar.lift.register(SpecialValues)(lambda like, value: like.line.special(value))

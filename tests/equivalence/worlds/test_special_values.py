@@ -1,4 +1,4 @@
-"""Special scalars: against numpy for every pair of numbers, and against every order of a sum."""
+"""Sets of special values: against numpy for every pair, and against every order of a sum."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import pytest
 
 from equivalence.budgets.judge import fraction_of
 from equivalence.worlds.contract import BF16, FP32, FP64, Contract
-from equivalence.worlds.special.last import (
+from equivalence.worlds.special_values.last import (
     LARGE_FORMS,
     LEAVING_FORMS,
     MANY_FORMS,
     ONE_FORM,
     stored,
 )
-from equivalence.worlds.special.questions import Doubt
-from equivalence.worlds.special.sets import Line, Special
-from equivalence.worlds.special.steps import lifted
+from equivalence.worlds.special_values.questions import Doubt
+from equivalence.worlds.special_values.sets import Line, SpecialValues
+from equivalence.worlds.special_values.steps import lifted
 from equivalence.worlds.steps import FUNCTIONS
 from spec import scalar
 
@@ -153,7 +153,7 @@ def test_a_sum_is_no_wider_than_it_must_be() -> None:
     )
     for terms, due in cases:
         found = stored(scalar.sum_terms(lifted(LINE, *terms)))
-        assert isinstance(found, Special) and found.finite is None
+        assert isinstance(found, SpecialValues) and found.finite is None
         assert fraction_of(due, found) == 0.0
         others = [x for x in (math.nan, math.inf, -math.inf) if x != due and due == due]
         assert all(fraction_of(x, found) == math.inf for x in others)

@@ -1,10 +1,10 @@
 """Arrays of scalars: a page runs once on all entries of a large result, or on a sample of them.
 
 A `Many` is a pair of float64 arrays, a value and a bound: every result that the contract allows,
-and the exact value, lie that close to the value (proofs_notes/arrays.md). Extents are `Lanes`, so
-that a tensor stays a rule; an entry is asked for at arrays of indices, one open axis for each axis
-of the result, and a sum asks for its terms at one more axis, in front of all others. So the
-unchanged page judges millions of entries in some dozens of array operations.
+and the exact value, lie that close to the value (proofs_notes/arrays.md). Every axis is a
+`VectorExtent`, so that a tensor stays a rule; an entry is asked for at arrays of indices, one open
+axis for each axis of the result, and a sum asks for its terms at one more axis, in front of all
+others. So the unchanged page judges millions of entries in some dozens of array operations.
 
 Integers that a page counts and compares (labels, ties, positions) are plain arrays of int64, exact.
 Truth values are three-valued: yes, no, or neither where a bound leaves the question open.
@@ -33,9 +33,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from equivalence.worlds.lanes.extents import Extent, as_one
-from equivalence.worlds.lanes.widths import MOVED, OWN, Bound, Doubles, Widths, product_bound
 from equivalence.worlds.storage import narrowly, saved
+from equivalence.worlds.vectorized.extents import Extent, as_one
+from equivalence.worlds.vectorized.widths import MOVED, OWN, Bound, Doubles, Widths, product_bound
 from spec import axes as spec_axes
 from spec import rng, scalar
 from spec.op import AnyTensor
@@ -46,7 +46,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Truths: TypeAlias = npt.NDArray[np.bool_]
 
 
-class Lanes(Extent):
+class VectorExtent(Extent):
     """An extent whose indices are arrays."""
 
 
@@ -459,7 +459,9 @@ def _carrying(
     """Carry sums of products on along the axis in front, all at once, by doubling."""
     n, widths = int(extent), _works[-1].widths
     terms = _read(_meet(_of_terms((extent,), term)))
-    factors = terms if n < 2 else _read(_meet(_of_terms((Lanes(n - 1),), lambda j: factor(j + 1))))
+    factors = (
+        terms if n < 2 else _read(_meet(_of_terms((VectorExtent(n - 1),), lambda j: factor(j + 1))))
+    )
     shape = np.broadcast_shapes(terms.v.shape[1:], factors.v.shape[1:])
     t, f = (_wide(x, (len(x.v), *shape)) for x in (terms, factors))
     ones = np.ones((1, *shape))
@@ -686,16 +688,16 @@ scalar.is_zero.register(*WHOLE)(lambda x, _: Truth(np.asarray(_integers(x) == 0)
 scalar.select.register(Truth)(_select)
 scalar.kronecker.register(*WHOLE)(lambda i, j: np.asarray(i == j).astype(np.int64))
 scalar.sum_terms.register(Many, *WHOLE)(_sum_terms)
-scalar.sum_extent.register(Lanes)(_sum_over)
-scalar.dot_extent.register(Lanes)(_dot_over)
-scalar.max_extent.register(Lanes)(_max_over)
-scalar.product_extent.register(Lanes)(_product_over)
-as_one(scalar.sum_extent, Lanes, _sum_over)
-as_one(scalar.max_extent, Lanes, _max_over)
-as_one(scalar.product_extent, Lanes, _product_over)
-spec_axes.running_sum.register(Lanes)(_running_sum)
-spec_axes.running_product.register(Lanes)(_running_product)
-spec_axes.carrying.register(Lanes)(_carrying)
+scalar.sum_extent.register(VectorExtent)(_sum_over)
+scalar.dot_extent.register(VectorExtent)(_dot_over)
+scalar.max_extent.register(VectorExtent)(_max_over)
+scalar.product_extent.register(VectorExtent)(_product_over)
+as_one(scalar.sum_extent, VectorExtent, _sum_over)
+as_one(scalar.max_extent, VectorExtent, _max_over)
+as_one(scalar.product_extent, VectorExtent, _product_over)
+spec_axes.running_sum.register(VectorExtent)(_running_sum)
+spec_axes.running_product.register(VectorExtent)(_running_product)
+spec_axes.carrying.register(VectorExtent)(_carrying)
 spec_axes.sent_to.register(*WHOLE)(_sent_to)
 rng.random_word.register(*WHOLE)(_word)
 
@@ -709,7 +711,7 @@ def held(numbers: npt.NDArray[Any]) -> AnyTensor:
             return Many(found)
         return Truth(found) if found.dtype.kind == "b" else found
 
-    return tabulate(tuple(map(Lanes, numbers.shape)), entry)
+    return tabulate(tuple(map(VectorExtent, numbers.shape)), entry)
 
 
 def at(tensor: AnyTensor, places: Sequence[Integers]) -> Many:

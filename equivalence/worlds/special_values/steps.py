@@ -17,8 +17,8 @@ from typing import Any
 
 import flint
 
-import equivalence.worlds.special.products
-import equivalence.worlds.special.questions  # noqa: F401 (comparisons are, too)
+import equivalence.worlds.special_values.products
+import equivalence.worlds.special_values.questions  # noqa: F401 (comparisons are, too)
 from equivalence.worlds import bounded
 from equivalence.worlds.balls import PI, Arb, square_of
 from equivalence.worlds.bounded import Bounded
@@ -34,9 +34,9 @@ from equivalence.worlds.kinds import (
     kind_of,
     opposite,
 )
-from equivalence.worlds.special.sets import (
+from equivalence.worlds.special_values.sets import (
     Line,
-    Special,
+    SpecialValues,
     beyond,
     bounded_of,
     infinite_times,
@@ -49,18 +49,18 @@ from equivalence.worlds.special.sets import (
 from spec import scalar
 
 
-def lifted(line: Line, *values: float) -> list[Special]:
+def lifted(line: Line, *values: float) -> list[SpecialValues]:
     """Take floats as the numbers that they are, NaN and the infinities among them."""
     return [
-        Special(line, 0, bounded.exact(line.arithmetic, value)[0])
+        SpecialValues(line, 0, bounded.exact(line.arithmetic, value)[0])
         if math.isfinite(value)
         else line.of(kind_of(value))
         for value in values
     ]
 
 
-@scalar.divide.register(Special)
-def _divide(first: Any, second: Any) -> Special:
+@scalar.divide.register(SpecialValues)
+def _divide(first: Any, second: Any) -> SpecialValues:
     x, y = pair(first, second)
     line = x.line
     if x.lost or y.lost:
@@ -68,7 +68,7 @@ def _divide(first: Any, second: Any) -> Special:
     kinds = (x.kinds | y.kinds) & NANS
     if x.kinds & INFINITE and y.kinds & INFINITE:
         kinds |= UNDEFINED
-    parts: list[Special] = []
+    parts: list[SpecialValues] = []
     if y.finite is not None:
         kinds |= _infinite_over(x.kinds & INFINITE, y)
     if x.finite is not None and y.kinds & INFINITE:
@@ -82,21 +82,23 @@ def _divide(first: Any, second: Any) -> Special:
     return found
 
 
-def _inverse(y: Special) -> Arb | None:
+def _inverse(y: SpecialValues) -> Arb | None:
     """Return by what a division by finite numbers multiplies; None where 0 is among them."""
     w = read_of(y)
     return ONE / w if w.is_finite() and not w.contains(0) else None
 
 
-def _gathered(line: Line, kinds: int, parts: Sequence[Special]) -> Special:
+def _gathered(line: Line, kinds: int, parts: Sequence[SpecialValues]) -> SpecialValues:
     """Return the union of kinds and of sets; the exact value is that of the last of these."""
-    found: Special | None = None
+    found: SpecialValues | None = None
     for part in reversed(parts):
         found = part if found is None else joined(found, part)
-    return line.of(kinds) if found is None else Special(line, kinds | found.kinds, found.finite)
+    return (
+        line.of(kinds) if found is None else SpecialValues(line, kinds | found.kinds, found.finite)
+    )
 
 
-def _infinite_over(kinds: int, y: Special) -> int:
+def _infinite_over(kinds: int, y: SpecialValues) -> int:
     """Return what infinities over finite numbers may be."""
     if not kinds:
         return 0
@@ -111,7 +113,7 @@ def _infinite_over(kinds: int, y: Special) -> int:
     return found
 
 
-def _finite_quotient(line: Line, x: Special, y: Special) -> Special:
+def _finite_quotient(line: Line, x: SpecialValues, y: SpecialValues) -> SpecialValues:
     """Divide finite numbers; of a zero divisor the sign is not known."""
     a, b, kinds = bounded_of(x), read_of(y), 0
     if not b.is_finite():
@@ -119,37 +121,39 @@ def _finite_quotient(line: Line, x: Special, y: Special) -> Special:
     if b.contains(0):
         kinds = sum({UNDEFINED if sign == 0 else INFINITE for sign in signs(x)})
         finite = None if b.is_zero() else line.unknown()
-        return Special(line, kinds, finite, (a.w,))
+        return SpecialValues(line, kinds, finite, (a.w,))
     found = line.settled(scalar.divide(a, bounded_of(y)), lambda: read_of(x) / b)
     if line.steps.division.reciprocal:
-        inverse = Special(line, beyond(ONE / b, line.steps.largest), None)
-        kinds = infinite_times(inverse.kinds, Special(line, 0, a))
-    return Special(line, kinds | found.kinds, found.finite)
+        inverse = SpecialValues(line, beyond(ONE / b, line.steps.largest), None)
+        kinds = infinite_times(inverse.kinds, SpecialValues(line, 0, a))
+    return SpecialValues(line, kinds | found.kinds, found.finite)
 
 
-@scalar.maximum.register(Special)
-def _maximum(first: Any, second: Any) -> Special:
+@scalar.maximum.register(SpecialValues)
+def _maximum(first: Any, second: Any) -> SpecialValues:
     x, y = pair(first, second)
     line, either = x.line, x.kinds | y.kinds
     if not either:
         a, b = bounded_of(x), bounded_of(y)
         largest = scalar.maximum(a, b)
         # Itself: whoever asks which one was largest recognizes it.
-        return x if largest is a else y if largest is b else Special(line, 0, largest)
+        return x if largest is a else y if largest is b else SpecialValues(line, 0, largest)
     if x.lost or (x.finite is None and x.kinds == PLUS and not y.kinds & NANS):
         return x
     kinds = either & (NANS | PLUS) | (x.kinds & y.kinds & MINUS)
-    parts = [Special(line, 0, x.finite)] if x.finite is not None and y.kinds & MINUS else []
+    parts = [SpecialValues(line, 0, x.finite)] if x.finite is not None and y.kinds & MINUS else []
     if y.finite is not None and x.kinds & MINUS:
-        parts.append(Special(line, 0, y.finite))
+        parts.append(SpecialValues(line, 0, y.finite))
     if x.finite is not None and y.finite is not None:
-        parts.append(Special(line, 0, scalar.maximum(x.finite, y.finite)))
+        parts.append(SpecialValues(line, 0, scalar.maximum(x.finite, y.finite)))
     return _gathered(line, kinds, parts)
 
 
-@scalar.max_terms.register(Special)
-def _max_terms(terms: Sequence[Any]) -> Special:
-    largest: Special = next(term for term in terms if type(term) is Special).line.special(terms[0])
+@scalar.max_terms.register(SpecialValues)
+def _max_terms(terms: Sequence[Any]) -> SpecialValues:
+    largest: SpecialValues = next(
+        term for term in terms if type(term) is SpecialValues
+    ).line.special(terms[0])
     for term in terms[1:]:
         largest = _maximum(largest, term)
     return largest
@@ -157,13 +161,13 @@ def _max_terms(terms: Sequence[Any]) -> Special:
 
 def _function(
     function: scalar.Unary, ball: Callable[[Arb], Arb], at_plus: Any, at_minus: Any
-) -> Callable[[Special], Special]:
+) -> Callable[[SpecialValues], SpecialValues]:
     """Return the rule of a function that is defined everywhere, with its limits."""
 
-    def limit(line: Line, at: Any) -> Special:
+    def limit(line: Line, at: Any) -> SpecialValues:
         return line.of(at[0]) if isinstance(at, tuple) else line.special(at)
 
-    def rule(x: Special) -> Special:
+    def rule(x: SpecialValues) -> SpecialValues:
         line, parts = (
             x.line,
             [
@@ -202,18 +206,20 @@ for _named, _ball, _plus, _minus in (
     (scalar.cos, flint.arb.cos, (UNDEFINED,), (UNDEFINED,)),
     (scalar.sin, flint.arb.sin, (UNDEFINED,), (UNDEFINED,)),
 ):
-    _named.register(Special)(_function(_named, _ball, _plus, _minus))
-scalar.square.register(Special)(_function(scalar.square, square_of, (PLUS,), (PLUS,)))
-scalar.absolute.register(Special)(_function(scalar.absolute, abs, (PLUS,), (PLUS,)))
+    _named.register(SpecialValues)(_function(_named, _ball, _plus, _minus))
+scalar.square.register(SpecialValues)(_function(scalar.square, square_of, (PLUS,), (PLUS,)))
+scalar.absolute.register(SpecialValues)(_function(scalar.absolute, abs, (PLUS,), (PLUS,)))
 
 
-def _from_zero(function: scalar.Unary, at_end: int, end: int = 0) -> Callable[[Special], Special]:
+def _from_zero(
+    function: scalar.Unary, at_end: int, end: int = 0
+) -> Callable[[SpecialValues], SpecialValues]:
     """Return the rule of a function of numbers beyond an end, 0: at_end is its kind there, if any.
 
     Of numbers that may lie outside its domain too, the finite results stay unknown.
     """
 
-    def rule(x: Special) -> Special:
+    def rule(x: SpecialValues) -> SpecialValues:
         line = x.line
         kinds = x.kinds & (NANS | PLUS) | (UNDEFINED if x.kinds & MINUS else 0)
         if x.finite is None:
@@ -224,28 +230,28 @@ def _from_zero(function: scalar.Unary, at_end: int, end: int = 0) -> Callable[[S
         if found == {-1} or (found == {0} and at_end):
             return line.of(kinds)
         inside = function(x.finite) if -1 not in found and not (at_end and 0 in found) else None
-        return Special(line, kinds, line.unknown() if inside is None else inside)
+        return SpecialValues(line, kinds, line.unknown() if inside is None else inside)
 
     return rule
 
 
-scalar.log.register(Special)(_from_zero(scalar.log, MINUS))
-scalar.log1p.register(Special)(_from_zero(scalar.log1p, MINUS, -1))
-scalar.sqrt.register(Special)(_from_zero(scalar.sqrt, 0))
+scalar.log.register(SpecialValues)(_from_zero(scalar.log, MINUS))
+scalar.log1p.register(SpecialValues)(_from_zero(scalar.log1p, MINUS, -1))
+scalar.sqrt.register(SpecialValues)(_from_zero(scalar.sqrt, 0))
 
 
-@scalar.pi_like.register(Special)
-def _pi_like(x: Special) -> Special:
-    return Special(x.line, 0, Bounded(PI, x.arithmetic.rounded(PI), x.arithmetic))
+@scalar.pi_like.register(SpecialValues)
+def _pi_like(x: SpecialValues) -> SpecialValues:
+    return SpecialValues(x.line, 0, Bounded(PI, x.arithmetic.rounded(PI), x.arithmetic))
 
 
 Term = tuple[int, Arb | None]
 """The kinds of a term, and the ball of its finite part before any rounding, None if it has none."""
 
 
-@scalar.sum_terms.register(Special)
-def _sum_terms(terms: Sequence[Any]) -> Special:
-    line = next(term for term in terms if type(term) is Special).line
+@scalar.sum_terms.register(SpecialValues)
+def _sum_terms(terms: Sequence[Any]) -> SpecialValues:
+    line = next(term for term in terms if type(term) is SpecialValues).line
     row = [line.special(term) for term in terms]
     every: list[Term] = [(x.kinds, None if x.finite is None else read_of(x)) for x in row]
     return _total(
@@ -253,9 +259,9 @@ def _sum_terms(terms: Sequence[Any]) -> Special:
     )
 
 
-@scalar.dot_terms.register(Special)
-def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> Special:
-    line = next(term for term in (*left, *right) if type(term) is Special).line
+@scalar.dot_terms.register(SpecialValues)
+def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> SpecialValues:
+    line = next(term for term in (*left, *right) if type(term) is SpecialValues).line
     one, two = ([_factor(line.special(term)) for term in row] for row in (left, right))
     every = list(map(_product, one, two))
     return _total(
@@ -266,15 +272,15 @@ def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> Special:
     )
 
 
-def _factor(x: Special) -> Special:
+def _factor(x: SpecialValues) -> SpecialValues:
     """Add the infinities that a factor may become where it is read in a narrower format."""
     narrow = x.line.steps.factors
     if narrow is None or x.finite is None:
         return x
-    return Special(x.line, x.kinds | beyond(x.finite.w, narrow.format.max_finite), x.finite)
+    return SpecialValues(x.line, x.kinds | beyond(x.finite.w, narrow.format.max_finite), x.finite)
 
 
-def _product(x: Special, y: Special) -> Term:
+def _product(x: SpecialValues, y: SpecialValues) -> Term:
     """Return a product that need not be rounded before it is added."""
     kinds = (x.kinds | y.kinds) & NANS
     if x.kinds | y.kinds:
@@ -284,7 +290,7 @@ def _product(x: Special, y: Special) -> Term:
 
 def _total(
     line: Line, terms: Sequence[Term], roundings: int, finite: Callable[[], Bounded]
-) -> Special:
+) -> SpecialValues:
     """Add terms in every order: an infinity needs one among the terms, or an overflow.
 
     It stays unless a term is NaN for certain, or another infinity.
@@ -311,7 +317,7 @@ def _total(
         missed = sum(map(abs, balls), ZERO) * (growth - 1)
         if sum(balls, ZERO).abs_lower() - missed > FP64.max_finite:
             return line.of(kinds)
-    return Special(line, kinds, total)
+    return SpecialValues(line, kinds, total)
 
 
 def _opposed(every: Sequence[int]) -> bool:

@@ -7,7 +7,14 @@ from typing import Any
 
 from equivalence.worlds.bounded import Fork
 from equivalence.worlds.kinds import INFINITE, NANS, named
-from equivalence.worlds.special.sets import Line, Special, bounded_of, joined, pair, read_of
+from equivalence.worlds.special_values.sets import (
+    Line,
+    SpecialValues,
+    bounded_of,
+    joined,
+    pair,
+    read_of,
+)
 from spec import scalar
 
 
@@ -26,7 +33,7 @@ class Doubt:
 
 
 @scalar.select.register(Doubt)
-def _select(truth: Doubt, first: Any, second: Any) -> Special:
+def _select(truth: Doubt, first: Any, second: Any) -> SpecialValues:
     return joined(truth.line.special(first), truth.line.special(second))
 
 
@@ -35,7 +42,7 @@ def answered(line: Line, answers: set[bool]) -> bool | Doubt:
     return answers.pop() if len(answers) == 1 else Doubt(line)
 
 
-def possibilities(x: Special) -> list[float]:
+def possibilities(x: SpecialValues) -> list[float]:
     """List the kinds as floats, and 0 for the finite part: compared with infinities, it may."""
     found = [float(name) for name in named(x.kinds)]
     return found if x.finite is None else [*found, 0.0]
@@ -43,7 +50,7 @@ def possibilities(x: Special) -> list[float]:
 
 def _question(ask: scalar.Question, compare: Callable[[float, float], bool]) -> Any:
     def rule(x: Any, y: Any) -> bool | Doubt:
-        if x is y and type(x) is Special:
+        if x is y and type(x) is SpecialValues:
             return answered(x.line, {compare(number, number) for number in possibilities(x)})
         x, y = pair(x, y)
         answers: set[bool] = set()
@@ -59,12 +66,12 @@ def _question(ask: scalar.Question, compare: Callable[[float, float], bool]) -> 
     return rule
 
 
-scalar.less.register(Special)(_question(scalar.less, lambda a, b: a < b))
-scalar.equal.register(Special)(_question(scalar.equal, lambda a, b: a == b))
+scalar.less.register(SpecialValues)(_question(scalar.less, lambda a, b: a < b))
+scalar.equal.register(SpecialValues)(_question(scalar.equal, lambda a, b: a == b))
 
 
-@scalar.is_zero.register(Special)
-def _is_zero(x: Special, _: object) -> bool | Doubt:
+@scalar.is_zero.register(SpecialValues)
+def _is_zero(x: SpecialValues, _: object) -> bool | Doubt:
     answers = {False} if x.kinds else set[bool]()
     if x.finite is not None:
         w = read_of(x)
@@ -73,8 +80,8 @@ def _is_zero(x: Special, _: object) -> bool | Doubt:
     return answered(x.line, answers)
 
 
-@scalar.is_nan.register(Special)
-def _is_nan(x: Special, _: object) -> bool | Doubt:
+@scalar.is_nan.register(SpecialValues)
+def _is_nan(x: SpecialValues, _: object) -> bool | Doubt:
     answers = {True} if x.kinds & NANS else set[bool]()
     others = x.kinds & INFINITE or x.finite is not None
     return answered(x.line, answers | ({False} if others else set()))

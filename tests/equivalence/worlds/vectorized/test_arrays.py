@@ -24,9 +24,9 @@ from equivalence.cases.strata.fixed import strata
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import BF16, FP16, FP32, TF32, Contract, FunctionError
-from equivalence.worlds.lanes.arrays import Many, working
-from equivalence.worlds.lanes.widths import Widths
-from equivalence.worlds.special.sets import Special
+from equivalence.worlds.special_values.sets import SpecialValues
+from equivalence.worlds.vectorized.arrays import Many, working
+from equivalence.worlds.vectorized.widths import Widths
 from spec import scalar
 
 RADIUS = Fraction(1, 2**24)
@@ -116,7 +116,7 @@ def test_an_array_whose_bound_is_too_small_is_found_by_balls(
     step, draw, count = STEPS["mul"]
     operands = [draw(seed) for seed in range(count)]
     monkeypatch.setattr(
-        "equivalence.worlds.lanes.arrays.product_bound", lambda x, y: np.abs(x[0]) * y[1]
+        "equivalence.worlds.vectorized.arrays.product_bound", lambda x, y: np.abs(x[0]) * y[1]
     )
     with working(Widths(PLAIN), 1):
         bounds = step(*operands).b
@@ -148,9 +148,9 @@ def test_a_page_in_arrays_allows_what_it_allows_in_balls() -> None:
             if built.cotangent is None:
                 expected = [expected_value(op, views, case.attributes(), contract)]
             else:
-                seed = built.cotangent.view
+                seed = built.cotangent
                 expected = list(expected_vjp(op, views, case.attributes(), seed, contract))
-            cotangent = None if built.cotangent is None else numbers(built.cotangent.view)
+            cotangent = None if built.cotangent is None else numbers(built.cotangent)
             call = Call(op, [numbers(v) for v in views], case.attributes(), cotangent)
             compared = zip(expected, allowed(call, contract), strict=True)
             for due, found in compared:
@@ -158,7 +158,7 @@ def test_a_page_in_arrays_allows_what_it_allows_in_balls() -> None:
                 assert isinstance(found, Allowed)
                 ratios = []
                 for x, v, b in zip(due.data, found.v.flat, found.b.flat, strict=True):
-                    if isinstance(x, Special):
+                    if isinstance(x, SpecialValues):
                         continue  # beyond the range, which arrays leave open
                     if x.unconstrained:
                         assert np.isnan(b)

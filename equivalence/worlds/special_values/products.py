@@ -14,9 +14,9 @@ from equivalence.worlds.balls import Arb
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.grid import ONE, ZERO
 from equivalence.worlds.kinds import INFINITE, MINUS, PLUS, UNDEFINED
-from equivalence.worlds.special.sets import (
+from equivalence.worlds.special_values.sets import (
     Line,
-    Special,
+    SpecialValues,
     added,
     beyond,
     multiplied,
@@ -25,9 +25,9 @@ from equivalence.worlds.special.sets import (
 from spec import scalar
 
 
-@scalar.products.register(Special)
-def _products(terms: Sequence[Any]) -> list[Special]:
-    line = next(term for term in terms if type(term) is Special).line
+@scalar.products.register(SpecialValues)
+def _products(terms: Sequence[Any]) -> list[SpecialValues]:
+    line = next(term for term in terms if type(term) is SpecialValues).line
     row = [line.special(term) for term in terms]
     whole = [*takewhile(lambda part: part is not None, (x.finite for x in row))]
     parts: Any = scalar.products(whole) if whole else []
@@ -49,7 +49,7 @@ class _Met:
         self.count = 0
         self.infinite = False
 
-    def take(self, x: Special) -> None:
+    def take(self, x: SpecialValues) -> None:
         """Multiply the finite part, if there is any."""
         if x.finite is None:
             return
@@ -59,7 +59,7 @@ class _Met:
         self.small = self.small * abs(ball).min(ONE)
         self.count += 1
 
-    def carried(self, x: Special, sums: Arb, finite: Bounded | None) -> Special:
+    def carried(self, x: SpecialValues, sums: Arb, finite: Bounded | None) -> SpecialValues:
         """Add to what one order of a recurrence gives what the others may."""
         line = self.line
         if x.lost:
@@ -70,10 +70,10 @@ class _Met:
         lost = self.infinite or (x.kinds & INFINITE and line.arithmetic.vanishes(self.small))
         kinds = x.kinds | (INFINITE | UNDEFINED if over else UNDEFINED if lost else 0)
         if finite is None or over:
-            return Special(line, kinds, line.unknown() if over else x.finite)
-        return Special(line, kinds, finite)
+            return SpecialValues(line, kinds, line.unknown() if over else x.finite)
+        return SpecialValues(line, kinds, finite)
 
-    def product(self, x: Special, finite: Bounded | None) -> Special:
+    def product(self, x: SpecialValues, finite: Bounded | None) -> SpecialValues:
         """Add to what one order gives what the others may; finite is the finite part of all."""
         line = self.line
         if x.lost:
@@ -86,16 +86,16 @@ class _Met:
         if kinds & INFINITE and line.arithmetic.vanishes(self.small):
             kinds |= UNDEFINED
         if finite is None:
-            return Special(line, kinds, x.finite, x.beside)
+            return SpecialValues(line, kinds, x.finite, x.beside)
         if finite.unconstrained and not over:
             found = line.settled(finite, lambda: self.ball)
-            return Special(line, kinds | found.kinds, found.finite, x.beside)
-        return Special(line, kinds, finite, x.beside)
+            return SpecialValues(line, kinds | found.kinds, found.finite, x.beside)
+        return SpecialValues(line, kinds, finite, x.beside)
 
 
-@scalar.recurrences.register(Special)
-def _recurrences(terms: Sequence[Any], factors: Sequence[Any]) -> list[Special]:
-    line = next(x for x in (*terms, *factors) if type(x) is Special).line
+@scalar.recurrences.register(SpecialValues)
+def _recurrences(terms: Sequence[Any], factors: Sequence[Any]) -> list[SpecialValues]:
+    line = next(x for x in (*terms, *factors) if type(x) is SpecialValues).line
     row, by = ([line.special(x) for x in side] for side in (terms, factors))
     pairs = [x.finite for x in row], [x.finite for x in by]
     whole = next((k for k, x in enumerate(pairs[0]) if x is None), len(row))

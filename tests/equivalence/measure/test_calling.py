@@ -1,4 +1,4 @@
-"""Manners of calls: what a backend keeps between calls shows, and a right one notices nothing."""
+"""Patterns of calls: what a backend keeps between calls shows, and a right one notices nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from equivalence.backends.fast.providers import FastAten
 from equivalence.backends.protocol import Capabilities
 from equivalence.backends.torch.backend import TorchBackend
 from equivalence.cases.built import allows, build
-from equivalence.cases.call import MANNERS, CaseSpec, Recipe
+from equivalence.cases.call import CALLING_PATTERNS, CaseSpec, Recipe
 from equivalence.measure.call import measure
 from spec.ops import tanh
 
@@ -22,7 +22,7 @@ Inputs = Sequence[Tensor]
 Product = Callable[[Inputs], Tensor]
 
 
-def case(manner: str, direction: str = "value", op: str = "mul") -> CaseSpec:
+def case(calling: str, direction: str = "value", op: str = "mul") -> CaseSpec:
     """Return a call on matrices of normal numbers."""
     recipes = (Recipe("normal", 3), Recipe("normal", 5, "strided"))
     count = 2 if op == "mul" else 1
@@ -34,7 +34,7 @@ def case(manner: str, direction: str = "value", op: str = "mul") -> CaseSpec:
         recipes[:count],
         cotangent=Recipe("normal", 7) if direction == "vjp" else None,
         tangent=Recipe("normal", 7) if direction == "jvp" else None,
-        manner=manner,
+        calling=calling,
     )
 
 
@@ -102,7 +102,7 @@ def by_address() -> Product:
 
 
 @pytest.mark.parametrize(
-    ("make", "manners"),
+    ("make", "patterns"),
     [
         (one_buffer, {"late"}),
         (cached(lambda x: tuple(x.shape)), {"repeated"}),
@@ -113,29 +113,29 @@ def by_address() -> Product:
         (by_address, {"overlapping"}),
     ],
 )
-def test_what_is_kept_between_calls_shows(make: Callable[[], Product], manners: set[str]) -> None:
-    """A call alone is right, and the manners that tell are the ones that were planted for."""
+def test_what_is_kept_between_calls_shows(make: Callable[[], Product], patterns: set[str]) -> None:
+    """A call alone is right, and the patterns that tell are the ones that were planted for."""
     contract = declared("torch")("mul", "fp32")
-    seen = {m for m in MANNERS if measure(Kept(make()), case(m), contract).failed}
-    assert seen == manners
+    seen = {m for m in CALLING_PATTERNS if measure(Kept(make()), case(m), contract).failed}
+    assert seen == patterns
 
 
-@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("calling", CALLING_PATTERNS)
 @pytest.mark.parametrize("backend", [FastAten(), TorchBackend()], ids=lambda b: b.name)
 @pytest.mark.parametrize(
     ("op", "direction"),
     [("mul", "value"), ("mul", "vjp"), ("permute", "value"), (tanh.op.name, "vjp")],
 )
 def test_a_right_backend_notices_nothing(
-    backend: Any, op: str, direction: str, manner: str
+    backend: Any, op: str, direction: str, calling: str
 ) -> None:
     """Also where a result is a view of an input, as that of a permutation may be."""
-    asked = case(manner, direction, op)
+    asked = case(calling, direction, op)
     if op == "permute":
         asked = CaseSpec(
-            op, direction, "fp32", asked.shapes, asked.recipes, (("axes", (1, 0)),), manner=manner
+            op, direction, "fp32", asked.shapes, asked.recipes, (("axes", (1, 0)),), calling=calling
         )
-    if not allows(asked, manner):
+    if not allows(asked, calling):
         pytest.skip("only one tensor of real numbers")
     outcome = measure(backend, asked, backend.capabilities().contract(op, "fp32"))
     assert not outcome.failed
@@ -145,17 +145,17 @@ def test_a_right_backend_notices_nothing(
 def test_shared_tensors_are_one_object_and_overlapping_ones_share_memory() -> None:
     shared, apart = build(case("shared", "vjp")), build(case("overlapping", "vjp"))
     assert shared.cotangent is not None
-    assert shared.inputs[0].view is shared.inputs[1].view is shared.cotangent.view
+    assert shared.inputs[0].view is shared.inputs[1].view is shared.cotangent
     first, second = (item.view for item in apart.inputs)
     assert first.data_ptr() + 4 == second.data_ptr()
     assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
 
 
-@pytest.mark.parametrize("manner", ["shared", "overlapping"])
-def test_recorded_numbers_denote_the_same_tensors(manner: str) -> None:
-    drawn = build(case(manner, "vjp"))
+@pytest.mark.parametrize("calling", ["shared", "overlapping"])
+def test_recorded_numbers_denote_the_same_tensors(calling: str) -> None:
+    drawn = build(case(calling, "vjp"))
     numbers = {position: item.numbers() for position, item in drawn.tensors()}
-    again = build(case(manner, "vjp"), numbers=numbers)
+    again = build(case(calling, "vjp"), numbers=numbers)
     for (_, one), (_, two) in zip(drawn.tensors(), again.tensors(), strict=True):
         assert torch.equal(one.view, two.view)
 

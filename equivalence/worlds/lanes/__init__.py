@@ -1,1 +1,0 @@
-"""Worlds of many scalars at once, for real sizes; who judges large cases enters."""
