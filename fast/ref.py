@@ -138,15 +138,12 @@ class Ref(Indexed, Entry):
 
 
 class Interpreter(Ops[Ref]):
-    """Whatever runs a program: it records each op, and each number, that the program asks for."""
+    """Whatever runs a program: it records each op, and each number, that the program asks for.
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Refuse the name of an op or a method that there is not, with the nearest."""
-            if name.startswith("_"):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            raise unknown("session", "op or method", name, _public(type(self)))
+    Python refuses a name that there is not, with the nearest. A `__getattr__` here would say it in
+    our words, and be paid for by every op: Python then finds no method or field of a session by its
+    quick way.
+    """
 
     def reshape(self, x: Ref, *, shape: Any) -> Ref:
         """Lay the entries out in another shape, of which one extent may be -1."""

@@ -131,7 +131,7 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         tape = self._tape
         identity = self._own(loss, "backward")
         tape.check_versions(identity)
-        start = self._seed(identity, seed)
+        start = start_at(identity, tape.values[identity], seed, self._one)
         if into is None:
             into = GradMap(self.store, tape)
         elif isinstance(into, GradMap):
@@ -152,10 +152,11 @@ class Session(Leaves, Naturals, Updates, Interpreter):
 
         They stay on the device, zeros where the seed does not reach; refusals are `backward`'s.
         """
+        tape = self._tape
         identity = self._own(ref, "backward_dense")
-        self._tape.check_versions(identity)
-        table = backward_dense(self._tape, identity, self._seed(identity, seed))
-        return DenseGrads(self.store, self._tape, table)
+        tape.check_versions(identity)
+        start = start_at(identity, tape.values[identity], seed, self._one)
+        return DenseGrads(self.store, tape, backward_dense(tape, identity, start))
 
     def grad(self, grads: GradMap | DenseGrads, ref: Ref | Param | int) -> Tensor:
         """Download the gradient of a ref, of the ref's shape: zeros where it was not reached.
@@ -197,9 +198,6 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         if isinstance(ref, kind) and ref.tape is self._tape:
             return ref.id
         raise foreign(what, ref, self._tape)
-
-    def _seed(self, identity: int, seed: Any) -> Tensor:
-        return start_at(identity, self._tape.values[identity], seed, self._one)
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Check and run one op and append it; a refusal leaves tape and buffers as they were.
@@ -298,14 +296,15 @@ class Session(Leaves, Naturals, Updates, Interpreter):
 
     def _beside(self, bound: Bound, position: int, arg: Any) -> Tensor:
         """Return what an input reads that no gradient reaches: indices, a mask or a buffer."""
-        if position in bound.op.buffers:
+        op = bound.op
+        if position in op.buffers:
             return self._own_buffer(bound, position, arg).contents
-        if position in bound.op.index_inputs and type(arg) is IndexRef and arg.tape is self._tape:
+        if position in op.index_inputs and type(arg) is IndexRef and arg.tape is self._tape:
             return self._tape.values[arg.id]
-        if position not in bound.op.index_inputs or isinstance(arg, Entry):
+        if position not in op.index_inputs or isinstance(arg, Entry):
             raise foreign(bound.describe(position), arg, self._tape)
         if isinstance(arg, NatRef):
             return self._held(arg)
-        if position in bound.op.mask_inputs:
+        if position in op.mask_inputs:
             return bridge.to_mask(arg, self.options.device)
         return bridge.to_indices(arg, self.options.device)

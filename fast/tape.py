@@ -208,8 +208,11 @@ class Tape:
 
     def clear(self) -> None:
         """Drop every value and rule; the memory of parameters is theirs and stays."""
-        self.tell()
-        counters.free(self._told_bytes, self._told_buffers)
+        # What the counters have not heard of has come and gone; the rest is free from now on.
+        buffers = len(self.values) + self.extra
+        counters.passed(self.bytes - self._told_bytes, buffers - self._told_buffers)
+        if self._told_bytes or self._told_buffers:
+            counters.free(self._told_bytes, self._told_buffers)
         self.session = None
         # Whoever looks at the old lists, such as a gradient map at the leaves, keeps them.
         self.values, self.rules = [], []

@@ -7,7 +7,7 @@ During a backward pass an alias of a cotangent counts like a copy, so a peak is 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
-from weakref import WeakSet
+from weakref import ReferenceType, ref
 
 
 class Snapshot(NamedTuple):
@@ -51,7 +51,8 @@ class Counters:
         self._live_buffers = 0
         self._peak_bytes = 0
         self._allocations = 0
-        self._growing: WeakSet[Weighed] = WeakSet()
+        # By its address, where a later source takes the place of one that is gone.
+        self._growing: dict[int, ReferenceType[Weighed]] = {}
         self.uploads = 0
         self.downloads = 0
 
@@ -81,8 +82,8 @@ class Counters:
         return self.uploads + self.downloads
 
     def watch(self, source: Weighed) -> None:
-        """Ask a source, from now on, before the counters are read."""
-        self._growing.add(source)
+        """Ask a source, as long as it lives, before the counters are read."""
+        self._growing[id(source)] = ref(source)
 
     def allocate(self, nbytes: int, buffers: int = 1) -> None:
         """Count buffers that now exist."""
@@ -109,8 +110,12 @@ class Counters:
 
     def snapshot(self) -> Snapshot:
         """Return all counters as they are now."""
-        for source in tuple(self._growing):
-            source.tell()
+        for key, known in tuple(self._growing.items()):
+            source = known()
+            if source is not None:
+                source.tell()
+            elif self._growing.get(key) is known:
+                del self._growing[key]
         return Snapshot(
             self._live_bytes,
             self._live_buffers,

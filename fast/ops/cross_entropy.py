@@ -189,14 +189,14 @@ def aten_value(
     weights = None
     if weight is not None:
         weights = labelled.class_weights(weight, source.device, source.dtype)
-    log_probabilities = torch.log_softmax(source, 1)
-    read, full = (log_probabilities, labels, ignore_index), False
+    logs = torch.log_softmax(source, 1)
+    full = False
     shares = _shares(label_smoothing, source.shape[1]) if label_smoothing else None
     if shares is not None:
-        z, over = _smoothed(*read, weights, shares, reduction)
+        z, over = _smoothed(logs, labels, ignore_index, weights, shares, reduction)
     else:
-        z, over, full = labelled.aten_losses(*read, reduction, weights)
-    saved = (*read, over, weights, shares, reduction, full)
+        z, over, full = labelled.aten_losses(logs, labels, ignore_index, reduction, weights)
+    saved = (logs, labels, ignore_index, over, weights, shares, reduction, full)
     return z if source is logits else z.to(logits.dtype), saved
 
 
@@ -204,13 +204,13 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     """Return (softmax(x) - target) g, divided where the loss was."""
     if not needs[0]:
         return None, None
-    log_probabilities, labels, ignored, over, weights, shares, reduction, full = saved
-    g, read = wide(cotangent), (log_probabilities, labels, ignored)
+    logs, labels, ignored, over, weights, shares, reduction, full = saved
+    g = wide(cotangent)
     if shares is not None:
-        dz = _smoothed_cotangents(g, *read, over, weights, shares)
+        dz = _smoothed_cotangents(g, logs, labels, ignored, over, weights, shares)
     else:
-        dz = labelled.aten_cotangents(g, *read, reduction, over, weights)
-    dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
+        dz = labelled.aten_cotangents(g, logs, labels, ignored, reduction, over, weights)
+    dx = torch._log_softmax_backward_data(dz, logs, 1, dz.dtype)
     if not full:
         # What does not count receives exactly 0, also where its row holds NaN or infinities.
         out = (labels == ignored) | (over == 0) if reduction == "mean" else labels == ignored

@@ -95,13 +95,15 @@ class GradMap(Gradients):
     def places(self, parents: tuple[int, ...], dtype: torch.dtype) -> list[Tensor | None]:
         """Return the memory of those parents that are parameters' leaves not yet reached."""
         found: list[Tensor | None] = [None] * len(parents)
-        if self.arena.flat.dtype is dtype:
+        arena, leaves, touched = self.arena, self._leaves, self.touched
+        if arena.flat.dtype is dtype:
             for position, leaf in enumerate(parents):
-                owner = self._leaves.get(leaf)
+                owner = leaves.get(leaf)
+                if type(owner) is not Param or touched[owner.slot]:
+                    continue
                 # A leaf that is twice a parent of one op adds its second contribution to its first.
-                twice = leaf in parents[:position]
-                if type(owner) is Param and not self.touched[owner.slot] and not twice:
-                    found[position] = self.arena.views[owner.slot]
+                if leaf not in parents[:position]:
+                    found[position] = arena.views[owner.slot]
         return found
 
     def move_to(self, store: Store, tape: Tape) -> None:

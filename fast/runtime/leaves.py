@@ -80,11 +80,12 @@ class Leaves(Recording):
         check_trainable("input", requires_grad)
         if name is not None:
             check_name("input", name)
-        tensor = bridge.to_device(value, self.options.compute, self.options.device)
-        identity = self._tape.leaf(tensor, requires_grad)
+        options, tape = self.options, self._tape
+        tensor = bridge.to_device(value, options.compute, options.device)
+        identity = tape.leaf(tensor, requires_grad)
         if name is not None:
-            self._tape.names[identity] = name
-        return Ref(self._tape, identity)
+            tape.names[identity] = name
+        return Ref(tape, identity)
 
     def _given(self, inputs: Iterable[Any]) -> list[Any]:
         """Record a program's data as inputs, in order; integers and booleans stay as they are."""

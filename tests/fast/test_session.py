@@ -407,6 +407,14 @@ def test_an_unknown_op_is_refused_by_name() -> None:
         s.apply("conv", (s.input([1.0]),), {})
 
 
+def test_a_name_that_there_is_not_costs_the_others_nothing() -> None:
+    s = session()
+    with pytest.raises(AttributeError, match="'Session' object has no attribute 'matmull'"):
+        s.matmull  # type: ignore[attr-defined] # noqa: B018
+    assert not hasattr(s, "matmull")
+    assert not hasattr(Session, "__getattr__"), "every look-up of a method would pay for it"
+
+
 @pytest.mark.holds("Optimizer state, one for each parameter, by leaf id")
 def test_optimizer_state_is_found_by_leaf_id() -> None:
     s = session()

@@ -124,8 +124,9 @@ def check(
     shape = x.shape
     if len(shape) < 2:
         raise Rejected(f"{op} C1: the first input has axes [N, C, ...], got shape {tuple(shape)}")
-    rows = (*shape[:1], *shape[2:])
-    if labels.dtype not in INTEGERS or tuple(labels.shape) != rows:
+    number, classes, *inner = shape
+    rows = (number, *inner)
+    if labels.dtype not in INTEGERS or labels.shape != rows:
         raise Rejected(
             f"{op} C2: the labels are integers of shape {rows}, "
             f"got {labels.dtype} of shape {tuple(labels.shape)}"
@@ -133,14 +134,14 @@ def check(
     if reduction not in REDUCTIONS:
         raise Rejected(f"{op} C4: the reduction is 'mean', 'sum' or 'none', got {reduction!r}")
     if weight is not None and (
-        len(weight) != shape[1] or not all(0 <= w < math.inf for w in weight)
+        len(weight) != classes or not all(0 <= w < math.inf for w in weight)
     ):
         raise Rejected(
-            f"{op} {last}: there are {shape[1]} weights, all of them finite and not negative, "
+            f"{op} {last}: there are {classes} weights, all of them finite and not negative, "
             f"got {tuple(weight)}"
         )
     checks.floats(op, x)
-    checks.indices(f"{op} C3", labels, shape[1], ignored)
+    checks.indices(f"{op} C3", labels, classes, ignored)
 
 
 def class_weights(
