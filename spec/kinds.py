@@ -21,20 +21,8 @@ from functools import partial
 from operator import itemgetter, mul
 from typing import Any, TypedDict, Unpack
 
-from spec.op import (
-    AnyTensor,
-    Edge,
-    Elsewhere,
-    IndexRange,
-    Jvp,
-    Op,
-    Type,
-    Vjp,
-    plus,
-    refuse,
-    zeros_like,
-)
-from spec.refusals import Miss
+from spec.op import AnyTensor, Edge, Elsewhere, IndexRange, Jvp, Op, Type, Vjp, plus, zeros_like
+from spec.refusals import Miss, refuse
 from spec.scalar import is_zero, select, zero_like
 from spec.tensor import zip_map
 

@@ -46,7 +46,8 @@ def drawn(op: str, direction: str) -> list[CaseSpec]:
 
 
 def test_every_operation_has_a_family_and_every_family_an_operation() -> None:
-    assert {family_of(op).name for op in OPS.values()} == set(FAMILIES)
+    # Codes beside numbers are a matter of registered pages: the book has none (test_codes.py).
+    assert {family_of(op).name for op in OPS.values()} == set(FAMILIES) - {"codes"}
     for op in OPS.values():
         assert len(regimes(op, len(op.inputs))) == len(op.inputs)
         assert family_of(op).singles(op) and family_of(op).extras(op), op.name
