@@ -133,7 +133,8 @@ def register(record: Page, *, family: str | None = None) -> Page:
     """Let the judge know a page, and return its record.
 
     family names the family of calls that the page belongs to, where its type rule cannot tell.
-    Unregistered refuses what is no record, and a name that another record has.
+    Unregistered refuses what is no record, a name that another record has, and an operation that
+    reads integers and does not say which.
     """
     if not isinstance(record, Op | Optimizer):
         raise Unregistered(
@@ -151,10 +152,26 @@ def register(record: Page, *, family: str | None = None) -> Page:
         )
     if not name.isidentifier():
         raise Unregistered(f"register: a page's name is a Python identifier; got {name!r}")
+    if isinstance(record, Op):
+        _need_ranges(record)
     table: Pages[Any] = OPS if isinstance(record, Op) else OPTIMIZERS
     table.enter(name, record)
     ENTRIES[name] = Entry(_importing(), family)
     return record
+
+
+def _need_ranges(op: Op) -> None:
+    """Refuse an operation that does not say what each of its integer inputs may hold."""
+    count = len(op.integer_inputs)
+    if len(op.index_ranges) != count:
+        read = ", ".join(op.inputs[k] for k in op.integer_inputs) or "no input"
+        raise Unregistered(
+            f"register: {op.name} reads integers from {read}, and its record has "
+            f"{len(op.index_ranges)} index_ranges; give it {count}, each of them "
+            'spec.op.IndexRange("C3", bounds), where C3 is the label of the constraint, and '
+            "bounds takes the types and attributes of a call and returns the lowest and the "
+            "highest integer, as in lambda *types, **attributes: (-8, 7)"
+        )
 
 
 def unregister(name: str) -> None:

@@ -19,7 +19,7 @@ from fast.device.mode import described
 from fast.device.named import NamedBuffer, update
 from fast.device.options import choose
 from fast.errors import Rejected, SessionError
-from fast.kernels.random import is_word
+from fast.kernels.elementwise.random import is_word
 from fast.naturals import NatRef, Naturals, NatVecRef
 from fast.ref import Entry, IndexRef, Interpreter, Ref
 from fast.runtime.binding import Bindings, Bound, bind, foreign

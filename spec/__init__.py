@@ -40,5 +40,6 @@ CHAPTERS = (
     "batches",
     "train",
     "show",
+    "several",
 )
 """The reading order, which the house rules check: a chapter imports only earlier ones."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spec.op import AnyTensor, Type, refuse
+from spec.op import AnyTensor, IndexRange, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import (
     Extent,
@@ -85,16 +85,12 @@ BAD_AXIS = (
 """An axis of one input that check_axis refuses under C1."""
 
 
-def refuse_positions(label: str, x: AnyTensor, positions: AnyTensor, axis: int) -> None:
-    """Refuse, under the label, a position that does not lie on an axis of x."""
-    refuse_beyond(label, positions, x.shape[axis])
+def _along(x: Type, *others: Type, axis: int) -> tuple[Extent, Extent]:
+    return 0, x.shape[axis] - 1
 
 
-def refuse_beyond(label: str, positions: AnyTensor, extent: Extent) -> None:
-    """Refuse, under the label, a position that does not lie in [0, extent)."""
-    for position in positions.data:
-        if not 0 <= position < extent:
-            raise refuse(label, f"every index lies in [0, {extent})", position)
+ALONG_AXIS = IndexRange("C3", _along)
+"""The positions along an axis of the first input."""
 
 
 def bad_positions(*others: Nested) -> tuple[Miss, ...]:

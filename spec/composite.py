@@ -25,7 +25,7 @@ from fractions import Fraction
 from typing import Any, SupportsIndex, Unpack
 
 from spec.kinds import Directions, Facts, TypeRule
-from spec.op import AnyTensor, Op, plus, zeros_like
+from spec.op import AnyTensor, IndexRange, Op, misstated, plus, zeros_like
 from spec.refusals import unknown
 from spec.scalar import lift
 from spec.shape import Shape
@@ -104,7 +104,7 @@ def composite(
     *,
     index_inputs: tuple[int, ...] = (),
     mask_inputs: tuple[int, ...] = (),
-    refuse_indices: Callable[..., None] | None = None,
+    index_ranges: tuple[IndexRange, ...] = (),
     **facts: Unpack[Facts],
 ) -> Op:
     """Make an op that is a program over earlier pages; its derivatives go through the program.
@@ -116,7 +116,10 @@ def composite(
     def run(inputs: Sequence[AnyTensor], attributes: dict[str, Any]) -> tuple[_Trace, _Ref]:
         trace = _Trace(uses, inputs, len(inputs))
         refs = [x if k in index_inputs else trace.refs[k] for k, x in enumerate(inputs)]
-        return trace, program(trace, *refs, **attributes)
+        out = program(trace, *refs, **attributes)
+        if not isinstance(out, _Ref):
+            raise misstated(name, "the program returns one result of its steps", out)
+        return trace, out
 
     def value(*inputs: AnyTensor, **attributes: Any) -> AnyTensor:
         return run(inputs, attributes)[1].tensor
@@ -162,7 +165,7 @@ def composite(
         index_inputs,
         program=program,
         uses=uses,
-        refuse_indices=refuse_indices,
+        index_ranges=index_ranges,
         mask_inputs=mask_inputs,
         **facts,
     )

@@ -21,7 +21,19 @@ from functools import partial
 from operator import itemgetter, mul
 from typing import Any, TypedDict, Unpack
 
-from spec.op import AnyTensor, Edge, Elsewhere, Jvp, Op, Type, Vjp, plus, refuse, zeros_like
+from spec.op import (
+    AnyTensor,
+    Edge,
+    Elsewhere,
+    IndexRange,
+    Jvp,
+    Op,
+    Type,
+    Vjp,
+    plus,
+    refuse,
+    zeros_like,
+)
 from spec.refusals import Miss
 from spec.scalar import is_zero, select, zero_like
 from spec.tensor import zip_map
@@ -44,7 +56,7 @@ class IndexFacts(Facts, total=False):
     """What a page says beside that which reads indices."""
 
     index_inputs: tuple[int, ...]
-    refuse_indices: Callable[..., None] | None
+    index_ranges: tuple[IndexRange, ...]
 
 
 def same_shape(name: str, *types: Type) -> Type:
@@ -119,7 +131,7 @@ def jointly_linear(
     *,
     index_inputs: tuple[int, ...] = (),
     mask_inputs: tuple[int, ...] = (),
-    refuse_indices: Callable[..., None] | None = None,
+    index_ranges: tuple[IndexRange, ...] = (),
     **facts: Unpack[Facts],
 ) -> Op:
     """Make an op that is linear in all its inputs at once, but for indices and masks.
@@ -149,7 +161,7 @@ def jointly_linear(
         jvp,
         vjp,
         index_inputs,
-        refuse_indices=refuse_indices,
+        index_ranges=index_ranges,
         mask_inputs=mask_inputs,
         **facts,
     )
@@ -210,7 +222,7 @@ def irregular(
     vjp: Vjp,
     *,
     stops_gradients: bool = False,
-    **facts: Unpack[Facts],
+    **facts: Unpack[IndexFacts],
 ) -> Op:
     """Make an op that states both maps itself, by a convention that its page names."""
     return Op(

@@ -6,9 +6,6 @@ A label is the index of a class; a row whose label equals ignore_index takes no 
 >>> from spec.tensor import tensor
 >>> divisor(tensor([2, -100, 0]), (0.5, 1.0, 4.0), ignore_index=-100, like=Fraction(0))
 Fraction(9, 2)
->>> refuse_labels("nll_loss", tensor([[0.5, 0.5]]), tensor([2]), ignore_index=-100)
-Traceback (most recent call last):
-spec.refusals.Rejected: nll_loss C3: every label lies in [0, 2) or equals ignore_index -100; got 2
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ from types import MappingProxyType
 from typing import Any
 
 from spec.kinds import UNEQUAL, pointwise, same_shape
-from spec.op import AnyTensor, Op, Type, refuse
+from spec.op import AnyTensor, IndexRange, Op, Type, refuse
 from spec.refusals import Miss
-from spec.scalar import equal, lift, select, sum_over
+from spec.scalar import Extent, equal, lift, select, sum_over
 from spec.shape import Shape, size
 from spec.tensor import tabulate, zip_map
 
@@ -103,12 +100,12 @@ def check_loss(
     return Type(rows if reduction == "none" else ())
 
 
-def refuse_labels(name: str, x: AnyTensor, labels: AnyTensor, ignore_index: int) -> None:
-    """Refuse a label that is neither a class nor ignored (C3)."""
-    for label in labels.data:
-        if label != ignore_index and not 0 <= label < x.shape[1]:
-            rule = f"every label lies in [0, {x.shape[1]}) or equals ignore_index {ignore_index}"
-            raise refuse(f"{name} C3", rule, label)
+def _classes(x: Type, labels: Type, **_: Any) -> tuple[Extent, Extent]:
+    return 0, x.shape[1] - 1
+
+
+LABELS = IndexRange("C3", _classes, also=("ignore_index",), called="label")
+"""The classes of the first input, and what stands for no class."""
 
 
 _ROWS = [[1.0, 2.0], [3.0, 4.0]]
@@ -116,7 +113,7 @@ _BAD_WEIGHTS = ((1.0,), (1.0, 2.0, 3.0), (1.0, -1.0), (1.0, math.inf), (math.nan
 
 
 def bad_labels(last: str) -> tuple[Miss, ...]:
-    """Return what check_loss and refuse_labels refuse."""
+    """Return what check_loss refuses, and labels that are none (C3)."""
     return (
         Miss("C1", ([1.0, 2.0], [0, 1])),
         Miss("C2", ([[[1.0]]], [0])),

@@ -38,7 +38,7 @@ from typing import Any, Literal
 from spec.refusals import Miss
 from spec.refusals import Rejected as Rejected
 from spec.refusals import refuse as refuse
-from spec.scalar import zero_like
+from spec.scalar import Extent, zero_like
 from spec.shape import Shape
 from spec.tensor import Nested, Tensor, is_tensor, zip_map
 
@@ -48,6 +48,10 @@ AnyTensor = Tensor[Any, *tuple[Any, ...]]
 Kind = Literal["pointwise", "linear", "bilinear", "composite", "irregular", "source", "positions"]
 Jvp = Callable[..., AnyTensor]
 Vjp = Callable[..., "tuple[AnyTensor | None, ...]"]
+
+
+class Misstated(Exception):
+    """A page is not written as its kind has to be; the message says what to write."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +91,51 @@ def holds_integers(x: AnyTensor) -> bool:
 
 
 @dataclass(frozen=True)
+class Integers:
+    """Those from the lowest to the highest, of which there are none where these cross, and others.
+
+    >>> [n in Integers(-8, 7, also=(99,)) for n in (-9, -8, 7, 8, 99)]
+    [False, True, True, False, True]
+    """
+
+    lowest: Extent
+    highest: Extent
+    also: tuple[int, ...] = ()
+
+    def __contains__(self, number: Any) -> bool:
+        """Tell whether an integer is one of these."""
+        return self.lowest <= number <= self.highest or number in self.also
+
+
+@dataclass(frozen=True)
+class IndexRange:
+    """What an index input that is no mask may hold: labels, positions, codes.
+
+    label is that of the page's constraint, such as "C3".
+    bounds(*types, **attributes) returns the lowest and the highest integer.
+    also are others that are allowed, or the names of attributes that hold one each.
+    called is an entry in refusals.
+    """
+
+    label: str
+    bounds: Callable[..., tuple[Extent, Extent]]
+    also: tuple[int | str, ...] = ()
+    called: str = "index"
+
+    def rule(self, attributes: Mapping[str, Any], allowed: Integers) -> str:
+        """Say what is allowed, in a sentence."""
+        named = (f"{n} {attributes[n]}" if isinstance(n, str) else str(n) for n in self.also)
+        interval = f"[{allowed.lowest}, {allowed.highest + 1})"
+        return " or equals ".join((f"every {self.called} lies in {interval}", *named))
+
+
+@dataclass(frozen=True)
 class Edge:
     """One row about the edge of an op's domain, judged by equality or set membership.
 
     inputs are nested lists of floats (or ints at index positions).
     allowed lists every acceptable result as nested lists; with a cotangent, every acceptable tuple
-    of gradients, None at index inputs.
+    of gradients, None at index inputs. Several results, and their cotangents, are joined in one.
     source says who decided: the IEEE 754 standard, or a CHOICE of ours.
     """
 
@@ -127,12 +170,14 @@ class Op:
 
     jvp(inputs, tangents, **attributes) returns the tangent of the result;
     vjp(inputs, cotangent, **attributes) returns one cotangent per input.
-    refuse_indices(*inputs, **attributes) raises Rejected where an index is out of its range.
     mask_inputs are those of the index inputs that hold truth values.
+    index_ranges say what the other index inputs may hold, one each, in their order.
     uses are the ops of a composite's program: pages, and steps that are its own.
     stops_gradients says that no cotangent ever passes, so that a tape need not look behind.
     tried: by attribute of an op of single numbers, values that show mistakes, the plainest first.
     elsewhere names the op's independent source; None says nothing of one.
+    results(*types, **attributes) returns the types of several results by name. The op's one result
+    is then all of them, flattened and joined in this order (`spec.several`); None: there is one.
     """
 
     name: str
@@ -144,13 +189,14 @@ class Op:
     index_inputs: tuple[int, ...] = ()
     edges: tuple[Edge, ...] = ()
     program: Callable[..., Any] | None = None
-    refuse_indices: Callable[..., None] | None = None
+    index_ranges: tuple[IndexRange, ...] = ()
     stops_gradients: bool = False
     mask_inputs: tuple[int, ...] = ()
     refused: tuple[Miss, ...] = ()
     tried: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     uses: tuple[Op, ...] = ()
     elsewhere: Elsewhere | None = None
+    results: Callable[..., Mapping[str, Type]] | None = None
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -169,6 +215,11 @@ class Op:
         if not self.variadic:
             return self.inputs
         return tuple(f"{self.inputs[0]}[{k}]" for k in range(count))
+
+    @cached_property
+    def integer_inputs(self) -> tuple[int, ...]:
+        """The index inputs that are no masks."""
+        return tuple(k for k in self.index_inputs if k not in self.mask_inputs)
 
     @property
     def moves(self) -> bool:
@@ -196,17 +247,41 @@ class Op:
         read = (checked(f"{self.name}: input {k}", x) for k, x in enumerate(inputs))
         types = [self._type_of(k, x) for k, x in enumerate(read)]
         result = self.check_types(*types, **attributes)
-        if self.refuse_indices is not None:
-            self.refuse_indices(*inputs, **attributes)
+        self.refuse_indices(*inputs, **attributes)
         return result
+
+    def refuse_indices(self, *inputs: AnyTensor, **attributes: Any) -> None:
+        """Raise Rejected where an integer of an input is none of those that it may hold."""
+        types = [self.type_at(k, tuple(x.shape)) for k, x in enumerate(inputs)]
+        for k, stated in zip(self.integer_inputs, self.index_ranges, strict=False):
+            allowed = self.integers(k, *types, **attributes)
+            for number in inputs[k].data:
+                if number not in allowed:
+                    rule = stated.rule({**self.attributes, **attributes}, allowed)
+                    raise refuse(f"{self.name} {stated.label}", rule, number)
+
+    def integers(self, k: int, *types: Type, **attributes: Any) -> Integers:
+        """Return what input k, which holds integers, may hold in a call that the rule accepts."""
+        stated = self.index_ranges[self.integer_inputs.index(k)]
+        given = {**self.attributes, **attributes}
+        also = tuple(given[n] if isinstance(n, str) else n for n in stated.also)
+        return Integers(*stated.bounds(*types, **attributes), also)
 
     def check_types(self, *types: Type, **attributes: Any) -> Type:
         """Return the type of the result for inputs of these types; their entries are not asked."""
         self._check_call(len(types), attributes)
         try:
-            return self.type_rule(*types, **attributes)
+            result = self.type_rule(*types, **attributes)
         except TypeError as error:
             raise self._refused_kinds(attributes) from error
+        if not isinstance(result, Type):
+            raise misstated(self.name, "the type rule returns one Type", result)
+        return result
+
+    def types_of_results(self, *types: Type, **attributes: Any) -> Mapping[str, Type]:
+        """Return the types of all results by name; a lone one is called ``result``."""
+        whole = self.check_types(*types, **attributes)
+        return {"result": whole} if self.results is None else self.results(*types, **attributes)
 
     def wants_cotangent(self, *wanted: bool) -> bool:
         """Whether its cotangent is of use: the op hands it on, and to an input that wants one."""
@@ -214,7 +289,7 @@ class Op:
         return not self.stops_gradients and any(takes)
 
     def __call__(self, *inputs: AnyTensor, **attributes: Any) -> AnyTensor:
-        """Check types and indices, then compute the value."""
+        """Check types and indices, then compute the value; several results come as one tensor."""
         self.check(*inputs, **attributes)
         result: AnyTensor = self.value(*inputs, **attributes)
         return result
@@ -250,6 +325,19 @@ class Op:
         missing = [n for n in known if known[n] is inspect.Parameter.empty and n not in attributes]
         if missing:
             raise Rejected(f"{self.name}: the attribute {missing[0]!r} is required")
+
+
+def misstated(name: str, rule: str, came: object) -> Misstated:
+    """Say of a page with one result that it has to have one; who wants more is told how."""
+    remedy = "an op of several results is made by spec.several.several"
+    return Misstated(f"{name}: {rule}; got {type(came).__name__}; {remedy}")
+
+
+def one_tensor(name: str, value: Any) -> AnyTensor:
+    """Return the value of a page with one result, or say that it has to be a tensor."""
+    if not is_tensor(value):
+        raise misstated(name, "the value is one tensor", value)
+    return value
 
 
 def shape_or_type(x: object) -> Any:

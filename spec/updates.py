@@ -22,7 +22,6 @@ from typing import Any
 from spec.op import AnyTensor, need_shape, plus, refuse
 from spec.optim import OPTIMIZERS, clip
 from spec.optim._groups import Groups, groups_of
-from spec.optim._states import check_state
 from spec.optim._steps import SessionSteps
 from spec.params import Leaves, param_of
 from spec.params import Param as Param
@@ -81,7 +80,7 @@ class Updates(SessionSteps[Gradients]):
         """
         param_of("load_state", param)
         if state is not None:
-            check_state(param.name or "the parameter", param.value.shape, state)
+            _check_state(param.name or "the parameter", param.value.shape, state)
         self._states[param] = state
 
     def _update(
@@ -121,6 +120,23 @@ class Updates(SessionSteps[Gradients]):
             if param.requires_grad and leaf not in frozen and gradient is not None:
                 totals[param] = plus(totals.get(param), gradient) or gradient
         return dict(zip(totals, scaled(list(totals.values())), strict=True))
+
+
+def _check_state(name: str, shape: Shape, state: object) -> None:
+    """Refuse what is no page's state, or not that of a parameter of this shape."""
+    page = next((page for page in OPTIMIZERS.values() if isinstance(state, page.state)), None)
+    if page is None:
+        *others, last = OPTIMIZERS
+        rule = f"a state is None or the State of {', '.join(others)} or {last}"
+        raise refuse("load_state", rule, type(state).__name__)
+    for part in page.moments:
+        found = getattr(state, part)
+        if found is not None or not page.may_lack(part):
+            rule = f"{part} is a tensor of the shape {shape} of {name}"
+            need_shape("load_state", rule, shape, found)
+    step = getattr(state, "step", 0)
+    if type(step) is not int or step < 0:
+        raise refuse("load_state", "step is an integer >= 0", repr(step))
 
 
 def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:

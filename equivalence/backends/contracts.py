@@ -60,7 +60,7 @@ def stepping_in_storage(contract: Contract, why: str, why_sums: str = "") -> Con
 def reads_positions(op: str) -> bool:
     """Say whether an op reads positions or labels; a mask is neither."""
     page = OPS.get(op)
-    return page is not None and bool(set(page.index_inputs) - set(page.mask_inputs))
+    return page is not None and bool(page.integer_inputs)
 
 
 def on_tensor_cores(contract: Contract, dtype: str) -> Contract:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor
 
 from equivalence.conventions import UNSAID, Conventions
 from equivalence.worlds.contract import ContractRule
+
+Results: TypeAlias = Tensor | Sequence[Tensor]
+"""A tensor, and of an op of several results one for each, in the order of the page's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Backend(Protocol):
     def capabilities(self) -> Capabilities:
         """Say which operations, dtypes and optimizers there are, and under which contract."""
 
-    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Results:
         """Compute an operation; raise on what the operation refuses."""
 
     def vjp(
@@ -59,7 +62,7 @@ class Backend(Protocol):
         attrs: Mapping[str, Any],
         cotangents: Sequence[Tensor],
     ) -> Sequence[Tensor | None]:
-        """Return one gradient per input, None at inputs of indices."""
+        """Return one gradient per input, None at inputs of indices; a cotangent came per result."""
 
 
 @runtime_checkable
@@ -72,7 +75,7 @@ class HasJvp(Protocol):
         inputs: Sequence[Tensor],
         attrs: Mapping[str, Any],
         tangents: Sequence[Tensor | None],
-    ) -> Tensor:
+    ) -> Results:
         """Return the tangent of the result; None stands for a zero tangent."""
 
 

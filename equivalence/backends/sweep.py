@@ -142,7 +142,7 @@ def triton_library() -> dict[str, tuple[Callable[[Singles], Any], FunctionError]
     """Return the kernels of our own pages, and cosine and sine of an angle in turns, on the ring
     that this machine offers."""
     from fast.device import mode
-    from fast.kernels import functions, pointwise
+    from fast.kernels.elementwise import functions, pointwise
     from fast.ops import OPS
 
     def on_device(kernel: Callable[..., torch.Tensor], *first: Any) -> Callable[[Singles], Any]:

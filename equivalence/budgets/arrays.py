@@ -31,7 +31,8 @@ from equivalence.worlds.contract import Contract, of_result
 from equivalence.worlds.vectorized.arrays import Many, VectorExtent, at, constant, held, working
 from equivalence.worlds.vectorized.extents import Extent, entered
 from equivalence.worlds.vectorized.widths import Bound, Doubles, Widths
-from spec.op import AnyTensor
+from spec.op import AnyTensor, Type
+from spec.several import lone, unpacked
 
 WIDEST = 2.0**-4
 """The widest bound that still says something, relative to the largest value of its result."""
@@ -74,19 +75,24 @@ class Call:
     @property
     def axes(self) -> int:
         """The most axes that any tensor of the call has."""
+        results = (len(each.shape) for each in self.types().values())
+        return max(*results, *(x.ndim for x in self.inputs), 0)
+
+    def types(self) -> Mapping[str, Type]:
+        """Return the types of the op's results by name."""
         page = OPS[self.op]
         types = (
             page.type_at(0 if page.variadic else k, x.shape) for k, x in enumerate(self.inputs)
         )
-        result = page.check_types(*types, **self.attributes)
-        return max(len(result.shape), *(x.ndim for x in self.inputs), 0)
+        return page.types_of_results(*types, **self.attributes)
 
     def results(
         self, kind: type[Extent], lift: Callable[[npt.NDArray[Any]], AnyTensor], like: Any
     ) -> list[AnyTensor | None]:
         """Run the page on extents of a kind; entries are computed when somebody asks for them.
 
-        lift takes arrays into the world of the scalar `like`.
+        lift takes arrays into the world of the scalar `like`. Each of several results is run alone,
+        so that its entries are asked for by its own axes, along which they share what they need.
         """
         page = OPS[self.op]
         attributes = entered(page, self.attributes, kind)
@@ -94,11 +100,19 @@ class Call:
         if self.cotangent is not None:
             gradients = self.program or page.vjp
             return list(gradients(inputs, lift(self.cotangent), **attributes))
+        types = self.types()
+        each = [page] if page.results is None else [lone(page, k) for k in range(len(types))]
         if self.tangents is not None:
             tangents = [None if t is None else lift(t) for t in self.tangents]
-            return [page.jvp(inputs, tangents, **attributes)]
+            return [one.jvp(inputs, tangents, **attributes) for one in each]
         world = {"like": like} if page.kind == "source" else {}
-        return [(self.program or page.value)(*inputs, **attributes, **world)]
+        if self.program is None:
+            return [one.value(*inputs, **attributes, **world) for one in each]
+        found = self.program(*inputs, **attributes, **world)
+        if page.results is None:
+            return [found]
+        grown = {name: Type(tuple(map(kind, one.shape))) for name, one in types.items()}
+        return list(unpacked(found, grown).values())
 
     def in_forms(self, contract: Contract) -> list[Call]:
         """Return the call by the page's own program, and by those of the contract's forms."""

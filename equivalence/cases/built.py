@@ -17,7 +17,7 @@ from equivalence.cases.call import (
     Shape,
     dtype_at,
     dtype_of_value,
-    index_range,
+    integers_of,
 )
 from equivalence.cases.domains import NARROWEST, domain
 from equivalence.cases.fills import fill, fill_indices, fill_mask
@@ -32,12 +32,20 @@ class Built:
 
     case: CaseSpec
     inputs: tuple[Guarded, ...]
-    cotangent: Guarded | None = None
+    cotangents: tuple[Guarded, ...] = ()
     tangents: tuple[Guarded | None, ...] = ()
 
     def views(self) -> tuple[torch.Tensor, ...]:
         """Return the inputs as a backend receives them."""
         return tuple(item.view for item in self.inputs)
+
+    @property
+    def cotangent(self) -> torch.Tensor | None:
+        """The cotangent of the record's one result: those of several, flattened and joined."""
+        views = [item.view for item in self.cotangents]
+        if OPS[self.case.op].results is None:
+            return views[0] if views else None
+        return torch.cat([view.reshape(-1) for view in views]) if views else None
 
     @property
     def device(self) -> str:
@@ -53,10 +61,14 @@ class Built:
         """Name the tensors of the case by their positions."""
         named: list[tuple[str, Guarded | None]] = [
             *((f"input {k}", item) for k, item in enumerate(self.inputs)),
-            ("cotangent", self.cotangent),
+            *(zip(self._positions(), self.cotangents, strict=True)),
             *((f"tangent {k}", item) for k, item in enumerate(self.tangents)),
         ]
         return [(position, item) for position, item in named if item is not None]
+
+    def _positions(self) -> list[str]:
+        """Return the positions of the cotangents, if there are any."""
+        return [position for position, _ in self.case.cotangents()] if self.cotangents else []
 
 
 Numbers = Mapping[str, Sequence[float]]
@@ -75,17 +87,18 @@ def build(case: CaseSpec, device: str = "cpu", numbers: Numbers | None = None) -
         for k in range(len(case.shapes))
     )
     if case.tangent is None:
-        return Built(case, inputs, real.get("cotangent"))
-    return Built(case, inputs, None, tuple(real.get(f"tangent {k}") for k in range(len(inputs))))
+        seeds = case.cotangents() if case.cotangent is not None else ()
+        return Built(case, inputs, tuple(real[position] for position, _ in seeds))
+    return Built(case, inputs, (), tuple(real.get(f"tangent {k}") for k in range(len(inputs))))
 
 
 def real_parts(case: CaseSpec) -> Parts:
-    """List the tensors of real numbers: inputs, then the cotangent or the tangents."""
+    """List the tensors of real numbers: inputs, then the cotangents or the tangents."""
     integer = OPS[case.op].index_inputs
     real = [(k, shape) for k, shape in enumerate(case.shapes) if k not in integer]
     parts = [(f"input {k}", shape, case.recipes[k]) for k, shape in real]
     if case.cotangent is not None:
-        parts.append(("cotangent", case.output_shape(), case.cotangent))
+        parts.extend((position, shape, case.cotangent) for position, shape in case.cotangents())
     if case.tangent is not None:
         parts.extend((f"tangent {k}", shape, case.tangent) for k, shape in real)
     return parts
@@ -101,7 +114,7 @@ def allows(case: CaseSpec, calling: str) -> bool:
     """Say whether a case fits a calling pattern: to be shared, a tensor has to fit twice."""
     parts = real_parts(case)
     if OPS[case.op].converts:
-        parts = [part for part in parts if part[0] != "cotangent"]
+        parts = [part for part in parts if not is_cotangent(part[0])]
     return {"shared": shared_shape(parts) is not None, "overlapping": len(parts) > 1}.get(
         calling, True
     )
@@ -160,9 +173,14 @@ def real_tensor(
     return guard(values, shape, dtype_at_position(case, position), recipe.layout, device)
 
 
+def is_cotangent(position: str) -> bool:
+    """Tell the position of a result's cotangent from the others."""
+    return position.startswith("cotangent")
+
+
 def dtype_at_position(case: CaseSpec, position: str) -> torch.dtype:
     """Return the dtype of a tensor of real numbers: a cotangent has that of the result."""
-    if position != "cotangent":
+    if not is_cotangent(position):
         return TORCH[case.dtype]
     return dtype_of_value(case.op, case.attributes(), case.dtype)
 
@@ -197,5 +215,6 @@ def _index_tensor(case: CaseSpec, k: int, device: str, numbers: Numbers | None) 
     elif k in OPS[case.op].mask_inputs:
         values = fill_mask(recipe.regime, recipe.seed, position, stored)
     else:
-        values = fill_indices(recipe.regime, recipe.seed, position, stored, index_range(case))
+        allowed = integers_of(case, k)
+        values = fill_indices(recipe.regime, recipe.seed, position, stored, allowed)
     return guard(values, shape, dtype_at(case.op, k, case.dtype), recipe.layout, device)

@@ -20,12 +20,11 @@ from equivalence.cases.fills import (
     INDEX_REGIMES,
     MASK_REGIMES,
     REGIMES,
-    IndexRange,
 )
 from equivalence.cases.guard import LAYOUTS
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
-from spec.op import Op, Type
+from spec.op import Integers, Op, Type
 
 Shape = tuple[int, ...]
 
@@ -36,8 +35,6 @@ RESULTS = {**TORCH, "int64": torch.int64}
 """Those of results, which may be positions."""
 
 DIRECTIONS = ("value", "vjp", "jvp")
-
-IGNORE_INDEX = -100
 
 ENOUGH = 8
 """A case counts towards its row only with this many judged elements."""
@@ -103,8 +100,23 @@ class CaseSpec:
         return tuple(page.type_at(k, shape) for k, shape in enumerate(self.shapes))
 
     def output_shape(self) -> Shape:
-        """Return the result's shape; Rejected where the case breaks a constraint."""
+        """Return the result's shape; Rejected where the case breaks a constraint.
+
+        It is that of the one result of the record, in which several are joined.
+        """
         return tuple(OPS[self.op].type_rule(*self.types(), **self.attributes()).shape)
+
+    def results(self) -> Mapping[str, Type]:
+        """Return the types of all results by name; a lone one is called ``result``."""
+        return OPS[self.op].types_of_results(*self.types(), **self.attributes())
+
+    def cotangents(self) -> list[tuple[str, Shape]]:
+        """Return the position and the shape of each result's cotangent."""
+        lone = OPS[self.op].results is None
+        return [
+            ("cotangent" if lone else f"cotangent of {name}", tuple(each.shape))
+            for name, each in self.results().items()
+        ]
 
     def to_json(self) -> str:
         """Return the case as one line of JSON."""
@@ -248,17 +260,12 @@ def handed(op: str, attrs: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     return {**attrs, **place}
 
 
-def index_range(case: CaseSpec) -> IndexRange:
-    """Return what the index input of a case may hold, read off its other input, or told."""
-    return range_of_indices(OPS[case.op], case.shapes, case.attributes())
+def integers_of(case: CaseSpec, k: int) -> Integers:
+    """Return what an index input of a case may hold, which its page says."""
+    return OPS[case.op].integers(k, *case.types(), **case.attributes())
 
 
-def range_of_indices(op: Op, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> IndexRange:
-    """Return what the index input of a call may hold."""
-    if "classes" in attrs:
-        return IndexRange(attrs["classes"])
-    if "axis" in attrs:
-        return IndexRange(shapes[0][attrs["axis"]])
-    if 0 in op.index_inputs:
-        return IndexRange(shapes[1][0])
-    return IndexRange(shapes[0][1], attrs.get("ignore_index", IGNORE_INDEX))
+def integers_at(op: Op, k: int, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> Integers:
+    """Return what an index input of a call may hold."""
+    types = [op.type_at(at, shape) for at, shape in enumerate(shapes)]
+    return op.integers(k, *types, **attrs)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from equivalence.cases.fills import ENDS, NONFINITE
 from equivalence.cases.fills import REGIMES as FILLS
-from spec.op import Op, Rejected
+from spec.op import Op, Rejected, one_tensor
 from spec.tensor import tensor
 
 Regimes = tuple[str, ...]
@@ -129,16 +129,26 @@ def _tame(op: Op, k: int, number: float, attributes: Mapping[str, Any]) -> bool:
     """Say whether value and gradient are finite where input k is a number; indices have none."""
     if op.variadic or k in op.index_inputs:
         return False
-    inputs = [
-        tensor(True if at in op.mask_inputs else number if at == k else 1.0)
-        for at in range(len(op.inputs))
-    ]
     try:
+        single = _singles(op, attributes)
+        inputs = [tensor(number if at == k else x) for at, x in enumerate(single)]
         op.check(*inputs, **attributes)
     except Rejected:
         return False
-    found = (op.value(*inputs, **attributes), *op.vjp(inputs, tensor(1.0), **attributes))
+    value = one_tensor(op.name, op.value(*inputs, **attributes))
+    found = (value, *op.vjp(inputs, value.map(lambda _: 1.0), **attributes))
     return all(x is None or all(abs(z) < OVERFLOW for z in x.data) for x in found)
+
+
+def _singles(op: Op, attributes: Mapping[str, Any]) -> list[float | int]:
+    """Return a number for each input of a call on single numbers: 1 where it may be, or true."""
+    types = [op.type_at(k, ()) for k in range(len(op.inputs))]
+    op.check_types(*types, **attributes)
+    found: list[float | int] = [True if k in op.mask_inputs else 1.0 for k in range(len(types))]
+    for k in op.integer_inputs:
+        allowed = op.integers(k, *types, **attributes)
+        found[k] = 1 if 1 in allowed else allowed.lowest
+    return found
 
 
 def _multiplies(op: Op, k: int, attributes: Mapping[str, Any]) -> bool:
@@ -171,7 +181,8 @@ def _suited(op: Op, k: int, attributes: Mapping[str, Any] | None) -> Regimes:
     if k in op.mask_inputs:
         return MASKS
     if k in op.index_inputs:
-        return LABELS if "ignore_index" in op.attributes else INDICES
+        stated = op.index_ranges[op.integer_inputs.index(k)]
+        return LABELS if stated.also else INDICES
     tried = (dict(zip(op.tried, levels, strict=True)) for levels in product(*op.tried.values()))
     every = tried if attributes is None else [attributes]
     suited = list(dict.fromkeys(BY_DOMAIN[domain(op, k, chosen)] for chosen in every))

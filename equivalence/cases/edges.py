@@ -7,15 +7,17 @@ allows, NaN for NaN and signed zero for signed zero.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from equivalence.cases.call import Shape, dtype_at, dtype_of_value, handed
-from equivalence.cases.guard import Guarded, Malformed, gradients, guard
+from equivalence.cases.guard import Guarded, Malformed, gradients, guard, several
 from equivalence.conventions import OURS, Conventions, rows_of
 from equivalence.registry import OPS
-from spec.op import Edge
+from spec.op import Edge, Type
+from spec.several import unpacked
 from spec.tensor import Nested, tensor
 
 
@@ -53,6 +55,49 @@ def _shapes(op: str, edge: Edge) -> list[Shape]:
     return [type_.shape for type_ in types]
 
 
+def _types(op: str, edge: Edge) -> Mapping[str, Type]:
+    """Return the types of the results of an edge's call."""
+    page = OPS[op]
+    types = [page.type_at(k, tuple(tensor(nested).shape)) for k, nested in enumerate(edge.inputs)]
+    return page.types_of_results(*types, **edge.attributes)
+
+
+def _seeds(op: str, edge: Edge, dtype: str, device: str) -> list[Guarded]:
+    """Put the cotangents of an edge in guard arenas, if it has any: one for each result."""
+    if edge.cotangent is None:
+        return []
+    held = dtype_of_value(op, edge.attributes, dtype)
+    if OPS[op].results is None:
+        return [_place(edge.cotangent, held, device)]
+    parts = unpacked(tensor(edge.cotangent), _types(op, edge)).values()
+    return [guard(list(x.data), tuple(x.shape), held, "contiguous", device) for x in parts]
+
+
+def _answered(
+    backend: Any,
+    op: str,
+    edge: Edge,
+    views: list[torch.Tensor],
+    seeds: list[Guarded],
+    dtype: str,
+) -> list[torch.Tensor | None]:
+    """Ask a backend at an edge; several results come joined, as the edge writes them."""
+    attributes = handed(op, edge.attributes, dtype)
+    if edge.cotangent is not None:
+        found = backend.vjp(op, views, attributes, [seed.view for seed in seeds])
+        return gradients(op, found, len(views))
+    made = backend.value(op, views, attributes)
+    if OPS[op].results is None:
+        return [made]
+    types = _types(op, edge)
+    listed = several(f"value of {op}", made, list(types))
+    for result, (name, each) in zip(listed, types.items(), strict=True):
+        if tuple(result.shape) != each.shape:
+            shapes = f"{list(each.shape)}, got {list(result.shape)}"
+            raise Malformed(f"result {name}: expected shape {shapes}")
+    return [torch.cat([result.reshape(-1) for result in listed])]
+
+
 def _fits(
     results: list[torch.Tensor | None], allowed: Any, shapes: list[Shape], signed: bool
 ) -> bool:
@@ -73,19 +118,13 @@ def edge_problem(
     inputs = [
         _place(nested, dtype_at(op, k, dtype), device) for k, nested in enumerate(edge.inputs)
     ]
-    views = [item.view for item in inputs]
-    attributes = handed(op, edge.attributes, dtype)
-    if edge.cotangent is None:
-        results = [backend.value(op, views, attributes)]
-    else:
-        cotangent = _place(edge.cotangent, dtype_of_value(op, edge.attributes, dtype), device)
-        try:
-            results = gradients(
-                op, backend.vjp(op, views, attributes, [cotangent.view]), len(views)
-            )
-        except Malformed as malformed:
-            return f"edge {edge.why!r}: {malformed}"
-        cotangent.check("the cotangent")
+    seeds = _seeds(op, edge, dtype, device)
+    try:
+        results = _answered(backend, op, edge, [item.view for item in inputs], seeds, dtype)
+    except Malformed as malformed:
+        return f"edge {edge.why!r}: {malformed}"
+    for seed in seeds:
+        seed.check("the cotangent")
     for k, item in enumerate(inputs):
         item.check(f"input {k}")
     shapes = _shapes(op, edge)
@@ -95,11 +134,11 @@ def edge_problem(
     got = [None if r is None else r.tolist() for r in results]
     shown = got[0] if edge.cotangent is None else got
     attrs = "".join(f", {name}={value!r}" for name, value in edge.attributes.items())
-    seed = "" if edge.cotangent is None else f" with cotangent {edge.cotangent}"
+    came = "" if edge.cotangent is None else f" with cotangent {edge.cotangent}"
     taken = ", ".join(_short(nested) for nested in edge.inputs)
     allowed = " or ".join(_short(nested) for nested in edge.allowed)
     return (
-        f"edge {edge.why!r} ({edge.source}): {op}({taken}{attrs}){seed} "
+        f"edge {edge.why!r} ({edge.source}): {op}({taken}{attrs}){came} "
         f"gave {_short(shown)}; allowed: {allowed}"
     )
 

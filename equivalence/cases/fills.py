@@ -13,20 +13,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from equivalence.dtypes import FAR, Reach
+from spec.op import Integers
 
 Shape = tuple[int, ...]
 Fill = Callable[[random.Random, Shape, Reach], list[float]]
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRange:
-    """What an index input may hold: [0, extent), and a label to ignore where there is one."""
-
-    extent: int
-    ignore_index: int | None = None
 
 
 def source(seed: int, position: str) -> random.Random:
@@ -342,15 +334,15 @@ def fill(
 
 
 def fill_indices(
-    regime: str, seed: int, position: str, shape: Shape, allowed: IndexRange
+    regime: str, seed: int, position: str, shape: Shape, allowed: Integers
 ) -> list[int]:
     """Return the integers of one index tensor, row-major, all of them in range."""
     if regime not in INDEX_REGIMES:
         raise ValueError(f"unknown index regime {regime!r}; known: {', '.join(INDEX_REGIMES)}")
     count = math.prod(shape)
-    if regime == "all_ignored" and allowed.ignore_index is not None:
-        return [allowed.ignore_index] * count
     rng = source(seed, position)
+    if regime == "all_ignored" and allowed.also:
+        return [_other(rng, allowed) for _ in range(count)]
     return [_index(rng, regime, allowed) for _ in range(count)]
 
 
@@ -362,12 +354,18 @@ def fill_mask(regime: str, seed: int, position: str, shape: Shape) -> list[int]:
     return [int(rng.random() < MASK_REGIMES[regime]) for _ in range(math.prod(shape))]
 
 
-def _index(rng: random.Random, regime: str, allowed: IndexRange) -> int:
-    last = allowed.extent - 1
-    if regime == "some_ignored" and allowed.ignore_index is not None and rng.random() < 0.3:
-        return allowed.ignore_index
+def _index(rng: random.Random, regime: str, allowed: Integers) -> int:
+    first: int = allowed.lowest
+    last: int = allowed.highest
+    if regime == "some_ignored" and allowed.also and rng.random() < 0.3:
+        return _other(rng, allowed)
     if regime == "repeated":
-        return min(rng.choice((0, 0, 1)), last)
+        return min(first + rng.choice((0, 0, 1)), last)
     if regime == "ends":
-        return rng.choice((0, last))
-    return rng.randint(0, last)
+        return rng.choice((first, last))
+    return rng.randint(first, last)
+
+
+def _other(rng: random.Random, allowed: Integers) -> int:
+    """Draw one of those that are allowed beside the interval; one alone is not drawn for."""
+    return allowed.also[0] if len(allowed.also) == 1 else rng.choice(allowed.also)

@@ -1,20 +1,79 @@
 """Near-misses: calls that break exactly one constraint of a page, which everybody must refuse.
 
-They stand on the page, as REFUSED.  The reference refuses with the constraint's label; our own
-backends must name the same label; any other backend must raise, whatever it says.
+They stand on the page, as REFUSED.  Where none of them passes an end of the range of an index
+input, a call that does is made of what the page says of the range.  The reference refuses with the
+constraint's label; our own backends must name the same label; any other backend must raise,
+whatever it says.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
-from equivalence.cases.call import TORCH, dtype_at, handed
-from equivalence.registry import OPS
-from spec.op import Rejected
+from equivalence.cases.call import TORCH, dtype_at, handed, integers_at
+from equivalence.cases.families.signatures import Shape, Signature, results
+from equivalence.cases.families.table import family_of
+from equivalence.registry import OPS, remembering
+from spec.op import Integers, Op, Rejected
 from spec.refusals import Miss
 from spec.tensor import Nested, tensor
+
+WORDS = range(-(2**63), 2**63)
+"""The integers that a tensor can hold."""
+
+
+@remembering
+def misses(name: str) -> tuple[Miss, ...]:
+    """Return the near-misses of a page, and those past an end of a range that it leaves out."""
+    op = OPS[name]
+    return (*op.refused, *(miss for k in op.integer_inputs for miss in _past_the_ends(op, k)))
+
+
+def _past_the_ends(op: Op, k: int) -> Iterator[Miss]:
+    """Yield calls in which an integer of input k passes an end that no miss of the page passes."""
+    label = op.index_ranges[op.integer_inputs.index(k)].label
+    known = [_nested_call(op, miss) for miss in op.refused if miss.label == label]
+    passed = {end for call, data in known for end in _ends(integers_at(op, k, *call), data[k])}
+    calls = [call for call in family_of(op).singles(op) if _has_integers(op, call)]
+    if not calls:
+        return
+    shapes, attributes = smallest = min(calls, key=lambda call: sum(map(math.prod, call[0])))
+    allowed = integers_at(op, k, *smallest)
+    for number in (allowed.lowest - 1, allowed.highest + 1):
+        if number in WORDS and _ends(allowed, [number]) - passed:
+            inputs = [_plain(op, at, shape, smallest) for at, shape in enumerate(shapes)]
+            inputs[k].view(-1)[0] = number
+            yield Miss(label, tuple(x.tolist() for x in inputs), attributes)
+
+
+def _nested_call(op: Op, miss: Miss) -> tuple[Signature, list[Any]]:
+    """Return the shapes and attributes of a near-miss, and the entries of each input."""
+    inputs = [tensor(nested) for nested in miss.inputs]
+    return (tuple(x.shape for x in inputs), dict(miss.attributes)), [x.data for x in inputs]
+
+
+def _ends(allowed: Integers, data: Sequence[int]) -> set[str]:
+    """Say past which ends of a range some integers lie."""
+    out = [number for number in data if number not in allowed]
+    return {"lowest" if number < allowed.lowest else "highest" for number in out}
+
+
+def _has_integers(op: Op, call: Signature) -> bool:
+    """Say whether the page accepts a call, whose inputs all have entries that they may hold."""
+    ranges = (integers_at(op, k, *call) for k in op.integer_inputs)
+    accepted = results(op, call) is not None and all(map(math.prod, call[0]))
+    return accepted and all(allowed.lowest <= allowed.highest for allowed in ranges)
+
+
+def _plain(op: Op, k: int, shape: Shape, call: Signature) -> torch.Tensor:
+    """Return an input of a call: ones, or truths, or the lowest integers."""
+    if k in op.integer_inputs:
+        return torch.full(shape, integers_at(op, k, *call).lowest)
+    return torch.full(shape, True if k in op.mask_inputs else 1.0)
 
 
 def describe(op: str, miss: Miss) -> str:

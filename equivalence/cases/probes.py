@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 from hypothesis import reject
 from hypothesis import strategies as st
 
-from equivalence.cases.call import range_of_indices
+from equivalence.cases.call import integers_at
 from equivalence.cases.domains import NoFraction, domain
 from equivalence.cases.families.signatures import Draw, Shape, Signature, refusal
 from equivalence.cases.families.table import family_of
-from spec.op import AnyTensor, Op, Type
+from spec.op import AnyTensor, Op, Type, one_tensor
 from spec.shape import size
 from spec.tensor import Tensor
 
@@ -55,8 +55,7 @@ class Call:
     @property
     def value(self) -> AnyTensor:
         """The result."""
-        result: AnyTensor = self.op.value(*self.inputs, **self.attributes)
-        return result
+        return one_tensor(self.op.name, self.op.value(*self.inputs, **self.attributes))
 
     def type(self) -> Type:
         """The type of the result, as the type rule says."""
@@ -150,9 +149,9 @@ def _indices(op: Op, k: int, signature: Signature) -> st.SearchStrategy[int]:
     """Draw what an index input of an op may hold."""
     if k in op.mask_inputs:
         return st.booleans()
-    known = range_of_indices(op, *signature)
-    kept = st.integers(0, max(known.extent - 1, 0))
-    if known.ignore_index is None:
+    allowed = integers_at(op, k, *signature)
+    kept = st.integers(allowed.lowest, max(allowed.highest, allowed.lowest))
+    if not allowed.also:
         return kept
-    ignored = st.just(known.ignore_index)
-    return ignored if known.extent == 0 else st.one_of(kept, kept, ignored)
+    others = st.sampled_from(allowed.also)
+    return others if allowed.highest < allowed.lowest else st.one_of(kept, kept, others)

@@ -28,7 +28,6 @@ import torch
 
 from equivalence.cases.built import Built, dtype_at_position
 from equivalence.cases.call import (
-    IGNORE_INDEX,
     TORCH,
     CaseSpec,
     Recipe,
@@ -36,7 +35,7 @@ from equivalence.cases.call import (
     attribute_pairs,
     case_from_dict,
     dtype_at,
-    index_range,
+    integers_of,
 )
 from equivalence.cases.domains import domain
 from equivalence.cases.families.growing import SIZED_REGIMES, Growth
@@ -127,7 +126,7 @@ class Numbers:
         if k in self.op.mask_inputs:
             return source.random(shape) < 0.5
         if k in self.op.index_inputs:
-            return self._indices(source, shape)
+            return self._indices(source, k, shape)
         where = domain(self.op, k, self.case.attributes())
         if self.regime == "integers" or (self.regime == "offset" and k > 0):
             return self._integers(source, shape, k, where)
@@ -225,11 +224,13 @@ class Numbers:
             kept &= numbers != 0
         return np.resize(numbers[kept], shape)
 
-    def _indices(self, source: np.random.Generator, shape: Shape) -> Any:
-        """Draw every index about as often; where the loss is a mean, no row is ignored."""
-        found = source.integers(0, index_range(self.case).extent, shape)
-        if self.case.attributes().get("reduction") == "none":
-            found[source.random(shape) < 1 / 8] = IGNORE_INDEX
+    def _indices(self, source: np.random.Generator, k: int, shape: Shape) -> Any:
+        """Draw every integer about as often; where the loss is a mean, no row is ignored."""
+        allowed = integers_of(self.case, k)
+        found = source.integers(allowed.lowest, allowed.highest + 1, shape)
+        given = {**self.op.attributes, **self.case.attributes()}
+        if allowed.also and given.get("reduction", "none") == "none":
+            found[source.random(shape) < 1 / 8] = allowed.also[0]
         return found
 
 
@@ -250,9 +251,16 @@ def build_sized(sized: SizedCase, device: str = "cpu") -> Built:
     )
     own = TORCH[case.dtype]
     if case.cotangent is not None:
-        shape, of_seed = case.output_shape(), dtype_at_position(case, "cotangent")
-        seed = placed(numbers.of_direction("cotangent", shape), shape, case.cotangent, of_seed)
-        return Built(case, inputs, seed)
+        seeds = tuple(
+            placed(
+                numbers.of_direction(position, shape),
+                shape,
+                case.cotangent,
+                dtype_at_position(case, position),
+            )
+            for position, shape in case.cotangents()
+        )
+        return Built(case, inputs, seeds)
     if case.tangent is None:
         return Built(case, inputs)
     tangents = tuple(
@@ -261,7 +269,7 @@ def build_sized(sized: SizedCase, device: str = "cpu") -> Built:
         else placed(numbers.of_direction(f"tangent {k}", shape), shape, case.tangent, own)
         for k, shape in enumerate(case.shapes)
     )
-    return Built(case, inputs, None, tangents)
+    return Built(case, inputs, (), tangents)
 
 
 def elements(case: CaseSpec) -> int:

@@ -17,22 +17,22 @@ from equivalence.cli.work import ended
 
 PAIRS = {
     "programs": "judge whole programs on both sides: written ones, and drawn ones on graphs",
-    "trainers": "judge the steps of trainers on both sides, over drawn losses and optimizers",
-    "curvature": "judge Hessians, and their products with vectors, of drawn programs",
-    "machine": "drive stateful tests of a session, rules in any order",
+    "trainers": "judge the steps of trainers on both sides, with drawn losses and optimizers",
+    "curvature": "judge Hessians of drawn programs, and their products with vectors",
+    "machine": "run stateful tests of a session, with rules in any order",
 }
-"""Commands that need no backend, and what each is for."""
+"""Commands without a backend, with their help texts."""
 
 MOVED = {"matrix": "python -m population, in a checkout of the repository"}
-"""Commands that went elsewhere, and what is written instead."""
+"""Commands that have moved, with the new command line."""
 
 
 def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
-    """Return the parser of all commands, by the name that it is called under."""
+    """Return the parser of all commands. Its help calls the program by the given name."""
     top = argparse.ArgumentParser(
         prog=name,
-        description="Judge backends against the reference: every element, by derived budgets.",
-        epilog="Exit codes: 0 conformant, 1 not conformant, 2 asked for what cannot be, 3 a crash, "
+        description="Judge backends by the reference: each element has a derived error bound.",
+        epilog="Exit codes: 0 conformant, 1 not conformant, 2 an impossible request, 3 a crash, "
         "4 vacuous, 130 interrupted.",
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -62,18 +62,18 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
         command(name, what, "provider", "only", *judged, "shrink", *work)
     command(
         "races",
-        "watch kernels for races and wrong addresses, planted ones first, without a GPU",
+        "check kernels for races and wrong addresses without a GPU, after some planted faults",
         *("ops", "jobs"),
     )
     command(
         "exact",
-        "run our kernels, or a backend, on exact numbers, and compare with the pages by ==",
+        "run our kernels or a backend on exact numbers, and compare with the pages by ==",
         *(*asked, "points", "seed", "jobs", "json"),
     )
     judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")
     command("list", "list backends, operations, optimizers and profiles", "pages")
-    replay = command("replay-case", "run one case, as a failure prints it")
+    replay = command("replay-case", "run one case that a failure has printed")
     replay.add_argument("case", help="the case, as one line of JSON")
     replay.add_argument("--backend", required=True, help=OPTIONS["backend"].help)
     replay.add_argument("--fence", action="store_true", help=OPTIONS["fence"].help)
@@ -83,8 +83,8 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
 
 
 def _moved(chosen: argparse.Namespace) -> int:
-    """Say where a command went."""
-    raise UsageError(f"{chosen.command} is a command of its own now: {MOVED[chosen.command]}")
+    """Refuse a command that has moved, and name the new one."""
+    raise UsageError(f"{chosen.command} has moved: use {MOVED[chosen.command]}")
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -109,9 +109,9 @@ def main(arguments: Sequence[str] | None = None, name: str = "python -m equivale
 
 
 def script() -> int:
-    """Run as the console script, which finds modules in the working directory as `python -m` does.
+    """Run as the console script. It finds modules in the working directory, as `python -m` does.
 
-    So a backend that lies beside the caller, mine.py, is found by either.
+    So both find a backend beside the caller, such as mine.py.
     """
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def command_exact(chosen: argparse.Namespace) -> int:
-    """Compare the rows that were asked for, print what was found, and return the exit code."""
+    """Compare the requested rows, print the results, and return the exit code."""
     chosen, _ = filled(chosen)
     require("torch", "hypothesis")
     # Workers inherit it; the kernels of this process are not loaded yet.
@@ -60,7 +60,7 @@ def command_exact(chosen: argparse.Namespace) -> int:
 
 
 def _exit_code(results: Sequence[Found]) -> int:
-    """Return the exit code: something differs, or nothing at all could be read."""
+    """Return the exit code. A run fails if a row differs, or if no row is equal."""
     from equivalence.exact.rows import DIFFERS
 
     fails = any(found.status == DIFFERS for found in results)
@@ -68,7 +68,7 @@ def _exit_code(results: Sequence[Found]) -> int:
 
 
 def _found_elsewhere(rows: Sequence[Row]) -> None:
-    """Refuse pages that no worker process could find."""
+    """Refuse registered pages that a worker process could not find."""
     from equivalence.registry import Unregistered, addresses
 
     try:
@@ -78,7 +78,7 @@ def _found_elsewhere(rows: Sequence[Row]) -> None:
 
 
 def _tried(rows: Sequence[Row]) -> dict[str, str]:
-    """Try the registered pages of some rows; refuse one that breaks a law."""
+    """Test the registered pages of some rows by the laws. Refuse a page that breaks one."""
     from equivalence.registry import ENTRIES
 
     names = [row.of for row in rows if row.of in ENTRIES]
@@ -94,19 +94,19 @@ def _tried(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _rows(ops: Sequence[str] | None, backend: Any) -> list[Row]:
-    """Return the rows of what was asked for, or refuse a name that there is not."""
+    """Return the requested rows, or refuse an unknown name."""
     from equivalence.exact.rows import rows
 
     known = list(dict.fromkeys(row.of for row in rows(backend=backend)))
     for name in ops or ():
         if name not in known:
-            raise UsageError(f"--ops: there is no {name!r}; there are {', '.join(known)}")
+            raise UsageError(f"--ops: unknown name {name!r}; there are {', '.join(known)}")
     return rows(ops, backend)
 
 
 def _report(results: Sequence[Found], seconds: float, ours: bool) -> None:
     """Print a table, and a paragraph for each row that is not equal."""
-    from equivalence.exact.kernels import all_kernels
+    from equivalence.exact.interpreter import all_kernels
     from equivalence.exact.rows import COLUMNS, DIFFERS, UNREAD
 
     print(aligned([COLUMNS, *(found.cells() for found in results)]))
@@ -123,7 +123,7 @@ def _report(results: Sequence[Found], seconds: float, ours: bool) -> None:
         reached = {name for found in results for name in found.verdict.kernels & known}
         kernels = f"{len(reached)} of {len(known)} kernels, "
     print(
-        f"\nexact: {len(results)} rows, {counts[DIFFERS]} of which differ; {points} points, "
+        f"\nexact: {len(results)} rows, {counts[DIFFERS]} differ; {points} points, "
         f"{elements} elements, {kernels}{seconds:.0f} s; "
         f"{counts[UNREAD]} rows cannot be read"
     )

@@ -1,4 +1,4 @@
-"""The options of all commands, each stated once, and what a resumed run takes from its file."""
+"""The options of all commands, each stated once, and the options of a resumed run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from equivalence.runs.results import SCHEMA, Row, RowResult, read_row
 
 
 class UsageError(ValueError):
-    """The command line asks for what cannot be; the message says what can."""
+    """The command line asks for something impossible. The message names the possible values."""
 
 
 class Names(argparse.Action):
@@ -29,16 +29,16 @@ class Names(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Split what was given, and keep it."""
+        """Split the given words into names, and store these."""
         names = [name.strip() for text in values for name in text.split(",") if name.strip()]
         setattr(namespace, self.dest, names)
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option: what help says, its default, and how it is read.
+    """One option: its help text, its default, and its settings for argparse.
 
-    asked: it decides what is found, so a resumed run takes it from its file.
+    asked: the option decides the results, so a resumed run takes it from its file.
     """
 
     help: str
@@ -57,63 +57,74 @@ def _names(metavar: str) -> dict[str, Any]:
 
 OPTIONS: dict[str, Option] = {
     "backend": Option("a built-in backend (see list), or module:attribute"),
-    "ops": Option("operations and optimizers, by spaces or commas (all)", reading=_names("OP")),
+    "ops": Option(
+        "operations and optimizers, with spaces or commas between (default: all)",
+        reading=_names("OP"),
+    ),
     "pages": Option(
-        "modules to import first, which register pages of one's own", reading=_names("MODULE")
+        "modules to import first; they register your own pages", reading=_names("MODULE")
     ),
     "provider": Option(
-        "only rows of these providers: aten, triton (both)", reading=_names("PROVIDER")
+        "only rows of these providers: aten, triton (default: both)", reading=_names("PROVIDER")
     ),
     "only": Option(
-        "only these rows, as a report names them: 'clipped aten fp32', '* triton *' (all)",
+        "only these rows, as a report names them: 'clipped aten fp32', '* triton *' (default: all)",
         reading=_names("ROW"),
     ),
     "profile": Option(
-        "quick, ci or thorough: 8, 30 or 500 counted cases in every row; or sizes: large ones (ci)",
+        "quick, ci or thorough: 8, 30 or 500 counted cases per row; sizes: large cases "
+        "(default: ci)",
         "ci",
     ),
-    "seed": Option("draw other cases (thorough: a fresh seed, printed)", reading={"type": int}),
+    "seed": Option(
+        "the seed of the drawn cases (thorough: a fresh seed, printed)", reading={"type": int}
+    ),
     "points": Option(
-        "how many points of each row, from the plainest on (all of its design)",
+        "the number of points of each row, the plainest first (default: all of its design)",
         reading={"type": int, "metavar": "N"},
     ),
     "shrink": Option(
-        "make what fails smaller, which may take minutes",
+        "shrink failing cases, which may take minutes",
         False,
         reading={"action": "store_true"},
     ),
-    "findings": Option("also know the findings declared in this file", reading=_path("FILE")),
+    "findings": Option("also accept the findings that this file declares", reading=_path("FILE")),
     "declare": Option(
-        "go on past failures, and write a narrow finding for each kind of them",
+        "continue after failures, and write a narrow finding for each kind of them",
         reading=_path("FILE"),
     ),
     "fence": Option(
-        "also put patterned bands around what the backend allocates through torch",
+        "also put patterned bands around memory that the backend allocates through torch",
         False,
         reading={"action": "store_true"},
     ),
     "call_limit": Option(
-        "how long a call of the backend may take in a worker process (60)",
+        "the time limit of a call of the backend in a worker process (default: 60)",
         60.0,
         reading={"type": float, "metavar": "SECONDS"},
     ),
-    "record": Option("also write inputs, exact values and budgets", reading=_path("DIR")),
-    "replay": Option("judge by recorded values, without an oracle", reading=_path("DIR")),
+    "record": Option(
+        "also write inputs, exact values and budgets to this folder", reading=_path("DIR")
+    ),
+    "replay": Option(
+        "judge by the values recorded in this folder, without an oracle", reading=_path("DIR")
+    ),
     "ring": Option(
-        "with --record: write the budgets of another ring, without running the backend",
+        "with --record: write the budgets of another execution environment, without the backend",
         reading={"choices": ("host", "interpreted", "device")},
     ),
     "jobs": Option(
-        "worker processes; with 0, all runs in this process (one for each CPU)",
+        "the number of worker processes; 0 runs everything in this process "
+        "(default: one for each CPU)",
         os.cpu_count() or 1,
         asked=False,
         reading={"type": int, "metavar": "N"},
     ),
     "json": Option(
-        "also write the result as JSON, whenever a row ends", asked=False, reading=_path("FILE")
+        "also write the results as JSON, whenever a row ends", asked=False, reading=_path("FILE")
     ),
     "resume": Option(
-        "go on with the run that wrote this JSON, and write the whole to it",
+        "continue the run that wrote this JSON, and write all results to it",
         asked=False,
         reading=_path("FILE"),
     ),
@@ -121,12 +132,12 @@ OPTIONS: dict[str, Option] = {
 
 
 def flag(name: str) -> str:
-    """Return an option as one writes it."""
+    """Return an option as a word of a command line."""
     return f"--{name.replace('_', '-')}"
 
 
 def add(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add options to a command; what is not given stays unset until `filled`."""
+    """Add options to a command. An option that is not given stays unset until `filled`."""
     for name in names:
         option = OPTIONS[name]
         reading = dict(option.reading)
@@ -138,13 +149,13 @@ def add(parser: argparse.ArgumentParser, *names: str) -> None:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What a run that was cut short has found."""
+    """The results of a run that was cut short."""
 
     results: tuple[RowResult, ...] = ()
 
 
 def filled(chosen: argparse.Namespace) -> tuple[argparse.Namespace, Earlier]:
-    """Fill in what was not given: from the file of an earlier run, else by default."""
+    """Fill in missing options: from the file of an earlier run, or else by default."""
     given = {name: value for name, value in vars(chosen).items() if name in chosen.options}
     known: dict[str, Any] = {name: OPTIONS[name].default for name in chosen.options}
     earlier = Earlier()
@@ -154,14 +165,16 @@ def filled(chosen: argparse.Namespace) -> tuple[argparse.Namespace, Earlier]:
         for name, value in asked.items():
             if name in given and given[name] != value:
                 raise UsageError(
-                    f"--resume goes on with a run whose {flag(name)} is {shown(value)}; "
+                    f"--resume continues a run with {flag(name)} {shown(value)}; "
                     f"got {shown(given[name])}"
                 )
         known = {**known, **asked, "json": resume}
     filled_in = {**known, **given}
     jobs = filled_in.get("jobs", 1)
     if jobs < 0:
-        raise UsageError(f"--jobs is a number of processes, 0 for none but this; got {jobs}")
+        raise UsageError(
+            f"--jobs is a number of worker processes, or 0 for this process; got {jobs}"
+        )
     limit = filled_in.get("call_limit", 1.0)
     if not limit > 0:
         raise UsageError(f"--call-limit is a number of seconds above 0; got {limit:g}")
@@ -172,7 +185,7 @@ def filled(chosen: argparse.Namespace) -> tuple[argparse.Namespace, Earlier]:
 
 
 def request(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that decide what a run finds, as JSON carries them."""
+    """Return the options that decide the results of a run, as JSON holds them."""
     asked = {name: getattr(chosen, name) for name in chosen.options if OPTIONS[name].asked}
     return {
         name: str(value.resolve()) if isinstance(value, Path) else value
@@ -182,18 +195,18 @@ def request(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def _read(path: Path, command: str) -> tuple[dict[str, Any], Earlier]:
-    """Read what a file says was asked for and was found."""
+    """Read the options and the results of an earlier run from its file."""
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
         if plain["command"] != command:
             raise UsageError(
-                f"{path} was written by {plain['command']}; go on with "
+                f"{path} was written by {plain['command']}; continue it with "
                 f"python -m equivalence {plain['command']} --resume {path}"
             )
         if plain["schema"] != SCHEMA:
             raise UsageError(
-                f"{path} is of schema {plain['schema']}, and this suite goes on with schema "
-                f"{SCHEMA} alone, whose statuses are others: run it again"
+                f"{path} has schema {plain['schema']}, and this suite continues schema "
+                f"{SCHEMA} only, since the statuses differ: run it again"
             )
         results = tuple(read_row(row) for row in plain["rows"])
         asked = {
@@ -205,12 +218,12 @@ def _read(path: Path, command: str) -> tuple[dict[str, Any], Earlier]:
     except OSError as error:
         raise UsageError(f"--resume cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is no result that --json of {command} wrote") from error
+        raise UsageError(f"{path} was not written by --json of {command}") from error
     return asked, Earlier(results)
 
 
 def line(command: str, asked: Mapping[str, Any]) -> str:
-    """Return the command line that asks for the same."""
+    """Return the command line with these options."""
     return shlex.join(["python", "-m", "equivalence", command, *words(asked)])
 
 
@@ -223,12 +236,12 @@ def words(asked: Mapping[str, Any]) -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    """Show the value of an option as one writes it."""
+    """Return the value of an option as a word of a command line."""
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def remaining(command: str, asked: Mapping[str, Any], missing: Sequence[Row]) -> str:
-    """Return the command line that asks for the rows that are missing, and hardly more."""
+    """Return the command line for the missing rows, and for hardly any others."""
     if command == "run":
         return line(command, {**asked, "ops": list(dict.fromkeys(row.op for row in missing))})
     rest = {name: value for name, value in asked.items() if name not in ("only", "provider")}
@@ -236,7 +249,7 @@ def remaining(command: str, asked: Mapping[str, Any], missing: Sequence[Row]) ->
 
 
 def check_output(path: Path, name: str = "json") -> None:
-    """Refuse a file that could not be written, before any work is done for it."""
+    """Refuse a file that could not be written, before any work starts."""
     if path.is_dir():
         raise UsageError(f"{flag(name)} names a file; {path} is a folder")
     if path.exists() and not path.is_file():
@@ -253,7 +266,7 @@ def check_output(path: Path, name: str = "json") -> None:
 
 
 def write(path: Path, plain: Mapping[str, Any]) -> None:
-    """Write JSON; a file is replaced at once, so that a reader never finds half of it."""
+    """Write JSON. A file is replaced at once, so that a reader never finds half of it."""
     text = json.dumps(plain, indent=1) + "\n"
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The commands that judge sessions and trainers beside the reference's.
+"""The commands that judge sessions and trainers of `fast` by those of `spec`.
 
-`programs`, `trainers` and `curvature` run one text on both sides; `machine` drives stateful tests.
+`programs`, `trainers` and `curvature` run one program on both sides. `machine` runs stateful tests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COLUMNS = ("row", "provider", "precision", "cases", "worst", "", "", "", "ring",
 
 
 def command_pairs(chosen: argparse.Namespace) -> int:
-    """Judge the rows of a command that were asked for, and report."""
+    """Judge the requested rows of a command, and report the results."""
     chosen, earlier = filled(chosen)
     require("torch", "flint", "hypothesis")
     from equivalence.runs.run import chosen_seed, machine
@@ -39,7 +39,7 @@ def command_pairs(chosen: argparse.Namespace) -> int:
 
 
 def asked_for(chosen: argparse.Namespace, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that --provider and --only leave; a name that leaves none is refused."""
+    """Return the rows that match --provider and --only. Refuse a name that matches none."""
     providers = sorted({row.direction for row in rows})
     for name in chosen.provider or ():
         if name not in providers:
@@ -47,7 +47,7 @@ def asked_for(chosen: argparse.Namespace, rows: Sequence[Row]) -> list[Row]:
     for pattern in chosen.only or ():
         if not any(fnmatchcase(str(row), pattern) for row in rows):
             raise UsageError(
-                f"--only {pattern!r} is no row of {chosen.command}; "
+                f"--only {pattern!r} matches no row of {chosen.command}; "
                 f"there are {', '.join(map(str, rows))}"
             )
     found = [
@@ -57,5 +57,5 @@ def asked_for(chosen: argparse.Namespace, rows: Sequence[Row]) -> list[Row]:
         and (not chosen.only or any(fnmatchcase(str(row), p) for p in chosen.only))
     ]
     if not found:
-        raise UsageError("no row is of both --provider and --only")
+        raise UsageError("no row matches both --provider and --only")
     return found

@@ -1,6 +1,6 @@
-"""How far a command is, on stderr: a bar on a terminal, elsewhere a line for each row that ends.
+"""The progress of a command on stderr: a bar on a terminal, elsewhere a line for each finished row.
 
-What is in work is named before the first row ends, and again where none has ended for a while.
+Running rows are named before the first row ends, and again after a while without a line.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Any, TextIO
 
 PATIENCE = 15.0
-"""Seconds without a line, after which a pipe is told what is still in work."""
+"""After so many seconds without a line, a pipe gets the names of the running rows."""
 
 
 class Progress:
-    """What a command tells of its rows, from `with` to the end of the block."""
+    """Shows the progress of a command's rows, during a `with` block."""
 
     def __init__(self, title: str, total: int, done: int = 0, stream: TextIO | None = None) -> None:
         """Expect so many rows, some of which may be done already."""
@@ -31,7 +31,7 @@ class Progress:
         self._named = False
 
     def __enter__(self) -> Progress:
-        """Show that the command is at work."""
+        """Show that the command runs."""
         if self.out.isatty() and importlib.util.find_spec("rich") is not None:
             self._start_bar()
         else:
@@ -45,13 +45,13 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Show nothing any more."""
+        """Stop the display."""
         self._over.set()
         if self._bar is not None:
             self._bar.stop()
 
     def started(self, name: str) -> None:
-        """Show that a row is in work."""
+        """Show that a row runs."""
         with self._lock:
             first = not self.working and not self._named
             self._named = self._named or self._bar is None
@@ -59,10 +59,10 @@ class Progress:
         if self._bar is not None:
             self._draw()
         elif first:
-            self._say(f"at {name} ...")
+            self._say(f"running {name} ...")
 
     def finished(self, name: str, status: str) -> None:
-        """Show what came of a row; a pipe hears nothing of what is not supported."""
+        """Show the status of a row. A pipe gets no line for an unsupported row."""
         with self._lock:
             begun = self.working.pop(name, time.monotonic())
             self.done += 1
@@ -77,7 +77,7 @@ class Progress:
         print(text, file=self.out, flush=True)
 
     def _wait(self) -> None:
-        """Tell a pipe what is in work, whenever nothing was told for a while."""
+        """Name the running rows on a pipe, after each while without a line."""
         while not self._over.wait(1.0):
             if time.monotonic() - self._said < PATIENCE:
                 continue
@@ -85,7 +85,7 @@ class Progress:
                 now = time.monotonic()
                 names = [f"{name} ({now - since:.0f} s)" for name, since in self.working.items()]
             if names:
-                self._say(f"[{self.done}/{self.total}] still at {', '.join(names)}")
+                self._say(f"[{self.done}/{self.total}] still running {', '.join(names)}")
 
     def _start_bar(self) -> None:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""The command that watches kernels for races and wrong addresses."""
+"""The command that checks kernels for races and wrong addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def command_races(chosen: argparse.Namespace) -> int:
-    """Plant every fault, watch every op that was asked for, and say what was found."""
+    """Plant every fault of the catalogue, check every requested op, and print the faults."""
     chosen, _ = filled(chosen)
     require("torch", "hypothesis")
     from equivalence.races.detector import Missing
@@ -29,9 +29,7 @@ def command_races(chosen: argparse.Namespace) -> int:
     known = driving.names()
     for name in chosen.ops or ():
         if name not in known:
-            raise UsageError(
-                f"--ops: nothing here is called {name!r}; there are {', '.join(known)}"
-            )
+            raise UsageError(f"--ops: unknown name {name!r}; there are {', '.join(known)}")
     try:
         require_ttsem()
     except Missing as error:
@@ -43,20 +41,20 @@ def command_races(chosen: argparse.Namespace) -> int:
 
 
 def summary(tried: list[Tried], found: list[Examined]) -> int:
-    """Print what was planted, watched and found, and return the exit code."""
+    """Print the planted faults and the found ones, and return the exit code."""
     import triton
 
     from equivalence.races.detector import TTSEM
 
     missed = [one for one in tried if not one.caught]
     for one in missed:
-        print(f"races: planted {one.planted.name!r}, a {one.planted.kind}, and found {one.found}")
-    faults = [(what, fault) for one in found for what, fault in one.faults]
-    for what, fault in faults:
-        print(f"races: {what}: {fault}")
+        print(f"races: planted {one.planted.name!r}, a {one.planted.kind}, but found {one.found}")
+    faults = [(launch, fault) for one in found for launch, fault in one.faults]
+    for launch, fault in faults:
+        print(f"races: {launch}: {fault}")
     idle = [one.name for one in found if not one.launches]
     if idle:
-        print(f"races: nothing was launched for {', '.join(idle)}")
+        print(f"races: no kernel was launched for {', '.join(idle)}")
     print(
         f"races: {len(found)} ops and optimizers, {sum(one.launches for one in found)} launches, "
         f"{sum(one.several for one in found)} of several program instances, {len(faults)} faults; "
@@ -68,8 +66,8 @@ def summary(tried: list[Tried], found: list[Examined]) -> int:
 
 @contextmanager
 def _compile_only() -> Iterator[None]:
-    """Let worker processes that start meanwhile compile kernels instead of interpreting them."""
-    from equivalence.races.launches import TARGET
+    """Make workers that start in the block compile kernels instead of interpreting them."""
+    from equivalence.races.examine import TARGET
     from fast.device.mode import COMPILE_TARGET, INTERPRET
 
     before = {name: os.environ.pop(name, None) for name in (COMPILE_TARGET, INTERPRET)}
@@ -82,7 +80,7 @@ def _compile_only() -> Iterator[None]:
 
 
 def _spread(task: Any, calls: list[tuple[Any, ...]], jobs: int) -> list[Any]:
-    """Run tasks in workers, telling of each as it ends, and return their results in order."""
+    """Run tasks in workers, print a line when each ends, and return the results in order."""
     from equivalence.workers.pool import Died, spread
 
     results: dict[int, Any] = {}

@@ -13,7 +13,7 @@ from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row, RowR
 
 
 def load_backend(name: str) -> Any:
-    """Load a backend, or refuse with the names that exist."""
+    """Load a backend, or refuse its name and list the known ones."""
     from equivalence.backends import UnknownBackend, load
 
     try:
@@ -23,7 +23,7 @@ def load_backend(name: str) -> Any:
 
 
 def bring_pages(modules: Sequence[str] | None) -> None:
-    """Import the modules that register pages, or refuse with what is missing."""
+    """Import the modules that register pages, or refuse them with the reason."""
     from equivalence.registry import Unregistered, bring
 
     try:
@@ -37,13 +37,13 @@ def command_run(chosen: argparse.Namespace) -> int:
     """Run the suite on a backend and report."""
     chosen, earlier = filled(chosen)
     if chosen.backend is None:
-        raise UsageError("--backend says what is judged: a name of list, or module:attribute")
+        raise UsageError("--backend is missing: give a name that list prints, or module:attribute")
     if chosen.record is not None and chosen.replay is not None:
         raise UsageError("--record and --replay exclude each other: name one folder")
     if chosen.ring is not None and chosen.record is None:
-        raise UsageError("--ring says for which ring to record; it needs --record DIR")
+        raise UsageError("--ring names the ring to record for; it needs --record DIR")
     if chosen.declare is not None and (chosen.record or chosen.replay) is not None:
-        raise UsageError("--declare wants a live run: leave --record and --replay out")
+        raise UsageError("--declare needs a live run: leave out --record and --replay")
     require("torch", *(() if chosen.replay is not None else ("flint", "hypothesis")))
     code, results = _run(chosen, earlier)
     if chosen.declare is not None:
@@ -54,16 +54,18 @@ def command_run(chosen: argparse.Namespace) -> int:
 
 
 def _propose(path: Path, results: Sequence[RowResult]) -> None:
-    """Write the findings that would declare what failed."""
+    """Write findings that would declare the failures."""
     from equivalence.budgets.findings import written
 
     tables = list(dict.fromkeys(table for result in results for table in result.proposed))
     path.write_text(written(tables), encoding="utf-8")
-    print(f"{len(tables)} findings in {path}; say the reason of each, and give it as --findings")
+    print(
+        f"{len(tables)} findings in {path}; add a reason to each, and pass the file as --findings"
+    )
 
 
 def _run(chosen: argparse.Namespace, earlier: Earlier) -> tuple[int, Sequence[RowResult]]:
-    """Plan the run, refuse what cannot be, and carry it out."""
+    """Plan the run, refuse an impossible request, and carry out the plan."""
     from equivalence.backends import UnknownBackend
     from equivalence.runs.run import Request, Shelved, Unusable, planned
     from equivalence.runs.work import Damaged, run_rows
@@ -97,7 +99,7 @@ def _run(chosen: argparse.Namespace, earlier: Earlier) -> tuple[int, Sequence[Ro
 
 
 def _findings(chosen: argparse.Namespace) -> tuple[Any, ...]:
-    """Read the findings of one's own."""
+    """Read the caller's own findings."""
     from equivalence.budgets.findings import read
 
     if chosen.findings is None:
@@ -111,7 +113,7 @@ def _findings(chosen: argparse.Namespace) -> tuple[Any, ...]:
 
 
 def command_list(chosen: argparse.Namespace) -> int:
-    """List what there is to choose from."""
+    """List the backends, operations, optimizers and profiles."""
     chosen, _ = filled(chosen)
     require("torch")
     from equivalence.backends import BUILT_IN
@@ -138,7 +140,7 @@ def command_replay(chosen: argparse.Namespace) -> int:
     try:
         row, case = read_case(chosen.case)
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"this is no case: {error}") from error
+        raise UsageError(f"this is not a case: {error}") from error
     backend = load_backend(chosen.backend)
     if chosen.fence:
         from equivalence.backends.fence import Fenced

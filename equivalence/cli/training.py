@@ -13,7 +13,7 @@ from equivalence.runs.results import INTERRUPTED
 
 
 def command_judge(chosen: argparse.Namespace) -> int:
-    """Judge recorded training steps; Ctrl-C reports those that are judged."""
+    """Judge recorded training steps. Ctrl-C reports the steps that are judged so far."""
     chosen, _ = filled(chosen)
     require("torch", "flint")
     from equivalence.training.judge import Judged, JudgedStep, judge_tasks, report_steps, tasks_of

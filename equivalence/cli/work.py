@@ -1,4 +1,4 @@
-"""Carrying rows out: told as they end, written down as they end, and not lost when cut short."""
+"""Run rows, show and write each result at once, and keep the results of an interrupted run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from equivalence.runs.results import INTERRUPTED, USAGE, Row, RowResult, documen
 from equivalence.workers.pool import expect_interpreter
 
 LIBRARIES = {"torch": "torch", "flint": "python-flint", "hypothesis": "hypothesis"}
-"""What judging needs beside Python, by the name of its import."""
+"""The libraries that judging needs, by the names of their imports."""
 
 
 def require_profile(name: str) -> None:
-    """Refuse a profile that there is not, by the names of those that there are."""
+    """Refuse an unknown profile, and name the known ones."""
     from equivalence.runs.run import Unusable, check_profile
 
     try:
@@ -37,7 +37,7 @@ def require_profile(name: str) -> None:
 
 
 def require(*modules: str) -> None:
-    """Refuse to begin where libraries are missing; the extra that brings them is named once."""
+    """Refuse to begin if libraries are missing. Name the extra that installs them once."""
     missing = []
     for module in modules:
         try:
@@ -52,7 +52,7 @@ def require(*modules: str) -> None:
 
 
 class Book:
-    """What is found, row by row: told to a progress, and written to --json each time."""
+    """The results, row by row. Each one goes to the progress display and to the file of --json."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Book:
         rows: Sequence[Row],
         environment: Mapping[str, Any],
     ) -> None:
-        """Expect rows; the environment holds the seed, which a resumed run must not draw anew."""
+        """Expect rows. The environment holds the seed, so that a resumed run draws no other."""
         self.path: Path | None = chosen.json
         self.command: str = chosen.command
         self.subject, self.rows, self.environment = subject, rows, environment
@@ -70,12 +70,12 @@ class Book:
         self.progress: Progress | None = None
 
     def started(self, row: Row) -> None:
-        """Tell it."""
+        """Show that a row runs."""
         if self.progress is not None:
             self.progress.started(str(row))
 
     def finished(self, result: RowResult) -> None:
-        """Keep the result, write it down, and tell it."""
+        """Keep the result, write it down, and show it."""
         self.found[result.row] = result
         self.write()
         if self.progress is not None:
@@ -83,16 +83,16 @@ class Book:
 
     @property
     def results(self) -> list[RowResult]:
-        """What was found so far, in the order of the rows."""
+        """The results so far, in the order of the rows."""
         return [self.found[row] for row in self.rows if row in self.found]
 
     @property
     def missing(self) -> list[Row]:
-        """The rows that nothing was found about yet."""
+        """The rows without a result so far."""
         return [row for row in self.rows if row not in self.found]
 
     def write(self) -> None:
-        """Write all that was found so far to the file, if one was asked for."""
+        """Write the results so far to the file of --json, if there is one."""
         if self.path is None:
             return
         from equivalence.runs.run import known_findings
@@ -101,8 +101,8 @@ class Book:
         plain = document(self.subject, environment, self.results, self.missing)
         write(self.path, {**plain, "command": self.command, "request": self.asked})
 
-    def way_on(self) -> str:
-        """Return the command line that goes on."""
+    def continuation(self) -> str:
+        """Return the command line that continues the run."""
         if self.path is not None and self.path.is_file():
             return line(self.command, {"resume": str(self.path)})
         return remaining(self.command, self.asked, self.missing)
@@ -114,10 +114,10 @@ def carry_out(
     earlier: Earlier,
     columns: Sequence[str] | None = None,
 ) -> int:
-    """Run what is missing, report all that was found, and return the exit code.
+    """Run the missing rows, report all results, and return the exit code.
 
-    `run` runs rows and tells the book of each. Ctrl-C ends it: what is finished is reported and
-    written all the same, with the line that goes on.
+    `run` runs rows and passes each result to the book. Ctrl-C ends it. The finished rows are still
+    reported and written, and a command line that continues the run is printed.
     """
     from equivalence.runs.report import COLUMNS, print_report, print_untried, summary
 
@@ -135,12 +135,12 @@ def carry_out(
     print(f"\n{book.subject}: {summary(book.results)} (seed {book.environment['seed']})")
     if cut_short and book.missing:
         print(f"interrupted with {len(book.results)} of {len(book.rows)} rows done; go on with")
-        print(f"    {book.way_on()}")
+        print(f"    {book.continuation()}")
     return INTERRUPTED if cut_short else exit_code(book.results)
 
 
 def ended(command: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -> int:
-    """Run a command and return its exit code: also of what cannot be, and of Ctrl-C."""
+    """Run a command and return its exit code, also for an impossible request and for Ctrl-C."""
     expect_interpreter()
     try:
         with terminable():
@@ -155,7 +155,7 @@ def ended(command: Callable[[argparse.Namespace], int], chosen: argparse.Namespa
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does."""
+    """Treat SIGTERM like Ctrl-C."""
     import signal
     import threading
 

@@ -9,7 +9,8 @@ objects, which numpy adds, multiplies, compares, selects and sums as always. Rep
 * casts between floats, which are identities: rounding is what budgets are for;
 * division, by an exact one, and the absolute value;
 * exp, log, the roots, cosine and sine, by the stand-ins; and, whole, the functions of
-  `fast.kernels.functions`, whose lines are polynomials that sweeps hold to their errors;
+  `fast.kernels.elementwise.functions`, whose lines are polynomials that sweeps hold to their
+  errors;
 * and of our own, how large a tensor is that takes the wide tile of rows, which small ones then do.
 
 What is assumed: that these are the functions by which interpreted kernels handle floats; that numpy
@@ -21,11 +22,13 @@ addresses, masks, branches and loops: they are the kernel's own.
 
 from __future__ import annotations
 
+import ast
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -39,6 +42,24 @@ FLOATS = ("fp16", "bf16", "fp32", "fp64")
 """Triton's names of the dtypes whose tiles are exact."""
 
 
+def all_kernels() -> frozenset[str]:
+    """Name every kernel of `fast` by its module: a function of Triton that a host launches.
+
+    A kernel is told by its name, which ends with `_kernel`.
+    """
+    import fast
+
+    root = Path(fast.__file__).parent
+    return frozenset(
+        f"{'.'.join(('fast', *path.relative_to(root).with_suffix('').parts))}.{function.name}"
+        for path in root.rglob("*.py")
+        for function in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(function, ast.FunctionDef)
+        and function.name.endswith("_kernel")
+        and any("triton.jit" in ast.unparse(mark) for mark in function.decorator_list)
+    )
+
+
 @contextmanager
 def exact_kernels(memory: Memory, rules: Mapping[str, Rule]) -> Iterator[None]:
     """Let the kernels that start in this block compute on exact numbers.
@@ -46,7 +67,8 @@ def exact_kernels(memory: Memory, rules: Mapping[str, Rule]) -> Iterator[None]:
     Raises Inexact where kernels are compiled here, not interpreted.
     """
     from fast.device.mode import require_triton, ring
-    from fast.kernels import functions, rowwise
+    from fast.kernels.elementwise import functions
+    from fast.kernels.rows import rowwise
 
     require_triton()
     if ring() != "interpreted":

@@ -24,6 +24,7 @@ from equivalence.cases.call import (
     describe,
     dtype_of_value,
     handed,
+    integers_of,
 )
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.domains import LABELS, domain, usual
@@ -32,14 +33,17 @@ from equivalence.cases.families.losses.labels import SCORES
 from equivalence.cases.families.rows.norms import NORMS
 from equivalence.cases.families.rows.rows import ROWS
 from equivalence.cases.families.table import family_of
+from equivalence.cases.guard import Malformed, several
 from equivalence.cases.strata.fixed import strata
 from equivalence.exact.literals import meant
 from equivalence.exact.numbers import drawn, traced
-from equivalence.exact.points import Form, Point, Verdict, compared, integers
+from equivalence.exact.points import Drawn, Form, Point, Verdict, compared, integers
 from equivalence.exact.standins import stood_in
+from equivalence.measure.call import result_names
 from equivalence.registry import OPS, remembering
 from spec.op import Op
-from spec.tensor import tabulate
+from spec.several import unpacked
+from spec.tensor import Tensor, tabulate
 
 DTYPE = "fp32"
 """The dtype of storage, of which the numbers see nothing."""
@@ -136,7 +140,7 @@ def _plain(case: CaseSpec) -> CaseSpec:
     """Return a case with contiguous tensors, in which some but not all labels are ignored."""
     recipes = [
         Recipe("some_ignored" if recipe.regime in LABELS else recipe.regime, recipe.seed)
-        if "ignore_index" in OPS[case.op].attributes
+        if any(stated.also for stated in OPS[case.op].index_ranges)
         else Recipe(recipe.regime, recipe.seed)
         for recipe in case.recipes
     ]
@@ -163,16 +167,18 @@ def rescales(op: str) -> bool:
 
 def _orders(page: Op, case: CaseSpec, attributes: Mapping[str, Any]) -> bool:
     """Say whether a case, with such attributes, takes exponentials by an order."""
-    inputs = [tabulate(shape, _entries(page, k)) for k, shape in enumerate(case.shapes)]
+    inputs = [tabulate(shape, _entries(case, k)) for k, shape in enumerate(case.shapes)]
     with stood_in(), traced() as trace:
         page.value(*inputs, **attributes)
     return trace.ordered and any(name == "exp" for name, _ in trace.opaque)
 
 
-def _entries(page: Op, k: int) -> Callable[..., Any]:
-    """Return entries of an input, by their index: the first position, or all that passes."""
+def _entries(case: CaseSpec, k: int) -> Callable[..., Any]:
+    """Return entries of an input, by their index: the lowest integer, or all that passes."""
+    page = OPS[case.op]
     if k in page.index_inputs:
-        return lambda *index: True if k in page.mask_inputs else 0
+        same = True if k in page.mask_inputs else integers_of(case, k).lowest
+        return lambda *index: same
     return lambda *index: drawn(1 + sum(index))
 
 
@@ -193,21 +199,46 @@ def judged(case: CaseSpec, seed: int = 0, backend: Backend | None = None) -> Ver
 def _compare(case: CaseSpec, host: Backend, point: Point) -> None:
     """Run both sides, and compare what they return."""
     page = OPS[case.op]
-    numbers, memories, cotangent = _tensors(case, point)
+    numbers, memories, cotangents = _tensors(case, point)
     plain = case.attributes()
     attrs, told = handed(case.op, plain, DTYPE), _told(case)
-    if cotangent is None:
-        result = host.value(case.op, memories, attrs)
-        expected = page.value(*numbers, **told)
-        point.same("result", result, expected, page.kind == "positions")
+    if not cotangents:
+        made = host.value(case.op, memories, attrs)
+        _compare_values(case, made, page.value(*numbers, **told), point)
         return
-    gradients = host.vjp(case.op, memories, attrs, [cotangent.memory])
-    expected = page.vjp(numbers, cotangent.numbers, **told)
+    gradients = host.vjp(case.op, memories, attrs, [seed.memory for seed in cotangents])
+    expected = page.vjp(numbers, _joined(page, cotangents), **told)
     for name, found, wanted in zip(page.names(len(numbers)), gradients, expected, strict=True):
         if wanted is not None and found is not None:
             point.same(f"gradient of {name}", found, wanted)
         elif wanted is not None or found is not None:
             point.differs(f"gradient of {name}: one side has none")
+
+
+def _compare_values(case: CaseSpec, found: Any, expected: Any, point: Point) -> None:
+    """Compare the results of a call with what the page says."""
+    page = OPS[case.op]
+    if page.results is None:
+        point.same("result", found, expected, page.kind == "positions")
+        return
+    types = case.results()
+    try:
+        listed = several(f"value of {case.op}", found, list(types))
+    except Malformed as malformed:
+        point.differs(str(malformed))
+        return
+    due = unpacked(expected, types).values()
+    for name, result, wanted in zip(result_names(case), listed, due, strict=True):
+        point.same(name, result, wanted)
+
+
+def _joined(page: Op, cotangents: Sequence[Drawn]) -> Any:
+    """Return the cotangent of the record's one result, in which several are joined."""
+    numbers = [seed.numbers for seed in cotangents]
+    if page.results is None:
+        return numbers[0]
+    entries = [entry for one in numbers for entry in one.data]
+    return Tensor((len(entries),), entries)
 
 
 def _meant(value: Any) -> Any:
@@ -229,8 +260,8 @@ def _positive(page: Op, k: int, attributes: dict[str, Any]) -> bool:
     return domain(page, k, attributes) in DRAWN_POSITIVE
 
 
-def _tensors(case: CaseSpec, point: Point) -> tuple[list[Any], list[torch.Tensor], Any]:
-    """Return the inputs of a case for the page and for the kernel, and the cotangent, if any."""
+def _tensors(case: CaseSpec, point: Point) -> tuple[list[Any], list[torch.Tensor], list[Drawn]]:
+    """Return the inputs of a case for the page and for the kernel, and the cotangents, if any."""
     page = OPS[case.op]
     attributes = case.attributes()
     forms = [
@@ -239,7 +270,8 @@ def _tensors(case: CaseSpec, point: Point) -> tuple[list[Any], list[torch.Tensor
         if k not in page.index_inputs
     ]
     if case.cotangent is not None:
-        forms.append(Form(case.output_shape(), case.cotangent.layout))
+        layout = case.cotangent.layout
+        forms.extend(Form(shape, layout) for _, shape in case.cotangents())
     real = iter(point.draw(*forms))
     numbers: list[Any] = []
     memories: list[torch.Tensor] = []
@@ -251,7 +283,7 @@ def _tensors(case: CaseSpec, point: Point) -> tuple[list[Any], list[torch.Tensor
         else:
             numbers.append(integers(view))
             memories.append(view)
-    return numbers, memories, next(real, None)
+    return numbers, memories, list(real)
 
 
 def _indices(case: CaseSpec) -> Sequence[torch.Tensor | None]:

@@ -1,7 +1,7 @@
-"""One case, measured: what the backend gives, what the contract allows, and the fraction between.
+"""Measure one case: run the backend, ask the oracle for bounds, and compare the results with them.
 
-Nothing here needs the oracle's libraries until `expectation` is called, so that a replay can judge
-recorded expectations on a machine that has only torch.
+Only `expectation` needs the oracle's libraries. So a replay can judge recorded expectations on a
+machine that has only torch.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from equivalence.measure.kept import answered
 from equivalence.measure.spent import of_oracle
 from equivalence.registry import OPS
 from spec.op import Op
+from spec.several import unpacked
 
 if TYPE_CHECKING:
     from equivalence.worlds.contract import Contract
@@ -31,40 +32,51 @@ if TYPE_CHECKING:
 Judge = Callable[[Tensor, Any], Outcome]
 
 Expectation = Sequence[Any]
-"""One expected tensor per result; None where there is none (gradients of indices)."""
+"""One expected tensor per result. It is None for the gradient of an index input."""
 
 
 def result_names(case: CaseSpec) -> list[str]:
-    """Name the results of a case as a failure shows them."""
+    """Return the names of a case's results in failures."""
     if case.direction != "vjp":
-        return ["result" if case.direction == "value" else "tangent"]
+        what = "result" if case.direction == "value" else "tangent"
+        if OPS[case.op].results is None:
+            return [what]
+        return [f"{what} {k} ({name})" for k, name in enumerate(case.results())]
     return [f"gradient of {name}" for name in OPS[case.op].names(len(case.shapes))]
 
 
 def result_shapes(case: CaseSpec) -> list[Shape | None]:
-    """Return the shapes that the results must have; None where there must be no result."""
+    """Return the shapes of the results. The shape is None if there must be no result."""
     if case.direction != "vjp":
-        return [case.output_shape()]
+        return [tuple(each.shape) for each in case.results().values()]
     integer = OPS[case.op].index_inputs
     return [None if k in integer else shape for k, shape in enumerate(case.shapes)]
 
 
 @of_oracle
 def expectation(built: Built, contract: Contract, page: Op | None = None) -> Expectation:
-    """Ask the oracle what the contract allows as results of a case, by another page if given."""
+    """Ask the oracle for the results of a case that the contract allows.
+
+    The page of the operation is the reference, unless another page is given. The oracle answers for
+    several results at once, and its answer is taken apart.
+    """
     from equivalence.budgets import oracle
 
     case = built.case
     page = OPS[case.op] if page is None else page
     inputs = [view.cpu() for view in built.views()]
+    attrs = case.attributes()
+    if built.cotangent is not None:
+        found: Expectation = oracle.expected_vjp(
+            page, inputs, attrs, [built.cotangent.cpu()], contract
+        )
+        return found
     if case.direction == "value":
-        return [oracle.expected_value(page, inputs, case.attributes(), contract)]
-    if built.cotangent is None:
+        whole = oracle.expected_value(page, inputs, attrs, contract)
+    else:
         tangents = [None if item is None else item.view.cpu() for item in built.tangents]
-        return [oracle.expected_jvp(page, inputs, case.attributes(), tangents, contract)]
-    cotangents = [built.cotangent.view.cpu()]
-    found: Expectation = oracle.expected_vjp(page, inputs, case.attributes(), cotangents, contract)
-    return found
+        whole = oracle.expected_jvp(page, inputs, attrs, tangents, contract)
+    return [whole] if page.results is None else list(unpacked(whole, case.results()).values())
 
 
 def shape_problem(
@@ -73,7 +85,7 @@ def shape_problem(
     dtype: torch.dtype,
     results: Sequence[Tensor | None],
 ) -> str | None:
-    """Return what is wrong with the form of the results, or None."""
+    """Describe a wrong count, type, shape or dtype of the results, or return None."""
     if len(results) != len(shapes):
         return f"expected {len(shapes)} results, got {len(results)}"
     for name, shape, result in zip(names, shapes, results, strict=True):
@@ -92,7 +104,7 @@ def shape_problem(
 
 @of_oracle
 def judge_live(result: Tensor, allowed: Any) -> Outcome:
-    """Judge a result against what the oracle has just said."""
+    """Judge a result by an expectation that is not recorded."""
     from equivalence.budgets.judge import judge_tensor
 
     return judge_tensor(result, allowed)
@@ -115,7 +127,7 @@ def compare(
 
 
 def measure(backend: Any, case: CaseSpec, contract: Contract) -> Outcome:
-    """Run one case on a backend and judge it; the backend runs before the oracle does."""
+    """Run one case on a backend and judge it. The backend runs before the oracle."""
     capabilities = backend.capabilities()
     built = build(case, capabilities.device)
     results = attempt(backend, built)
@@ -132,7 +144,7 @@ def measure(backend: Any, case: CaseSpec, contract: Contract) -> Outcome:
 
 
 def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
-    """Run one case on a backend; an Outcome says why there is nothing to judge."""
+    """Run one case on a backend. Without results to judge, return an Outcome with the reason."""
     case = built.case
     try:
         results = observe(backend, built)
@@ -147,7 +159,7 @@ def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
 
 
 def crash_text(error: Exception) -> str:
-    """Return an exception with the last places it passed through."""
+    """Return an exception as text, with the last three frames of its traceback."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     places = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
     return f"{type(error).__name__}: {error} (in {places})"

@@ -1,7 +1,8 @@
-"""Calls as users make them: again, on tensors that held other numbers, with results read late.
+"""Calling patterns: repeated calls, tensors with changed numbers, and results that are read late.
 
-A backend that keeps something between calls (a buffer for results, a cache by shape or by address,
-a plan that was made for other numbers) is right the first time that it is called.
+A backend may keep something between calls: a buffer for results, a cache by shape or by address, or
+a plan for other numbers. A mistake in it does not show in the first call.
+`CALLING_PATTERNS` in `equivalence.cases.call` explains each pattern.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from torch import Tensor
 
 from equivalence.cases.built import Built, build
 from equivalence.cases.call import Recipe, handed
-from equivalence.cases.guard import Guarded, controlled, gradients
+from equivalence.cases.guard import Guarded, controlled, gradients, several
+from equivalence.registry import OPS
 
 Results = list[Tensor | None]
 
 
 def observe(backend: Any, built: Built) -> Results:
-    """Ask a backend for the results of a case, called by its calling pattern.
+    """Call a backend by the calling pattern of a case, and return the results.
 
-    Trespass says that a call wrote to memory that is not its own.
+    Trespass says that a call wrote to memory of another owner.
     """
     calling = built.case.calling
     if calling == "again":
@@ -34,7 +36,7 @@ def observe(backend: Any, built: Built) -> Results:
 
 
 def _called(backend: Any, built: Built) -> Results:
-    """Make one call, its fresh memory poisoned, and check that nothing else was written."""
+    """Make one call with poisoned fresh memory, and check that it wrote nowhere else."""
     results = _answer(backend, built)
     built.check()
     return results
@@ -44,17 +46,22 @@ def _answer(backend: Any, built: Built) -> Results:
     case = built.case
     attrs = handed(case.op, case.attributes(), case.dtype)
     with controlled():
+        if case.direction == "vjp":
+            seeds = [item.view for item in built.cotangents]
+            found = backend.vjp(case.op, built.views(), attrs, seeds)
+            return gradients(case.op, found, len(case.shapes))
         if case.direction == "value":
-            return [backend.value(case.op, built.views(), attrs)]
-        if built.cotangent is None:
+            made = backend.value(case.op, built.views(), attrs)
+        else:
             tangents = [None if item is None else item.view for item in built.tangents]
-            return [backend.jvp(case.op, built.views(), attrs, tangents)]
-        found = backend.vjp(case.op, built.views(), attrs, [built.cotangent.view])
-        return gradients(case.op, found, len(case.shapes))
+            made = backend.jvp(case.op, built.views(), attrs, tangents)
+    if OPS[case.op].results is None:
+        return [made]
+    return several(f"{case.direction} of {case.op}", made, list(case.results()))
 
 
 def _after_other_numbers(backend: Any, built: Built) -> None:
-    """Let the same tensors hold other numbers for one call."""
+    """Make one call on the same tensors with other numbers."""
     own = [item.copied() for item in _memory(built)]
     _exchange(built, _memory(_other(built)))
     _called(backend, built)
@@ -62,9 +69,9 @@ def _after_other_numbers(backend: Any, built: Built) -> None:
 
 
 def _late(backend: Any, built: Built, results: Results) -> Results:
-    """Return what the results hold when another call has been made and the inputs are gone.
+    """Read the results after another call, when the inputs hold other numbers.
 
-    Inputs stay where a result is a view of one, as that of a move may be.
+    If a result is a view of an input, as that of `reshape` may be, the inputs keep their numbers.
     """
     other = _other(built)
     _called(backend, other)
@@ -90,13 +97,13 @@ def _memory(built: Built) -> list[Guarded]:
 
 
 def _exchange(built: Built, others: Sequence[Guarded]) -> None:
-    """Fill the tensors of a case with what others of the same form hold."""
+    """Fill the tensors of a case with the numbers of other tensors of the same form."""
     for item, other in zip(_memory(built), others, strict=True):
         item.take(other)
 
 
 def _other(built: Built) -> Built:
-    """Return tensors of the same form with other numbers of the same regimes, elsewhere."""
+    """Construct tensors of the same form and distributions, with other numbers."""
 
     def reseeded(recipe: Recipe) -> Recipe:
         return replace(recipe, seed=recipe.seed + 1)

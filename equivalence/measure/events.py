@@ -1,9 +1,15 @@
-"""Events between two steps of an optimizer, and the check that each did what it should.
+"""Events between two steps of an optimizer, and a check of their effects.
 
-A caller may change the learning rate, load a state, or overwrite parameters and moments. Afterwards
-the handle must hold what it was given, and everything else must be as it was before.
-A handle need not offer all of this. What it lacks is left out of the case, and the outcome says so;
-the steps are judged all the same, from what the handle holds.
+event         the caller's action                              the usual way in torch
+set_lr        changes the learning rate of every group         a scheduler, `param_groups[g]["lr"]`
+load          replaces the state of every parameter            `load_state_dict`
+write         overwrites every second parameter                `copy_` under `no_grad`
+write_state   overwrites every moment that the handle has      `copy_` on tensors of the state
+
+A handle is a backend's optimizer with its parameters. After an event it must hold the given
+numbers, and everything else must be unchanged. `Event` says which numbers each event gives.
+A handle may lack a method of `OFFERS`. The events of this method are then left out of the case, and
+the outcome says so. The steps are still judged, from the numbers that the handle holds.
 """
 
 from __future__ import annotations
@@ -48,7 +54,7 @@ def _copied(tensor: Tensor) -> Tensor:
 
 
 def same_bits(old: Tensor | None, new: Tensor | None) -> bool:
-    """Compare two tensors of a snapshot bit by bit; a missing state equals one of zeros."""
+    """Compare two tensors of a snapshot bit by bit. A missing state equals a state of zeros."""
     if old is None or new is None:
         present = new if old is None else old
         return present is None or not bool(torch.any(present != 0))
@@ -72,14 +78,14 @@ Rows = Mapping[str, Mapping[int, Guarded]]
 """Guarded tensors, by their field and by the position of their parameter."""
 
 Expected = dict[tuple[str, int], Tensor]
-"""What a handle must hold after an event where that is new, by field and position."""
+"""The new tensors that a handle must hold after an event, by field and position."""
 
 
 def happen(handle: Any, case: UpdateSpec, event: Event, counts: list[int], device: str) -> str:
-    """Let an event happen, and return what the handle then holds wrongly, in words.
+    """Let an event happen, and describe a tensor that the handle then holds wrongly.
 
-    A load changes the step counts. After an event, the tensors that the handle was given are
-    overwritten, as they belong to its caller.
+    The description is empty if all tensors are right. A load changes the step counts. After an
+    event the given tensors are overwritten, since they belong to the caller.
     """
     before = snapshot(handle)
     if event.kind == "set_lr":
@@ -92,7 +98,7 @@ def happen(handle: Any, case: UpdateSpec, event: Event, counts: list[int], devic
 
 
 def _set_rates(handle: Any, case: UpdateSpec, event: Event) -> Expected:
-    """Give every group of parameters a new learning rate; no tensor changes."""
+    """Give every group of parameters a new learning rate. No tensor may change."""
     with controlled():
         for group in range(len(case.groups) + 1):
             handle.set_lr(event.rate(group), group)
@@ -100,7 +106,7 @@ def _set_rates(handle: Any, case: UpdateSpec, event: Event) -> Expected:
 
 
 def _load(handle: Any, case: UpdateSpec, event: Event, counts: list[int], device: str) -> Expected:
-    """Load a state, and return it; the step counts become those of the state."""
+    """Load a state, and return its tensors. The step counts of the state become current."""
     counts[:] = [int(event.number) + k for k in range(len(counts))]
     moments = {
         field: dict(enumerate(row)) for field, row in build_state(case, event, device).items()
@@ -119,7 +125,7 @@ def _load(handle: Any, case: UpdateSpec, event: Event, counts: list[int], device
 
 
 def _write(handle: Any, given: Rows) -> Expected:
-    """Write tensors into parameters or moments, and return what they hold."""
+    """Write tensors into parameters or moments, and return copies of these tensors."""
     expected = _copies(given)
     with controlled():
         for field, row in given.items():
@@ -132,7 +138,7 @@ def _write(handle: Any, given: Rows) -> Expected:
 def _to_write(
     case: UpdateSpec, event: Event, before: Snapshot, counts: Sequence[int], device: str
 ) -> Rows:
-    """Return what an event writes: some parameters, or the moments that an update has made."""
+    """Return the tensors of an event: for some parameters, or for the moments that there are."""
     if event.kind == "write":
         written = build_written(case, event, device)
         return {"parameter": {k: item for k, (_, item) in written.items()}}
@@ -147,14 +153,14 @@ def _to_write(
 
 
 def _copies(rows: Rows) -> Expected:
-    """Copy what guarded tensors hold."""
+    """Copy the numbers of guarded tensors."""
     return {
         (field, k): _copied(item.view) for field, row in rows.items() for k, item in row.items()
     }
 
 
 def _take_back(rows: Rows) -> None:
-    """Check that the handle has not changed the tensors it was given, and overwrite them."""
+    """Check that the handle has not changed the given tensors, and overwrite them."""
     for field, row in rows.items():
         for k, item in row.items():
             item.check(f"{field} of parameter {k} as it was given")
@@ -162,14 +168,14 @@ def _take_back(rows: Rows) -> None:
 
 
 def overwrite(item: Guarded) -> None:
-    """Overwrite a tensor that a backend was given: its owner may do so after the call."""
+    """Overwrite a given tensor, as its owner may do after the call."""
     item.base.fill_(-77.0)
 
 
 def _difference(
     before: Snapshot, after: Snapshot, expected: Mapping[tuple[str, int], Tensor], kind: str
 ) -> str:
-    """Name a tensor that an event should have changed and did not, or the other way round."""
+    """Name a tensor that an event failed to change, or changed without permission."""
     fields: dict[str, tuple[Sequence[Tensor | None], ...]] = {
         "parameter": (before.params, after.params)
     }
@@ -180,21 +186,21 @@ def _difference(
             wanted = expected.get((field, k), one)
             same = _equal(wanted, other) if field == "step" else same_bits(wanted, other)
             if not same:
-                due = "what was given" if (field, k) in expected else "what it was before"
-                return f"after {kind}, {field} of parameter {k} is not {due}"
+                due = "the given numbers" if (field, k) in expected else "its numbers before"
+                return f"after {kind}, {field} of parameter {k} differs from {due}"
     return ""
 
 
 def _equal(one: Tensor | None, other: Tensor | None) -> bool:
-    """Compare two step counts of any dtype; a missing one is 0."""
+    """Compare two step counts of any dtype. A missing count is 0."""
     return int(0 if one is None else one) == int(0 if other is None else other)
 
 
 def around(item: Guarded, held: Tensor, label: str) -> None:
     """Raise Trespass if a handle wrote around a parameter, or into a part of it.
 
-    A handle may update a parameter in the memory where it was given. Then that memory holds the
-    parameter, and only what lies around it must be unchanged.
+    A handle may update a parameter in its given memory. Then this memory holds the parameter, and
+    only the memory around it must be unchanged.
     """
     place = item.placement
     core = item.base.as_strided(item.stored, place.strides, place.offset)

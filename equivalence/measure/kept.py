@@ -1,7 +1,7 @@
-"""Where an answer of the oracle may be kept, for who judges many backends by the same cases.
+"""A cache of the oracle's answers, for a caller that judges many backends by the same cases.
 
-An expectation follows from the case, the page and the contract, and from nothing that a backend
-does. The judge itself keeps none: `keeping` hands a memory in for a while.
+An expectation follows from the case, the page and the contract. It does not depend on the backend.
+The judge itself has no cache. `keeping` provides one while a block runs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Memory(Protocol):
-    """What may know the oracle's answer already."""
+    """A cache that may hold the oracle's answer already."""
 
     def answer(self, case: Any, page: Op, contract: Contract, ask: Callable[[], Any]) -> Any:
-        """Return what the oracle said of a case on a page under a contract, or ask it now."""
+        """Return the cached answer for a case, a page and a contract, or ask for it now."""
 
 
 _memories: list[Memory] = []
@@ -27,7 +27,7 @@ _memories: list[Memory] = []
 
 @contextmanager
 def keeping(memory: Memory) -> Iterator[None]:
-    """Keep expectations in this memory while the block runs."""
+    """Cache expectations in this memory while the block runs."""
     _memories.append(memory)
     try:
         yield
@@ -36,5 +36,5 @@ def keeping(memory: Memory) -> Iterator[None]:
 
 
 def answered(case: Any, page: Op, contract: Contract, ask: Callable[[], Any]) -> Any:
-    """Ask the oracle, or return what it said before where that is kept."""
+    """Return the cached answer of the oracle if there is a cache, or else ask the oracle."""
     return _memories[-1].answer(case, page, contract, ask) if _memories else ask()

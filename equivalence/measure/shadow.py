@@ -1,10 +1,10 @@
-"""The steps of a case, taken by a backend, with a reference in its shadow.
+"""Run the steps of an optimizer case on a backend. The reference follows it step by step.
 
-Before every step that is judged the reference takes over the backend's own parameters and state,
-exactly, and judges the one step that follows.  So errors never pile up into a wide budget, and a
-wrong update is found at the step that makes it.
-A parameter that gets no gradient must keep value, state and step, bit for bit.
-Gradients are their owner's, who overwrites them as soon as a step returns.
+Before every judged step the reference copies the backend's own parameters and state exactly. Then
+it judges this one step. So errors never add up to a wide budget, and a wrong update is found at the
+step that makes it.
+A parameter without a gradient must keep its value, state and step count, bit for bit.
+Gradients belong to the caller, so the suite overwrites them as soon as a step returns.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from equivalence.registry import OPTIMIZERS
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One update of one parameter: what there was before, and what there is after.
+    """One update of one parameter, with the tensors before and after it.
 
-    gradients are those of all parameters at this step; count is the number of updates the parameter
-    had before; updated says whether it had one here, or was given a state.
+    `gradients` are those of all parameters at this step. `count` is the number of the parameter's
+    earlier updates, including those of a loaded state. `updated` says whether there were any.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Step:
     updated: bool
 
     def moments(self, optimizer: str) -> dict[str, Tensor | None]:
-        """Return the parameter's moments before the step, None where there are none yet."""
+        """Return the parameter's moments before the step. A moment is None before an update."""
         k, state = self.parameter, self.before.state
         return {
             field: state[field][k] if self.updated and field in state else None
@@ -67,7 +67,7 @@ def measure_steps(
     judge: Callable[[Sequence[Step], UpdateSpec], Outcome],
     numbers: Numbers | None = None,
 ) -> Outcome:
-    """Step a backend through a case; the first failing step ends it."""
+    """Step a backend through a case. The first failing step ends the case."""
     total = Outcome()
     try:
         for part in _parts(backend, case, judge, numbers):
@@ -114,8 +114,8 @@ def _parts(
         _given_back(guarded)
         if before is not None:
             after = snapshot(handle)
-            for (where, item), held in zip(params, after.params, strict=True):
-                around(item, held, where)
+            for (name, item), held in zip(params, after.params, strict=True):
+                around(item, held, name)
             yield merged(
                 *(_untouched(before, after, k, number) for k, g in enumerate(given) if g is None)
             )
@@ -131,34 +131,34 @@ def _parts(
 
 
 def _taken_over(params: Sequence[tuple[str, Guarded]], handle: Any) -> Iterator[Outcome]:
-    """Check that a handle starts from the numbers that it was given: steps go on from its own."""
-    for (where, item), held in zip(params, handle.params(), strict=True):
+    """Check that a handle starts from the given numbers, since steps continue from its own."""
+    for (name, item), held in zip(params, handle.params(), strict=True):
         if not same_bits(item.view, held):
-            yield mismatch(f"{where}: before the first step the handle holds other numbers")
+            yield mismatch(f"{name}: before the first step the handle holds other numbers")
 
 
 def offered(case: UpdateSpec, lacks: Sequence[str]) -> tuple[UpdateSpec, Outcome]:
-    """Leave out of a case what its handle does not offer, and say so."""
+    """Leave the use of missing methods out of a case, and say so."""
     if not lacks:
         return case, Outcome()
     events = tuple(event for event in case.events if OFFERS[event.kind] not in lacks)
     hyper = case.hyper
     if "set_grad_scale" in lacks:
         hyper = tuple(pair for pair in hyper if pair[0] != "grad_scale")
-    left_out = tuple(f"what {name} does, which the handle has not" for name in lacks)
+    left_out = tuple(f"the use of {name}, since the handle has no such method" for name in lacks)
     return replace(case, events=events, hyper=hyper), Outcome(left_out=left_out)
 
 
 def _copies(guarded: Sequence[tuple[str, Guarded | None]]) -> tuple[Tensor | None, ...]:
-    """Copy gradients to the host, as they are given."""
+    """Copy the given gradients to the host."""
     return tuple(None if item is None else item.view.cpu().clone() for _, item in guarded)
 
 
 def _given_back(guarded: Sequence[tuple[str, Guarded | None]]) -> None:
-    """Check that gradients are as they were given, and let their owner overwrite them."""
-    given = {id(item): (where, item) for where, item in guarded if item is not None}
-    for where, item in given.values():
-        item.check(where)
+    """Check that the given gradients are unchanged, and overwrite them as their owner."""
+    given = {id(item): (name, item) for name, item in guarded if item is not None}
+    for name, item in given.values():
+        item.check(name)
     for _, item in given.values():
         overwrite(item)
 

@@ -117,7 +117,7 @@ def call_of(built: Built) -> Call:
         case.op,
         [numbers(view) for view in built.views()],
         case.attributes(),
-        None if built.cotangent is None else numbers(built.cotangent.view),
+        None if built.cotangent is None else numbers(built.cotangent),
         [None if t is None else numbers(t.view) for t in built.tangents] if directed else None,
     )
 

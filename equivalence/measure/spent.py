@@ -1,4 +1,4 @@
-"""Where the time of a row goes: into the oracle, into the backend, and into the rest."""
+"""Time accounting: the seconds of a row in the oracle, in the backend and in the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds: all of them, those in the oracle, and those in calls of a backend."""
+    """Seconds: the total, the part in the oracle, and the part in calls of a backend."""
 
     whole: float = 0.0
     oracle: float = 0.0
@@ -28,7 +28,7 @@ class Spent:
         )
 
     def __sub__(self, earlier: Spent) -> Spent:
-        """Return what was spent since an earlier reading."""
+        """Return the time since an earlier reading."""
         return self + Spent(-earlier.whole, -earlier.oracle, -earlier.backend)
 
 
@@ -37,13 +37,13 @@ _within: list[str] = []
 
 
 def reading() -> Spent:
-    """Return what this process has spent so far; the difference of two readings is a span."""
+    """Return the time of this process so far. The difference of two readings is a span."""
     return Spent(time.perf_counter(), **_seconds)
 
 
 @contextmanager
 def spending(where: str) -> Iterator[None]:
-    """Count the block for the oracle or for the backend; what lies inside counts once."""
+    """Count the time of a block for the oracle or the backend. Nested blocks count once."""
     start = time.perf_counter()
     _within.append(where)
     try:

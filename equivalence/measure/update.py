@@ -1,4 +1,4 @@
-"""One optimizer case, measured: several steps, every parameter and every state tensor at each."""
+"""Measure one optimizer case: judge every parameter and every state tensor after each step."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 MOST_ELEMENTS = 4096
-"""How many elements of a parameter an interpreter updates: a few blocks."""
+"""The most elements of a parameter that an interpreter updates: a few blocks."""
 
 MOST_STEPS = 32
-"""How many steps an interpreter takes."""
+"""The most steps that an interpreter takes."""
 
 
 def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
-    """Run the steps of a case and judge each of them against the reference in its shadow."""
+    """Run the steps of a case, and judge each of them by the reference."""
     left_out: tuple[str, ...] = ()
     if backend.capabilities().ring == "interpreted":
         case, left_out = shorter(case)
@@ -43,7 +43,7 @@ def measure_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcom
 
 
 def shorter(case: UpdateSpec) -> tuple[UpdateSpec, tuple[str, ...]]:
-    """Return what an interpreter is asked of a case, and say what is left out."""
+    """Shorten a case for an interpreter, and name the parts that are left out."""
     shapes = tuple(map(_smaller, case.shapes))
     steps = min(case.steps, MOST_STEPS)
     left_out = (
@@ -61,7 +61,7 @@ def _smaller(shape: Shape) -> Shape:
 
 
 class Judging:
-    """The judgement of steps by a contract; what the parameters of one step share is kept."""
+    """Judges steps by a contract. Parameters of one step share their clipped gradients."""
 
     def __init__(self, contract: Contract) -> None:
         """Start before the first step."""
@@ -89,9 +89,9 @@ class Judging:
         return merged(*(self._judge(found, case) for found in alike.values()))
 
     def _judge(self, alike: Sequence[tuple[Step, Distinct]], case: UpdateSpec) -> Outcome:
-        """Judge parameters that a step treats alike, by one step of the reference.
+        """Judge parameters with the same settings and step count by one reference step.
 
-        Where entries look at each other, a parameter is alike to none, and keeps its shape.
+        Where entries look at each other, each parameter is judged alone, and keeps its shape.
         """
         expected = self._expected(alike, case)
         outcomes: list[Outcome] = []
@@ -107,7 +107,7 @@ class Judging:
         return merged(*outcomes)
 
     def _expected(self, alike: Sequence[tuple[Step, Distinct]], case: UpdateSpec) -> Expected:
-        """Return what a step may leave of each kind of elements, of all parameters in turn."""
+        """Return the allowed numbers after a step, for the distinct elements of all parameters."""
         from equivalence.budgets.oracle import evaluated
 
         one = alike[0][0]
@@ -153,7 +153,7 @@ class Judging:
         return found[-1]
 
     def _gradient(self, world: World, step: Step, kinds: Distinct, case: UpdateSpec) -> Any:
-        """Return the gradient of each kind of elements, divided and clipped."""
+        """Return the gradients of the distinct elements, divided by the scale and clipped."""
         own = there(step.gradients[step.parameter])
         if case.max_norm is None:
             rows = self._taken(world, there(kinds.rows(own)))
@@ -163,39 +163,42 @@ class Judging:
         return SpecTensor((len(places),), [scaled[place] for place in places])
 
     def _taken(self, world: World, tensor: Tensor) -> Any:
-        """Lift a tensor, and take it as a step does."""
+        """Lift a tensor into a number system, and convert it as a step does."""
         return entered(world.lift(tensor), self.contract)
 
     def _clipped(self, world: World, step: Step, case: UpdateSpec) -> list[Any]:
-        """Clip the gradients of a step; zeros add nothing to a norm, so that one stands for all."""
+        """Clip the gradients of a step. Zeros add nothing to a norm, so one zero stands for all."""
         key = step.number, id(world)
         if key not in self.clipped:
-            lifted = [None if g is None else self._taken(world, _kept(g)) for g in step.gradients]
+            lifted = [
+                None if g is None else self._taken(world, _zero_and_nonzeros(g))
+                for g in step.gradients
+            ]
             self.clipped[key] = scaled_gradients(lifted, case.max_norm, case.grad_scale)
         return self.clipped[key]
 
 
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """Put the rows of several parameters one after another; None where they have none."""
+    """Concatenate the rows of several parameters. Without any rows, return None."""
     known = [part for part in parts if part is not None]
     return torch.cat(known) if known else None
 
 
 def there(tensor: Tensor | None) -> Tensor:
-    """Return a tensor that is known to be there."""
+    """Return a tensor that must not be None."""
     assert tensor is not None
     return tensor
 
 
 def _held(step: Step, case: UpdateSpec) -> dict[str, Tensor]:
-    """Return what a parameter had before a step: its value, and the moments that there were."""
+    """Return the value of a parameter before a step, and the moments that it had."""
     moments = step.moments(case.optimizer).items()
     found = {field: moment for field, moment in moments if moment is not None}
     return {"parameter": step.before.params[step.parameter], **found}
 
 
 def _shape_problem(step: Step, held: Mapping[str, Tensor]) -> str:
-    """Say which tensor of a parameter has not the shape of its gradient, if one has not."""
+    """Name a tensor of a parameter whose shape differs from its gradient's, if there is one."""
     shape = there(step.gradients[step.parameter]).shape
     for field, tensor in held.items():
         if tensor.shape != shape:
@@ -204,13 +207,13 @@ def _shape_problem(step: Step, held: Mapping[str, Tensor]) -> str:
     return ""
 
 
-def _kept(gradient: Tensor) -> Tensor:
-    """Return a zero and then the entries of a gradient that are not 0."""
+def _zero_and_nonzeros(gradient: Tensor) -> Tensor:
+    """Return a zero, followed by the entries of a gradient that are not 0."""
     flat = gradient.reshape(-1)
     return torch.cat([flat.new_zeros(1), flat[flat != 0]])
 
 
 def _places(gradient: Tensor) -> Any:
-    """Return where each entry of a gradient stands among those that are kept."""
-    there = gradient.reshape(-1).double().numpy() != 0
-    return np.where(there, np.cumsum(there), 0)
+    """Return the position of each entry of a gradient in the result of `_zero_and_nonzeros`."""
+    nonzero = gradient.reshape(-1).double().numpy() != 0
+    return np.where(nonzero, np.cumsum(nonzero), 0)

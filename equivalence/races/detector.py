@@ -20,8 +20,7 @@ import numpy as np
 import torch
 
 from equivalence.races.accesses import Access, Way, conflict
-from equivalence.races.fault import Fault, Faulty, Kind, Place
-from equivalence.races.places import place_of
+from equivalence.races.fault import Fault, Faulty, Kind, Place, place_of
 from equivalence.races.spans import Span, spans
 
 TTSEM = "0.1.0"

@@ -1,15 +1,28 @@
-"""One task of a worker: watch an op or an optimizer, or plant a fault and see that it is found."""
+"""One task of a worker: watch an op or an optimizer, or plant a fault and see that it is found.
+
+Watched are the pages' examples in every dtype, and the judge's fixed cases. The addresses of an
+entrywise op are those of the one pointwise engine, whatever it computes. So of these ops the
+examples are all watched, and the cases only of the first with each number of inputs.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from equivalence.races.detector import watching
 from equivalence.races.fault import Fault, Faulty
-from equivalence.races.launches import TARGET, watched
 from equivalence.races.planted import PLANTED, Planted
+from equivalence.runs.specializations import fixed
 from fast.binaries import driving
+from fast.ops import OPS
+
+TARGET = "sm_90"
+"""TTIR differs by target only where a kernel asks for it, and none does."""
+
+DTYPE = "fp32"
+"""The dtype of the cases: of a layout, every dtype has the same addresses in elements."""
 
 MOST = 3
 """How many faults of an op are enough to stop."""
@@ -58,6 +71,24 @@ class Tried:
         return (
             f"planted: {self.planted.name:<32} {self.seconds:5.1f} s  {self.planted.kind}, {said}"
         )
+
+
+def watched(name: str) -> Iterator[tuple[str, driving.Start]]:
+    """Yield what is to be launched for an op or an optimizer, and how to call it in a report."""
+    for direction, dtype, start in driving.examples(name):
+        yield f"{name} {direction} {dtype.name}, an example", start
+    if name in OPS and has_cases(name):
+        for case, start in fixed(name, DTYPE):
+            yield f"{name} {case.direction} {DTYPE}, case {case.shapes}", start
+
+
+def has_cases(name: str) -> bool:
+    """Say whether the cases of an op are watched too."""
+    if not OPS[name].entrywise:
+        return True
+    inputs = len(OPS[name].inputs)
+    alike = (op for op in OPS.values() if op.entrywise and len(op.inputs) == inputs)
+    return next(alike).name == name
 
 
 def examine(name: str) -> Examined:

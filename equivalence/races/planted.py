@@ -96,7 +96,7 @@ PLANTED = (
         "neighbouring instances store the same numbers in the same places",
         "square",
         Line(
-            "fast.kernels.pointwise", "_flat_kernel",
+            "fast.kernels.elementwise.pointwise", "_flat_kernel",
             "start = tl.program_id(0).to(tl.int64) * BLOCK",
             "start = tl.program_id(0).to(tl.int64) * (BLOCK - 16)",
         ),
@@ -117,7 +117,7 @@ PLANTED = (
         "a tile reads on behind the tensor where it should repeat the last row",
         "softmax",
         Line(
-            "fast.kernels.rowwise", "tile_of_rows",
+            "fast.kernels.rows.rowwise", "tile_of_rows",
             "return tl.minimum(row, rows - 1), row < rows", "return row, row < rows",
         ),
         "read out of bounds", "_value_kernel",
@@ -140,7 +140,7 @@ PLANTED = (
         "an index that is one too small, at the very beginning of a tensor",
         "sum",
         Line(
-            "fast.kernels.reduce", "_reduce_kernel",
+            "fast.kernels.rows.reduce", "_reduce_kernel",
             "r1 = at + lane\n", "r1 = at + lane - 1\n",
         ),
         "read out of bounds", "_reduce_kernel",
@@ -151,7 +151,7 @@ PLANTED = (
         "the mask of a store lets one row too many pass",
         "sum",
         Line(
-            "fast.kernels.reduce", "_reduce_kernel",
+            "fast.kernels.rows.reduce", "_reduce_kernel",
             "tl.store(z + place, result.to(z.dtype.element_ty), mask=row < rows)",
             "tl.store(z + place, result.to(z.dtype.element_ty), mask=row <= rows)",
         ),
@@ -163,7 +163,7 @@ PLANTED = (
         "two lanes of one store put different numbers in the same place",
         "max",
         Line(
-            "fast.kernels.reduce", "_reduce_kernel",
+            "fast.kernels.rows.reduce", "_reduce_kernel",
             "place = row * tl.num_programs(1) + tl.program_id(1)",
             "place = row // 2 * tl.num_programs(1) + tl.program_id(1)",
         ),

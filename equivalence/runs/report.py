@@ -1,6 +1,6 @@
 """Reports for readers: a table per run, a paragraph per failure.
 
-Rich draws the table on a terminal; elsewhere, and where rich is not installed, it is plain text.
+Rich draws the table on a terminal. Elsewhere, or without rich, the table is plain text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COLOURS = {
 
 
 def show_fraction(fraction: float | None) -> str:
-    """Return a fraction of a budget in three digits; a dash where nothing was judged."""
+    """Return a fraction of a budget in three digits, or a dash if nothing was judged."""
     if fraction is None:
         return "-"
     return "inf" if math.isinf(fraction) else f"{fraction:.3g}"
@@ -56,7 +56,7 @@ def _cells(result: RowResult) -> tuple[str, ...]:
 
 
 def use_rich(stream: TextIO) -> bool:
-    """Say whether to draw: on a terminal, where rich is installed."""
+    """Say whether to draw the table: on a terminal, if rich is installed."""
     return stream.isatty() and importlib.util.find_spec("rich") is not None
 
 
@@ -65,10 +65,10 @@ def print_report(
     stream: TextIO | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> None:
-    """Print the table, then every declared finding, then every failure, which is read first.
+    """Print the table, then every declared finding, then every failure.
 
-    The end of a long report is what a terminal shows, and what a log that was cut still holds.
-    What a backend does not support gets one line for all of it.
+    Failures are read first, so they come last. A terminal shows the end of a long report, and a
+    log that was cut still holds it. All unsupported rows share one line.
     """
     out = sys.stdout if stream is None else stream
     shown = [result for result in results if result.status != "unsupported"]
@@ -80,12 +80,13 @@ def print_report(
         few = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
         rows = "1 row" if absent == 1 else f"{absent} rows"
         print(f"unsupported by the backend: {rows} of {few}", file=out)
-    for what in dict.fromkeys(what for result in results for what in result.left_out):
-        those = [str(result.row) for result in results if what in result.left_out]
-        print(f"left out of cases of {', '.join(those)}: {what}", file=out)
+    for part in dict.fromkeys(part for result in results for part in result.left_out):
+        rows_without = [str(result.row) for result in results if part in result.left_out]
+        print(f"left out of cases of {', '.join(rows_without)}: {part}", file=out)
     for result in results:
         if result.discarded:
-            print(f"discarded: {result.discarded} drawn calls of {result.row}", file=out)
+            calls = f"{result.discarded} drawn calls of {result.row}"
+            print(f"discarded: {calls}, since the page refuses them", file=out)
     for result in results:
         for finding in result.declared:
             print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
@@ -96,18 +97,18 @@ def print_report(
 
 
 def print_untried(untried: Mapping[str, str]) -> None:
-    """Say of each registered page that could not be tried what kept it from that."""
+    """Name each registered page that the laws could not test, with the reason."""
     for name, why in untried.items():
-        print(f"the page {name} could not be tried by the laws before it judged: {why}")
+        print(f"the laws could not test the page {name} before it judged results: {why}")
 
 
 def _print_plain(results: Sequence[RowResult], columns: Sequence[str], out: TextIO) -> None:
-    """Print the table with columns aligned by spaces."""
+    """Print the table as text, with aligned columns."""
     print(aligned([columns, *(_cells(result) for result in results)]), file=out)
 
 
 def aligned(table: Iterable[Sequence[str]]) -> str:
-    """Set a table, its heading first, in columns for a terminal."""
+    """Align the columns of a table by spaces. The heading is its first row."""
     rows = list(table)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
@@ -117,7 +118,7 @@ def aligned(table: Iterable[Sequence[str]]) -> str:
 
 
 def _print_rich(results: Sequence[RowResult], columns: Sequence[str], out: TextIO) -> None:
-    """Draw the table, statuses in colour."""
+    """Draw the table with rich, and the statuses in colour."""
     from rich.console import Console
     from rich.table import Table
 
@@ -130,7 +131,7 @@ def _print_rich(results: Sequence[RowResult], columns: Sequence[str], out: TextI
 
 
 def summary(results: Sequence[RowResult]) -> str:
-    """Return the last line of a run; the worst fraction is of what is not declared."""
+    """Return the last line of a run. Its worst fraction leaves out declared rows."""
     counts: dict[str, int] = {}
     for result in results:
         counts[result.status] = counts.get(result.status, 0) + 1
@@ -147,7 +148,7 @@ def summary(results: Sequence[RowResult]) -> str:
 
 
 def shares(spent: Spent) -> str:
-    """Say how much of the time was the oracle's, and how much the backend's."""
+    """Return the shares of the oracle and of the backend in the time of a run, as text."""
     if not spent.oracle + spent.backend:
         return ""
     oracle, backend = (100 * part / spent.whole for part in (spent.oracle, spent.backend))

@@ -57,7 +57,7 @@ class Start:
         _, saved = page.value(*inputs, **attributes, **place)
         if case.direction == "vjp" and built.cotangent is not None:
             needs = [k not in page.index_inputs for k in range(len(inputs))]
-            page.vjp(saved, built.cotangent.view, needs)
+            page.vjp(saved, built.cotangent, needs)
 
 
 def launches(op: str, dtype: str, cases: int) -> Iterator[Start]:

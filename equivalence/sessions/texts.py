@@ -13,7 +13,7 @@ from typing import Any
 
 from equivalence.cases.domains import Domain
 from equivalence.cases.families.family import TERM, Operands, Picks
-from equivalence.cases.families.signatures import Shape, result
+from equivalence.cases.families.signatures import Shape, results
 from equivalence.cases.families.table import family_of
 from spec.op import Op
 from spec.ops import OPS
@@ -97,8 +97,9 @@ def _step(op: Op, picks: Picks, ops: Any, nodes: Sequence[Any]) -> Any:
     inputs = [offer.made(ops, nodes, x) if isinstance(x, int) else x for x in given]
     shapes = (offer.shapes[x] if isinstance(x, int) else x.shape for x in given)
     drawn = {"counter": 0} if "counter" in op.attributes else {}
-    made = result(op, (tuple(shapes), {**attributes, **drawn}))
-    assert made is not None, f"{op.name} takes what its family found"
+    found_shapes = results(op, (tuple(shapes), {**attributes, **drawn}))
+    assert found_shapes is not None, f"{op.name} takes what its family found"
+    (made,) = found_shapes
     node = _squared(ops, getattr(ops, op.name)(*inputs, **attributes), made)
     if not math.prod(made):
         return ops.add(nodes[-1], node)  # what adds up nothing is the constant 0, of no world

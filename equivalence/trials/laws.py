@@ -14,9 +14,10 @@ from typing import Any
 
 from equivalence.cases.probes import Call, Probe
 from spec.dual import Dual
-from spec.op import AnyTensor, Op, holds, plus, type_of, zeros_like
+from spec.op import AnyTensor, Op, Type, holds, plus, type_of, zeros_like
 from spec.ops import OPS
 from spec.scalar import equal, lift
+from spec.several import written
 from spec.tape import Tape
 from spec.tensor import tabulate, zip_map
 
@@ -124,6 +125,8 @@ def types(probe: Probe) -> None:
     call = probe.call
     declared = call.type()
     made = type_of(call.value, index=declared.index and holds(call.value, int))
+    if call.op.results is not None:
+        each_type(call)
     need(declared == made, f"declared {declared}, got {made}")
     ahead = call.op.jvp(call.inputs, probe.tangents, **call.attributes)
     need(ahead.shape == declared.shape, "a tangent has the shape of the result")
@@ -178,15 +181,32 @@ class OnTape:
 def program_on_tape(call: Call, cotangent: AnyTensor) -> tuple[AnyTensor, list[AnyTensor | None]]:
     """Run a composite's program on a tape; return its value and what reaches its inputs."""
     assert call.op.program is not None
+    ops, nodes = on_tape(call)
+    out = call.op.program(ops, *nodes, **call.attributes)
+    gradients = ops.tape.backward_dense(out.id, cotangent)
+    back = [gradients[node.id] if isinstance(node, Node) else None for node in nodes]
+    return ops.tape.value(out.id), back
+
+
+def on_tape(call: Call) -> tuple[OnTape, list[Any]]:
+    """Put the inputs of a composite's call on a tape."""
     ops = OnTape(*(op for op in call.op.uses if op.name not in OPS))
     nodes = [
         x if k in call.op.index_inputs else Node(ops.tape, ops.tape.leaf(x))
         for k, x in enumerate(call.inputs)
     ]
-    out = call.op.program(ops, *nodes, **call.attributes)
-    gradients = ops.tape.backward_dense(out.id, cotangent)
-    back = [gradients[node.id] if isinstance(node, Node) else None for node in nodes]
-    return ops.tape.value(out.id), back
+    return ops, nodes
+
+
+def each_type(call: Call) -> None:
+    """The type rule says what each of several results is."""
+    types = [call.op.type_at(k, tuple(x.shape)) for k, x in enumerate(call.inputs)]
+    declared = call.op.types_of_results(*types, **call.attributes)
+    ops, nodes = on_tape(call)
+    made = written(call.op)(ops, *nodes, **call.attributes)
+    need(len(made) == len(declared), f"declared {len(declared)} results, got {len(made)}")
+    for (name, one), node in zip(declared.items(), made, strict=True):
+        need(one.shape == node.shape, f"{name}: declared {one}, got {Type(node.shape)}")
 
 
 def through_tape(probe: Probe) -> None:

@@ -42,7 +42,7 @@ from equivalence.registry import ENTRIES, OPS, OPTIMIZERS, remembering
 from equivalence.trials.laws import Breach, Inexact, broken
 from equivalence.trials.steps import OF_A_PAGE, OF_A_STEP, Step, like_torch, steps
 from equivalence.worlds.opaque import opaque
-from spec.op import AnyTensor, Op
+from spec.op import AnyTensor, Misstated, Op
 
 PROBES = 30
 """At how many calls a page is tried."""
@@ -95,7 +95,7 @@ def try_pages(names: Iterable[str]) -> dict[str, str]:
             continue
         try:
             found = trial(OPS[name]) if name in OPS else trial_of_steps(name)
-        except NoFamily as error:
+        except (NoFamily, Misstated) as error:
             raise BrokenPage(str(error)) from error
         if found.broken:
             raise BrokenPage(found.sentence(name))
@@ -125,7 +125,7 @@ def trial(op: Op) -> Trial:
                 probe: Probe = data.draw(probes(op, refused))
                 shown = bool(probe.call.value.data)
             found = accusation(probe)
-        except HypothesisException:
+        except (HypothesisException, Misstated):
             raise
         except (Unconfirmed, Inexact) as error:
             doubts.append(str(error))

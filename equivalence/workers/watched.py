@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equivalence.backends.protocol import Results
 from equivalence.measure.spent import spending
 from equivalence.workers.notes import calling
 
@@ -28,10 +29,10 @@ class Watched:
         """Return any other attribute of the backend."""
         return getattr(self._backend, name)
 
-    def value(self, *call: Any) -> Tensor:
+    def value(self, *call: Any) -> Results:
         """Compute an operation."""
         with self.watching():
-            found: Tensor = self._backend.value(*call)
+            found: Results = self._backend.value(*call)
         return found
 
     def vjp(self, *call: Any) -> Sequence[Tensor | None]:
@@ -40,10 +41,10 @@ class Watched:
             found: Sequence[Tensor | None] = self._backend.vjp(*call)
         return found
 
-    def jvp(self, *call: Any) -> Tensor:
+    def jvp(self, *call: Any) -> Results:
         """Push tangents forward."""
         with self.watching():
-            found: Tensor = self._backend.jvp(*call)
+            found: Results = self._backend.jvp(*call)
         return found
 
     def optimizer(self, *call: Any) -> _Handle:

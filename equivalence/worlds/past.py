@@ -1,6 +1,8 @@
-"""The last step of a number, storage, and what its past says about other orders of its steps.
+"""Storage, the last step of a number, and the bounds for other orders of the number's steps.
 
-A product of several factors, too, is one step whose factors meet in any order.
+A number keeps its computation history, which is called its past: the steps that made it. Another
+program may take the same steps in another order, and the past bounds what that program may give.
+A product of several factors is also one step, and its factors may meet in any order.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from spec import scalar
 def stored(x: Bounded) -> Bounded:
     """Round to the storage format: the last step of every result.
 
-    The ball of the page's own steps stays in `strict`, beside that of the contract's freedom in w.
+    `strict` keeps the ball of the page's own steps. w holds the ball of the contract's freedom.
     """
     arithmetic, depth = x.arithmetic, x.depth
     if not stays(x, arithmetic.steps.plain[0].format.max_finite):
@@ -36,16 +38,16 @@ def stored(x: Bounded) -> Bounded:
     page = arithmetic.stored(x.ball, x.exact)
     w = page
     if arithmetic.stable and depth >= GENERIC:
-        floor = arithmetic.floor(depth, magnitude(x), _near(x))
+        floor = arithmetic.floor(depth, magnitude(x), _gain_near_zero(x))
         w = arithmetic.stored(x.ball.union(x.v + floor), False)
     elif arithmetic.stable and _reordered(x) and arithmetic.may_underflow(x.v):
-        # Scaled in another order, what is scaled exactly here may be subnormal in between.
-        w = arithmetic.stored(x.ball + arithmetic.floor(GENERIC, ZERO, _near(x)), False)
+        # The page scales exactly. In another order, a number in between may be subnormal.
+        w = arithmetic.stored(x.ball + arithmetic.floor(GENERIC, ZERO, _gain_near_zero(x)), False)
     return Bounded(x.v, w, arithmetic, page, GENERIC, x.last)
 
 
 def _reordered(x: Bounded) -> bool:
-    """Whether a number that is promised exactly has another order of steps, which may round."""
+    """Say whether another order of steps may round a number that is exact in this order."""
     return bool(x.depth) or (type(x.made) is tuple and len(_factors(x)) > 2)
 
 
@@ -60,14 +62,14 @@ def _narrowly(total: Bounded, size: Bounded, count: int) -> Bounded:
 
 
 def either(x: Bounded, y: Bounded) -> Bounded:
-    """Allow what two programs of one page may store; x is the page's own."""
+    """Allow the results of two programs of one page. x is the result of the page itself."""
     if not x.v.overlaps(y.v):
         raise ValueError(f"a form is another program of its page: it gives {y}, the page {x}")
     return hull(x, y)
 
 
 def hull(x: Bounded, y: Bounded) -> Bounded:
-    """Allow what either may be; the exact value is that of x."""
+    """Allow the results of both numbers. The exact value is that of x."""
     within = y.exact and not y.unconstrained and x.v.overlaps(y.v)
     return Bounded(x.v, x.w if within else x.w.union(y.w), x.arithmetic, x.strict)
 
@@ -75,8 +77,8 @@ def hull(x: Bounded, y: Bounded) -> Bounded:
 def magnitude(of: Bounded) -> Arb:
     """Return the largest term of the last sum, scaled by the factors that came after it.
 
-    `last` holds the terms of a sum; the two numbers of a product, and of a quotient, which has a
-    third item; or nothing, where |v| will do.
+    `last` holds the terms of a sum, or the two numbers of a product or quotient. A quotient has a
+    third item. `last` is None if |v| is the largest term.
     """
     last = of.last
     if last is None:
@@ -93,15 +95,15 @@ def magnitude(of: Bounded) -> Arb:
     return largest
 
 
-def _near(x: Bounded) -> Arb:
-    """Return the gain of a number near enough to 0 that what underflow loses may count."""
+def _gain_near_zero(x: Bounded) -> Arb:
+    """Return the gain of a number so near 0 that losses by underflow may count, and else 1."""
     return gain(x) if x.arithmetic.is_small(x.v) else ONE
 
 
 def stays(x: Bounded, largest: float) -> bool:
-    """Whether the factors of a number stay below the largest one, in whatever order they meet.
+    """Say whether the products of a number's factors stay within a limit, in any order.
 
-    Two have one order, and a contract that is not stable asks for the page's own.
+    Two factors have one order only. A contract that is not stable allows the page's order only.
     """
     if not x.arithmetic.stable or type(x.made) is not tuple:
         return True
@@ -115,11 +117,12 @@ def stays(x: Bounded, largest: float) -> bool:
 
 
 def gain(of: Bounded) -> Arb:
-    """Return by how much factors may enlarge what underflow loses, whatever their order.
+    """Return by how much factors may enlarge a loss by underflow, in any order.
 
-    Where factors are multiplied in another order, the two smallest of them may underflow first, and
-    all that are larger than 1 come after. A sum has what the worst of its terms has; where one is
-    multiplied or divided, each of its terms may have been instead, and underflow.
+    In another order, the two smallest factors may meet first, and their product may underflow. All
+    factors larger than 1 then enlarge this loss. The gain of a sum is the gain of its worst term.
+    If a sum is multiplied or divided, another program may multiply or divide each term instead,
+    and each of them may underflow.
     """
     if type(of.made) is list:
         return max((gain(term) for term in of.made[:2]), key=float)
@@ -131,7 +134,7 @@ def gain(of: Bounded) -> Arb:
 
 
 def _distributed(of: Bounded) -> int:
-    """Return how many terms the longest sum has that is a factor; without one, 1."""
+    """Return the number of terms of the longest sum among the factors. Without a sum it is 1."""
     most = 1
     left: list[Any] = [of]
     while left:
@@ -144,7 +147,10 @@ def _distributed(of: Bounded) -> int:
 
 
 def never_negative(x: Bounded) -> bool:
-    """Whether no program gives a number below 0: of squares, products and sums of such numbers."""
+    """Say whether no program gives a number below 0.
+
+    Squares have this property, and so have products and sums of numbers that have it.
+    """
     left: list[Any] = [x]
     while left:
         of = left.pop()
@@ -161,7 +167,7 @@ def never_negative(x: Bounded) -> bool:
 
 
 def _factors(of: Bounded) -> list[Arb]:
-    """Return the factors of a product, quotients among them; a number is one of itself."""
+    """Return the factors of a product or quotient. Any other number is its own only factor."""
     found: list[Arb] = []
     left: list[Any] = [of]
     while left:
@@ -181,7 +187,7 @@ def _factors(of: Bounded) -> list[Arb]:
 
 @scalar.products.register(Bounded)
 def _products(terms: Sequence[Any]) -> list[Bounded]:
-    """Return the products of the first factors, whose factors meet in any order."""
+    """Return the products of the first 1, 2, 3, ... factors, which may meet in any order."""
     one = next(term for term in terms if type(term) is Bounded)
     row = [meet(one, term) for term in terms]
     found = [row[0]]
@@ -194,7 +200,7 @@ def _products(terms: Sequence[Any]) -> list[Bounded]:
 
 
 class _Product:
-    """What is known of a product while it takes its factors."""
+    """The running bounds of a product that takes its factors one by one."""
 
     def __init__(self, arithmetic: Arithmetic) -> None:
         """Start with 1."""
@@ -205,7 +211,7 @@ class _Product:
         self.largest: Arb | None = None
 
     def take(self, factor: Bounded) -> None:
-        """Multiply by a factor; powers of two round nothing."""
+        """Multiply by a factor. A power of two rounds nothing."""
         x = read(factor) if self.arithmetic.reads else factor
         if x.last is not None or self.largest is not None:
             own = abs(self.v) if self.largest is None else self.largest
@@ -221,13 +227,15 @@ class _Product:
             self.rounded += 1
 
     def _sized(self, size: Arb) -> Bounded:
-        """Return a factor of which only the size is known."""
+        """Return a factor with a known size and an unknown sign."""
         return Bounded(size, spread(size.abs_upper()), self.arithmetic)
 
     def result(self, two: tuple[Bounded, Bounded] | None) -> Bounded:
-        """Return the product: 0 if a factor is, whatever underflows, but not what overflows.
+        """Return the product.
 
-        Unless it is of two factors, it remembers what all that are large and that are small make.
+        If a factor is 0, the product is 0 in spite of an underflow, but not of an overflow.
+        A product of more than two factors remembers the product of its large factors, and that of
+        its small ones.
         """
         arithmetic, depth = self.arithmetic, self.depth
         made: Any = two
@@ -252,21 +260,22 @@ class _Product:
 
 @scalar.recurrences.register(Bounded)
 def _recurrences(terms: Sequence[Any], factors: Sequence[Any]) -> list[Bounded]:
-    """Return what carries sums of products on, whose factors and terms meet in any order."""
+    """Return the values of a recurrence. Its factors and terms may meet in any order."""
     one = next(x for x in (*terms, *factors) if type(x) is Bounded)
-    carried = _Carried(one.arithmetic, meet(one, terms[0]))
-    found = [carried.first]
+    recurrence = _Recurrence(one.arithmetic, meet(one, terms[0]))
+    found = [recurrence.first]
     for term, factor in zip(terms[1:], factors, strict=True):
-        carried.take(meet(one, term), meet(one, factor))
-        found.append(carried.result())
+        recurrence.take(meet(one, term), meet(one, factor))
+        found.append(recurrence.result())
     return found
 
 
-class _Carried:
-    """What is known of a recurrence while it goes on: r f + t, again and again.
+class _Recurrence:
+    """The running bounds of a recurrence r f + t, which takes a factor f and a term t at each step.
 
-    v and w are exact results, without any rounding; sizes are the sums of magnitudes, in `rounded`
-    with each rounding of a product. Between the ends are how many terms have met, and with what.
+    v and w are the results without any rounding. `sizes` is the sum of magnitudes, and `rounded`
+    is this sum with each rounding of a product. `count` is the number of terms that have met, and
+    `least` the smallest of them.
     """
 
     def __init__(self, arithmetic: Arithmetic, first: Bounded) -> None:
@@ -283,7 +292,7 @@ class _Carried:
         self.exact = not self.first.depth
 
     def take(self, term: Bounded, factor: Bounded) -> None:
-        """Carry on by a factor, and add a term; of an exact 0 nothing is carried on."""
+        """Multiply by a factor, and add a term. If the product is exactly 0, the term is left."""
         arithmetic = self.arithmetic
         if arithmetic.reads:
             term, factor = read(term), read(factor)
@@ -309,12 +318,12 @@ class _Carried:
         self.alone = None
 
     def _meets(self, term: Bounded) -> None:
-        """Remember the smallest of the terms, from which a product may underflow."""
+        """Remember the smallest of the terms, since its product with factors may underflow."""
         if not always_zero(term):
             self.least = self.least.min(abs(term.w))
 
     def result(self) -> Bounded:
-        """Return what the steps so far may give."""
+        """Return the bounds after the steps so far."""
         arithmetic, product = self.arithmetic, self.factors
         reach = product.large * self.sum
         ends = arithmetic.carried(

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import torch
 
 from fast.commands.digits import Split, accuracy, check_libraries, folds, held_out_fifth
-from fast.commands.divergence import Diverged
 from fast.commands.job import Job, Trained
-from fast.commands.loop import begin, train
+from fast.commands.loop import Diverged, begin, train
 from fast.commands.recorder import Recorder
 from fast.commands.report import METRICS, Metrics, plot_losses, prepare, save_parameters
 from fast.commands.resume import Checkpoints

@@ -17,7 +17,7 @@ from fast.device.dtypes import computed_in
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels import checks
-from fast.kernels.along_axis import planes, tile
+from fast.kernels.rows.along_axis import planes, tile
 
 Shape = tuple[int, ...]
 

@@ -18,7 +18,7 @@ from fast.errors import Rejected
 from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import INTEGERS, row_offset, walk
+from fast.kernels.rows.reduce import INTEGERS, row_offset, walk
 from fast.ops.max import widened
 
 Places = tuple[tuple[Tensor], Saved]

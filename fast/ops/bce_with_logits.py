@@ -12,8 +12,8 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
+from fast.kernels.elementwise.functions import log1p, shrunk
 from fast.kernels.examples import pairs
-from fast.kernels.functions import log1p, shrunk
 from fast.kernels.losses import pairs as paired
 from fast.kernels.page import Gradients, Op, Saved
 from fast.ops.sigmoid import shrunk_wide

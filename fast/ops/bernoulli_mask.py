@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from fast.device.mode import tl, triton
-from fast.kernels import random
+from fast.kernels.elementwise import random
+from fast.kernels.elementwise.random import Counter
 from fast.kernels.examples import source
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
-from fast.kernels.random import Counter
 
 
 @triton.jit

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from fast.device.dtypes import computed_in
 from fast.errors import Rejected
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows.reduce import SUM, reduce
 
 
 def check(x: Tensor, *, shape: Sequence[int]) -> None:

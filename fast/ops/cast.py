@@ -16,7 +16,8 @@ from torch import Tensor
 
 from fast.device.dtypes import NAMED
 from fast.errors import Rejected, Unavailable
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 

@@ -17,10 +17,11 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.errors import Rejected
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.pointwise import Chain
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
-from fast.kernels.pointwise import Chain
 
 Step = tuple[str, tuple[tuple[str, Any], ...]]
 

@@ -1,6 +1,6 @@
 """Twin of spec.ops.cos.
 
-The kernels' own cos is in `fast.kernels.functions`.
+The kernels' own cos is in `fast.kernels.elementwise.functions`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import cos, sin
 from fast.kernels.examples import unary
-from fast.kernels.functions import cos, sin
 from fast.kernels.page import Gradients, Saved
 
 

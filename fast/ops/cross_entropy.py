@@ -1,10 +1,10 @@
 """Twin of spec.ops.cross_entropy.
 
 One pass over a row of logits leaves its maximum, its sum of exponentials and its loss, all fp32
-(fast.kernels.rowwise); one program adds the losses up (fast.kernels.losses). A row is a place of
-all axes but that of the classes. Smoothing of a row longer than a block takes a second pass. Saved:
-the logits, the labels, the weights, those two numbers per row, and what a mean is divided by; the
-VJP recomputes the exponentials and divides by their sum once per row.
+(fast.kernels.rows.softmaxes); one program adds the losses up (fast.kernels.losses). A row is a
+place of all axes but that of the classes. Smoothing of a row longer than a block takes a second
+pass. Saved: the logits, the labels, the weights, those two numbers per row, and what a mean is
+divided by; the VJP recomputes the exponentials and divides by their sum once per row.
 
 The ATen twin saves the log-probabilities and exponentiates them again, as torch does.
 """
@@ -21,15 +21,22 @@ from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.losses import labels as labelled
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise, softmaxes
 
 _CODE = code_of("cross_entropy")
 
 _SIZES = ["rows", "n", "inner", "ignored", "xa", "xn", "xb", "ls", "kept", "spread", "weighted"]
 _POINTERS = ["x", "maxima", "sums", "labels", "word", "w"]
+
+
+@triton.jit
+def _lost(x, maximum, log):
+    """Return the negative log-probabilities of entries."""
+    return log - (x - maximum)
 
 
 @triton.jit(do_not_specialize=_SIZES, do_not_specialize_on_alignment=["losses", *_POINTERS])
@@ -43,20 +50,20 @@ def _value_kernel(
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
     start = rowwise.starts(row, inner, xa, xb)
     first = rowwise.block(x, start, 0, n, xn, float("-inf"), UNIT, BLOCK)
-    maximum, total = rowwise.statistics(first, x, start, n, xn, UNIT, BLOCK)
+    maximum, total = softmaxes.statistics(first, x, start, n, xn, UNIT, BLOCK)
     tl.store(maxima + row, maximum, mask=live)
     tl.store(sums + row, total, mask=live)
     label, good = labelled.read_labels(labels, row, live, ls, n, ignored, word, CODE)
     here = tl.load(x + (start + label * xn), mask=good, other=0.0).to(tl.float32)
     log = tl.log(total)
-    loss = (log - (here - maximum)) * labelled.weigh(w, weighted, label, good)
+    loss = _lost(here, maximum, log) * labelled.weigh(w, weighted, label, good)
     if spread > 0:
         every = tl.zeros_like(loss)
         for at in range(0, n, BLOCK):
             if at > 0:
                 first = rowwise.block(x, start, at, n, xn, float("-inf"), UNIT, BLOCK)
             column = at + tl.arange(0, BLOCK)
-            each = log[:, None] - (first - maximum[:, None])
+            each = _lost(first, maximum[:, None], log[:, None])
             if weighted:
                 each = each * rowwise.line(w, at, n, 1, 1, BLOCK)
             every += tl.sum(tl.where((column < n)[None, :], each, 0.0), 1)
@@ -101,6 +108,11 @@ def _vjp_kernel(
         rowwise.keep(dx, out, at, n, inner, result, live, UNIT, BLOCK)
 
 
+def _shares(smoothing: float, classes: int) -> tuple[float, float]:
+    """Return by what a loss weighs the label, and by what every class."""
+    return 1 - smoothing, smoothing / max(classes, 1)
+
+
 def check(
     logits: Tensor,
     labels: Tensor,
@@ -131,8 +143,7 @@ def value(
     source, weights = rowwise.view(x, 1), labelled.class_weights(weight, x.device)
     rows, (_, n, inner) = labels.numel(), source.shape
     maxima, sums, losses = (rowwise.statistic(source) for _ in range(3))
-    shares = (1 - label_smoothing, label_smoothing / max(n, 1))
-    meta = rowwise.tile(source)
+    shares, meta = _shares(label_smoothing, n), rowwise.tile(source)
     launch(
         _value_kernel, (-(-rows // meta["ROWS"]),), losses, maxima, sums, source, at,
         word(x.device), losses if weights is None else weights, rows, n, inner, ignore_index,
@@ -180,11 +191,12 @@ def aten_value(
         weights = labelled.class_weights(weight, source.device, source.dtype)
     log_probabilities = torch.log_softmax(source, 1)
     read, full = (log_probabilities, labels, ignore_index), False
-    if label_smoothing:
-        z, over = _smoothed(*read, weights, label_smoothing, reduction)
+    shares = _shares(label_smoothing, source.shape[1]) if label_smoothing else None
+    if shares is not None:
+        z, over = _smoothed(*read, weights, shares, reduction)
     else:
         z, over, full = labelled.aten_losses(*read, reduction, weights)
-    saved = (*read, over, weights, label_smoothing, reduction, full)
+    saved = (*read, over, weights, shares, reduction, full)
     return z if source is logits else z.to(logits.dtype), saved
 
 
@@ -192,10 +204,10 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     """Return (softmax(x) - target) g, divided where the loss was."""
     if not needs[0]:
         return None, None
-    log_probabilities, labels, ignored, over, weights, smoothing, reduction, full = saved
+    log_probabilities, labels, ignored, over, weights, shares, reduction, full = saved
     g, read = wide(cotangent), (log_probabilities, labels, ignored)
-    if smoothing:
-        dz = _smoothed_cotangents(g, *read, over, weights, smoothing)
+    if shares is not None:
+        dz = _smoothed_cotangents(g, *read, over, weights, shares)
     else:
         dz = labelled.aten_cotangents(g, *read, reduction, over, weights)
     dx = torch._log_softmax_backward_data(dz, log_probabilities, 1, dz.dtype)
@@ -212,7 +224,7 @@ def _smoothed(
     labels: Tensor,
     ignored: int,
     weights: labelled.Weights,
-    smoothing: float,
+    shares: tuple[float, float],
     reduction: str,
 ) -> tuple[Tensor, Tensor]:
     """Return the smoothed loss, and what a row's cotangent is divided by."""
@@ -221,7 +233,8 @@ def _smoothed(
     if weights is not None:
         each = each * _beside_rows(weights, each)
     every = each.sum(1).masked_fill_(out, 0)
-    losses = losses * (1 - smoothing) - every * (smoothing / max(each.shape[1], 1))
+    kept, spread = shares
+    losses = losses * kept - every * spread
     if reduction == "none":
         return losses, losses.new_ones(())
     z = losses.sum()
@@ -241,13 +254,13 @@ def _smoothed_cotangents(
     ignored: int,
     over: Tensor,
     weights: labelled.Weights,
-    smoothing: float,
+    shares: tuple[float, float],
 ) -> Tensor:
     """Return the cotangent of the log-probabilities under the smoothed loss."""
     share = (cotangent / over).expand(labels.shape).masked_fill(labels == ignored, 0)
-    to_label = share * (1 - smoothing)
-    dz = labelled.aten_cotangents(to_label, shaped, labels, ignored, "none", over, weights)
-    every = share.unsqueeze(1) * (smoothing / max(shaped.shape[1], 1))
+    kept, spread = shares
+    dz = labelled.aten_cotangents(share * kept, shaped, labels, ignored, "none", over, weights)
+    every = share.unsqueeze(1) * spread
     return dz.sub_(every if weights is None else every * _beside_rows(weights, shaped))
 
 

@@ -1,9 +1,9 @@
 """Twin of spec.ops.cumprod.
 
-The kernel of fast.kernels.rowwise keeps the products on the way, and for the gradient, in fp32,
-those of what lies before each entry. Then one launch walks each row from its end, block by block:
-an associative scan of pairs carries the cotangents back, and what it finds is multiplied by what
-lies before. So the order is fixed, and nothing is divided. Saved: the input.
+The kernel of fast.kernels.rows.rowwise keeps the products on the way, and for the gradient, in
+fp32, those of what lies before each entry. Then one launch walks each row from its end, block by
+block: an associative scan of pairs carries the cotangents back, and what it finds is multiplied by
+what lies before. So the order is fixed, and nothing is divided. Saved: the input.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from torch import Tensor
 from fast.device.dtypes import computed_in, wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import along_axis
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
+from fast.kernels.rows import rowwise
 
 _SIZES = ["rows", "n", "inner"]
 _STRIDES = ["xa", "xn", "xb", "ga", "gn", "gb"]

@@ -1,6 +1,7 @@
 """Twin of spec.ops.cumsum.
 
-The kernel of fast.kernels.rowwise walks rows from either end, so the gradient is the same launch.
+The kernel of fast.kernels.rows.rowwise walks rows from either end, so the gradient is the same
+launch.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fast.device.dtypes import computed_in
 from fast.kernels import checks
 from fast.kernels.examples import Example, along_axis
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
-from fast.kernels.rowwise import SUM, running
+from fast.kernels.rows.rowwise import SUM, running
 
 
 def check(x: Tensor, *, axis: int, reverse: bool = False, exclusive: bool = False) -> None:

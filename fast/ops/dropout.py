@@ -17,10 +17,11 @@ from fast.device.bridge import round_number
 from fast.device.dtypes import computed_in, wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.kernels import checks, pointwise, random
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise, random
+from fast.kernels.elementwise.random import BLOCK, Counter
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
-from fast.kernels.random import BLOCK, Counter
 
 _threshold_backward = torch.ops.aten.threshold_backward.default
 

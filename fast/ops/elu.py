@@ -14,9 +14,10 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import expm1
 from fast.kernels.examples import with_attributes
-from fast.kernels.functions import expm1
 from fast.kernels.page import Gradients, Saved
 
 

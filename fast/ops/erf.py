@@ -1,7 +1,7 @@
 """Twin of spec.ops.erf.
 
-The kernels' own erf is in `fast.kernels.functions`; the input is saved. torch's own of 16 bits has
-nothing left near 0, so that it is called in fp32.
+The kernels' own erf is in `fast.kernels.elementwise.functions`; the input is saved. torch's own of
+16 bits has nothing left near 0, so that it is called in fp32.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import erf
 from fast.kernels.examples import unary
-from fast.kernels.functions import erf
 from fast.kernels.page import Gradients, Saved
 
 _SLOPE = 2 / math.sqrt(math.pi)

@@ -1,6 +1,7 @@
 """Twin of spec.ops.expm1.
 
-The kernels' own expm1 is in `fast.kernels.functions`; the gradient is a plain exponential.
+The kernels' own expm1 is in `fast.kernels.elementwise.functions`; the gradient is a plain
+exponential.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import expm1
 from fast.kernels.examples import unary
-from fast.kernels.functions import expm1
 from fast.kernels.page import Gradients, Saved
 
 

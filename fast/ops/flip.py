@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast.kernels import along_axis, checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import along_axis
 
 
 def check(x: Tensor, *, axes: Sequence[int] | None = None) -> None:

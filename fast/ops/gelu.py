@@ -15,9 +15,10 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import erf, tanh
 from fast.kernels.examples import with_attributes
-from fast.kernels.functions import erf, tanh
 from fast.kernels.page import Gradients, Saved
 from fast.ops.erf import SLOPE
 

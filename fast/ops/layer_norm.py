@@ -1,8 +1,8 @@
 """Twin of spec.ops.layer_norm.
 
 The mean, then the variance of the centred entries, in registers where a row fits a block
-(fast.kernels.rowwise). Saved: x, gamma, and per row, in fp32, the mean and the root of variance +
-eps.
+(fast.kernels.rows.rowwise). Saved: x, gamma, and per row, in fp32, the mean and the root of
+variance + eps.
 
 The VJP is one launch of at most PROGRAMS programs: each writes dx for every PROGRAMS-th tile of
 rows and adds its share of dgamma and dbeta to its own line of fp32 partials, which a second launch
@@ -22,9 +22,10 @@ from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise
 
 PROGRAMS = 512
 _SIZES = ["rows", "n", "xr", "xn", "gs"]

@@ -19,7 +19,7 @@ from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Places, Saved
 from fast.kernels.product import TF32, aten_product, product
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows.reduce import SUM, reduce
 
 
 def check(x: Tensor, w: Tensor, b: Tensor) -> None:

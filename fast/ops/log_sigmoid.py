@@ -9,9 +9,10 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import log1p, logistic, shrunk
 from fast.kernels.examples import unary
-from fast.kernels.functions import log1p, logistic, shrunk
 from fast.kernels.page import Gradients, Saved
 from fast.ops.sigmoid import logistic_wide, shrunk_wide
 

@@ -1,8 +1,9 @@
 """Twin of spec.ops.log_softmax.
 
 One pass over a row that fits a block; over a longer one, a pass for the maximum and the sum of
-exponentials and a pass for the result (fast.kernels.rowwise). Saved: x, and per row, in fp32, that
-maximum and that sum; the VJP recomputes the exponentials and divides by the sum once per row.
+exponentials and a pass for the result (fast.kernels.rows.softmaxes). Saved: x, and per row, in
+fp32, that maximum and that sum; the VJP recomputes the exponentials and divides by the sum once per
+row.
 """
 
 from __future__ import annotations
@@ -14,36 +15,25 @@ from torch import Tensor
 
 from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import along_axis
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise, softmaxes
 
-_SIZES = ["rows", "n", "inner"]
-
-
-@triton.jit(do_not_specialize=[*_SIZES, "xa", "xn", "xb"],
-            do_not_specialize_on_alignment=["z", "maxima", "sums", "x"])  # fmt: skip
-def _value_kernel(
-    z, maxima, sums, x, rows: tl.int64, n: tl.int32, inner: tl.int64,
-    xa: tl.int64, xn: tl.int64, xb: tl.int64,
-    UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    n = rowwise.length(n, UNIT)
-    row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
-    start = rowwise.starts(row, inner, xa, xb)
-    out = rowwise.starts(row, inner, n * inner, 1)
-    first = rowwise.block(x, start, 0, n, xn, float("-inf"), UNIT, BLOCK)
-    maximum, total = rowwise.statistics(first, x, start, n, xn, UNIT, BLOCK)
-    tl.store(maxima + row, maximum, mask=live)
-    tl.store(sums + row, total, mask=live)
-    log = tl.log(total)[:, None]
-    rowwise.keep(z, out, 0, n, inner, first - maximum[:, None] - log, live, UNIT, BLOCK)
-    for at in range(BLOCK, n, BLOCK):
-        here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK)
-        rowwise.keep(z, out, at, n, inner, here - maximum[:, None] - log, live, UNIT, BLOCK)
+_SIZES = ["rows", "n", "inner", "xa", "xn", "xb", "ga", "gn", "gb"]
 
 
-@triton.jit(do_not_specialize=[*_SIZES, "xa", "xn", "xb", "ga", "gn", "gb"],
+@triton.jit
+def _logarithm(shifted, total):
+    return shifted - tl.log(total)
+
+
+@triton.jit
+def _sent_back(shifted, cotangent, share):
+    return cotangent - tl.exp(shifted) * share
+
+
+@triton.jit(do_not_specialize=_SIZES,
             do_not_specialize_on_alignment=["dx", "x", "maxima", "sums", "g"])  # fmt: skip
 def _vjp_kernel(
     dx, x, maxima, sums, g, rows: tl.int64, n: tl.int32, inner: tl.int64,
@@ -62,12 +52,12 @@ def _vjp_kernel(
     for at in range(BLOCK, n, BLOCK):
         total += tl.sum(rowwise.block(g, from_g, at, n, gn, 0.0, UNIT, BLOCK), 1)
     share = tl.div_rn(total, tl.load(sums + row))[:, None]
-    result = cotangent - tl.exp(here - maximum) * share
+    result = _sent_back(here - maximum, cotangent, share)
     rowwise.keep(dx, out, 0, n, inner, result, live, UNIT, BLOCK)
     for at in range(BLOCK, n, BLOCK):
         here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK)
         cotangent = rowwise.block(g, from_g, at, n, gn, 0.0, UNIT, BLOCK)
-        result = cotangent - tl.exp(here - maximum) * share
+        result = _sent_back(here - maximum, cotangent, share)
         rowwise.keep(dx, out, at, n, inner, result, live, UNIT, BLOCK)
 
 
@@ -79,12 +69,12 @@ def check(x: Tensor, *, axis: int = -1) -> None:
 
 def value(x: Tensor, *, axis: int = -1) -> tuple[Tensor, Saved]:
     """Take the logarithm of the softmax along the axis."""
-    return rowwise.value(_value_kernel, x, axis)
+    return softmaxes.value_by(_logarithm, x, axis)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return g - softmax(x) * sum(g)."""
-    return (rowwise.vjp(_vjp_kernel, saved, cotangent),) if needs[0] else (None,)
+    return (softmaxes.vjp(_vjp_kernel, saved, cotangent),) if needs[0] else (None,)
 
 
 def aten_value(x: Tensor, *, axis: int = -1) -> tuple[Tensor, Saved]:

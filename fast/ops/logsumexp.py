@@ -1,8 +1,8 @@
 """Twin of spec.ops.logsumexp.
 
 One pass over a row finds its maximum and its sum of exponentials together; axes that lie side by
-side are one row (fast.kernels.rowwise), others are brought together by a copy. Saved: x, and per
-row, in fp32, that maximum and that sum, from which the VJP recomputes the exponentials.
+side are one row (fast.kernels.rows.rowwise), others are brought together by a copy. Saved: x, and
+per row, in fp32, that maximum and that sum, from which the VJP recomputes the exponentials.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import reduction
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import inverse
+from fast.kernels.rows import rowwise, softmaxes
+from fast.kernels.rows.reduce import inverse
 from fast.ops.max import widened
 
 Axes = tuple[int, ...] | None
@@ -75,7 +76,7 @@ def _vjp_kernel(
     rate = tl.where(total == 0.0, 0.0, rate)[:, None]
     for at in range(0, n, BLOCK):
         here = rowwise.block(x, start, at, n, xn, float("-inf"), UNIT, BLOCK)
-        result = rowwise.powers(here, maximum) * rate
+        result = softmaxes.powers(here, maximum) * rate
         rowwise.keep(dx, out, at, n, inner, result, live, UNIT, BLOCK)
 
 

@@ -1,8 +1,8 @@
 """Twin of spec.ops.masked_softmax.
 
-As softmax, with a mask that is read beside each block, as bytes (fast.kernels.rowwise): what is
-masked is minus infinity to the statistics, and its result is chosen, whatever was computed. Saved:
-x, the mask, and per row, in fp32, the maximum and the sum of exponentials of what passes.
+As softmax, with a mask that is read beside each block, as bytes (fast.kernels.rows.rowwise): what
+is masked is minus infinity to the statistics, and its result is chosen, whatever was computed.
+Saved: x, the mask, and per row, in fp32, the maximum and the sum of exponentials of what passes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from torch import Tensor
 
 from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import Example, along_axis
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise, softmaxes
 
 _SIZES = ["rows", "n", "inner"]
 
@@ -44,10 +45,10 @@ def _value_kernel(
     out = rowwise.starts(row, inner, n * inner, 1)
     first, passes = _passing(x, mask, xs, ms, 0, n, xn, mn, UNIT, BLOCK)
     maximum = tl.max(first, 1)
-    total = tl.sum(rowwise.powers(first, maximum), 1)
+    total = tl.sum(softmaxes.powers(first, maximum), 1)
     for at in range(BLOCK, n, BLOCK):
         here, _ = _passing(x, mask, xs, ms, at, n, xn, mn, UNIT, BLOCK)
-        maximum, total = rowwise.grown(maximum, total, here)
+        maximum, total = softmaxes.grown(maximum, total, here)
     tl.store(maxima + row, maximum, mask=live)
     tl.store(sums + row, total, mask=live)
     total = total[:, None]
@@ -120,12 +121,12 @@ def check(x: Tensor, mask: Tensor, *, axis: int = -1) -> None:
 
 def value(x: Tensor, mask: Tensor, *, axis: int = -1) -> tuple[Tensor, Saved]:
     """Normalize the exponentials that pass along the axis."""
-    return rowwise.value(_value_kernel, x, axis, mask)
+    return softmaxes.value(_value_kernel, x, axis, mask)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return z * (g - sum(z * g)), and 0 where it is masked."""
-    return (rowwise.vjp(_vjp_kernel, saved, cotangent) if needs[0] else None), None
+    return (softmaxes.vjp(_vjp_kernel, saved, cotangent) if needs[0] else None), None
 
 
 def _wide(x: Tensor, mask: Tensor, axis: int) -> Tensor:

@@ -23,7 +23,7 @@ from fast.errors import Rejected
 from fast.kernels import checks
 from fast.kernels.examples import Example, reduction
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import INTEGERS, MAX, inverse, reduce, row_offset, walk
+from fast.kernels.rows.reduce import INTEGERS, MAX, inverse, reduce, row_offset, walk
 
 Axes = tuple[int, ...] | None
 

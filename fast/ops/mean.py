@@ -16,10 +16,11 @@ from torch import Tensor
 from fast.device.dtypes import computed_in, wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example, reduction
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows.reduce import SUM, reduce
 
 Axes = tuple[int, ...] | None
 

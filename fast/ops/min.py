@@ -12,7 +12,7 @@ from torch import Tensor
 from fast.errors import Rejected
 from fast.kernels import checks
 from fast.kernels.page import Op, Saved
-from fast.kernels.reduce import MIN, reduce
+from fast.kernels.rows.reduce import MIN, reduce
 from fast.ops.max import EXAMPLES as of_max
 from fast.ops.max import aten_vjp, vjp, widened
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import binary
 from fast.kernels.page import Gradients, Saved
 

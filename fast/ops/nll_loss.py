@@ -16,10 +16,11 @@ from fast.device.dtypes import wide
 from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.losses import labels as labelled
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise
 
 _CODE = code_of("nll_loss")
 _BLOCK = 256

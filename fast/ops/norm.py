@@ -1,6 +1,6 @@
 """Twin of spec.ops.norm.
 
-Absolute values are added up by the engine of fast.kernels.reduce, in fp32 for every dtype. For
+Absolute values are added up by the engine of fast.kernels.rows.reduce, in fp32 for every dtype. For
 squares it goes over the input twice: it finds the largest magnitudes, and then adds up the squares
 of the quotients; the root is taken of the few sums. The gradient is one pointwise launch, which
 reads the cotangent and the norm with stride 0. Saved: the input, and the norm in fp32.
@@ -16,18 +16,19 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example, reduction
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import LARGEST, MAGNITUDES, SQUARES, reduce
+from fast.kernels.rows.reduce import LARGEST, MAGNITUDES, SQUARES, reduce
 from fast.ops.max import widened
 
 Axes = tuple[int, ...] | None
 
 
 @triton.jit
-def _scale(m):
-    # The largest of nothing is minus infinity.
+def scale_of(m):
+    """Return what squares are divided by; the largest of nothing is minus infinity."""
     return tl.where((m > 0.0) & (m < float("inf")), m, 1.0)
 
 
@@ -37,12 +38,14 @@ def _root(total, scale):
 
 
 @triton.jit
-def _signed(x, g):
+def signed(x, g):
+    """Return g by the sign of x, nothing without one."""
     return tl.where(x < 0, -g, tl.where(x > 0, g, 0.0))
 
 
 @triton.jit
-def _shared(x, g, z):
+def shared(x, g, z):
+    """Return g (x / z), nothing where z is 0."""
     return tl.where(z == 0.0, 0.0, tl.div_rn(x, tl.where(z == 0.0, 1.0, z)) * g)
 
 
@@ -62,7 +65,7 @@ def value(
     if ord == 1:
         norm = reduce(MAGNITUDES, x, gone, torch.float32, wide=False)
     else:
-        scale = pointwise.value(_scale, reduce(LARGEST, x, gone, torch.float32, wide=False))
+        scale = pointwise.value(scale_of, reduce(LARGEST, x, gone, torch.float32, wide=False))
         total = reduce(SQUARES, x, gone, torch.float32, wide=False, scales=scale)
         norm = pointwise.value(_root, total, scale)
     norm = norm.reshape(widened(x, gone))
@@ -82,8 +85,8 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
         return (None,)
     g = _wanted(cotangent, norm, x)
     if ord == 1:
-        return (pointwise.value(_signed, x, g),)
-    return (pointwise.value(_shared, x, g, norm.expand(x.shape)),)
+        return (pointwise.value(signed, x, g),)
+    return (pointwise.value(shared, x, g, norm.expand(x.shape)),)
 
 
 def scaled_root(sizes: Tensor, axes: tuple[int, ...]) -> Tensor:

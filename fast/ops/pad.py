@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from fast.errors import Rejected
-from fast.kernels import along_axis, checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
+from fast.kernels.rows import along_axis
 
 
 def check(x: Tensor, *, before: Sequence[int], after: Sequence[int], value: float = 0.0) -> None:

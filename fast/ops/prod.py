@@ -1,9 +1,9 @@
 """Twin of spec.ops.prod.
 
-The engine of fast.kernels.reduce multiplies in fp32, in a fixed order. For the gradient, the
-products of the entries before each and of those behind it are kept in fp32 (fast.kernels.rowwise),
-and multiplied by the cotangent in one pointwise launch. Axes that lie side by side are one row,
-others are brought together by a copy. Saved: the input.
+The engine of fast.kernels.rows.reduce multiplies in fp32, in a fixed order. For the gradient, the
+products of the entries before each and of those behind it are kept in fp32
+(fast.kernels.rows.rowwise), and multiplied by the cotangent in one pointwise launch. Axes that lie
+side by side are one row, others are brought together by a copy. Saved: the input.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast.kernels import checks, pointwise, rowwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import reduction
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import PRODUCT, inverse, reduce
+from fast.kernels.rows import rowwise
+from fast.kernels.rows.reduce import PRODUCT, inverse, reduce
 from fast.ops.max import widened
 
 Axes = tuple[int, ...] | None

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
-from fast.kernels import functions, random
+from fast.kernels.elementwise import functions, random
+from fast.kernels.elementwise.random import Counter
 from fast.kernels.examples import source
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
-from fast.kernels.random import Counter
 
 
 @triton.jit

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import unary
 from fast.kernels.page import Gradients, Saved
 

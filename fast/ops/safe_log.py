@@ -10,9 +10,10 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import logistic, softened
 from fast.kernels.examples import with_attributes
-from fast.kernels.functions import logistic, softened
 from fast.kernels.page import Gradients, Saved
 from fast.ops.sigmoid import logistic_wide
 from fast.ops.softplus import softened_wide

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from fast.device.dtypes import wide
 from fast.device.mode import tl, triton
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import expm1
 from fast.kernels.examples import unary
-from fast.kernels.functions import expm1
 from fast.kernels.page import Gradients, Saved
 
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946

@@ -1,8 +1,9 @@
 """Twin of spec.ops.softmax.
 
 One pass over a row that fits a block; over a longer one, a pass for the maximum and the sum of
-exponentials and a pass for the result (fast.kernels.rowwise). Saved: x, and per row, in fp32, that
-maximum and that sum, from which the VJP recomputes the result before it was rounded to storage.
+exponentials and a pass for the result (fast.kernels.rows.softmaxes). Saved: x, and per row, in
+fp32, that maximum and that sum, from which the VJP recomputes the result before it was rounded to
+storage.
 """
 
 from __future__ import annotations
@@ -14,38 +15,32 @@ from torch import Tensor
 
 from fast.device.dtypes import computed_in
 from fast.device.mode import tl, triton
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.examples import along_axis
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import rowwise, softmaxes
 
-_SIZES = ["rows", "n", "inner"]
-
-
-@triton.jit(do_not_specialize=[*_SIZES, "xa", "xn", "xb"],
-            do_not_specialize_on_alignment=["z", "maxima", "sums", "x"])  # fmt: skip
-def _value_kernel(
-    z, maxima, sums, x, rows: tl.int64, n: tl.int32, inner: tl.int64,
-    xa: tl.int64, xn: tl.int64, xb: tl.int64,
-    UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    n = rowwise.length(n, UNIT)
-    row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
-    start = rowwise.starts(row, inner, xa, xb)
-    out = rowwise.starts(row, inner, n * inner, 1)
-    first = rowwise.block(x, start, 0, n, xn, float("-inf"), UNIT, BLOCK)
-    maximum, total = rowwise.statistics(first, x, start, n, xn, UNIT, BLOCK)
-    tl.store(maxima + row, maximum, mask=live)
-    tl.store(sums + row, total, mask=live)
-    total = total[:, None]
-    result = tl.div_rn(tl.exp(first - maximum[:, None]), total)
-    rowwise.keep(z, out, 0, n, inner, result, live, UNIT, BLOCK)
-    for at in range(BLOCK, n, BLOCK):
-        here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK)
-        result = tl.div_rn(tl.exp(here - maximum[:, None]), total)
-        rowwise.keep(z, out, at, n, inner, result, live, UNIT, BLOCK)
+_SIZES = ["rows", "n", "inner", "xa", "xn", "xb", "ga", "gn", "gb"]
 
 
-@triton.jit(do_not_specialize=[*_SIZES, "xa", "xn", "xb", "ga", "gn", "gb"],
+@triton.jit
+def _probability(shifted, total):
+    return tl.div_rn(tl.exp(shifted), total)
+
+
+@triton.jit
+def _share(x, start, at, n, step, maximum, over, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """Return the probabilities of a block, 0 past the end."""
+    here = rowwise.block(x, start, at, n, step, float("-inf"), UNIT, BLOCK)
+    return tl.exp(here - maximum) * over
+
+
+@triton.jit
+def _sent_back(share, cotangent, total):
+    return share * (cotangent - total)
+
+
+@triton.jit(do_not_specialize=_SIZES,
             do_not_specialize_on_alignment=["dx", "x", "maxima", "sums", "g"])  # fmt: skip
 def _vjp_kernel(
     dx, x, maxima, sums, g, rows: tl.int64, n: tl.int32, inner: tl.int64,
@@ -59,21 +54,18 @@ def _vjp_kernel(
     out = rowwise.starts(row, inner, n * inner, 1)
     maximum = tl.load(maxima + row)[:, None]
     over = tl.div_rn(1.0, tl.load(sums + row))[:, None]
-    here = rowwise.block(x, start, 0, n, xn, float("-inf"), UNIT, BLOCK)
+    share = _share(x, start, 0, n, xn, maximum, over, UNIT, BLOCK)
     cotangent = rowwise.block(g, from_g, 0, n, gn, 0.0, UNIT, BLOCK)
-    share = tl.exp(here - maximum) * over
     total = tl.sum(share * cotangent, 1)
     for at in range(BLOCK, n, BLOCK):
-        here = rowwise.block(x, start, at, n, xn, float("-inf"), UNIT, BLOCK)
-        later = rowwise.block(g, from_g, at, n, gn, 0.0, UNIT, BLOCK)
-        total += tl.sum(tl.exp(here - maximum) * over * later, 1)
+        later = _share(x, start, at, n, xn, maximum, over, UNIT, BLOCK)
+        total += tl.sum(later * rowwise.block(g, from_g, at, n, gn, 0.0, UNIT, BLOCK), 1)
     total = total[:, None]
-    rowwise.keep(dx, out, 0, n, inner, share * (cotangent - total), live, UNIT, BLOCK)
+    rowwise.keep(dx, out, 0, n, inner, _sent_back(share, cotangent, total), live, UNIT, BLOCK)
     for at in range(BLOCK, n, BLOCK):
-        here = rowwise.block(x, start, at, n, xn, float("-inf"), UNIT, BLOCK)
+        share = _share(x, start, at, n, xn, maximum, over, UNIT, BLOCK)
         cotangent = rowwise.block(g, from_g, at, n, gn, 0.0, UNIT, BLOCK)
-        share = tl.exp(here - maximum) * over
-        rowwise.keep(dx, out, at, n, inner, share * (cotangent - total), live, UNIT, BLOCK)
+        rowwise.keep(dx, out, at, n, inner, _sent_back(share, cotangent, total), live, UNIT, BLOCK)
 
 
 def check(x: Tensor, *, axis: int = -1) -> None:
@@ -84,12 +76,12 @@ def check(x: Tensor, *, axis: int = -1) -> None:
 
 def value(x: Tensor, *, axis: int = -1) -> tuple[Tensor, Saved]:
     """Normalize exponentials along the axis."""
-    return rowwise.value(_value_kernel, x, axis)
+    return softmaxes.value_by(_probability, x, axis)
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return z * (g - sum(z * g))."""
-    return (rowwise.vjp(_vjp_kernel, saved, cotangent),) if needs[0] else (None,)
+    return (softmaxes.vjp(_vjp_kernel, saved, cotangent),) if needs[0] else (None,)
 
 
 def aten_value(x: Tensor, *, axis: int = -1) -> tuple[Tensor, Saved]:

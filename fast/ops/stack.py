@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from fast.errors import Rejected
-from fast.kernels import along_axis, checks
+from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
+from fast.kernels.rows import along_axis
 
 
 def check(*xs: Tensor, axis: int) -> None:

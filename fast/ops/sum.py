@@ -14,7 +14,7 @@ from fast.device.dtypes import computed_in
 from fast.kernels import checks
 from fast.kernels.examples import reduction
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows.reduce import SUM, reduce
 
 Axes = tuple[int, ...] | None
 

@@ -1,8 +1,8 @@
 """Twin of spec.ops.tanh.
 
-The kernels' tanh keeps relative accuracy everywhere, as `fast.kernels.functions` says; they save
-the input and compute it again. ATen saves the output, except in 16 bits, where the gradient must
-not see the output's rounding.
+The kernels' tanh keeps relative accuracy everywhere, as `fast.kernels.elementwise.functions` says;
+they save the input and compute it again. ATen saves the output, except in 16 bits, where the
+gradient must not see the output's rounding.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from torch import Tensor
 
 from fast.device.dtypes import NARROW, wide
 from fast.device.mode import tl, triton  # noqa: F401 (the interpreter needs to see tl here)
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
+from fast.kernels.elementwise.functions import tanh
 from fast.kernels.examples import unary
-from fast.kernels.functions import tanh
 from fast.kernels.page import Gradients, Saved
 
 _tanh_backward = torch.ops.aten.tanh_backward.default

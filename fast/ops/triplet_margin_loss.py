@@ -17,21 +17,26 @@ from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, rowwise
+from fast.kernels import checks
 from fast.kernels.checks import REDUCTIONS
 from fast.kernels.examples import Example
 from fast.kernels.losses import pairs as paired
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.reduce import SUM, reduce
-from fast.ops.norm import scaled_root
+from fast.kernels.rows import rowwise
+from fast.kernels.rows.reduce import SUM, reduce
+from fast.ops.norm import scale_of, scaled_root, shared, signed
 
 NAME = "triplet_margin_loss"
 _STRIDES = ["aa", "an", "pa", "pn", "na", "nn"]
 
 
 @triton.jit
-def _scale(m):
-    return tl.where((m > 0.0) & (m < float("inf")), m, 1.0)
+def _apart(x, y, w, row, at, n, eps, aa, an, pa, pn, na, nn, BLOCK: tl.constexpr):
+    """Return how the entries of a block lie apart: the near, the far, and the other two."""
+    a = rowwise.block(x, row * aa, at, n, an, 0.0, 1, BLOCK)
+    p = rowwise.block(y, row * pa, at, n, pn, 0.0, 1, BLOCK)
+    q = rowwise.block(w, row * na, at, n, nn, 0.0, 1, BLOCK)
+    return (a - p) + eps, (a - q) + eps, (p - q) + eps
 
 
 @triton.jit
@@ -39,8 +44,8 @@ def _lengthened(m, squares, sizes, d, inside):
     """Return largest magnitudes, sums of squares by their squares, and sums, with a block more."""
     a = tl.where(inside, tl.abs(d), 0.0)
     larger = tl.maximum(m, tl.max(a, 1))
-    over = _scale(larger)
-    shrunk = tl.div_rn(_scale(m), over)
+    over = scale_of(larger)
+    shrunk = tl.div_rn(scale_of(m), over)
     part = tl.div_rn(a, over[:, None])
     # Where nothing was added so far, a first magnitude divides nothing.
     before = tl.where(m > 0.0, squares * (shrunk * shrunk), squares)
@@ -49,7 +54,19 @@ def _lengthened(m, squares, sizes, d, inside):
 
 @triton.jit
 def _length(m, squares, sizes, order):
-    return tl.where(order == 1, sizes, _scale(m) * tl.sqrt_rn(squares))
+    return tl.where(order == 1, sizes, scale_of(m) * tl.sqrt_rn(squares))
+
+
+@triton.jit
+def _less(u, v):
+    """Say where u is smaller than v; written so, a NaN survives."""
+    return (u < v) | (u != u)
+
+
+@triton.jit
+def _part(u, v):
+    """Return what u receives as the smaller of two distances, a half of each that are equal."""
+    return tl.where(u == v, 0.5, tl.where(_less(u, v), 1.0, 0.0))
 
 
 @triton.jit(do_not_specialize=["rows", "n", "order", "swap", *_STRIDES],
@@ -65,19 +82,16 @@ def _value_kernel(
     m1, m2, s0, s1, s2, t0, t1, t2 = m0, m0, m0, m0, m0, m0, m0, m0
     for at in range(0, n, BLOCK):
         inside = (at + tl.arange(0, BLOCK) < n)[None, :]
-        a = rowwise.block(x, row * aa, at, n, an, 0.0, 1, BLOCK)
-        p = rowwise.block(y, row * pa, at, n, pn, 0.0, 1, BLOCK)
-        q = rowwise.block(w, row * na, at, n, nn, 0.0, 1, BLOCK)
-        m0, s0, t0 = _lengthened(m0, s0, t0, (a - p) + eps, inside)
-        m1, s1, t1 = _lengthened(m1, s1, t1, (a - q) + eps, inside)
-        m2, s2, t2 = _lengthened(m2, s2, t2, (p - q) + eps, inside)
+        near_by, far_by, by = _apart(x, y, w, row, at, n, eps, aa, an, pa, pn, na, nn, BLOCK)
+        m0, s0, t0 = _lengthened(m0, s0, t0, near_by, inside)
+        m1, s1, t1 = _lengthened(m1, s1, t1, far_by, inside)
+        m2, s2, t2 = _lengthened(m2, s2, t2, by, inside)
     near, far = _length(m0, s0, t0, order), _length(m1, s1, t1, order)
     other = _length(m2, s2, t2, order)
     tl.store(lengths + row, near, mask=live)
     tl.store(lengths + rows + row, far, mask=live)
     tl.store(lengths + 2 * rows + row, other, mask=live)
-    # Written so, a NaN survives.
-    far = tl.where((swap != 0) & ((other < far) | (other != other)), other, far)
+    far = tl.where((swap != 0) & _less(other, far), other, far)
     lacking = (near - far) + margin
     tl.store(z + row, tl.where(lacking < 0, 0.0, lacking).to(z.dtype.element_ty), mask=live)
 
@@ -85,9 +99,7 @@ def _value_kernel(
 @triton.jit
 def _sent_back(d, length, share, order):
     """Return what a distance sends to its rows: nothing without a sign, or where it is 0."""
-    by_sign = tl.where(d < 0, -share, tl.where(d > 0, share, 0.0))
-    by_length = tl.div_rn(d, tl.where(length == 0, 1.0, length)) * share
-    return tl.where(order == 1, by_sign, tl.where(length == 0, 0.0, by_length))
+    return tl.where(order == 1, signed(d, share), shared(d, share, length))
 
 
 @triton.jit(
@@ -105,11 +117,8 @@ def _vjp_kernel(
     near, far = tl.load(lengths + row), tl.load(lengths + rows + row)
     other = tl.load(lengths + 2 * rows + row)
     share = tl.div_rn(tl.load(g + row * step).to(tl.float32), divisor)
-    # Of the two distances the smaller one counts, a half of each that are equal.
-    second = tl.where(far == other, 0.5, tl.where((other < far) | (other != other), 1.0, 0.0))
-    first = tl.where(far == other, 0.5, tl.where((far < other) | (far != far), 1.0, 0.0))
-    first = tl.where(swap != 0, first, 1.0)
-    second = tl.where(swap != 0, second, 0.0)
+    first = tl.where(swap != 0, _part(far, other), 1.0)
+    second = tl.where(swap != 0, _part(other, far), 0.0)
     least = tl.where(second > first, other, far)
     share = tl.where((near - least) + margin >= 0, share, 0.0)
     # What does not count sends nothing, of an infinite share either.
@@ -117,12 +126,10 @@ def _vjp_kernel(
     right = tl.where(second == 0.0, 0.0, second * share)[:, None]
     share = share[:, None]
     for at in range(0, n, BLOCK):
-        a = rowwise.block(x, row * aa, at, n, an, 0.0, 1, BLOCK)
-        p = rowwise.block(y, row * pa, at, n, pn, 0.0, 1, BLOCK)
-        q = rowwise.block(w, row * na, at, n, nn, 0.0, 1, BLOCK)
-        to_p = _sent_back((a - p) + eps, near[:, None], share, order)
-        to_n = _sent_back((a - q) + eps, far[:, None], left, order)
-        between = _sent_back((p - q) + eps, other[:, None], right, order)
+        near_by, far_by, by = _apart(x, y, w, row, at, n, eps, aa, an, pa, pn, na, nn, BLOCK)
+        to_p = _sent_back(near_by, near[:, None], share, order)
+        to_n = _sent_back(far_by, far[:, None], left, order)
+        between = _sent_back(by, other[:, None], right, order)
         # A distance that is not asked for sends nothing, also where it is no number.
         between = tl.where(swap != 0, between, 0.0)
         if needs & 1:
@@ -191,7 +198,7 @@ def value(
     saved = (anchor, positive, negative, lengths, options, reduction)
     if reduction == "none":
         return each.reshape(lead), saved
-    divisor = rows if reduction == "mean" else 1
+    divisor = paired.divisor(each, reduction)
     return reduce(SUM, each, (0,), anchor.dtype, wide=False, divisor=divisor), saved
 
 
@@ -205,7 +212,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     if some is None or not x.numel():
         return tuple(found)
     sources = [y.reshape(rows, n) for y in inputs]
-    divisor = float(rows if reduction == "mean" else 1)
+    divisor = float(paired.divisor(lengths[0], reduction))
     launch(
         _vjp_kernel, (-(-rows // rowwise.NARROW["ROWS"]),),
         *(some if z is None else z for z in found), needs[0] + 2 * needs[1] + 4 * needs[2],
@@ -242,14 +249,13 @@ def aten_value(
     if swap:
         far = torch.minimum(far, _lengths(b, c, p, eps)[1])
     each = (near - far).add_(margin).clamp_(min=0)
-    options = (p, int(swap), float(margin), float(eps))
-    saved = (anchor, positive, negative, None, options, reduction)
+    saved = (anchor, positive, negative, p, swap, margin, eps, reduction)
     return paired.aten_reduced(each, reduction, anchor.dtype), saved
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return what each distance sends back to its rows, divided where the loss was."""
-    *inputs, _, (p, swap, margin, eps), reduction = saved
+    *inputs, p, swap, margin, eps, reduction = saved
     a, b, c = map(wide, inputs)
     (near_by, near), (far_by, far) = _lengths(a, b, p, eps), _lengths(a, c, p, eps)
     share = paired.aten_share(cotangent, near, reduction).expand_as(near)

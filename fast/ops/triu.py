@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast.kernels import along_axis, checks
+from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
+from fast.kernels.rows import along_axis
 
 
 def check(x: Tensor, *, diagonal: int = 0) -> None:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example, binary
 from fast.kernels.page import Gradients, Op, Saved
 

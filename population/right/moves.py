@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fast.kernels.random import aten_leading, bound_of
+from fast.kernels.elementwise.random import aten_leading, bound_of
 from population.record import right
 
 HOST = torch.device("cpu")

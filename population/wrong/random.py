@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast.kernels.random import aten_leading, aten_words, bound_of
+from fast.kernels.elementwise.random import aten_leading, aten_words, bound_of
 from population.record import wrong
 
 HOST = torch.device("cpu")

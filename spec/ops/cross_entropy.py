@@ -30,6 +30,7 @@ from typing import Any
 
 from spec.composite import composite
 from spec.losses import (
+    LABELS,
     bad_labels,
     by_class,
     check_loss,
@@ -37,7 +38,6 @@ from spec.losses import (
     divisor,
     entries_ignored,
     in_one_class,
-    refuse_labels,
 )
 from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.ops.add import op as add
@@ -66,11 +66,6 @@ def type_rule(
     return check_loss("cross_entropy", logits, labels, reduction, weight, "C6")
 
 
-def refuse_indices(x: AnyTensor, labels: AnyTensor, *, ignore_index: int = -100, **_: Any) -> None:
-    """Refuse a label that is neither a class nor ignored (C3)."""
-    refuse_labels("cross_entropy", x, labels, ignore_index)
-
-
 def program(
     ops: Any,
     logits: Any,
@@ -96,14 +91,12 @@ def program(
     if weight is not None:
         each = ops.mul(each, by_class(weight, logits.shape))
     every, rows = ops.sum(each, axes=(1,), keepdims=True), in_one_class(labels, ignore_index)
-    if weight is None or reduction != "mean":
-        smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction=reduction)
-    else:
-        smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction="sum")
-        if divisor(labels, weight, ignore_index, Fraction(0)) is not None:
-            # What each label loses where every score is -1 is its weight.
-            ones = ops.constant(-1, logits.shape, like=logits)
-            smooth = ops.div(smooth, ops.nll_loss(ones, labels, reduction="sum", **read))
+    weighed = weight is not None and reduction == "mean"
+    smooth = ops.nll_loss(every, rows, ignore_index=-1, reduction="sum" if weighed else reduction)
+    if weighed and divisor(labels, weight, ignore_index, Fraction(0)) is not None:
+        # What each label loses where every score is -1 is its weight.
+        ones = ops.constant(-1, logits.shape, like=logits)
+        smooth = ops.div(smooth, ops.nll_loss(ones, labels, reduction="sum", **read))
     part = Fraction(label_smoothing)
     kept = ops.mul(exact, ops.constant(1 - part, exact.shape, like=logits))
     return ops.add(kept, ops.mul(smooth, ops.constant(part / classes, exact.shape, like=logits)))
@@ -162,7 +155,7 @@ op = composite(
     program,
     (where, log_softmax, nll_loss, sum_, add, mul, div),
     index_inputs=(1,),
-    refuse_indices=refuse_indices,
+    index_ranges=(LABELS,),
     edges=EDGES,
     refused=REFUSED,
     tried=TRIED,

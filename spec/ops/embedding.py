@@ -24,11 +24,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from spec.axes import refuse_positions
 from spec.composite import composite
-from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
+from spec.op import Edge, Elsewhere, IndexRange, Type, refuse
 from spec.ops.take import op as take
 from spec.refusals import Miss
+from spec.scalar import Extent
 
 
 def type_rule(indices: Type, weight: Type) -> Type:
@@ -40,9 +40,9 @@ def type_rule(indices: Type, weight: Type) -> Type:
     return Type((*indices.shape, weight.shape[1]))
 
 
-def refuse_indices(indices: AnyTensor, weight: AnyTensor) -> None:
-    """Refuse an index for which there is no row (C3)."""
-    refuse_positions("embedding C3", weight, indices, 0)
+def rows(indices: Type, weight: Type) -> tuple[Extent, Extent]:
+    """Return the first and the last row that an index may name (C3)."""
+    return 0, weight.shape[0] - 1
 
 
 def program(ops: Any, indices: Any, weight: Any) -> Any:
@@ -77,7 +77,7 @@ op = composite(
     program,
     (take,),
     index_inputs=(0,),
-    refuse_indices=refuse_indices,
+    index_ranges=(IndexRange("C3", rows),),
     edges=EDGES,
     refused=REFUSED,
     elsewhere=ELSEWHERE,

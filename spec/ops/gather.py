@@ -22,7 +22,7 @@ import math
 from functools import partial
 from typing import Any, TypeVar
 
-from spec.axes import bad_positions, check_axis, refuse_positions, sum_at
+from spec.axes import ALONG_AXIS, bad_positions, check_axis, sum_at
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
@@ -43,11 +43,6 @@ def type_rule(x: Type, indices: Type, *, axis: int) -> Type:
         rule = f"the indices have x's shape but for axis {at}"
         raise refuse("gather C4", rule, f"{indices} for {x}")
     return Type(shape)
-
-
-def refuse_indices(x: AnyTensor, indices: AnyTensor, *, axis: int) -> None:
-    """Refuse an index outside the axis (C3)."""
-    refuse_positions("gather C3", x, indices, axis)
 
 
 def value(
@@ -109,6 +104,6 @@ REFUSED = (
 ELSEWHERE = Elsewhere("torch.gather(x, axis, indices)", "jax.numpy.take_along_axis")
 
 op = linear(
-    "gather", type_rule, value, transpose, index_inputs=(1,), refuse_indices=refuse_indices,
+    "gather", type_rule, value, transpose, index_inputs=(1,), index_ranges=(ALONG_AXIS,),
     edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE,
 )  # fmt: skip

@@ -39,14 +39,19 @@ def type_rule(x: Type, *, axis: int = -1) -> Type:
     return x
 
 
+def shifted(ops: Any, x: Any, axis: int) -> Any:
+    """Subtract the largest entry along the axis, detached."""
+    largest = ops.detach(ops.max(x, axes=(axis,), keepdims=True))
+    return ops.sub(x, ops.broadcast_to(largest, shape=x.shape))
+
+
 def program(ops: Any, x: Any, *, axis: int = -1) -> Any:
     """Shift by the largest entry, then subtract the logarithm of the sum of exponentials."""
     if size(x.shape) == 0:
         return x
-    largest = ops.detach(ops.max(x, axes=(axis,), keepdims=True))
-    shifted = ops.sub(x, ops.broadcast_to(largest, shape=x.shape))
-    total = ops.sum(ops.exp(shifted), axes=(axis,), keepdims=True)
-    return ops.sub(shifted, ops.broadcast_to(ops.log(total), shape=x.shape))
+    below = shifted(ops, x, axis)
+    total = ops.sum(ops.exp(below), axes=(axis,), keepdims=True)
+    return ops.sub(below, ops.broadcast_to(ops.log(total), shape=x.shape))
 
 
 EDGES = (

@@ -31,11 +31,11 @@ from typing import Any, TypeVar
 
 from spec.kinds import linear
 from spec.losses import (
+    LABELS,
     bad_labels,
     check_loss,
     counting,
     divisor,
-    refuse_labels,
     weight_of,
 )
 from spec.op import AnyTensor, Edge, Elsewhere, Type
@@ -57,11 +57,6 @@ def type_rule(
     """Accept scores and a label per row (C1, C2), a reduction (C4) and weights (C5)."""
     del ignore_index
     return check_loss("nll_loss", log_probabilities, labels, reduction, weight, "C5")
-
-
-def refuse_indices(x: AnyTensor, labels: AnyTensor, *, ignore_index: int = -100, **_: Any) -> None:
-    """Refuse a label that is neither a class nor ignored (C3)."""
-    refuse_labels("nll_loss", x, labels, ignore_index)
 
 
 def value(
@@ -167,7 +162,7 @@ op = linear(
     value,
     transpose,
     index_inputs=(1,),
-    refuse_indices=refuse_indices,
+    index_ranges=(LABELS,),
     edges=EDGES,
     refused=REFUSED,
     elsewhere=ELSEWHERE,

@@ -20,9 +20,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from spec.axes import refuse_beyond
 from spec.kinds import source
-from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
+from spec.op import AnyTensor, Edge, Elsewhere, IndexRange, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import Extent, equal, lift, select
 from spec.shape import is_extent
@@ -39,10 +38,9 @@ def type_rule(indices: Type, *, classes: Extent, like: Any = 0.0) -> Type:
     return Type((*indices.shape, classes))
 
 
-def refuse_indices(indices: AnyTensor, *, classes: int, like: Any = 0.0) -> None:
-    """Refuse an index that is no class (C3)."""
-    del like
-    refuse_beyond("one_hot C3", indices, classes)
+def first_and_last(indices: Type, *, classes: Extent, like: Any = 0.0) -> tuple[Extent, Extent]:
+    """Return the first and the last class (C3)."""
+    return 0, classes - 1
 
 
 def value(indices: AnyTensor, *, classes: Extent, like: Any = 0.0) -> AnyTensor:
@@ -80,7 +78,7 @@ op = source(
     type_rule,
     value,
     index_inputs=(0,),
-    refuse_indices=refuse_indices,
+    index_ranges=(IndexRange("C3", first_and_last),),
     edges=EDGES,
     refused=REFUSED,
     elsewhere=ELSEWHERE,

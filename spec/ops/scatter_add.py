@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeVar
 
-from spec.axes import bad_positions, check_axis, refuse_positions, sum_at
+from spec.axes import ALONG_AXIS, bad_positions, check_axis, sum_at
 from spec.kinds import jointly_linear
 from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.ops.take import op as take
@@ -41,12 +41,6 @@ def type_rule(x: Type, indices: Type, source: Type, *, axis: int) -> Type:
     if source.shape != fitting:
         raise refuse("scatter_add C4", f"the source has the shape {fitting}", source)
     return x
-
-
-def refuse_indices(x: AnyTensor, indices: AnyTensor, source: AnyTensor, *, axis: int) -> None:
-    """Refuse an index outside the axis (C3)."""
-    del source
-    refuse_positions("scatter_add C3", x, indices, axis)
 
 
 def value(
@@ -113,6 +107,6 @@ ELSEWHERE = Elsewhere(
 )  # fmt: skip
 
 op = jointly_linear(
-    "scatter_add", type_rule, value, transposes, index_inputs=(1,), refuse_indices=refuse_indices,
+    "scatter_add", type_rule, value, transposes, index_inputs=(1,), index_ranges=(ALONG_AXIS,),
     edges=EDGES, refused=REFUSED, elsewhere=ELSEWHERE,
 )  # fmt: skip

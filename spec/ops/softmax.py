@@ -27,6 +27,7 @@ from spec.ops.broadcast_to import op as broadcast_to
 from spec.ops.detach import op as detach
 from spec.ops.div import op as div
 from spec.ops.exp import op as exp
+from spec.ops.log_softmax import shifted
 from spec.ops.max import op as max_
 from spec.ops.sub import op as sub
 from spec.ops.sum import op as sum_
@@ -43,8 +44,7 @@ def program(ops: Any, x: Any, *, axis: int = -1) -> Any:
     """Shift by the largest entry, exponentiate, and divide by the sum."""
     if size(x.shape) == 0:
         return x
-    largest = ops.detach(ops.max(x, axes=(axis,), keepdims=True))
-    powers = ops.exp(ops.sub(x, ops.broadcast_to(largest, shape=x.shape)))
+    powers = ops.exp(shifted(ops, x, axis))
     total = ops.sum(powers, axes=(axis,), keepdims=True)
     return ops.div(powers, ops.broadcast_to(total, shape=x.shape))
 

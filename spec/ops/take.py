@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeVar
 
-from spec.axes import bad_positions, check_axis, refuse_positions, sum_at
+from spec.axes import ALONG_AXIS, bad_positions, check_axis, sum_at
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.shape import Shape
@@ -37,11 +37,6 @@ def type_rule(x: Type, indices: Type, *, axis: int) -> Type:
     if not indices.index:
         raise refuse("take C2", "the indices are integers", indices)
     return Type(x.shape[:at] + indices.shape + x.shape[at + 1 :])
-
-
-def refuse_indices(x: AnyTensor, indices: AnyTensor, *, axis: int) -> None:
-    """Refuse an index outside the axis (C3)."""
-    refuse_positions("take C3", x, indices, axis)
 
 
 def value(
@@ -112,7 +107,7 @@ op = linear(
     value,
     transpose,
     index_inputs=(1,),
-    refuse_indices=refuse_indices,
+    index_ranges=(ALONG_AXIS,),
     edges=EDGES,
     refused=REFUSED,
     elsewhere=ELSEWHERE,

@@ -13,103 +13,146 @@ import pytest
 from tests.support import judge
 from tools.tree import ROOT
 
-DOCUMENT = (ROOT / "docs" / "own-ops.md").read_text(encoding="utf-8")
-OPS = ("swiglu", "add_rms_norm", "log_cosh")
-FILES = ("mypages.py", "mykernels.py", "", "mylion.py", "mysteps.py", "")
-"""The file of each block of the document; a block without one goes on with the file before it."""
+OPENING = ("The page", "The backend", "The verdict")
+"""The sections that tell one story together; each of the others tells its own."""
+
+Command = list[str]
 
 
-def blocks(language: str) -> list[str]:
-    """Return the blocks of a language, in the order of the document."""
-    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
+def stories() -> dict[str, str]:
+    """Return the text of each story by its first heading, without those that run nothing."""
+    _, *parts = re.split(r"(?m)^## (.*)\n", (ROOT / "docs" / "own-ops.md").read_text("utf-8"))
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    opening = "".join(sections.pop(name) for name in OPENING)
+    told = {OPENING[0]: opening, **sections}
+    return {name: text for name, text in told.items() if "```sh" in text}
 
 
-def commands() -> list[list[str]]:
-    """Return the words of every command of the document."""
-    return [shlex.split(line) for block in blocks("sh") for line in block.splitlines()]
+STORIES = stories()
+
+
+def blocks(story: str, language: str) -> list[str]:
+    """Return the blocks of a language, in the order of a story."""
+    return re.findall(rf"```{language}\n(.*?)```", STORIES[story], re.DOTALL)
+
+
+def modules(story: str) -> dict[str, str]:
+    """Return a story's files by name; a block that names none goes on with the file before it."""
+    texts: dict[str, str] = {}
+    for block in blocks(story, "python"):
+        named = re.match(r"# (\w+\.py)\n", block)
+        if named is None:
+            texts[list(texts)[-1]] += f"\n\n{block}"
+        else:
+            texts[named[1]] = block
+    return texts
+
+
+def commands(story: str) -> list[Command]:
+    """Return the words of every command of a story."""
+    return [shlex.split(line) for block in blocks(story, "sh") for line in block.splitlines()]
+
+
+def option(words: Command, name: str) -> str:
+    """Return what a command says of an option."""
+    return words[words.index(f"--{name}") + 1]
+
+
+def right_of(words: Command) -> bool:
+    """Say whether a command asks about a right backend, or about none."""
+    return words[3] == "list" or option(words, "backend").endswith(":Right")
+
+
+def told(kind: str, right: bool = True) -> list[object]:
+    """Return every command of a kind that asks about right backends, or about wrong ones."""
+    return [
+        pytest.param(story, words, id=f"{story}-{' '.join(words[4:6])}")
+        for story in STORIES
+        for words in commands(story)
+        if words[3] == kind and right is right_of(words)
+    ]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a stranger's folder with the modules of the document."""
     where = tmp_path_factory.mktemp("stranger")
-    texts: dict[str, str] = {}
-    for name, text in zip(FILES, blocks("python"), strict=True):
-        if name:
-            assert text.startswith(f"# {name}\n")
-            texts[name] = text
-        else:
-            texts[list(texts)[-1]] += f"\n\n{text}"
-    for name, text in texts.items():
-        (where / name).write_text(text, encoding="utf-8")
+    for story in STORIES:
+        for name, text in modules(story).items():
+            (where / name).write_text(text, encoding="utf-8")
     return where
 
 
-def ran(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+def ran(folder: Path, words: Command) -> subprocess.CompletedProcess[str]:
     """Run a command of the document in the folder."""
     assert words[:3] == ["python", "-m", "equivalence"]
     return judge(folder, *words[3:])
 
 
-def right(folder: Path, words: list[str]) -> list[dict[str, str]]:
-    """Run a command that judges a right backend, and return its rows in fp32."""
-    done = ran(folder, [*words, "--json", "right.json"])
+def test_each_story_has_a_right_and_a_wrong_backend() -> None:
+    """Every page is listed, judged and read exactly, and wrong backends are judged like right."""
+    assert len(STORIES) == 4
+    for story in STORIES:
+        asked = [(words[3], right_of(words)) for words in commands(story)]
+        assert {("run", True), ("exact", True), ("run", False)} <= set(asked), story
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("story", "words"), told("list"))
+def test_pages_are_listed_with_their_module(folder: Path, story: str, words: Command) -> None:
+    module = option(words, "pages")
+    pages = option(next(w for w in commands(story) if w[3] == "run"), "ops")
+    said = ran(folder, words).stdout
+    assert re.search(rf"(operations|optimizers) of {module}: {pages.replace(',', ', ')}\n", said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("story", "words"), told("run"))
+def test_right_backends_are_conformant(folder: Path, story: str, words: Command) -> None:
+    done = ran(folder, [*words, "--json", f"{option(words, 'profile')}.json"])
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = json.loads((folder / "right.json").read_text(encoding="utf-8"))["rows"]
-    return [row for row in rows if row["dtype"] == "fp32"]
+    plain = json.loads((folder / f"{option(words, 'profile')}.json").read_text(encoding="utf-8"))
+    judged = [row for row in plain["rows"] if row["dtype"] == "fp32"]
+    assert {row["status"] for row in judged} == {"conformant"}
+    assert {row["op"] for row in judged} == set(option(words, "ops").split(","))
 
 
-def replayed(folder: Path, words: list[str], key: str) -> dict[str, str]:
-    """Run a command that judges a wrong backend, and replay a case of each page in a new process.
-
-    Return the address of each page, which its cases have under this key.
-    """
+@pytest.mark.slow
+@pytest.mark.parametrize(("story", "words"), told("run", right=False))
+def test_wrong_backends_are_refused_and_replayed(folder: Path, story: str, words: Command) -> None:
+    """Each page of a wrong backend fails, and a line of the report shows it in a new process."""
     done = ran(folder, words)
     assert done.returncode == 1, done.stdout + done.stderr
-    replays = [
-        shlex.split(line.partition("replay: ")[2])
-        for line in done.stdout.splitlines()
-        if "replay: " in line
-    ]
-    cases = {json.loads(line[4])[key]: line for line in replays}
-    for line in cases.values():
+    lines = (line.partition("replay: ")[2] for line in done.stdout.splitlines())
+    cases: dict[str, tuple[Command, str]] = {}
+    for line in map(shlex.split, filter(None, lines)):
+        case = json.loads(line[4])
+        cases[case["op"] if "op" in case else case["optimizer"]] = line, case["page"]
+    assert set(cases) == set(option(words, "ops").split(","))
+    for name, (line, page) in cases.items():
+        assert page == f"{option(words, 'pages')}:{name}"
         again = ran(folder, line)
         assert again.returncode == 1, again.stdout + again.stderr
-    return {name: json.loads(line[4])["page"] for name, line in cases.items()}
 
 
 @pytest.mark.slow
-def test_the_right_backend_is_conformant_and_the_ops_are_listed(folder: Path) -> None:
-    listed, judged, exact = commands()[:3]
-    assert f"operations of mypages: {', '.join(OPS)}" in ran(folder, listed).stdout
-    rows = right(folder, judged)
-    assert {row["status"] for row in rows} == {"conformant"} and len(rows) == 2 * len(OPS)
-    told = ran(folder, exact)
-    assert told.returncode == 0, told.stdout + told.stderr
+@pytest.mark.parametrize(("story", "words"), told("exact"))
+def test_right_backends_are_equal_on_exact_numbers(
+    folder: Path, story: str, words: Command
+) -> None:
+    done = ran(folder, words)
+    assert done.returncode == 0 and "0 of which differ" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow
-def test_the_wrong_backend_is_refused_and_replayed(folder: Path) -> None:
-    assert replayed(folder, commands()[3], "op") == {op: f"mypages:{op}" for op in OPS}
+@pytest.mark.parametrize(("story", "words"), told("exact", right=False))
+def test_wrong_backends_differ_on_exact_numbers(folder: Path, story: str, words: Command) -> None:
+    done = ran(folder, words)
+    assert done.returncode == 1 and " differs" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow
-def test_the_right_steps_are_conformant_and_the_optimizer_is_listed(folder: Path) -> None:
-    listed, judged, exact = commands()[4:7]
-    assert "optimizers of mylion: lion\n" in ran(folder, listed).stdout
-    (row,) = right(folder, judged)
-    assert row["status"] == "conformant"
-    told = ran(folder, exact)
-    assert told.returncode == 0 and "lion update" in told.stdout, told.stdout + told.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [7, 8])
-def test_wrong_steps_are_refused_and_replayed(folder: Path, number: int) -> None:
-    assert replayed(folder, commands()[number], "optimizer") == {"lion": "mylion:lion"}
-
-
-@pytest.mark.slow
-def test_wrong_steps_differ_on_exact_numbers(folder: Path) -> None:
-    told = ran(folder, commands()[9])
-    assert told.returncode == 1 and "lion update differs" in told.stdout, told.stdout + told.stderr
+def test_a_failure_names_the_result_among_several(folder: Path) -> None:
+    (words,) = [w for w in commands("Several results") if not right_of(w) and w[3] == "run"]
+    said = ran(folder, words).stdout
+    assert "result 1 (scale)[" in said and "gradient of x[" in said

@@ -18,11 +18,12 @@ from equivalence.cli import main
 from equivalence.registry import ENTRIES, unregister
 from equivalence.runs.results import CONFORMANT, USAGE
 from equivalence.trials import trial as trials
-from equivalence.trials.trial import trial
+from equivalence.trials.trial import BrokenPage, trial, try_pages
 from spec.kinds import pointwise
 from spec.op import Op, Type, refuse
 from spec.ops import OPS
 from spec.scalar import cos, divide, exp, less, log, maximum, select, sin, tanh
+from spec.several import several
 
 
 def page(value: Callable[[Any], Any], rate: Callable[[Any], Any], name: str = "own") -> Op:
@@ -290,7 +291,61 @@ def test_the_command_line_says_what_could_not_be_tried(
     path = tmp_path / "found.json"
     assert command([*line, "--json", str(path)], module) == CONFORMANT
     said = capsys.readouterr().out
-    assert "the page cube could not be tried by the laws before it judged: no fraction" in said
+    assert "the laws could not test the page cube before it judged results: no fraction" in said
     found = json.loads(path.read_text())
     assert found.get("environment", found)["untried"] == {"cube": "no fraction"}
     assert BACKEND.calls
+
+
+def rows(types: Callable[[Type], Any], program: Callable[[Any, Any], Any]) -> Op:
+    """Return the page of rows and their sums, as somebody wrote it."""
+    return several("rows", types, program, (OPS["sum"], OPS["square"]))
+
+
+def _rows_and_sums(x: Type) -> dict[str, Type]:
+    if not x.shape:
+        raise refuse("rows C1", "x has an axis", x)
+    return {"rows": x, "sums": Type(x.shape[:-1])}
+
+
+def _squared(ops: Any, x: Any) -> Any:
+    return ops.square(x), ops.sum(x, axes=(-1,))
+
+
+def test_a_page_of_several_results_is_tried_like_any_other() -> None:
+    found = trial(rows(_rows_and_sums, _squared))
+    assert found.broken == {} and found.tried == 30 and not found.untried
+
+
+SEVERAL = {
+    "other types": (
+        (_rows_and_sums, lambda ops, x: _squared(ops, x)[::-1]),
+        r"rows breaks the law types \(rows: declared real\[2\], got real\[\]\) at rows\(",
+    ),
+    "a result too few": (
+        (_rows_and_sums, lambda ops, x: _squared(ops, x)[:1]),
+        r"rows breaks the law types \(declared 2 results, got 1\) at rows\(",
+    ),
+    "no tuple": ((_rows_and_sums, lambda ops, x: x), "the program returns a tuple of the results"),
+    "no names": ((lambda x: (x, x), _squared), "the type rule returns the types of the results by"),
+    "positions": (
+        (lambda x: {"x": x, "at": Type(x.shape, index=True)}, _squared),
+        "Write two pages: one of the numbers, and one of the positions",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SEVERAL)
+def test_a_wrong_page_of_several_results_says_what_to_write(what: str) -> None:
+    written, says = SEVERAL[what]
+    with registered(rows(*written)), pytest.raises(BrokenPage, match=says):
+        try_pages(["rows"])
+
+
+def test_a_page_whose_value_is_a_tuple_says_what_to_write() -> None:
+    op = pointwise("pair", lambda x: x, lambda x: (x, x), lambda a: (1,))
+    with (
+        registered(op),
+        pytest.raises(BrokenPage, match="pair: the value is one tensor; got tuple"),
+    ):
+        try_pages(["pair"])

@@ -117,7 +117,10 @@ def test_a_third_reader_of_numbers_is_found(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("def f():\n    from fast.kernels import functions\n", "2 imports fast.kernels.functions"),
+        (
+            "def f():\n    from fast.kernels.elementwise import functions\n",
+            "2 imports fast.kernels.elementwise.functions",
+        ),
         ("import jax\n", "1 imports jax"),
         ("ERROR = ulps(2.0, 'somebody')\n", "1 makes a ulps"),
         ("ERROR = contract.FunctionError(4.0)\n", "1 makes a FunctionError"),

@@ -162,7 +162,8 @@ FAST = {
 It saves its input.
 """
 {head}from fast.device.dtypes import wide
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import unary
 from fast.kernels.page import Gradients, Saved
 
@@ -215,7 +216,8 @@ op = pointwise.op("cosh_like", check, value, vjp, aten_value, aten_vjp, inputs=(
 It saves its inputs.
 """
 {head}from fast.device.dtypes import wide
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import binary
 from fast.kernels.page import Gradients, Saved
 

@@ -14,7 +14,7 @@ from tests.mutants.patch import Mutant
 MUTANTS = (
     Mutant(
         name="off-by-one mask",
-        file="fast/kernels/reduce.py",
+        file="fast/kernels/rows/reduce.py",
         before="tl.load(pointers, mask=r1 < end1, other=OTHER).to(tl.float32), scale, KIND",
         after="tl.load(pointers, mask=r1 <= end1, other=OTHER).to(tl.float32), scale, KIND",
         catcher="sum value fp32",
@@ -24,7 +24,7 @@ MUTANTS = (
     ),
     Mutant(
         name="missing row maximum",
-        file="fast/kernels/rowwise.py",
+        file="fast/kernels/rows/softmaxes.py",
         before="    maximum = tl.max(first, 1)\n",
         after="    maximum = tl.zeros_like(tl.max(first, 1))\n",
         catcher="softmax value fp32",
@@ -35,8 +35,8 @@ MUTANTS = (
     Mutant(
         name="dropped cotangent term",
         file="fast/ops/softmax.py",
-        before="rowwise.keep(dx, out, 0, n, inner, share * (cotangent - total), live, UNIT, BLOCK)",
-        after="rowwise.keep(dx, out, 0, n, inner, share * cotangent, live, UNIT, BLOCK)",
+        before="rowwise.keep(dx, out, 0, n, inner, _sent_back(share, cotangent, total), live,",
+        after="rowwise.keep(dx, out, 0, n, inner, share * cotangent, live,",
         catcher="softmax vjp fp32",
         shows="gradient of x[",
         why="The cotangent reaches an input by two paths and one is forgotten; with a cotangent of "
@@ -210,7 +210,7 @@ MUTANTS = (
     ),
     Mutant(
         name="random words of half a counter",
-        file="fast/kernels/random.py",
+        file="fast/kernels/elementwise/random.py",
         before="call_low.to(tl.uint32), call_high.to(tl.uint32),",
         after="call_low.to(tl.uint32), (call_high * 0).to(tl.uint32),",
         catcher="rand_uniform value fp32",
@@ -250,7 +250,7 @@ MUTANTS = (
     ),
     Mutant(
         name="out-of-bounds store",
-        file="fast/kernels/pointwise.py",
+        file="fast/kernels/elementwise/pointwise.py",
         before="tl.store(z0 + index, results.to(z0.dtype.element_ty), mask=mask)",
         after="tl.store(z0 + index, results.to(z0.dtype.element_ty))",
         catcher="exp value fp32",
@@ -260,7 +260,7 @@ MUTANTS = (
     ),
     Mutant(
         name="non-contiguous cotangent read as contiguous",
-        file="fast/kernels/rowwise.py",
+        file="fast/kernels/rows/softmaxes.py",
         before="*(s for source in (*sources, g) for s in source.stride()),",
         after="*(s for x in sources for s in x.stride()), n * inner, inner, 1,",
         catcher="softmax vjp fp32",

@@ -23,7 +23,7 @@ class Reordered(Patch):
 REORDERED = (
     Reordered(
         name="pointwise: not by Horner",
-        file="fast/kernels/functions.py",
+        file="fast/kernels/elementwise/functions.py",
         before="q = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * q))",
         after="q = (1 / 2 + r * (1 / 6)) + (r * r) * (1 / 24 + r * q)",
         catchers=("tanh value fp32",),
@@ -31,7 +31,7 @@ REORDERED = (
     ),
     Reordered(
         name="reduction: other tiles",
-        file="fast/kernels/reduce.py",
+        file="fast/kernels/rows/reduce.py",
         before="ROW_TILE, COLUMN_TILE = (8, 256), (64, 32)",
         after="ROW_TILE, COLUMN_TILE = (2, 16), (4, 4)",
         catchers=("sum value fp32",),
@@ -47,7 +47,7 @@ REORDERED = (
     ),
     Reordered(
         name="softmax: short blocks",
-        file="fast/kernels/rowwise.py",
+        file="fast/kernels/rows/rowwise.py",
         before='NARROW = {"ROWS": 4, "BLOCK": 256, "num_warps": 8}',
         after='NARROW = {"ROWS": 2, "BLOCK": 32, "num_warps": 8}',
         catchers=("softmax value fp32", "softmax vjp fp32"),

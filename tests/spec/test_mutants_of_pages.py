@@ -69,7 +69,7 @@ def _linear(name: str, transpose: Callable[..., AnyTensor]) -> Op:
         page.value,
         transpose,
         index_inputs=page.index_inputs,
-        refuse_indices=page.refuse_indices,
+        index_ranges=page.index_ranges,
     )
 
 

@@ -12,12 +12,13 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from spec.op import Rejected
+from spec.op import IndexRange, Rejected
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS, clip
 from spec.refusals import Miss
@@ -60,6 +61,25 @@ def test_prose_and_checks_name_the_same_labels(name: str) -> None:
         "a constraint has a row in REFUSED"
     )
     assert documented == {f"C{k + 1}" for k in range(len(documented))}, "labels count from C1"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_page_says_what_its_integers_may_be(name: str) -> None:
+    op = OPS[name]
+    assert len(op.index_ranges) == len(op.integer_inputs)
+    assert {stated.label for stated in op.index_ranges} <= labels_of(page_of(name))
+
+
+def test_integers_beside_an_interval_are_said_and_allowed() -> None:
+    stated = IndexRange("C9", lambda *types, **_: (-8, 7), also=(99, "ignore_index"), called="code")
+    op = replace(OPS["nll_loss"], index_ranges=(stated,))
+    scores = tensor([[0.0, -1.0]])
+    for code in (-8, 7, 99, -100):
+        op.check(scores, tensor([code]))
+    for code in (-9, 8):
+        says = r"C9: every code lies in \[-8, 8\) or equals 99 or equals ignore_index -100; got"
+        with pytest.raises(Rejected, match=f"nll_loss {says} {code}"):
+            op.check(scores, tensor([code]))
 
 
 @pytest.mark.parametrize("name", OPS)

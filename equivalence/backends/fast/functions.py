@@ -16,7 +16,7 @@ NUMPY: Mapping[str, FunctionError] = {
 
 def triton_functions() -> dict[str, FunctionError]:
     """Read the errors that the kernels declare; this loads triton, as the kernels do."""
-    from fast.kernels.functions import ERRORS
+    from fast.kernels.elementwise.functions import ERRORS
 
-    source = "fast.kernels.functions.ERRORS"
+    source = "fast.kernels.elementwise.functions.ERRORS"
     return {name: FunctionError(*error, source=source) for name, error in ERRORS.items()}

@@ -18,7 +18,7 @@ from equivalence.cases.covering import Factors, Levels, Rule, by_rules, covering
 from equivalence.cases.domains import Domain, usual
 from equivalence.cases.families.exactly import Small
 from equivalence.cases.families.growing import Bearing, Growths
-from equivalence.cases.families.signatures import Draw, Shape, Signature, result
+from equivalence.cases.families.signatures import Draw, Shape, Signature, results
 from spec.op import Op
 
 Picks = tuple[int, int, int]
@@ -95,13 +95,13 @@ class Call:
     direction: str
     shapes: tuple[Shape, ...]
     attributes: Mapping[str, Any]
-    result: Shape
+    results: tuple[Shape, ...]
     levels: Levels
 
     def judged(self) -> int:
         """Count the elements that a case of this call asks for."""
         if self.direction != "vjp":
-            return math.prod(self.result)
+            return sum(map(math.prod, self.results))
         real = (s for k, s in enumerate(self.shapes) if k not in self.op.index_inputs)
         return sum(map(math.prod, real))
 
@@ -128,7 +128,7 @@ class Family:
     growths(op) are the ways in which calls grow to real sizes, and bearing says with what numbers.
     operands(op, offer, picks) finds operands in a stateful run, None where nothing fits.
     sample(sampler, op) is the call that people test with.
-    keeps_shape says that the result has the shape of the inputs, which are all alike.
+    keeps_shape says that every result has the shape of the inputs, which are all alike.
 
     Calls that break a constraint stand on each page, as REFUSED: they are no matter of a family.
     """
@@ -187,8 +187,8 @@ class Family:
         return op.attributes.keys() - {"like"} <= named
 
     def _suits(self, op: Op, signature: Signature) -> bool:
-        shape = result(op, signature)
-        return shape is not None and (not self.keeps_shape or shape == signature[0][0])
+        found = results(op, signature)
+        return found is not None and (not self.keeps_shape or {*found} == {signature[0][0]})
 
     def singles(self, op: Op) -> tuple[Signature, ...]:
         """Return calls in which every level of every factor is met."""
@@ -198,7 +198,7 @@ class Family:
 
     def extras(self, op: Op) -> tuple[Signature, ...]:
         """Return the calls without elements, or with one, that the op accepts."""
-        return tuple(s for s in self.empty(op) if result(op, s) is not None)
+        return tuple(s for s in self.empty(op) if results(op, s) is not None)
 
 
 def everything(shape: Shape) -> bool:

@@ -34,13 +34,15 @@ def layouts_are_their_own(call: Call) -> bool:
 
 
 def the_seeds_layout_is_its_own(call: Call) -> bool:
-    """So it is with the layout of the cotangent or the tangent."""
-    return "seed_layout" not in call.levels or is_own(call.result, call.levels["seed_layout"])
+    """So it is with the layout of a cotangent or of the tangent."""
+    seed = call.levels.get("seed_layout")
+    return seed is None or any(is_own(shape, seed) for shape in call.results)
 
 
 def a_lone_cotangent_is_not_zero(call: Call) -> bool:
     """Every gradient would be 0."""
-    return math.prod(call.result) != 1 or call.levels.get("seed_regime") not in VANISHING
+    lone = all(math.prod(shape) == 1 for shape in call.results)
+    return not lone or call.levels.get("seed_regime") not in VANISHING
 
 
 def a_lone_input_has_no_second(call: Call) -> bool:
@@ -58,7 +60,7 @@ def a_lone_input_has_no_second(call: Call) -> bool:
 def tensors_can_be_one(call: Call) -> bool:
     """One memory for several tensors of real numbers needs several, and of one shape if shared."""
     real = [shape for k, shape in enumerate(call.shapes) if k not in call.op.index_inputs]
-    seeds = {"vjp": [] if call.op.converts else [call.result], "jvp": real}.get(call.direction, [])
+    seeds = {"vjp": () if call.op.converts else call.results, "jvp": real}.get(call.direction, ())
     return {
         "shared": len({*real, *seeds}) < len(real) + len(seeds),
         "overlapping": len(real) + len(seeds) > 1,
@@ -99,10 +101,10 @@ def numbers_differ(call: Call) -> bool:
     The gradients of a linear op depend on the cotangent alone, and on where it is sent.
     """
     linear = call.op.kind == "linear" and call.direction in SEEDS and not call.op.index_inputs
-    if linear and math.prod(call.result) == 1:
+    if linear and all(math.prod(shape) == 1 for shape in call.results):
         return False
     seed = call.levels.get("seed_layout")
-    if seed is not None and math.prod(core_shape(call.result, seed)) > 1:
+    if seed is not None and any(math.prod(core_shape(own, seed)) > 1 for own in call.results):
         return True
     spread = [
         layout is None or math.prod(core_shape(shape, layout)) > 1

@@ -19,8 +19,8 @@ Signature = tuple[tuple[Shape, ...], dict[str, Any]]
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
-def result(op: Op, signature: Signature) -> Shape | None:
-    """Return the shape of a call's result, or None where the page refuses the call."""
+def results(op: Op, signature: Signature) -> tuple[Shape, ...] | None:
+    """Return the shapes of a call's results, or None where the page refuses the call."""
     try:
         return _checked(op, signature)
     except Rejected:
@@ -36,10 +36,10 @@ def refusal(op: Op, signature: Signature) -> str | None:
     return None
 
 
-def _checked(op: Op, signature: Signature) -> Shape:
+def _checked(op: Op, signature: Signature) -> tuple[Shape, ...]:
     shapes, attributes = signature
     types = [op.type_at(0 if op.variadic else k, shape) for k, shape in enumerate(shapes)]
-    return op.check_types(*types, **attributes).shape
+    return tuple(each.shape for each in op.types_of_results(*types, **attributes).values())
 
 
 def always(*signatures: Signature) -> Callable[[Op], tuple[Signature, ...]]:

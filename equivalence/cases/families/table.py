@@ -8,6 +8,7 @@ from equivalence.cases.families.entries.elementwise import ELEMENTWISE
 from equivalence.cases.families.entries.random import RANDOM
 from equivalence.cases.families.family import Family
 from equivalence.cases.families.indexed.classes import CLASSES
+from equivalence.cases.families.indexed.codes import CODES
 from equivalence.cases.families.indexed.lookups import LOOKUPS
 from equivalence.cases.families.indexed.picks import PICKS
 from equivalence.cases.families.indexed.scatters import SCATTERS
@@ -63,6 +64,7 @@ FAMILIES: Mapping[str, Family] = {
         DISTANCES,
         TRIPLETS,
         SCORES,
+        CODES,
     )
 }
 """The families by name, in the order in which an op is offered to them: the first that takes it has

@@ -1,1 +1,1 @@
-"""Fixed cases of a row, by a covering design; those who run, count or trace cases enter."""
+"""Fixed cases of a row, by a covering design. Rooms that run, count or trace cases enter."""

@@ -1,4 +1,4 @@
-"""The fixed cases of a row: a covering design, written out as cases.
+"""The fixed cases of a row, which are called strata: a covering design, written out as cases.
 
 They are the same in every run. A design of strength 1 holds every level of every factor. A design
 of strength 2 also holds every pair of levels that may meet. Shapes are small: the reference in pure
@@ -58,7 +58,7 @@ def shared_out(op: Op, direction: str, strength: int, places: int) -> list[list[
 
 
 def extras(op: str, direction: str, dtype: str) -> list[CaseSpec]:
-    """Return the cases with no element or one. They run, and do not count."""
+    """Return the cases with no element or one. They run, but do not count towards the row."""
     page = OPS[op]
     plain = {name: levels[0] for name, levels in factors_of(page, direction).items()}
     plain |= {"seed_regime": "normal"} if direction in SEEDS else {}

@@ -1,10 +1,11 @@
 """The design of a row: its factors, and which of their levels may meet.
 
-A level is a value of a factor. The family of an op names the factors that make a call: sizes,
-ranks, places, attributes. Every tensor adds two factors, its regime of numbers and its layout. The
-calling pattern is the last factor.
-A combination of levels is allowed if no rule and no page refuses it. It is shown if its results
-also differ from each other. Levels meet in a shown call where there is one.
+A level is a value of a factor. The family of an op, its class of operators, names the factors of a
+call: sizes, ranks, places, attributes. Every tensor adds two factors: its input distribution, which
+is called its regime, and its layout. The calling pattern is the last factor.
+A combination of levels is allowed if no rule and no page refuses it. It is shown if its call
+can also show a mistake: enough elements are judged, and they differ from each other. Levels meet
+in a shown call if there is one.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from equivalence.cases.covering import TRIPLES, Design, Factors, Levels, by_rule
 from equivalence.cases.domains import COTANGENTS, grouped, regimes
 from equivalence.cases.families.family import Call, Family
 from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT
-from equivalence.cases.families.signatures import Shape, Signature, result
+from equivalence.cases.families.signatures import Shape, Signature, results
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
 from equivalence.registry import remembering
 from spec.op import Op
 
 FEW = 250
-"""A design seeks triples only of factors that have at most so many combinations of levels."""
+"""A design seeks triples only among factors with at most so many combinations of levels."""
 
 MOST_STRUCTURES = 3000
-"""A family with at most so many combinations of its own levels has all of them tried."""
+"""If a family has at most so many combinations of its own levels, the design tries all."""
 
 FEW_STRUCTURES = 400
 """A larger family has a design of triples instead; it takes factors with so few combinations."""
@@ -47,8 +48,8 @@ ANY = 100
 def size_class(name: str, level: Any) -> Any:
     """Return the size class of an extent.
 
-    Extents of one class stand for each other where two levels meet. An extent of 1 is a class of
-    its own. So is every level of a factor that is no extent.
+    In pairs of levels, extents of one class stand for each other. An extent of 1 is a class of its
+    own. So is every level of any other factor.
     """
     if name not in EXTENTS or not isinstance(level, int) or level == 1:
         return level
@@ -56,7 +57,7 @@ def size_class(name: str, level: Any) -> Any:
 
 
 def factors_of(op: Op, direction: str) -> Factors:
-    """Return the factors of a row: those of its family, and those of every tensor."""
+    """Return the factors of a row: its family's, every tensor's, and the calling pattern."""
     structure = family_of(op).factors(op)
     inputs = 2 if op.variadic else len(op.inputs)
     seeds = direction in SEEDS
@@ -69,7 +70,7 @@ def factors_of(op: Op, direction: str) -> Factors:
 
 
 class Rules:
-    """Says of levels whether they may meet, and whether their call shows anything.
+    """Decides whether levels may meet, and whether their call can show a mistake.
 
     Levels may be incomplete. A rule is asked as soon as its own levels are there.
     """
@@ -81,7 +82,7 @@ class Rules:
         self.family = family_of(self.op)
         self.structure = tuple(self.family.factors(self.op))
         self._by_rules = by_rules(*self.family.rules)
-        self._calls: dict[tuple[Any, ...], tuple[Signature, Shape] | None] = {}
+        self._calls: dict[tuple[Any, ...], tuple[Signature, tuple[Shape, ...]] | None] = {}
 
     def allowed(self, levels: Levels) -> bool:
         """Say whether levels may meet."""
@@ -91,7 +92,7 @@ class Rules:
         return call is not None and all(rule(call) for rule in RULES)
 
     def shown(self, levels: Levels) -> bool:
-        """Say whether levels may meet, and their call shows something."""
+        """Say whether levels may meet, and whether their call can show a mistake."""
         if not self.allowed(levels):
             return False
         call = self._call(levels) if self._finished(levels) else None
@@ -107,23 +108,23 @@ class Rules:
         return all(name in levels for name in self.structure)
 
     def _call(self, levels: Levels) -> Call | None:
-        """Return the call of some levels. It is None where a rule or the page refuses it."""
+        """Return the call of some levels. It is None if a rule or the page refuses it."""
         key = tuple(levels[name] for name in self.structure)
         if key not in self._calls:
             self._calls[key] = self._made({"direction": self.direction, **levels})
         known = self._calls[key]
         if known is None:
             return None
-        (shapes, attributes), shape = known
-        return Call(self.op, self.direction, shapes, attributes, shape, levels)
+        (shapes, attributes), made = known
+        return Call(self.op, self.direction, shapes, attributes, made, levels)
 
-    def _made(self, levels: Levels) -> tuple[Signature, Shape] | None:
-        """Make the call of some levels and the shape of its result."""
+    def _made(self, levels: Levels) -> tuple[Signature, tuple[Shape, ...]] | None:
+        """Make the call of some levels and the shapes of its results."""
         if not self._by_rules(levels):
             return None
         signature = self.family.call(self.op, self.direction, levels)
-        shape = result(self.op, signature)
-        return None if shape is None else (signature, shape)
+        made = results(self.op, signature)
+        return None if made is None else (signature, made)
 
 
 @remembering

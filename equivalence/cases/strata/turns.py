@@ -1,8 +1,8 @@
 """The regimes of a group take turns in the rows of a design.
 
-A design treats some regimes as one level, which is called a group. Every row with a group gets one
-regime of it. All regimes of a group come before one of them comes again. Among those that are left,
-the regime is chosen that has not met a row of this length yet.
+A regime is an input distribution. A design treats some regimes as one level, which is called a
+group. Every row with a group gets one regime of it. All regimes of a group come before one of them
+comes again. Among the remaining ones, a regime that has not met a row of this length comes first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from equivalence.cases.fills import source
 from equivalence.cases.strata.rules import size_class
 
 LENGTHS = ("extent", "columns", "classes")
-"""The factors that are the length of a row: there the place of a number may matter."""
+"""The factors that set the length of a row. Along it the place of a number may matter."""
 
 Owners = tuple[int, ...]
 """The dtypes that have a row of the design, by their places."""
@@ -28,7 +28,7 @@ def with_regimes(
     owners: Sequence[Owners],
     cost: Callable[[Levels], float] | None = None,
 ) -> Iterator[tuple[dict[str, Any], Owners]]:
-    """Yield the rows with a regime in place of each group, and the owners of each row.
+    """Yield the rows with a regime in place of each group. Each comes with its owners.
 
     With a cost, more rows follow: each regime then meets every size class of rows. The cheapest
     rows are taken for that.
@@ -43,14 +43,14 @@ def with_regimes(
 
 
 class _Turns:
-    """Knows which regimes have come, and which lengths of rows each of them has met."""
+    """Remembers the regimes that have come, and the lengths of rows that each has met."""
 
     def __init__(self) -> None:
         self._left: dict[tuple[int, str, str], tuple[int, list[str]]] = {}
         self._met: set[tuple[str, str, str, Any]] = set()
 
     def chosen(self, row: Levels, name: str, own: Owners) -> Any:
-        """Return the level of a factor. For a group it is the regime whose turn it is."""
+        """Return the level of a factor. For a group it is the next regime of the group."""
         group = _group(row, name)
         if not group:
             return row[name]
@@ -65,7 +65,7 @@ class _Turns:
         return regime
 
     def missing(self, rows: Sequence[Levels]) -> Iterator[dict[str, Any]]:
-        """Yield copies of rows in which a regime meets a length that it has not met."""
+        """Yield copies of rows, so that each regime meets the lengths it has not met yet."""
         for row, name in product(rows, rows[0] if rows else ()):
             for regime in _group(row, name):
                 if new := _meetings(row, name, regime) - self._met:
@@ -75,11 +75,11 @@ class _Turns:
 
 
 def _group(row: Levels, name: str) -> Sequence[str]:
-    """Return the regimes of the group that stands in a row, none where none does."""
+    """Return the regimes of a group in a row. There are none if the level is not a group."""
     return GROUPS.get(row[name], ()) if "regime" in name else ()
 
 
 def _meetings(row: Levels, name: str, regime: str) -> set[tuple[str, str, str, Any]]:
-    """Return the lengths of a row that a regime meets in it, by their size classes."""
+    """Return the meetings of a regime with the lengths of a row, by their size classes."""
     lengths = ((length, row[length]) for length in LENGTHS if length in row)
     return {(name, regime, length, size_class(length, level)) for length, level in lengths}

@@ -1,9 +1,9 @@
 """The levels of an optimizer's case, the plainest first, and which of them suit each other.
 
-A wrong optimizer agrees with the right one at the defaults of a library. So hyper-parameters take
-values at which mistakes show. The page of the optimizer names them in `tried`. A case adds what is
-not the page's: earlier updates, a bound of the norm, a scale of the gradients, groups, and steps
-without a gradient.
+A wrong optimizer may agree with the right one at the defaults of a library. So hyper-parameters
+take values that show mistakes. The page of the optimizer names them in `tried`. A case adds some
+settings that no page has: earlier updates, a bound of the norm, a scale of the gradients, groups,
+and steps without a gradient.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ NORMS = (None, 1e-7, 1.0)
 """Bounds of the gradients' norm. At 1e-7 small gradients show the term that guards the division."""
 
 STARTS = (0, 1, 9, 300, 100_000)
-"""How many updates each parameter has had before the first step."""
+"""The numbers of updates that each parameter has had before the first step."""
 
 SCALES = (1.0, 1024.0, 48.0)
-"""How many times too large gradients are. The inverse of 1024 is exact; that of 48 is rounded."""
+"""Factors by which gradients are too large. The inverse of 1024 is exact; 1 / 48 is rounded."""
 
 
 @registry.remembering
@@ -60,7 +60,7 @@ LONG_SHAPES = ("blocks", "large")
 """Those with parameters of more than one block."""
 
 GROUPS = ("together", "last", "each")
-"""Which parameters have hyper-parameters of their own.
+"""The groups of parameters with hyper-parameters of their own.
 
 together   none of them
 last       the last one, in one hyper-parameter
@@ -68,7 +68,7 @@ each       all of them: they lie in four groups, which differ in every hyper-par
 """
 
 GAPS = ("none", "some", "first", "all", "late", "zeros")
-"""Which parameters get no gradient, and when. At "zeros" all get a gradient of zeros once."""
+"""Patterns of missing gradients. At "zeros" all parameters get a gradient of zeros once."""
 
 
 def gaps(kind: str, parameters: int) -> tuple[Places, Places, int]:
@@ -86,9 +86,9 @@ def gaps(kind: str, parameters: int) -> tuple[Places, Places, int]:
 
 
 def permitted_pairs(optimizer: str, hyper: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Return settings that the page accepts, as near as may be to those given.
+    """Return settings that the page accepts, as close to the given ones as possible.
 
-    What is the case's own, as the bound of a norm is, stays as it is.
+    Settings of the case's own, such as the bound of a norm, stay as they are.
     """
     own = {name: value for name, value in hyper.items() if name in OF_A_CASE}
     given = {name: value for name, value in hyper.items() if name not in OF_A_CASE}
@@ -111,7 +111,7 @@ def remembering(optimizer: str) -> dict[str, Any]:
 
 
 def small_rate(optimizer: str) -> dict[str, float]:
-    """Return the rate of a long walk, if the optimizer has one that is called lr.
+    """Return the learning rate `lr` for many steps, if the optimizer has one.
 
     It is the largest tried rate of at most `SLOW`, or else the smallest above 0.
     """
@@ -121,7 +121,7 @@ def small_rate(optimizer: str) -> dict[str, float]:
 
 
 def accepted(optimizer: str, name: str, wished: float) -> float:
-    """Return a value of a hyper-parameter: the one that is wished, or else the largest tried."""
+    """Return the wished value of a hyper-parameter, or the largest tried one if it is refused."""
     page = OPTIMIZERS[optimizer]
     try:
         page.hyper(**page.permitted({**plainest(optimizer), name: wished}))
@@ -166,7 +166,7 @@ def _last_alone(
 
 
 def _turned(optimizer: str, hyper: Mapping[str, Any], group: int) -> tuple[tuple[str, Any], ...]:
-    """Return settings that lie so many levels further on, in every hyper-parameter."""
+    """Return settings that take every hyper-parameter `group` levels further."""
     turned = {
         name: among[(among.index(hyper[name]) + group) % len(among)]
         for name, among in OPTIMIZERS[optimizer].tried.items()

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from equivalence.budgets.findings import Finding
-from equivalence.cases.nearmiss import describe, refused_by_backend, refused_by_reference
-from equivalence.registry import OPS
+from equivalence.cases.nearmiss import describe, misses, refused_by_backend, refused_by_reference
 from equivalence.runs.results import Failure, Row
 from equivalence.runs.row.asking import ended
 from equivalence.runs.row.declarations import passes
@@ -33,7 +32,7 @@ class Refusals:
 
     def batch(self) -> Batch:
         """Return a question for each invalid call."""
-        questions = (self._question(miss) for miss in OPS[self.row.op].refused)
+        questions = (self._question(miss) for miss in misses(self.row.op))
         return Batch(questions, close=self._compare)
 
     def _question(self, miss: Miss) -> Question[str | None]:

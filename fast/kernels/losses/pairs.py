@@ -15,9 +15,10 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.kernels import checks, pointwise
+from fast.kernels import checks
+from fast.kernels.elementwise import pointwise
 from fast.kernels.page import Gradients
-from fast.kernels.reduce import SUM, reduce
+from fast.kernels.rows.reduce import SUM, reduce
 
 BLOCK = 1024
 PART, PARTS = 4 * BLOCK, 512
@@ -83,7 +84,7 @@ def _dense(x: Tensor) -> Tensor:
     return x.clone(memory_format=torch.contiguous_format)
 
 
-def _divisor(x: Tensor, reduction: str) -> int:
+def divisor(x: Tensor, reduction: str) -> int:
     """Return what a loss and its cotangent are divided by."""
     return x.numel() if reduction == "mean" else 1
 
@@ -100,7 +101,7 @@ def of_pairs(
     parts = torch.empty(count, dtype=torch.float32, device=x.device)
     blocks = -(-n // (count * BLOCK))
     launch(_flat_parts_kernel, (count,), parts, left, right, n, blocks, scalars, FN=fn, BLOCK=BLOCK)
-    return reduce(SUM, parts, (0,), x.dtype, wide=False, divisor=_divisor(x, reduction))
+    return reduce(SUM, parts, (0,), x.dtype, wide=False, divisor=divisor(x, reduction))
 
 
 def to_pairs(
@@ -121,7 +122,7 @@ def to_pairs(
     launch(
         _flat_vjp_kernel, (-(-n // BLOCK),), z if dx is None else dx, z, needs[0] + 2 * needs[1],
         _dense(x), _dense(y), cotangent.contiguous(), n, int(reduction == "none"),
-        float(_divisor(x, reduction)), scalars, FN=fn, BLOCK=BLOCK,
+        float(divisor(x, reduction)), scalars, FN=fn, BLOCK=BLOCK,
     )  # fmt: skip
     return dx, dy
 
@@ -130,9 +131,9 @@ def aten_reduced(losses: Tensor, reduction: str, dtype: torch.dtype) -> Tensor:
     """Reduce losses that were computed wide, and round once."""
     if reduction == "none":
         return losses.to(dtype)
-    return (losses.sum() / _divisor(losses, reduction)).to(dtype)
+    return (losses.sum() / divisor(losses, reduction)).to(dtype)
 
 
 def aten_share(cotangent: Tensor, x: Tensor, reduction: str) -> Tensor:
     """Return what each pair receives of the cotangent, in the dtype of computation."""
-    return wide(cotangent) / _divisor(x, reduction)
+    return wide(cotangent) / divisor(x, reduction)

@@ -1,12 +1,17 @@
-"""Right signs, reciprocals, logistic curves, angles and powers: other formulas that are as good."""
+"""Right signs, reciprocals, logistic curves, angles, powers, casts and chains: other formulas."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from equivalence.backends.torch.backend import OPS, pulled_back
+from equivalence.cases.call import TORCH
 from population.pieces.tensors import absorbed
 from population.record import right
 
@@ -99,3 +104,34 @@ def safe_logarithm_in_double(x: Tensor, eps: float = 1e-6) -> Tensor:
     """It is computed in fp64 from logaddexp."""
     wide = x.double()
     return torch.log(torch.logaddexp(wide, torch.zeros_like(wide)) + eps).to(x.dtype)
+
+
+@right("cast value", "precision")
+def half_of_the_last_place_added(x: Tensor, to: str) -> Tensor:
+    """To bf16: half of the last place is added to the bits, less one where that place is even."""
+    if to != "bf16":
+        return x.to(TORCH[to])
+    bits = x.view(torch.int32).long()
+    rounded = bits + 0x7FFF + (bits >> 16 & 1)
+    z = (rounded >> 16 << 16).to(torch.int32).view(torch.float32).to(torch.bfloat16)
+    return torch.where(x.isnan(), torch.nan, z)
+
+
+@right("cast vjp", "dtype")
+def gradient_by_way_of_64_bits(g: Tensor, x: Tensor, to: str) -> Tensor:
+    """The cotangent is widened first, which loses nothing."""
+    return g.double().to(x.dtype)
+
+
+@right("chain value", "precision")
+def steps_in_64_bits(x: Tensor, steps: Sequence[Any]) -> Tensor:
+    """All steps are taken in float64, and the result is rounded once."""
+    return OPS["chain"](x.double(), steps).to(x.dtype)
+
+
+@right("chain vjp", "gradient")
+def back_by_a_tape(g: Tensor, x: Tensor, steps: Sequence[Any]) -> Tensor:
+    """Torch's tape walks back, in float64."""
+    (found,) = pulled_back(partial(OPS["chain"], steps=steps), g.double(), [x.double()], {})
+    assert found is not None
+    return found.to(x.dtype)

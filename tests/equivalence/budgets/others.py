@@ -43,7 +43,7 @@ class One:
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         page = OPS[op]
         page.type_rule(*(page.type_at(k, tuple(x.shape)) for k, x in enumerate(inputs)), **attrs)
-        if page.refuse_indices is not None:
+        if page.integer_inputs:
             page.refuse_indices(*(tensor(x.tolist()) for x in inputs), **attrs)
         return self.of_value(*inputs, **attrs)
 

@@ -17,7 +17,7 @@ from equivalence.cases.call import (
     Recipe,
     describe,
     handed,
-    index_range,
+    integers_of,
     size_key,
 )
 from equivalence.cases.domains import COTANGENTS, domain, regimes
@@ -124,15 +124,12 @@ def test_no_cotangent_regime_is_all_ones() -> None:
             assert set(fill(regime, seed, "cotangent", (4, 9))) != {1.0}
 
 
-@pytest.mark.parametrize(
-    "op", [n for n, op in OPS.items() if set(op.index_inputs) - set(op.mask_inputs)]
-)
+@pytest.mark.parametrize("op", [n for n, op in OPS.items() if op.integer_inputs])
 def test_indices_stay_in_range(op: str) -> None:
     for case in drawn(op, "value"):
-        (k,) = OPS[op].index_inputs
-        indices, found = build(case).views()[k], index_range(case)
-        ignored = indices == found.ignore_index if found.ignore_index is not None else False
-        assert bool(torch.all(ignored | ((indices >= 0) & (indices < found.extent))))
+        (k,) = OPS[op].integer_inputs
+        allowed = integers_of(case, k)
+        assert all(number in allowed for number in build(case).views()[k].flatten().tolist())
 
 
 def test_variadic_cases_vary_in_number_and_have_empty_inputs() -> None:

@@ -118,7 +118,7 @@ def test_a_signal_ends_the_run_and_its_workers(number: signal.Signals, tmp_path:
     )
     assert process.stderr is not None
     for told in process.stderr:
-        if told.startswith("at "):
+        if told.startswith("running "):
             break
     # As a terminal does: every process of the group hears it.
     os.killpg(process.pid, number) if number is signal.SIGINT else process.send_signal(number)

@@ -70,7 +70,7 @@ def test_defaults_are_filled_in_and_not_asked_for() -> None:
 
 
 def test_a_number_of_processes_is_positive() -> None:
-    with pytest.raises(UsageError, match="0 for none but this; got -1"):
+    with pytest.raises(UsageError, match="or 0 for this process; got -1"):
         chosen("programs", "--jobs", "-1")
 
 
@@ -92,7 +92,7 @@ def test_a_file_of_an_older_schema_is_refused_in_one_sentence(tmp_path: Path) ->
     plain = json.loads(path.read_text(encoding="utf-8"))
     row = untimed(plain)[0]
     write(path, {**plain, "schema": 1, "rows": [{**row, "excused": True}]})
-    with pytest.raises(UsageError, match=r"is of schema 1, and this suite goes on with schema 2"):
+    with pytest.raises(UsageError, match=r"has schema 1, and this suite continues schema 2"):
         chosen("run", "--resume", str(path))
 
 
@@ -107,8 +107,8 @@ def test_a_resumed_run_asks_for_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--seed", "6"], "--resume goes on with a run whose --seed is 5; got 6"),
-        (["--ops", "add"], "whose --ops is mul; got add"),
+        (["--seed", "6"], "--resume continues a run with --seed 5; got 6"),
+        (["--ops", "add"], "with --ops mul; got add"),
     ],
 )
 def test_a_resumed_run_asks_for_nothing_else(more: list[str], said: str, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_resumed_run_asks_for_nothing_else(more: list[str], said: str, tmp_pat
 def test_a_file_that_no_run_wrote_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=r"x\.json is no result that --json of run wrote"):
+    with pytest.raises(UsageError, match=r"x\.json was not written by --json of run"):
         chosen("run", "--resume", str(path))
 
 

@@ -59,10 +59,10 @@ def test_a_program_that_breaks_a_promise_is_told(
     [
         (
             ["--only", "lifed *"],
-            "--only 'lifed *' is no row of programs; there are perceptron aten",
+            "--only 'lifed *' matches no row of programs; there are perceptron aten",
         ),
         (["--provider", "cuda"], "unknown provider 'cuda'; there are aten, triton"),
-        (["--provider", "aten", "--only", "* triton *"], "no row is of both"),
+        (["--provider", "aten", "--only", "* triton *"], "no row matches both"),
         (["--profile", "slow"], "there are quick, ci, thorough"),
         (["--json", "/nope/x.json"], "there is no folder /nope; make it first"),
     ],

@@ -23,7 +23,7 @@ def test_a_pipe_gets_a_line_for_each_row_and_a_word_before_the_first() -> None:
     with Progress("torch", 2, stream=out) as shown:
         assert out.getvalue() == "torch: 0 of 2 done\n"
         shown.started("add value fp32")
-        assert out.getvalue().endswith("at add value fp32 ...\n")
+        assert out.getvalue().endswith("running add value fp32 ...\n")
         shown.finished("add value fp32", "conformant")
         shown.started("mul value fp32")
         shown.finished("mul value fp32", "error")
@@ -43,7 +43,7 @@ def test_a_pipe_hears_nothing_of_what_is_not_supported() -> None:
         shown.finished("mul value fp32", "conformant")
     assert [text.split(":")[0] for text in out.getvalue().splitlines()] == [
         "torch",
-        "at add value fp32 ...",
+        "running add value fp32 ...",
         "[2/2] mul value fp32",
     ]
 
@@ -54,9 +54,9 @@ def test_a_pipe_is_told_what_is_still_in_work(monkeypatch: pytest.MonkeyPatch) -
     with Progress("torch", 1, stream=out) as shown:
         shown.started("add value fp32")
         until = time.monotonic() + 20
-        while "still at" not in out.getvalue() and time.monotonic() < until:
+        while "still running" not in out.getvalue() and time.monotonic() < until:
             time.sleep(0.1)
-    assert "[0/1] still at add value fp32 (" in out.getvalue()
+    assert "[0/1] still running add value fp32 (" in out.getvalue()
 
 
 def test_a_terminal_gets_a_bar_with_the_row_in_work() -> None:

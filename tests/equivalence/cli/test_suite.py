@@ -89,7 +89,7 @@ def test_what_is_unsupported_takes_one_line(capsys: pytest.CaptureFixture[str]) 
         (["--backend", f"{MODULE}:Right", "--findings", "/nope.toml"], "No such file"),
         (["--backend", f"{MODULE}:Right", "--ring", "host"], "it needs --record DIR"),
         (["--backend", f"{MODULE}:Right", "--record", "a", "--replay", "b"], "exclude each other"),
-        ([], "--backend says what is judged"),
+        ([], "--backend is missing"),
     ],
 )
 def test_usage_errors_say_what_exists(
@@ -105,8 +105,7 @@ def test_a_command_that_went_elsewhere_says_where(
 ) -> None:
     assert main(["matrix", *more]) == 2
     assert capsys.readouterr().err == (
-        "error: matrix is a command of its own now: "
-        "python -m population, in a checkout of the repository\n"
+        "error: matrix has moved: use python -m population, in a checkout of the repository\n"
     )
 
 
@@ -164,7 +163,7 @@ def test_replay_case(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["replay-case", large, "--backend", f"{MODULE}:{name}"]) == code
         assert "mul(fp32[65601], fp32[65601]) value, reals" in capsys.readouterr().out
     assert main(["replay-case", "{", "--backend", f"{MODULE}:Right"]) == 2
-    assert "this is no case" in capsys.readouterr().err
+    assert "this is not a case" in capsys.readouterr().err
 
 
 def test_judge_without_recorded_steps_is_a_usage_error(
@@ -250,7 +249,7 @@ def test_what_fails_can_be_declared_with_a_reason(
 ) -> None:
     path, result = tmp_path / "known.toml", tmp_path / "result.json"
     assert run("Lenient", "--ops", "mul", "--declare", str(path)) == 1
-    assert f"findings in {path}; say the reason of each" in capsys.readouterr().out
+    assert f"findings in {path}; add a reason to each" in capsys.readouterr().out
     assert run("Lenient", "--ops", "mul", "--findings", str(path)) == 2
     said = capsys.readouterr().err
     assert "known.toml: finding 1, mul value (near-miss), has no reason: write in 'reason'" in said
@@ -270,7 +269,7 @@ def test_findings_are_proposed_of_live_runs_alone(
     more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("Right", "--declare", str(tmp_path / "x.toml"), *more) == 2
-    assert "--declare wants a live run" in capsys.readouterr().err
+    assert "--declare needs a live run" in capsys.readouterr().err
 
 
 def test_a_fence_is_put_around_what_any_backend_allocates(

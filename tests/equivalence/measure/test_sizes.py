@@ -15,7 +15,7 @@ from equivalence.backends import load
 from equivalence.backends.torch.backend import TorchBackend
 from equivalence.budgets.arrays import Allowed, fractions, judge_arrays
 from equivalence.budgets.outcome import grouped, over_budget
-from equivalence.cases.call import IGNORE_INDEX, TORCH
+from equivalence.cases.call import TORCH
 from equivalence.cases.families.entries.elementwise import ARGUMENTS
 from equivalence.cases.sizes import build_sized, growths, sized_from_dict
 from equivalence.conventions import OURS, UNSAID, Conventions
@@ -89,7 +89,7 @@ def smoothing_of_64(
 ) -> Tensor:
     """Smooth over at most 64 classes."""
     own = -torch.log_softmax(x, 1)
-    kept = labels != IGNORE_INDEX
+    kept = labels != -100
     picked = own.gather(1, labels.clamp(0)[:, None])[:, 0]
     spread = own[:, :64].sum(1) / x.shape[1]
     found = ((1 - label_smoothing) * picked + label_smoothing * spread) * kept

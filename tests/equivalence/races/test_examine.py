@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 from equivalence.cli.races import summary
-from equivalence.races.examine import Examined, Tried
+from equivalence.races.examine import Examined, Tried, has_cases
 from equivalence.races.fault import Fault, Place
-from equivalence.races.launches import has_cases
 from equivalence.races.planted import PLANTED
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT, USAGE
 from fast.binaries import driving
@@ -64,7 +63,7 @@ def test_a_value_that_was_stopped_has_no_gradient_to_watch() -> None:
 def test_only_a_run_that_launched_something_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
     assert summary([TRIED], [CLEAN]) == CONFORMANT
     assert summary([TRIED], [CLEAN, replace(CLEAN, name="exp", launches=0)]) == NONCONFORMANT
-    assert "nothing was launched for exp" in capsys.readouterr().out
+    assert "no kernel was launched for exp" in capsys.readouterr().out
 
 
 def test_cases_of_one_entrywise_op_of_each_kind_are_watched() -> None:
@@ -89,4 +88,4 @@ def test_without_the_tool_the_command_fails_and_says_what_to_do() -> None:
 def test_an_unknown_op_is_refused() -> None:
     command = [sys.executable, "-m", "equivalence", "races", "--ops", "plus"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == USAGE and "nothing here is called 'plus'" in done.stderr
+    assert done.returncode == USAGE and "unknown name 'plus'" in done.stderr

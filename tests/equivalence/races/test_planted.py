@@ -20,7 +20,7 @@ LINES = [planted for planted in PLANTED if isinstance(planted.change, Line)]
 
 def lines_of_kernels() -> set[str]:
     """Every line of the files of `fast` that have kernels."""
-    files = (path for room in ("kernels", "ops", "optim") for path in (FAST / room).glob("*.py"))
+    files = (path for room in ("kernels", "ops", "optim") for path in (FAST / room).rglob("*.py"))
     return {line.strip() for file in files for line in file.read_text("utf-8").splitlines()}
 
 

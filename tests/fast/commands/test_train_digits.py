@@ -13,8 +13,7 @@ import pytest
 from fast import Rejected
 from fast.__main__ import main
 from fast.commands import loop
-from fast.commands.divergence import Diverged
-from fast.commands.loop import Job, train
+from fast.commands.loop import Diverged, Job, train
 from fast.commands.resume import Checkpoints
 from tools.tree import ROOT
 

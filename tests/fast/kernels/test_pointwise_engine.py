@@ -11,7 +11,8 @@ from torch import Tensor
 import fast
 from fast.device import launch
 from fast.device.mode import tl, triton
-from fast.kernels import pointwise, reduce
+from fast.kernels.elementwise import pointwise
+from fast.kernels.rows import reduce
 
 
 @triton.jit

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fast import CompiledSession, Rejected, Session
-from fast.kernels import pointwise
+from fast.kernels.elementwise import pointwise
 from fast.ops import OPS
 from fast.ops.chain import NAMES
 from spec.op import Rejected as SpecRejected

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fast.errors import Rejected, Unavailable
-from fast.kernels import rowwise
+from fast.kernels.rows import rowwise
 from fast.ops import OPS, layer_norm
 from tests.support import same_where_it_fits
 

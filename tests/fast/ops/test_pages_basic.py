@@ -12,8 +12,8 @@ from torch import Tensor
 
 from fast.device import flags
 from fast.errors import Rejected
-from fast.kernels import reduce
 from fast.kernels.page import REQUIRED
+from fast.kernels.rows import reduce
 from fast.ops import OPS, tanh
 
 PROVIDERS = ("triton", "aten")

@@ -17,7 +17,7 @@ from fast import Rejected, Session, Unavailable
 from fast.device.counters import counters
 from fast.device.launch import launch
 from fast.device.mode import described, tl, triton
-from fast.kernels import random
+from fast.kernels.elementwise import random
 from fast.ops import OPS
 from spec.ops import OPS as PAGES
 from spec.rng import random_word, uniform

@@ -23,7 +23,7 @@ from equivalence.cases.families.family import (
 )
 from equivalence.cases.families.growing import MANY_ROWS, Bearing, Growth, at_whole_numbers
 from equivalence.cases.families.shapes import PLACES, RANKS, around, place_is_its_own, shape
-from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, result
+from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, results
 from equivalence.cases.fills import EVERY
 from spec.op import Op
 from spec.tensor import tensor
@@ -68,19 +68,21 @@ def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     levels = chosen(draw, op)
     entries = shape(draw, ENOUGH, 300)
     found = alike(op, entries, levels)
-    return alike(op, entries) if result(op, found) is None else found
+    return alike(op, entries) if results(op, found) is None else found
 
 
 def _small(draw: Draw, op: Op) -> Signature:
     """Draw one shape for all inputs, and attributes that suit each other."""
     own = draw(SHAPES)
     every = [dict(zip(op.tried, levels, strict=True)) for levels in product(*op.tried.values())]
-    accepted = [levels for levels in every if result(op, alike(op, own, levels)) is not None]
+    accepted = [levels for levels in every if results(op, alike(op, own, levels)) is not None]
     return alike(op, own, draw(st.sampled_from(accepted or every)))
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
-    """Find entries of one shape, now and then one entry again; for indices write a mask."""
+    """Find entries of one shape, now and then one entry again; for a mask write one."""
+    if op.integer_inputs:
+        return None
     if op.converts:
         cast = offer.cast(picks[0])
         return None if cast is None else ((cast[0],), {"to": cast[1]})
@@ -111,7 +113,8 @@ def _most(op: Op) -> float:
     if any(domain(op, k) != "real" for k in range(len(op.inputs))):
         return FACTOR
     large = [tensor(True if k in op.mask_inputs else TERM) for k in range(len(op.inputs))]
-    return TERM if abs(op.value(*large, **usual(op)).data[0]) <= 2 * TERM else FACTOR
+    made = op.value(*large, **usual(op)).data
+    return TERM if max(map(abs, made)) <= 2 * TERM else FACTOR
 
 
 def _in_entries(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:

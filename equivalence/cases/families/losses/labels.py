@@ -22,7 +22,7 @@ from equivalence.cases.families.growing import (
     fixed,
     grows,
 )
-from equivalence.cases.families.losses.reduced import reduced_as
+from equivalence.cases.families.losses.reduced import REDUCED, reduced_as
 from equivalence.cases.families.shapes import extent
 from equivalence.cases.families.signatures import Draw, Shape, Signature, always, chosen, said
 from equivalence.cases.guard import place
@@ -31,7 +31,7 @@ from spec.op import Op
 LABELLED: Factors = {
     "rows": (8, 1, 2, 9, 33, 65, 257),
     "classes": (10, 1, 2, 33, 65, 129, 257, 513),
-    "reduction": ("none", "mean", "sum", None),
+    "reduction": REDUCED,
     "ignore_index": (None, 0, -1),
     "weight": (None, "halves", "tenths", "alternate"),
     "rest": ((), (2,), (3, 1), (1, 2, 2)),

@@ -18,11 +18,7 @@ from equivalence.cases.families.family import (
     varied,
 )
 from equivalence.cases.families.growing import MANY_ROWS, Growth, grown, grows
-from equivalence.cases.families.moves.placed import (
-    PLACED,
-    mixed_names_need_two,
-    one_number_moves_nowhere,
-)
+from equivalence.cases.families.moves.placed import PLACED, one_number_moves_nowhere
 from equivalence.cases.families.shapes import NAMES, around, named_axis, place_is_its_own, shape
 from equivalence.cases.families.signatures import Draw, Signature, always
 from spec.op import Op
@@ -51,6 +47,11 @@ def an_order_is_its_own(rank: int, order: str) -> bool:
     among: tuple[str, ...] = tuple(PERMUTED["order"])
     before = (_ordered(rank, other) for other in among[: among.index(order)])
     return _ordered(rank, order) not in before
+
+
+def mixed_names_need_two(rank: int, name: str) -> bool:
+    """One axis is named in one way."""
+    return rank > 1 or name != "mixed"
 
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:

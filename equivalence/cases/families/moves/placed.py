@@ -16,11 +16,6 @@ PLACED: Factors = {
 }
 
 
-def mixed_names_need_two(rank: int, name: str) -> bool:
-    """One axis is named in one way."""
-    return rank > 1 or name != "mixed"
-
-
 def one_number_moves_nowhere(call: Call) -> bool:
     """Where all entries are one number, its copies are equal."""
     one = math.prod(core_shape(call.shapes[0], call.levels.get("layout_0", "contiguous"))) == 1

@@ -33,7 +33,7 @@ from equivalence.cases.families.products.products import (
     so_many_products_cost_too_much,
 )
 from equivalence.cases.families.shapes import extent, shape
-from equivalence.cases.families.signatures import Draw, Signature, always
+from equivalence.cases.families.signatures import Draw, Shape, Signature, always
 from spec.op import Op
 
 LAYERED: Factors = {
@@ -48,12 +48,15 @@ def a_single_row_is_one(leading: int | None, rows: int) -> bool:
     return leading is not None or rows == 1
 
 
-def _call(op: Op, direction: str, levels: Levels) -> Signature:
-    """Return a layer on rows, which the leading axes share out where they can."""
-    rows, inner, columns = levels["rows"], levels["inner"], levels["columns"]
-    leading = levels["leading"]
+def shared_out(leading: int | None, rows: int) -> Shape:
+    """Return so many axes more than one, which share rows out where they can; None is no axis."""
     first = next((d for d in range(2, rows + 1) if rows % d == 0), 1)
-    lead = {None: (), 0: (rows,), 1: (first, rows // first), 2: (first, 1, rows // first)}[leading]
+    return {None: (), 0: (rows,), 1: (first, rows // first), 2: (first, 1, rows // first)}[leading]
+
+
+def _call(op: Op, direction: str, levels: Levels) -> Signature:
+    inner, columns = levels["inner"], levels["columns"]
+    lead = shared_out(levels["leading"], levels["rows"])
     return ((*lead, inner), (columns, inner), (columns,)), {}
 
 

@@ -83,8 +83,11 @@ GROWTHS = (
 
 
 def one_factor_is_a_sign(op: Op, k: int, exponent: int) -> int | None:
-    """Let the first factor be as wide as the format, and the others -1, 0 or 1."""
-    return None if k == 0 else 1
+    """Let the first factor be as wide as the format, and the others -1, 0 or 1.
+
+    Where some of the factors are integers, these are as wide as their range, and all others narrow.
+    """
+    return None if k == 0 and not op.integer_inputs else 1
 
 
 PRODUCTS = Family(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from equivalence.cases.families.family import Call, has_elements
-from equivalence.cases.families.signatures import Shape
+from equivalence.cases.families.family import Call
 from equivalence.cases.guard import place
 
 MOST_ALONG = {"value": 600, "vjp": 300, "jvp": 300}
@@ -23,8 +22,3 @@ def entries_of_a_row_differ(call: Call) -> bool:
     strides = place(call.shapes[0], call.levels.get(varies, "contiguous")).strides
     flat = call.direction != "vjp" and call.levels.get("regime_0") == "constant"
     return strides[axis] > 0 and not (flat and axis in (-1, len(call.shapes[0]) - 1))
-
-
-def has_rows(shape: Shape) -> bool:
-    """Say whether there is an axis, and something along it."""
-    return bool(shape) and has_elements(shape)

@@ -40,7 +40,7 @@ from equivalence.cases.families.signatures import (
     Signature,
     chosen,
     required,
-    result,
+    results,
     said,
 )
 from spec.op import Op
@@ -65,7 +65,7 @@ def _alike(op: Op) -> tuple[bool, ...]:
     others = len(op.inputs) - 1
     for alike in product((False, True), repeat=others):
         shapes = ((3, 5), *((3, 5) if same else (5,) for same in alike))
-        if not (others and all(alike)) and result(op, (shapes, required(op))) is not None:
+        if not (others and all(alike)) and results(op, (shapes, required(op))) is not None:
             return alike
     return (False,) * others
 

@@ -22,13 +22,13 @@ from equivalence.cases.families.family import (
     Picks,
     Sample,
     Sampler,
+    has_elements,
 )
 from equivalence.cases.families.growing import MANY_ROWS, SPREAD, WHOLE, Bearing, Growth, fixed
 from equivalence.cases.families.rows.along import (
     MOST_ALONG,
     a_row_has_two_entries,
     entries_of_a_row_differ,
-    has_rows,
 )
 from equivalence.cases.families.shapes import (
     BESIDE,
@@ -86,10 +86,15 @@ def _small(draw: Draw, op: Op) -> Signature:
     return _with_masks(op, own), {"axis": an_axis(draw, len(own)), **chosen(draw, op)}
 
 
+def _has_rows(shape: Shape) -> bool:
+    """Say whether there is an axis, and something along it."""
+    return bool(shape) and has_elements(shape)
+
+
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     where = domain(op, 0)
     # A list of no truth values does not say that it is one.
-    fits = has_rows if op.mask_inputs else bool
+    fits = _has_rows if op.mask_inputs else bool
     x = offer.entry(picks[0], fits, FEW if where == "factors" else TERM, where)
     if x is None:
         return None

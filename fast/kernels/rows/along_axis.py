@@ -11,7 +11,7 @@ from torch import Tensor
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels import checks
-from fast.kernels.pointwise import merged
+from fast.kernels.elementwise.pointwise import merged
 
 # (rows, columns): for wide rows, for narrow ones, and for few long ones.
 WIDE, NARROW, LONG, WIDTH = (4, 256), (128, 8), (1, 1024), 32

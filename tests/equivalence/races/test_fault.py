@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from equivalence.races.places import place_of
+from equivalence.races.fault import place_of
 from tools.tree import ROOT
 
 INLINED = """"tt.load"(%1, %2, %3) : (tensor<4x256x!tt.ptr<f32>>) -> tensor<4x256xf32> """ + (
@@ -19,11 +19,11 @@ PLAIN = '"tt.store"(%13, %11) : (tensor<4x!tt.ptr<f32>>) -> () loc("{path}":60:2
 @pytest.mark.parametrize("operation", [INLINED, NAMED, PLAIN])
 def test_the_innermost_line_is_read(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    path = ROOT / "fast" / "kernels" / "rowwise.py"
+    path = ROOT / "fast" / "kernels" / "rows" / "rowwise.py"
     found = place_of(operation.replace("{path}", str(path)))
-    assert (found.path, found.line) == ("fast/kernels/rowwise.py", 60)
+    assert (found.path, found.line) == ("fast/kernels/rows/rowwise.py", 60)
     assert found.text == path.read_text(encoding="utf-8").splitlines()[59].strip()
-    assert str(found) == f"fast/kernels/rowwise.py:60: `{found.text}`"
+    assert str(found) == f"fast/kernels/rows/rowwise.py:60: `{found.text}`"
 
 
 def test_what_is_not_said_is_not_guessed(tmp_path: Path) -> None:

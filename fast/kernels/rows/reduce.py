@@ -21,7 +21,7 @@ from torch import Tensor
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.kernels import checks
-from fast.kernels.pointwise import merged
+from fast.kernels.elementwise.pointwise import merged
 
 SUM, MAX, MIN, PRODUCT = "sum", "max", "min", "product"
 SQUARES, MAGNITUDES, LARGEST = "squares", "magnitudes", "largest magnitude"

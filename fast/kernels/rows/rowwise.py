@@ -1,5 +1,4 @@
-"""What the kernels over rows share: how they read a row, the statistics of a softmax, and the sums
-and products on the way along a row.
+"""What the kernels over rows share: how they read a row, and the sums and products on the way.
 
 A tensor is seen as [outer, n, inner], reduced along n, so any axis of any rank is a row. A program
 takes a tile of rows. The first block of a row stays in registers; a row longer than a block is
@@ -24,7 +23,6 @@ from fast.device.launch import launch
 from fast.device.mode import tl, triton
 from fast.errors import Unavailable
 from fast.kernels import checks
-from fast.kernels.page import Saved
 
 NARROW = {"ROWS": 4, "BLOCK": 256, "num_warps": 8}
 WIDE = {"ROWS": 2, "BLOCK": 1024, "num_warps": 8}
@@ -89,36 +87,6 @@ def line(x, at, n, step, UNIT: tl.constexpr, BLOCK: tl.constexpr):
     return tl.load(pointers, mask=column < n, other=0.0).to(tl.float32)[None, :]
 
 
-@triton.jit
-def powers(x, maximum):
-    """Return e^(x - maximum), and 0 rather than NaN in rows that hold only -inf so far."""
-    shift = tl.where(maximum == float("-inf"), 0.0, maximum)
-    return tl.exp(x - shift[:, None])
-
-
-@triton.jit
-def grown(maximum, total, here):
-    """Return the maximum and the sum of e^(x - maximum) of rows that another block lengthens."""
-    larger = tl.maximum(maximum, tl.max(here, 1))
-    shift = tl.where(larger == float("-inf"), 0.0, larger)
-    return larger, total * tl.exp(maximum - shift) + tl.sum(powers(here, larger), 1)
-
-
-@triton.jit
-def statistics(first, x, start, n, step, UNIT: tl.constexpr, BLOCK: tl.constexpr):
-    """Return each row's maximum and its sum of e^(x - maximum), in one pass.
-
-    `first` is the first block, read with -inf past the end. A later block that raises the maximum
-    scales the sum so far. NaN reaches the sum, whatever a maximum does with it.
-    """
-    maximum = tl.max(first, 1)
-    total = tl.sum(powers(first, maximum), 1)
-    for at in range(BLOCK, n, BLOCK):
-        here = block(x, start, at, n, step, float("-inf"), UNIT, BLOCK)
-        maximum, total = grown(maximum, total, here)
-    return maximum, total
-
-
 def view(x: Tensor, axis: int) -> Tensor:
     """See x as [outer, n, inner], by a view where the strides allow it."""
     axis %= x.dim()
@@ -165,48 +133,6 @@ def _aligned(x: Tensor, unit: int) -> bool:
 def statistic(x: Tensor) -> Tensor:
     """Allocate one fp32 number per row of x [outer, n, inner]."""
     return torch.empty(x.shape[0] * x.shape[2], dtype=torch.float32, device=x.device)
-
-
-def _readable(x: Tensor, axis: int) -> Tensor:
-    """View a tensor as its rows, a mask as bytes: that is for kernels, and not to be saved."""
-    return view(x.view(torch.uint8) if x.dtype is torch.bool else x, axis)
-
-
-def value(kernel: Any, x: Tensor, axis: int, *beside: Tensor) -> tuple[Tensor, Saved]:
-    """Launch a kernel that maps rows to rows and leaves their maxima and sums.
-
-    It reads x, and what has x's shape beside it; both are saved.
-    """
-    checks.for_kernels(x)
-    operands = (x, *beside)
-    sources = [_readable(operand, axis) for operand in operands]
-    outer, n, inner = sources[0].shape
-    maxima, sums = statistic(sources[0]), statistic(sources[0])
-    z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    meta = tile(*sources, z.view(outer, n, inner))
-    if n:
-        launch(
-            kernel, (-(-outer * inner // meta["ROWS"]),), z, maxima, sums, *sources,
-            outer * inner, n, inner, *(s for source in sources for s in source.stride()), **meta,
-        )  # fmt: skip
-    return z, (*operands, maxima, sums, axis)
-
-
-def vjp(kernel: Any, saved: Saved, cotangent: Tensor) -> Tensor:
-    """Launch the kernel of the VJP of what `value` launched."""
-    *operands, maxima, sums, axis = saved
-    x = operands[0]
-    sources, g = [_readable(operand, axis) for operand in operands], view(cotangent, axis)
-    outer, n, inner = g.shape
-    dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    meta = tile(*sources, g, dx.view(outer, n, inner))
-    if n:
-        launch(
-            kernel, (-(-outer * inner // meta["ROWS"]),), dx, *sources, maxima, sums, g,
-            outer * inner, n, inner, *(s for source in (*sources, g) for s in source.stride()),
-            **meta,
-        )  # fmt: skip
-    return dx
 
 
 @triton.jit

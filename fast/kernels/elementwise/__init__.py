@@ -1,0 +1,1 @@
+"""What acts entry by entry: engine, functions, random words; kernels, pages and sessions enter."""
