@@ -27,7 +27,7 @@ STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest laws \
 	programs trainers curvature $(STATEFUL:%=machine-%) exact matrix flat bench
 
-.PHONY: help demo quick test test-full check lint types generated conformance kernels kernels-oldest full \
+.PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
 	programs trainers curvature exact laws matrix sizes flat bench gpu-cases gpu races clean FORCE
 
 help:  ## list the targets
@@ -63,13 +63,10 @@ types: $(READY)
 	$(VPY) -m pyright
 
 generated: $(READY)
-	$(VPY) -m tools.generate_protocols --check
-	$(VPY) -m tools.generate_mutants --check
-	$(VPY) -m tools.generate_matrix --check
-	$(VPY) -m tools.generate_kernels --check
-	$(VPY) -m tools.generate_entries --check
-	$(VPY) -m tools.generate_ops --check
-	$(VPY) -m tools.generate_trust --check
+	$(VPY) -m tools.generate --check
+
+regenerate: $(READY)  ## write every generated file anew
+	$(VPY) -m tools.generate
 
 # On the host every row at `quick`, and at `ci` of ours the pages that changed and a turn of the others
 # (tools/rotation.py). The interpreter takes long: it has the same pages at `quick`. What torch and the

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from equivalence.cases.domains import Domain
 from equivalence.cases.families.family import FACTOR, TERM, Operands, Picks
+from equivalence.cases.families.signatures import refusal
 from equivalence.cases.families.table import family_of
 from fast.device.dtypes import NAMED
 from spec.ops import OPS
@@ -131,6 +132,14 @@ class Offer:
         to = self._own if here in self._wide else self._formats[pick // 4 % len(self._formats)]
         return here, to
 
+    def shape_of(self, operand: Any) -> tuple[int, ...] | None:
+        """Return the shape of what was picked, or written down; None of another format's number."""
+        if isinstance(operand, int):
+            placed = self._places.get(operand)
+            return self.shapes.get(operand) if placed is None else tuple(placed.shape)
+        held = self.naturals[int(operand[1:])] if isinstance(operand, str) else operand
+        return tuple(torch.tensor(held).shape)
+
     def mask(self, pick: int, shape: Sequence[int]) -> Any:
         """Write a mask down."""
         draw = torch.Generator().manual_seed(pick)
@@ -142,5 +151,12 @@ def _below(held: list[int] | int, extent: int) -> bool:
 
 
 def operands(name: str, offer: Offer, picks: Picks) -> Operands | None:
-    """Find the operands of an op, None where nothing fits."""
-    return family_of(OPS[name]).operands(OPS[name], offer, picks)
+    """Find the operands of an op, None where nothing fits, or where the page refuses what does."""
+    op = OPS[name]
+    found = family_of(op).operands(op, offer, picks)
+    if found is None or op.random:
+        return found
+    shapes = [offer.shape_of(operand) for operand in found[0]]
+    known = tuple(shape for shape in shapes if shape is not None)
+    refused = len(known) == len(shapes) and refusal(op, (known, found[1])) is not None
+    return None if refused else found

@@ -9,15 +9,29 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 import pytest
 
 from equivalence.exact import training, updates
+from equivalence.exact.points import standing
 from equivalence.exact.rows import Row, found
 from spec.optim import OPTIMIZERS
+
+
+def chooses(optimizer: str) -> bool:
+    """Say whether a page asks of a number that it computed whether it is larger than another."""
+    page = OPTIMIZERS[optimizer]
+    hyper = page.hyper(**page.permitted({name: among[0] for name, among in page.tried.items()}))
+    with standing() as point:
+        parameter, gradient = (one.numbers for one in point.draw((3,), (3,)))
+        page.update(parameter, gradient, page.init(parameter), hyper)
+        return point.verdict().bound is None
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_kernel_takes_the_steps_of_its_page(optimizer: str) -> None:
     one = found(Row(optimizer, updates.FREE), 1)
     assert one.equal, one.verdict.differences
-    assert one.verdict.bound is not None and one.verdict.bound < 2.0**-40
+    if chooses(optimizer):
+        assert one.bound == "no bound"
+    else:
+        assert one.verdict.bound is not None and one.verdict.bound < 2.0**-40
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -27,9 +27,9 @@ X = torch.tensor([[0.5, -1.25, 3.0], [2.0, -0.75, 0.0]])
 
 
 def test_both_sides_know_the_same_steps() -> None:
-    """They are the ops of one input that refuse no shape and keep it: but for what is no curve."""
+    """They are ops of one input that refuse no shape and keep it; a new one need not be a step."""
     alone = {n for n, op in SPEC.items() if len(op.inputs) == 1 and keeps_every_shape(n)}
-    assert NAMES == OF_SPEC and alone == {*NAMES, "chain", "cast", "detach", "flip"}
+    assert NAMES == OF_SPEC and {*NAMES} <= alone - {"chain", "cast", "detach", "flip"}
 
 
 def keeps_every_shape(name: str) -> bool:

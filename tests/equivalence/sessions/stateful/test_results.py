@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
+from math import prod
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from equivalence.sessions.stateful.operands import Offer, operands
 from equivalence.sessions.stateful.rules import SHAPES
 from equivalence.sessions.stateful.run import Run
 from fast import session
+from spec.op import Type, refuse
 from spec.ops import OPS
 
 pytestmark = pytest.mark.slow
@@ -130,3 +133,21 @@ def test_no_indices_are_written_for_what_has_no_entries() -> None:
     offer = Offer({0: quarters(0, (2, 0, 2))}, [], "aten", "fp32")
     assert operands("gather", offer, (0, 0, 0)) is None
     assert operands("where", offer, (0, 0, 0)) is None
+
+
+def test_what_a_page_refuses_is_no_operand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page may want more of an entry than its family does: here, that it has several numbers."""
+    mean = OPS["mean"]
+
+    def of_several(x: Type, **attributes: Any) -> Type:
+        if prod(x.shape) < 2:
+            raise refuse("planted C4", "there are several entries", x)
+        return mean.type_rule(x, **attributes)
+
+    planted = replace(mean, name="planted", type_rule=of_several)
+    monkeypatch.setitem(OPS, planted.name, planted)
+    few, several = torch.ones(1), torch.ones(2, 3)
+    assert operands("mean", Offer({0: few}, [], "aten", "fp32"), (0, 0, 0)) is not None
+    for pick in range(4):
+        assert operands("planted", Offer({0: few}, [], "aten", "fp32"), (pick, 0, 0)) is None
+        assert operands("planted", Offer({0: several}, [], "aten", "fp32"), (pick, 0, 0))

@@ -1,7 +1,12 @@
-"""Run in a copy of the tree that has the optimizer `drift`: nobody there but its pages knows it."""
+"""Run in a copy of the tree with the planted pages, which nobody there knows but they themselves.
+
+Stateful tests find operands for the ops; sessions, lists, trainers, stateful tests, checkpoints and
+`fast.torch` step by the optimizer.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -10,12 +15,16 @@ import fast.torch
 from equivalence.sessions.numbers import normal
 from equivalence.sessions.programs import started
 from equivalence.sessions.stateful.bad import KINDS
+from equivalence.sessions.stateful.machine import NAMES as ELEMENTS
+from equivalence.sessions.stateful.operands import Offer, operands
 from equivalence.sessions.stateful.rules import NAMES, Rules
 from equivalence.sessions.stateful.run import Run
 from equivalence.sessions.trainers import Batch, TrainerPair
 from fast import Session, checkpoint
 from fast.checkpoint.interchange import to_torch
 from fast.errors import Rejected
+
+NAME = "lion_like"
 
 
 def distance(ops: Any, w: Any, x: Any) -> Any:
@@ -26,74 +35,90 @@ def distance(ops: Any, w: Any, x: Any) -> Any:
 def train() -> None:
     """Take steps of a trainer, of a list and of a session, judged against the reference."""
     pair = TrainerPair(distance, [normal(1, 5)])
-    hyper = {"lr": 0.25, "keep": 0.5, "weight_decay": 0.5}
+    hyper = {"lr": 0.25, "beta1": 0.5, "weight_decay": 0.5}
     for step in range(2):
-        pair.step(f"step {step}", "drift", Batch([normal(step, 5)]), **hyper)
-    pair.step_by("by hand", "drift", [normal(9, 5)], lr=0.5)
+        pair.step(f"step {step}", NAME, Batch([normal(step, 5)]), **hyper)
+    pair.step_by("by hand", NAME, [normal(9, 5)], lr=0.5)
     assert pair.ledger.judged > 20
     with started("aten") as run:
         w = run.param((4,), 2)
         for _ in range(2):
             run.reset_tape()
             run.backward(run.ops.sum(run.ops.square(run.use(w))))
-            run.step("drift", max(run.grads), lr=0.5, keep=0.25, max_norm=1.0)
-        assert set(run.model.params[w].states["drift"].moments or ()) == {"average"}
+            run.step(NAME, max(run.grads), lr=0.5, beta1=0.25, max_norm=1.0)
+        assert set(run.model.params[w].states[NAME].moments or ()) == {"exp_avg"}
     assert run.ledger.judged > 20
 
 
 def live() -> None:
     """Drive it through a run: steps, a checkpoint, bad arguments, and rules drawn by numbers."""
-    hyper = {"lr": 0.25, "keep": 0.6, "weight_decay": 0.0}
+    hyper = {"lr": 0.25, "beta1": 0.6, "beta2": 0.5, "weight_decay": 0.0}
     run = Run("aten", "fp32")
     run.param((2, 3), 7)
     run.use(0)
     run.op("sum", (0,), axes=None, keepdims=False)
     run.backward(1)
-    run.step("drift", 0, lr=0.5, keep=0.5, weight_decay=0.5)
+    run.step(NAME, 0, lr=0.5, beta1=0.5, weight_decay=0.5)
     run.save()
-    run.step_host("drift", 3, "sequence", (((0,), {"keep": 0.0}),), **hyper)
+    run.step_host(NAME, 3, "sequence", (((0,), {"beta1": 0.0}),), **hyper)
     for how in (run.load, run.restore, run.resume):
         how()
     run.use(0)
     for kind in KINDS:
         run.bad(kind)
-    run.state("drift", 0)
+    run.state(NAME, 0)
     run.reset_tape()
     run.end()
     rules = Rules("aten", "bf16")
-    rules.begin((NAMES.index("drift"), 1, 2))
-    assert rules.usual == "drift" and rules.optimizer(4 * NAMES.index("drift")) == "drift"
+    rules.begin((NAMES.index(NAME), 1, 2))
+    assert rules.usual == NAME and rules.optimizer(4 * NAMES.index(NAME)) == NAME
     for n in range(8):
         rules.train([("relu", (n, 1, 2)), ("mul", (1, n, 3))], (n, n + 1, n + 2), [])
         rules.step_host((n, 4 * n, n))
     rules.run.close()
-    assert any("'drift'" in line and "step(" in line for line in rules.run.program)
+    assert any(repr(NAME) in line and "step(" in line for line in rules.run.program)
 
 
 def keep(path: str) -> None:
     """Save and load it; torch does not have it, and `fast.torch` offers it."""
     ours, again = Session("aten"), Session("aten")
     w, v = ours.param([1.0, 2.0], "w"), again.param([0.0, 0.0], "w")
-    ours.drift_step(0.5, ours.backward(ours.sum(ours.square(ours.use(w)))))
+    ours.lion_like_step(lr=0.5, grads=ours.backward(ours.sum(ours.square(ours.use(w)))))
     checkpoint.save(path, ours)
     checkpoint.load(path, again)
-    one, other = ours.optimizer_state("drift", w), again.optimizer_state("drift", v)
-    assert torch.equal(one["average"], other["average"]) and one["step"] == other["step"] == 1
+    one, other = ours.optimizer_state(NAME, w), again.optimizer_state(NAME, v)
+    assert torch.equal(one["exp_avg"], other["exp_avg"]) and set(one) == {"exp_avg"}
     try:
-        to_torch(ours, "drift")
+        to_torch(ours, NAME)
     except Rejected as error:
         assert "torch and this library share" in str(error)
     else:
         raise AssertionError("torch has no such optimizer")
     p = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
     p.grad = torch.tensor([2.0, 4.0])
-    optimizer = fast.torch.Drift([p], lr=0.5)
+    optimizer = fast.torch.LionLike([p], lr=0.5)
     optimizer.step()
-    assert torch.equal(p.detach(), w.value()) and int(optimizer.state[p]["step"]) == 1
+    assert torch.equal(p.detach(), w.value())
+    assert torch.equal(optimizer.state[p]["exp_avg"], one["exp_avg"])
+
+
+def use(names: list[str]) -> None:
+    """Let a stateful test find operands for each op, and go back through it."""
+    run = Run("aten", "fp32")
+    run.param((2, 3), 0)
+    run.use(0)
+    for name in names:
+        known = {here: entry.bits for here, entry in run.model.intact()}
+        found = operands(name, Offer(known, [], run.provider, run.precision), (0, 0, 0))
+        assert found is not None and name in ELEMENTS.elements, name
+        run.op(name, found[0], **found[1])
+        run.backward(len(run.refs) - 1, 1)
+    run.reset_tape()
 
 
 if __name__ == "__main__":
     train()
     live()
-    keep("drift.safetensors")
-    print("drift was driven")
+    keep("planted.safetensors")
+    use(sys.argv[1:])
+    print("all were driven")

@@ -1,14 +1,17 @@
-"""Twin of spec.optim.drift.
+"""Twin of spec.optim.lion_like.
 
-One launch over flat arenas; every product and sum is rounded once, not contracted.
+One launch over flat arenas; every product and sum is rounded once, not contracted. lr, the betas
+and 1 - lr weight_decay are rounded to fp32 once, and so is 1 - beta, after it was formed in double.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
+from fast.device.dtypes import NARROW
 from fast.device.mode import tl, triton
 from fast.optim._kernels import keep, lanes, renew_steps, start
 from fast.optim._rule import (
@@ -25,21 +28,24 @@ from fast.optim._rule import (
 class Hyper(NamedTuple):
     """The hyper-parameters, in the order of the kernel's table."""
 
-    lr: float
-    keep: float = 0.9
+    lr: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.99
     weight_decay: float = 0.0
 
 
 def check(hyper: Hyper) -> None:
-    """Refuse what breaks C1 or C2 of spec.optim.drift."""
+    """Refuse what breaks C1 or C2 of spec.optim.lion_like."""
     for name in ("lr", "weight_decay"):
         number = getattr(hyper, name)
-        need("drift C1", finite_and_not_negative(number), f"{name} is finite and >= 0", number)
-    need("drift C2", 0.0 <= hyper.keep < 1.0, "keep lies in [0, 1)", hyper.keep)
+        need("lion_like C1", finite_and_not_negative(number), f"{name} is finite and >= 0", number)
+    for name in ("beta1", "beta2"):
+        number = getattr(hyper, name)
+        need("lion_like C2", 0.0 <= number < 1.0, f"{name} lies in [0, 1)", number)
 
 
 @triton.jit(do_not_specialize=["chunks", "parameters"])
-def _drift_kernel(
+def _lion_kernel(
     p, g, m, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag, scale,
     chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
@@ -49,9 +55,10 @@ def _drift_kernel(
         renew_steps(steps, next_steps, bump, parameters, clear, BLOCK)
     elif clear:
         row = hyper + tl.load(groups + program) * COLUMNS
-        lr = tl.load(row).to(tl.float32)
-        added = (1.0 - tl.load(row + 1)).to(tl.float32)
-        decay = tl.load(row + 2).to(tl.float32)
+        lr = tl.load(row)
+        beta1 = tl.load(row + 1)
+        beta2 = tl.load(row + 2)
+        kept = (1.0 - lr * tl.load(row + 3)).to(tl.float32)
         inside, covered = lanes(lengths, program, BLOCK, PADDED)
         place = tl.multiple_of(tl.load(offsets + program), 64) + tl.arange(0, BLOCK)
         x = tl.load(p + place, mask=covered, other=0.0).to(tl.float32)
@@ -59,37 +66,42 @@ def _drift_kernel(
         average = tl.load(m + place, mask=covered, other=0.0).to(tl.float32)
         if scale is not None:
             gradient *= tl.load(scale)
-        average += added * (gradient - average)
-        x = x - lr * (average + decay * x)
+        c = beta1.to(tl.float32) * average + (1.0 - beta1).to(tl.float32) * gradient
+        sign = tl.where(c > 0.0, 1.0, tl.where(c < 0.0, -1.0, c))
+        x = kept * x - lr.to(tl.float32) * sign
+        average = beta2.to(tl.float32) * average + (1.0 - beta2).to(tl.float32) * gradient
         keep(p, place, x, inside, covered)
         keep(m, place, average, inside, covered)
 
 
 def update(flat: Flat, data: Launch) -> None:
     """Start the one launch that updates every chunk and counts the steps."""
-    start(_drift_kernel, len(Hyper._fields), flat, data)
+    start(_lion_kernel, len(Hyper._fields), flat, data)
 
 
-def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
+def aten_update(batch: Batch, hyper: Any, stop: Tensor | None) -> None:
     """Update one batch of slices; `stop` is 1 where it must not."""
-    if batch.params[0].dtype.itemsize == 2:
+    if batch.params[0].dtype in NARROW:
         update_widened(aten_update, batch, hyper, stop)
         return
-    on = 1.0 if stop is None else 1.0 - stop
     for p, g, m in zip(batch.params, batch.grads, batch.states[0], strict=True):
-        m.add_((1.0 - hyper.keep) * (g - m) * on)
-        p.sub_(hyper.lr * (m + hyper.weight_decay * p) * on)
+        c = hyper.beta1 * m + (1.0 - hyper.beta1) * g
+        sign = torch.where(c > 0, 1.0, torch.where(c < 0, -1.0, c))
+        x = (1.0 - hyper.lr * hyper.weight_decay) * p - hyper.lr * sign
+        average = hyper.beta2 * m + (1.0 - hyper.beta2) * g
+        for old, new in ((p, x), (m, average)):
+            old.copy_(new if stop is None else torch.where(stop == 0, new, old))
 
 
 RULE = Rule(
-    name="drift",
+    name="lion_like",
     hyper=Hyper,
     check=check,
-    states=("average",),
-    counted=True,
+    states=("exp_avg",),
+    counted=False,
     stateful=lambda hyper: True,
     aten=aten_update,
     triton=update,
     decoupled=True,
-    face="Drift",
+    face="LionLike",
 )
