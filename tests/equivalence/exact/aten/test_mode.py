@@ -134,7 +134,8 @@ itself; a row that is masked throughout is NaN."""
 def test_a_backend_of_torch_functions_equals_the_pages(name: str) -> None:
     """Each row at its plainest point; `python -m equivalence exact --backend` takes all."""
     backend = load(name)
-    asked: list[Row] = rows(backend=backend)
+    # Steps of optimizers are one function of torch, which is not taken apart.
+    asked: list[Row] = [row for row in rows(backend=backend) if row.of in OPS]
     assert len(asked) > 60
     for row in asked:
         verdict = judged(cases(row.of, row.direction)[0], backend=backend)
