@@ -107,7 +107,7 @@ def test_what_is_written_wrong_says_what_to_write(what: str) -> None:
         op(X)
 
 
-def test_a_step_may_not_be_called_like_those_that_join() -> None:
-    own = composite("concat", lambda x: x, lambda ops, x: ops.exp(x), (OPS["exp"],))
-    with pytest.raises(Misstated, match="a step of its own is called 'concat', as a page is"):
+def test_a_step_may_not_be_called_like_the_one_that_joins() -> None:
+    own = composite("join", lambda x: x, lambda ops, x: ops.exp(x), (OPS["exp"],))
+    with pytest.raises(Misstated, match="a step of its own is called 'join', as what joins"):
         several("two", same, twice, (own,))
