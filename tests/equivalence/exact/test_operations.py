@@ -35,11 +35,11 @@ def page_has_bound(case: CaseSpec) -> bool:
     """
     page, told = OPS[case.op], operations._told(case)
     with standing(0, rescales(case.op)) as point:
-        numbers, _, cotangent = operations._tensors(case, point)
-        if cotangent is None:
-            page.value(*numbers, **told)
+        numbers, _, cotangents = operations._tensors(case, point)
+        if cotangents:
+            page.vjp(numbers, operations._joined(page, cotangents), **told)
         else:
-            page.vjp(numbers, cotangent.numbers, **told)
+            page.value(*numbers, **told)
         return point.verdict().bound is not None
 
 
