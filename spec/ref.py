@@ -15,7 +15,6 @@ A refused op leaves no trace there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -27,7 +26,8 @@ from spec.record import Record
 from spec.refusals import Unknown, hints, listed, members, unknown
 from spec.rng import Draws
 from spec.scalar import lift, zero_like
-from spec.shape import Shape, broadcast, is_extent, size
+from spec.several import apart
+from spec.shape import Shape, broadcast, is_extent
 from spec.tensor import is_tensor, tabulate
 from spec.worlds import Number, is_number
 
@@ -195,8 +195,7 @@ class Interpreter(Draws, Parts, Ops[Ref], Generic[T]):
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Apply an op to refs of this interpreter; index inputs may also be tensors of ints.
 
-        An op of several results returns a tuple of refs, each cut out of what they are joined in.
-        An op that is Rejected, or fails as it computes, leaves the record as it was.
+        Several results are a tuple. What is Rejected, or fails as it computes, leaves no trace.
         """
         op = OPS.get(name)
         if op is None:
@@ -206,22 +205,9 @@ class Interpreter(Draws, Parts, Ops[Ref], Generic[T]):
             for k, x in enumerate(inputs)
         ]
         whole = self.with_counter(op, attributes)
-        id = self.tape.apply(op, *given, **whole)
+        made = Ref(self, self.tape.apply(op, *given, **whole))
         self.count_call(op)
-        made = Ref(self, id)
-        return made if op.results is None else tuple(self._parts(op, inputs, whole, made))
-
-    def _parts(
-        self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], joined: Ref
-    ) -> Iterator[Ref]:
-        """Cut the results of an op of several out of the one of its record."""
-        types = [op.type_at(k, tuple(x.shape)) for k, x in enumerate(inputs)]
-        start = 0
-        for each in op.types_of_results(*types, **attributes).values():
-            length = size(each.shape)
-            flat = self.slice(joined, axis=0, start=start, length=length)
-            yield self.reshape(flat, shape=each.shape)
-            start += length
+        return made if op.results is None else apart(self, made, op, inputs, whole)
 
     def _given(self, op: Op, k: int, x: object) -> Ref:
         """Return an input of an op, or refuse it; what an index input takes is more."""

@@ -146,6 +146,19 @@ def unpacked(packed: AnyTensor, types: Types) -> dict[str, AnyTensor]:
     return dict(zip(types, _cut(packed, [each.shape for each in types.values()]), strict=True))
 
 
+def apart(
+    ops: Any, joined: Any, op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Let an interpreter take the results of a call apart, by ops of its own."""
+    types = [op.type_at(k, tuple(x.shape)) for k, x in enumerate(inputs)]
+    shapes = [each.shape for each in op.types_of_results(*types, **attributes).values()]
+    starts = accumulate(map(size, shapes), initial=0)
+    return tuple(
+        ops.reshape(ops.slice(joined, axis=0, start=start, length=size(shape)), shape=shape)
+        for start, shape in zip(starts, shapes, strict=False)
+    )
+
+
 def written(op: Op) -> Callable[..., tuple[Any, ...]]:
     """Return the program of an op of several results as its author wrote it."""
     found: Callable[..., tuple[Any, ...]] = _program(op).__wrapped__  # type: ignore[attr-defined]
