@@ -17,6 +17,7 @@ CHAPTERS = (
     "kinds",
     "composite",
     "axes",
+    "several",
     "losses",
     "rng",
     "ops",
@@ -40,6 +41,5 @@ CHAPTERS = (
     "batches",
     "train",
     "show",
-    "several",
 )
 """The reading order, which the house rules check: a chapter imports only earlier ones."""

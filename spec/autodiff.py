@@ -1,4 +1,4 @@
-"""Chapter 24. Derivatives of programs.
+"""Chapter 25. Derivatives of programs.
 
 A program ``f(ops, *refs)`` returns a ref. Here are its derivatives, as functions of tensors.
 

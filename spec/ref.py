@@ -1,4 +1,4 @@
-"""Chapter 22. Refs: what a program holds in its hands, handles with the operators of a tensor.
+"""Chapter 23. Refs: what a program holds in its hands, handles with the operators of a tensor.
 
 A program is run by an interpreter, which records what it does: on a tape, or in a graph.
 A number beside a ref is a constant of the ref's world.
@@ -26,6 +26,7 @@ from spec.record import Record
 from spec.refusals import Unknown, hints, listed, members, unknown
 from spec.rng import Draws
 from spec.scalar import lift, zero_like
+from spec.several import apart
 from spec.shape import Shape, broadcast, is_extent
 from spec.tensor import is_tensor, tabulate
 from spec.worlds import Number, is_number
@@ -191,10 +192,10 @@ class Interpreter(Draws, Parts, Ops[Ref], Generic[T]):
         """Lay the entries out in another shape, of which one extent may be -1."""
         return super().reshape(x, shape=resolved(self.own("reshape", x).shape, shape))
 
-    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
+    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Apply an op to refs of this interpreter; index inputs may also be tensors of ints.
 
-        An op that is Rejected, or fails as it computes, leaves the record as it was.
+        Several results are a tuple. What is Rejected, or fails as it computes, leaves no trace.
         """
         op = OPS.get(name)
         if op is None:
@@ -203,9 +204,10 @@ class Interpreter(Draws, Parts, Ops[Ref], Generic[T]):
             x if k in op.index_inputs and is_tensor(x) else self._given(op, k, x).id
             for k, x in enumerate(inputs)
         ]
-        id = self.tape.apply(op, *given, **self.with_counter(op, attributes))
+        whole = self.with_counter(op, attributes)
+        made = Ref(self, self.tape.apply(op, *given, **whole))
         self.count_call(op)
-        return Ref(self, id)
+        return made if op.results is None else apart(self, made, op, inputs, whole)
 
     def _given(self, op: Op, k: int, x: object) -> Ref:
         """Return an input of an op, or refuse it; what an index input takes is more."""

@@ -1,4 +1,4 @@
-"""Chapter 29. The session: programs, parameters and steps on one tape.
+"""Chapter 30. The session: programs, parameters and steps on one tape.
 
 A program takes its operations from the session it runs in, so that one text serves every
 interpreter::

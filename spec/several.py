@@ -1,40 +1,89 @@
-"""Chapter 34. Several results: an op that returns more than one tensor.
+"""Chapter 11. Several results: an op that returns more than one tensor.
 
 The record of an op has one result, on which every chapter and every world relies.
 An op of several results has them all in it: each is flattened, and they are joined in order.
 So a cotangent of it is one cotangent of each result, flattened and joined in the same order.
 Only who talks to others about the results takes them apart again.
 
->>> from spec.op import Type
->>> from spec.ops import OPS
+>>> from spec.kinds import pointwise, same_shape
 >>> from spec.tensor import tensor
+>>> def square(x):
+...     return x.map(lambda a: a * a)
+>>> square = pointwise("square", lambda x: same_shape("square", x), square, lambda a: (2 * a,))
 >>> def types(x):
-...     return {"squares": x, "total": Type(())}
+...     return {"squares": x, "fourth": x}
 >>> def program(ops, x):
-...     return ops.square(x), ops.sum(x)
->>> op = several("squares_and_total", types, program, (OPS["square"], OPS["sum"]))
+...     return ops.square(x), ops.square(ops.square(x))
+>>> op = several("even_powers", types, program, (square,))
 >>> op(tensor([2, 3])), unpacked(op(tensor([2, 3])), op.results(Type((2,))))
-(Tensor([4, 9, 5]), {'squares': Tensor([4, 9]), 'total': Tensor(5)})
->>> op.vjp((tensor([2, 3]),), tensor([1, 1, 10]))
-(Tensor([14, 16]),)
+(Tensor([4, 9, 16, 81]), {'squares': Tensor([4, 9]), 'fourth': Tensor([16, 81])})
+>>> op.vjp((tensor([2, 3]),), tensor([1, 1, 10, 0]))
+(Tensor([324, 6]),)
 """
 
 from __future__ import annotations
 
 import functools
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
+from operator import add
 from typing import Any, Unpack
 
+from spec.axes import sum_at
 from spec.composite import composite
-from spec.kinds import IndexFacts
+from spec.kinds import IndexFacts, jointly_linear
 from spec.op import AnyTensor, Misstated, Op, Type
-from spec.ops import OPS
-from spec.scalar import Extent
-from spec.shape import size
+from spec.scalar import Extent, sum_terms
+from spec.shape import Shape, offset, size, unravel
+from spec.tensor import Tensor, tabulate
 
 Types = Mapping[str, Type]
 """The types of an op's results by name, in order."""
+
+
+def _join(*xs: AnyTensor) -> AnyTensor:
+    """Flatten the tensors, and read each entry from the one that its position falls into."""
+    lengths = [size(x.shape) for x in xs]
+    *starts, total = accumulate(lengths, initial=0)
+
+    def entry(k: Extent) -> Any:
+        def read(m: int, j: Extent) -> Any:
+            return xs[m][unravel(xs[m].shape, j)]
+
+        def found(m: int) -> Any:
+            position = functools.partial(add, starts[m])
+            return sum_at(k, (lengths[m],), position, functools.partial(read, m))
+
+        if all(isinstance(n, int) for n in (k, *starts)):
+            m = bisect_right(starts, k) - 1
+            return read(m, k - starts[m])
+        # A symbol may fall into any of them, so it is a sum over all, with deltas.
+        return sum_terms([found(m) for m in range(len(xs))])
+
+    return tabulate((total,), entry)
+
+
+def _cut(joined: AnyTensor, shapes: Sequence[Shape]) -> tuple[AnyTensor, ...]:
+    """Take tensors of such shapes out of what they are joined in, in order."""
+
+    def part(start: Extent, shape: Shape) -> AnyTensor:
+        if all(isinstance(n, int) for n in (start, *shape, *joined.shape)):
+            return Tensor(shape, joined.data[start : start + size(shape)])
+        return tabulate(shape, lambda *i: joined[(start + offset(shape, i),)])
+
+    starts = accumulate(map(size, shapes), initial=0)
+    return tuple(part(start, shape) for start, shape in zip(starts, shapes, strict=False))
+
+
+JOIN = jointly_linear(
+    "join",
+    lambda *xs: Type((sum(size(x.shape) for x in xs),)),
+    _join,
+    lambda cotangent, *xs: _cut(cotangent, [x.shape for x in xs]),
+)
+"""The last step of every op of several results, which no page of the book is."""
 
 
 def several(
@@ -54,10 +103,8 @@ def several(
     A primitive has one result. One that has several is a composite of primitives, one for each
     result, which may be the page's own: they stand in `uses` like others.
     """
-    steps = {op.name: op for op in (*uses, OPS["reshape"], OPS["concat"])}
-    for op in uses:
-        if steps[op.name] is not op:
-            raise Misstated(f"{name}: a step of its own is called {op.name!r}, as a page is")
+    if any(op.name == JOIN.name for op in uses):
+        raise Misstated(f"{name}: a step of its own is called 'join', as what joins the results is")
 
     def results(*given: Type, **attributes: Any) -> Types:
         return _checked(name, types(*given, **attributes))
@@ -72,11 +119,9 @@ def several(
             rule = "the program returns a tuple of the results, in the order of their types"
             came = "an empty one" if found == () else type(found).__name__
             raise Misstated(f"{name}: {rule}; got {came}")
-        return ops.concat(*(ops.reshape(x, shape=(size(x.shape),)) for x in found), axis=0)
+        return ops.join(*found)
 
-    own = composite(
-        name, type_rule, packed, tuple(steps.values()), mask_inputs=mask_inputs, **facts
-    )
+    own = composite(name, type_rule, packed, (*uses, JOIN), mask_inputs=mask_inputs, **facts)
     return replace(own, results=results)
 
 
@@ -98,14 +143,20 @@ def _checked(name: str, found: object) -> Types:
 
 def unpacked(packed: AnyTensor, types: Types) -> dict[str, AnyTensor]:
     """Take the results apart, each in its own shape."""
-    cut, shaped = OPS["slice"].value, OPS["reshape"].value
-    found: dict[str, AnyTensor] = {}
-    start: Extent = 0
-    for name, each in types.items():
-        length = size(each.shape)
-        flat = cut(packed, axis=0, start=start, length=length)
-        found[name], start = shaped(flat, shape=each.shape), start + length
-    return found
+    return dict(zip(types, _cut(packed, [each.shape for each in types.values()]), strict=True))
+
+
+def apart(
+    ops: Any, joined: Any, op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Let an interpreter take the results of a call apart, by ops of its own."""
+    types = [op.type_at(k, tuple(x.shape)) for k, x in enumerate(inputs)]
+    shapes = [each.shape for each in op.types_of_results(*types, **attributes).values()]
+    starts = accumulate(map(size, shapes), initial=0)
+    return tuple(
+        ops.reshape(ops.slice(joined, axis=0, start=start, length=size(shape)), shape=shape)
+        for start, shape in zip(starts, shapes, strict=False)
+    )
 
 
 def written(op: Op) -> Callable[..., tuple[Any, ...]]:

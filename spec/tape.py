@@ -1,4 +1,4 @@
-"""Chapter 18. The tape: reverse mode, defined by running.
+"""Chapter 19. The tape: reverse mode, defined by running.
 
 Every operation appends a node: what was applied, to which earlier nodes, with what result.
 Going through the nodes from the last to the first, each hands its cotangent to its parents by its

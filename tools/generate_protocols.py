@@ -114,8 +114,9 @@ def source_of(op: Any) -> Callable[..., Any]:
 
 
 def made_by(name: str) -> str:
-    """Name what an op makes: a ref, or positions, which other ops take for indices."""
-    return "Any" if OPS[name].kind == "positions" else "R"
+    """Name what an op makes: a ref, or positions, which other ops take for indices, or several."""
+    lone = OPS[name].kind != "positions" and OPS[name].results is None
+    return "R" if lone else "Any"
 
 
 def render(package: str) -> str:

@@ -55,9 +55,10 @@ class Start:
         place = {"device": torch.device("cpu")} if page.source else {}
         attributes = handed(case.op, case.attributes(), case.dtype)
         _, saved = page.value(*inputs, **attributes, **place)
-        if case.direction == "vjp" and built.cotangent is not None:
+        if case.direction == "vjp" and built.cotangents:
             needs = [k not in page.index_inputs for k in range(len(inputs))]
-            page.vjp(saved, built.cotangent, needs)
+            seeds = tuple(item.view for item in built.cotangents)
+            page.vjp(saved, seeds if page.results > 1 else seeds[0], needs)
 
 
 def launches(op: str, dtype: str, cases: int) -> Iterator[Start]:

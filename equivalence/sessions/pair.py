@@ -71,10 +71,10 @@ class Listed(Ops[Any]):
         self._given: Callable[[Any], Any] = _torch if isinstance(session, fast.Session) else _same
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Run an op, and keep the ref of its result."""
-        ref = self.session.apply(name, tuple(map(self._given, inputs)), attributes)
-        self.made.append(ref)
-        return ref
+        """Run an op, and keep the ref of its result, or those of all of them."""
+        made = self.session.apply(name, tuple(map(self._given, inputs)), attributes)
+        self.made += made if isinstance(made, tuple) else (made,)
+        return made
 
 
 def _torch(x: Any) -> Any:

@@ -7,6 +7,7 @@ shrinks to the steps that matter.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -89,7 +90,10 @@ def run(program: Sequence[Step], ops: Any, leaves: Sequence[Any]) -> Any:
 
 
 def _step(op: Op, picks: Picks, ops: Any, nodes: Sequence[Any]) -> Any:
-    """Call an op, and make a node of its result; what sends nothing back scales the last node."""
+    """Call an op, and make a node of its result; what sends nothing back scales the last node.
+
+    Several results are made nodes and added up.
+    """
     offer = Offer(len(nodes))
     found = operands(op, offer, picks)
     assert found is not None, f"{op.name} found operands among fewer nodes"
@@ -99,9 +103,11 @@ def _step(op: Op, picks: Picks, ops: Any, nodes: Sequence[Any]) -> Any:
     drawn = {"counter": 0} if "counter" in op.attributes else {}
     found_shapes = results(op, (tuple(shapes), {**attributes, **drawn}))
     assert found_shapes is not None, f"{op.name} takes what its family found"
-    (made,) = found_shapes
-    node = _squared(ops, getattr(ops, op.name)(*inputs, **attributes), made)
-    if not math.prod(made):
+    made = getattr(ops, op.name)(*inputs, **attributes)
+    each = made if op.results is not None else (made,)
+    first, *others = (_squared(ops, x, s) for x, s in zip(each, found_shapes, strict=True))
+    node = functools.reduce(ops.add, others, first)
+    if not any(map(math.prod, found_shapes)):
         return ops.add(nodes[-1], node)  # what adds up nothing is the constant 0, of no world
     return ops.mul(nodes[-1], node) if op.stops_gradients or not op.moves else node
 

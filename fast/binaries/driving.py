@@ -94,10 +94,17 @@ def _op(name: str) -> Iterator[Example]:
                     continue  # nothing is sent back from indices
                 z, saved = kept
                 needs = [index not in own.op.index_inputs for index in range(len(inputs))]
-                one = torch.ones((), dtype=z.dtype)
-                for g in (torch.ones_like(z), one.expand(z.shape)):
+                for g in _seeds(z, own.op.results):
                     yield Example("vjp", dtype, lambda s=saved, g=g, n=needs: own.vjp(s, g, n))
     allowed_tf32.set(False)
+
+
+def _seeds(made: Any, results: int) -> Iterator[Any]:
+    """Yield a contiguous and a repeated cotangent, of several results one for each."""
+    each: tuple[Tensor, ...] = made[:results] if isinstance(made, tuple) else (made,)
+    contiguous = tuple(map(torch.ones_like, each))
+    repeated = tuple(torch.ones((), dtype=z.dtype).expand(z.shape) for z in each)
+    yield from (contiguous, repeated) if results > 1 else (*contiguous, *repeated)
 
 
 def _optimizer(name: str) -> Iterator[Example]:

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 import fast.torch
+from equivalence.sessions.drawn import NAMES as STEPS
+from equivalence.sessions.graphs import examine
 from equivalence.sessions.numbers import normal
 from equivalence.sessions.programs import started
 from equivalence.sessions.stateful.bad import KINDS
@@ -23,6 +25,7 @@ from equivalence.sessions.trainers import Batch, TrainerPair
 from fast import Session, checkpoint
 from fast.checkpoint.interchange import to_torch
 from fast.errors import Rejected
+from spec.ops import OPS
 
 NAME = "lion_like"
 
@@ -102,17 +105,29 @@ def keep(path: str) -> None:
     assert torch.equal(optimizer.state[p]["exp_avg"], one["exp_avg"])
 
 
+def programs(names: list[str]) -> None:
+    """Take the ops as steps of random programs, each with all of its results.
+
+    Those of exponents are no steps; an op of several results, which the runs leave out, is one.
+    """
+    assert all(name in STEPS or OPS[name].results is None for name in names)
+    for name in (name for name in names if name in STEPS):
+        assert examine([(name, 0, 0), ("tanh", 0, 0)], 1, 2).judged > 20
+
+
 def use(names: list[str]) -> None:
-    """Let a stateful test find operands for each op, and go back through it."""
+    """Let a stateful test find operands for each op of one result, and go back through it."""
     run = Run("aten", "fp32")
     run.param((2, 3), 0)
     run.use(0)
     for name in names:
         known = {here: entry.bits for here, entry in run.model.intact()}
         found = operands(name, Offer(known, [], run.provider, run.precision), (0, 0, 0))
-        assert found is not None and name in ELEMENTS.elements, name
-        run.op(name, found[0], **found[1])
-        run.backward(len(run.refs) - 1, 1)
+        assert name in ELEMENTS.elements, name
+        assert (found is None) == (OPS[name].results is not None), name
+        if found is not None:
+            run.op(name, found[0], **found[1])
+            run.backward(len(run.refs) - 1, 1)
     run.reset_tape()
 
 
@@ -121,4 +136,5 @@ if __name__ == "__main__":
     live()
     keep("planted.safetensors")
     use(sys.argv[1:])
+    programs(sys.argv[1:])
     print("all were driven")

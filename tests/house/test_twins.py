@@ -50,7 +50,7 @@ def noted(root: Path) -> set[str]:
     return {n.stem for n in notes}.union(*named)
 
 
-COVERED = re.compile(r"^op = (?:pointwise|composite)\(", re.MULTILINE)
+COVERED = re.compile(r"^op = (?:pointwise|composite|several)\(", re.MULTILINE)
 """How a page says that it is of a kind whose pages a shared note covers all at once."""
 
 

@@ -3,9 +3,9 @@
 In a copy of the tree pages are planted that do not exist here (`tests/house/planted`), and nothing
 else is changed by hand but the four tables. They are not made to be easy: a reduction whose page
 refuses some extents by an attribute, a curve of two elementary functions, an op that reads integers
-and adds up what was read twice, and an optimizer that is unlike Adam: it steps by signs, remembers
-one moment, counts nothing, and is never tried at a rate of 1e-3. The files that others read are
-written by the one command that CONTRIBUTING names.
+and adds up what was read twice, an op of two results of different shapes, and an optimizer that is
+unlike Adam: it steps by signs, remembers one moment, counts nothing, and is never tried at a rate
+of 1e-3. The files that others read are written by the one command that CONTRIBUTING names.
 
 `make test` judges them at `quick`, and runs the tests that are named after a page: about 100 s of a
 processor. `make full` adds what takes longer: the judge at `ci`, the kernels in the interpreter and

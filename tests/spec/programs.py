@@ -11,6 +11,7 @@ from spec.op import AnyTensor
 from spec.ops import OPS
 from spec.protocol import Ops
 from spec.rng import Draws
+from spec.several import unpacked
 
 SQUARES = filled(SQUARE, NUMBERS)
 
@@ -22,9 +23,12 @@ class AtOnce(Draws, Ops[AnyTensor]):
         """Draw exact random numbers."""
         self.like = Fraction(0)
 
-    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> AnyTensor:
-        """Compute the value of an op."""
-        op = OPS[name]
-        result: AnyTensor = op.value(*inputs, **self.with_counter(op, attributes))
+    def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+        """Compute the value of an op, or its values."""
+        op, whole = OPS[name], self.with_counter(OPS[name], attributes)
+        result: AnyTensor = op.value(*inputs, **whole)
         self.count_call(op)
-        return result
+        if op.results is None:
+            return result
+        types = (op.type_at(k, tuple(x.shape)) for k, x in enumerate(inputs))
+        return tuple(unpacked(result, op.results(*types, **whole)).values())

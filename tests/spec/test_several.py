@@ -8,8 +8,10 @@ import pytest
 
 from spec.composite import composite
 from spec.dual import Dual
+from spec.linked import GraphSession
 from spec.op import Misstated, Op, Rejected, Type
 from spec.ops import OPS
+from spec.session import Session
 from spec.several import lone, several, unpacked, written
 from spec.tensor import tensor, zip_map
 
@@ -50,6 +52,19 @@ def test_derivatives_are_those_of_all_results() -> None:
     assert ahead == tensor([2, 0, 0, 0, 2, 2, 1, 2])
     carried = OP.value(zip_map(Dual, X, tangent))
     assert carried.map(lambda a: a.tangent) == ahead
+
+
+@pytest.mark.parametrize("kind", [Session, GraphSession])
+def test_a_session_returns_a_tuple(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPS, OP.name, OP)
+    s = kind()
+    x = s.input(X, requires_grad=True)
+    rows, sums = s.apply("rows", (x,), {"factor": 3})
+    assert s.value(rows) == tensor([[3, 6, 9], [12, 15, 18]]) and s.value(sums) == tensor([6, 15])
+    grads = s.backward(s.sum(s.mul(sums, sums)))
+    assert s.grad(grads, x) == tensor([[12] * 3, [30] * 3]), "the rows were not used"
+    grads = s.backward(s.add(s.sum(rows), s.sum(sums)))
+    assert s.grad(grads, x) == tensor([[4] * 3, [4] * 3])
 
 
 def test_one_result_stands_alone() -> None:
@@ -107,7 +122,7 @@ def test_what_is_written_wrong_says_what_to_write(what: str) -> None:
         op(X)
 
 
-def test_a_step_may_not_be_called_like_those_that_join() -> None:
-    own = composite("concat", lambda x: x, lambda ops, x: ops.exp(x), (OPS["exp"],))
-    with pytest.raises(Misstated, match="a step of its own is called 'concat', as a page is"):
+def test_a_step_may_not_be_called_like_the_one_that_joins() -> None:
+    own = composite("join", lambda x: x, lambda ops, x: ops.exp(x), (OPS["exp"],))
+    with pytest.raises(Misstated, match="a step of its own is called 'join', as what joins"):
         several("two", same, twice, (own,))

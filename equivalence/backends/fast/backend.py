@@ -12,7 +12,7 @@ from equivalence.backends.fast.contract import family_of
 from equivalence.backends.fast.optim import FastOptimizer
 from equivalence.backends.fence import fenced
 from equivalence.backends.libraries import declared
-from equivalence.backends.protocol import Capabilities, OptimizerHandle
+from equivalence.backends.protocol import Capabilities, OptimizerHandle, Results
 from equivalence.conventions import OURS
 from equivalence.worlds.contract import ContractRule
 
@@ -49,11 +49,12 @@ class FastBackend:
         """Return the contracts that the same provider declares on another ring."""
         return declared(family_of(self.provider, ring))
 
-    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
-        """Check, then compute the value; an op of indices returns a tuple of them."""
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Results:
+        """Check, then compute the value, or the values; an op of indices has a tuple of one."""
         with fenced():
             result = self._forward(op, inputs, attrs)[0]
-        return result[0] if isinstance(result, tuple) else result
+        lone = isinstance(result, tuple) and len(result) == 1
+        return result[0] if lone else result
 
     def vjp(
         self,
@@ -62,16 +63,15 @@ class FastBackend:
         attrs: Mapping[str, Any],
         cotangents: Sequence[Tensor],
     ) -> Sequence[Tensor | None]:
-        """Compute the value, then pull the cotangent back through what it saved."""
+        """Compute the value, then pull the cotangents back through what it saved."""
         from fast.ops import OPS
 
         page = OPS[op]
         needs = [k not in page.index_inputs for k in range(len(inputs))]
+        seed = tuple(cotangents) if page.results > 1 else cotangents[0]
         with fenced():
             saved = self._forward(op, inputs, attrs)[1]
-            gradients: Sequence[Tensor | None] = page.hosts(self.provider)[1](
-                saved, cotangents[0], needs
-            )
+            gradients: Sequence[Tensor | None] = page.hosts(self.provider)[1](saved, seed, needs)
         return gradients
 
     def _forward(

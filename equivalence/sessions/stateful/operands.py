@@ -151,8 +151,14 @@ def _below(held: list[int] | int, extent: int) -> bool:
 
 
 def operands(name: str, offer: Offer, picks: Picks) -> Operands | None:
-    """Find the operands of an op, None where nothing fits, or where the page refuses what does."""
+    """Find the operands of an op, None where nothing fits, or where the page refuses what does.
+
+    A statement of a run enters one result, so an op of several finds none: its sessions are those
+    of random programs (`equivalence.sessions.texts`), in which every result has its node.
+    """
     op = OPS[name]
+    if op.results is not None:
+        return None
     found = family_of(op).operands(op, offer, picks)
     if found is None or op.random:
         return found

@@ -36,10 +36,10 @@ def page_has_bound(case: CaseSpec) -> bool:
     page, told = OPS[case.op], operations._told(case)
     with standing(0, rescales(case.op)) as point:
         numbers, _, cotangents = operations._tensors(case, point)
-        if not cotangents:
-            page.value(*numbers, **told)
-        else:
+        if cotangents:
             page.vjp(numbers, operations._joined(page, cotangents), **told)
+        else:
+            page.value(*numbers, **told)
         return point.verdict().bound is not None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import pytest
@@ -38,10 +39,12 @@ OF_NUMBERS = sorted(name for name, op in OPS.items() if op.moves)
 
 
 def program(call: Call) -> Any:
-    """A scalar that is curved in the result of the op, and weighs its entries differently."""
+    """A scalar that is curved in the results of the op, and weighs their entries differently."""
 
     def f(ops: Any, weights: Any, *inputs: Any) -> Any:
         z = ops.apply(call.op.name, inputs, call.attributes)
+        if call.op.results is not None:
+            z = ops.concat(*(ops.reshape(each, shape=(prod(each.shape),)) for each in z), axis=0)
         return ops.sum(ops.mul(ops.mul(z, z), ops.add(z, weights)))
 
     return f
