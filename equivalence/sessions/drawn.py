@@ -73,6 +73,7 @@ def hypers(draw: Any, optimizer: str) -> dict[str, Any]:
             own["nesterov"] = True
     if "beta1" in known:
         own["beta1"] = draw(st.sampled_from((0.9, 0.5)))
+    if "eps" in known and "beta1" in known:
         own["eps"] = draw(st.sampled_from((1e-8, 1e-2)))
     if draw(st.booleans()):
         members = draw(st.sets(st.integers(0, len(SHAPES) - 1), min_size=1, max_size=3))
