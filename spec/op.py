@@ -271,12 +271,9 @@ class Op:
         """Return the type of the result for inputs of these types; their entries are not asked."""
         self._check_call(len(types), attributes)
         try:
-            result = self.type_rule(*types, **attributes)
+            return one_type(self.name, self.type_rule(*types, **attributes))
         except TypeError as error:
             raise self._refused_kinds(attributes) from error
-        if not isinstance(result, Type):
-            raise misstated(self.name, "the type rule returns one Type", result)
-        return result
 
     def types_of_results(self, *types: Type, **attributes: Any) -> Mapping[str, Type]:
         """Return the types of all results by name; a lone one is called ``result``."""
@@ -331,6 +328,13 @@ def misstated(name: str, rule: str, came: object) -> Misstated:
     """Say of a page with one result that it has to have one; who wants more is told how."""
     remedy = "an op of several results is made by spec.several.several"
     return Misstated(f"{name}: {rule}; got {type(came).__name__}; {remedy}")
+
+
+def one_type(name: str, result: Any) -> Type:
+    """Return the type of a page with one result, or say that it has to be one."""
+    if not isinstance(result, Type):
+        raise misstated(name, "the type rule returns one Type", result)
+    return result
 
 
 def one_tensor(name: str, value: Any) -> AnyTensor:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from operator import add
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from spec.axes import sum_at
 from spec.composite import composite
@@ -77,11 +77,16 @@ def _cut(joined: AnyTensor, shapes: Sequence[Shape]) -> tuple[AnyTensor, ...]:
     return tuple(part(start, shape) for start, shape in zip(starts, shapes, strict=False))
 
 
+def _parted(cotangent: AnyTensor, *xs: AnyTensor) -> tuple[AnyTensor, ...]:
+    """Take a cotangent of what is joined apart, as the tensors are."""
+    return _cut(cotangent, [x.shape for x in xs])
+
+
 JOIN = jointly_linear(
     "join",
     lambda *xs: Type((sum(size(x.shape) for x in xs),)),
     _join,
-    lambda cotangent, *xs: _cut(cotangent, [x.shape for x in xs]),
+    _parted,
 )
 """The last step of every op of several results, which no page of the book is."""
 
@@ -127,18 +132,19 @@ def several(
 
 def _checked(name: str, found: object) -> Types:
     """Return the types of results, or say what they have to be."""
+    came = "an empty mapping" if found == {} else type(found).__name__
     if not isinstance(found, Mapping) or not found:
         rule = 'the type rule returns the types of the results by name, {"z": x, "mean": ...}'
-        came = "an empty mapping" if found == {} else type(found).__name__
         raise Misstated(f"{name}: {rule}; got {came}")
-    for result, each in found.items():
+    named = cast("Mapping[str, Any]", found)
+    for result, each in named.items():
         if not isinstance(each, Type) or each.index or each.mask:
             came = str(each) if isinstance(each, Type) else type(each).__name__
             raise Misstated(
                 f"{name}: every result is of real numbers; {result!r} is {came}. "
                 "Write two pages: one of the numbers, and one of the positions"
             )
-    return found
+    return named
 
 
 def unpacked(packed: AnyTensor, types: Types) -> dict[str, AnyTensor]:
