@@ -29,7 +29,6 @@ WAYS = ("none", "tanh")
 _backward = torch.ops.aten.gelu_backward.default
 
 _ROOT, _RATE, _CUBIC = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.044715
-_DENSITY = math.sqrt(0.5 / math.pi)
 ROOT, RATE, CUBIC = tl.constexpr(_ROOT), tl.constexpr(_RATE), tl.constexpr(_CUBIC)
 TRIPLE = tl.constexpr(3 * _CUBIC)
 
@@ -88,15 +87,19 @@ def aten_value(x: Tensor, *, approximate: str = "none") -> tuple[Tensor, Saved]:
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
-    """Return the gate, and half of x times its rate, times g, computed wide."""
+    """Return the gate, and half of x times its rate, times g, computed wide.
+
+    The rate of erf(u), where u is x sqrt(1/2), is taken by u: x times the root is u again.
+    """
     x, gate = saved
     if not needs[0]:
         return (None,)
     x32, g32 = wide(x), wide(cotangent)
     if gate is None:
         return (_backward(g32, x32, approximate="tanh").to(x.dtype),)
-    bell = (x32 * x32).mul_(-0.5).exp_()
-    return (gate.addcmul(x32, bell, value=_DENSITY).mul_(g32).to(x.dtype),)
+    u = x32 * _ROOT
+    bell = (u * u).neg_().exp_()
+    return (gate.addcmul(u, bell, value=0.5 * SLOPE.value).mul_(g32).to(x.dtype),)
 
 
 def _inner(x: Tensor) -> Tensor:
