@@ -252,7 +252,7 @@ class Op:
 
     def refuse_indices(self, *inputs: AnyTensor, **attributes: Any) -> None:
         """Raise Rejected where an integer of an input is none of those that it may hold."""
-        types = [self.type_at(k, tuple(x.shape)) for k, x in enumerate(inputs)]
+        types = self.types_at(*(tuple(x.shape) for x in inputs))
         for k, stated in zip(self.integer_inputs, self.index_ranges, strict=False):
             allowed = self.integers(k, *types, **attributes)
             for number in inputs[k].data:
@@ -295,6 +295,11 @@ class Op:
         """Return the type that input k has to have, given its shape."""
         mask = k in self.mask_inputs
         return Type(shape, k in self.index_inputs and not mask, mask)
+
+    def types_at(self, *shapes: Shape) -> tuple[Type, ...]:
+        """Return the types that the inputs have to have, given their shapes."""
+        places = (0 if self.variadic else k for k in range(len(shapes)))
+        return tuple(map(self.type_at, places, shapes))
 
     def _type_of(self, k: int, x: AnyTensor) -> Type:
         """Read the type of input k off its entries."""

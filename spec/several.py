@@ -156,7 +156,7 @@ def apart(
     ops: Any, joined: Any, op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]
 ) -> tuple[Any, ...]:
     """Let an interpreter take the results of a call apart, by ops of its own."""
-    types = [op.type_at(k, tuple(x.shape)) for k, x in enumerate(inputs)]
+    types = op.types_at(*(tuple(x.shape) for x in inputs))
     shapes = [each.shape for each in op.types_of_results(*types, **attributes).values()]
     starts = accumulate(map(size, shapes), initial=0)
     return tuple(

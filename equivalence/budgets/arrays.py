@@ -81,9 +81,7 @@ class Call:
     def types(self) -> Mapping[str, Type]:
         """Return the types of the op's results by name."""
         page = OPS[self.op]
-        types = (
-            page.type_at(0 if page.variadic else k, x.shape) for k, x in enumerate(self.inputs)
-        )
+        types = page.types_at(*(x.shape for x in self.inputs))
         return page.types_of_results(*types, **self.attributes)
 
     def results(

@@ -96,8 +96,7 @@ class CaseSpec:
 
     def types(self) -> tuple[Type, ...]:
         """Return the inputs' types, as the page's type rule takes them."""
-        page = OPS[self.op]
-        return tuple(page.type_at(k, shape) for k, shape in enumerate(self.shapes))
+        return OPS[self.op].types_at(*self.shapes)
 
     def output_shape(self) -> Shape:
         """Return the result's shape; Rejected where the case breaks a constraint.
@@ -267,5 +266,4 @@ def integers_of(case: CaseSpec, k: int) -> Integers:
 
 def integers_at(op: Op, k: int, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> Integers:
     """Return what an index input of a call may hold."""
-    types = [op.type_at(at, shape) for at, shape in enumerate(shapes)]
-    return op.integers(k, *types, **attrs)
+    return op.integers(k, *op.types_at(*shapes), **attrs)

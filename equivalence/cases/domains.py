@@ -142,7 +142,7 @@ def _tame(op: Op, k: int, number: float, attributes: Mapping[str, Any]) -> bool:
 
 def _singles(op: Op, attributes: Mapping[str, Any]) -> list[float | int]:
     """Return a number for each input of a call on single numbers: 1 where it may be, or true."""
-    types = [op.type_at(k, ()) for k in range(len(op.inputs))]
+    types = op.types_at(*[()] * len(op.inputs))
     op.check_types(*types, **attributes)
     found: list[float | int] = [True if k in op.mask_inputs else 1.0 for k in range(len(types))]
     for k in op.integer_inputs:

@@ -49,7 +49,7 @@ def _same(got: torch.Tensor, nested: Nested, shape: Shape, signed: bool) -> bool
 def _shapes(op: str, edge: Edge) -> list[Shape]:
     """Return the shapes of the results; nested lists cannot tell (0, 2) from (0,)."""
     page = OPS[op]
-    types = [page.type_at(k, tuple(tensor(nested).shape)) for k, nested in enumerate(edge.inputs)]
+    types = page.types_at(*(tuple(tensor(nested).shape) for nested in edge.inputs))
     if edge.cotangent is None:
         return [tuple(page.type_rule(*types, **edge.attributes).shape)]
     return [type_.shape for type_ in types]
@@ -58,7 +58,7 @@ def _shapes(op: str, edge: Edge) -> list[Shape]:
 def _types(op: str, edge: Edge) -> Mapping[str, Type]:
     """Return the types of the results of an edge's call."""
     page = OPS[op]
-    types = [page.type_at(k, tuple(tensor(nested).shape)) for k, nested in enumerate(edge.inputs)]
+    types = page.types_at(*(tuple(tensor(nested).shape) for nested in edge.inputs))
     return page.types_of_results(*types, **edge.attributes)
 
 

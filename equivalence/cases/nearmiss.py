@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,14 +18,13 @@ from equivalence.cases.call import TORCH, dtype_at, handed, integers_at
 from equivalence.registry import OPS, remembering
 from spec.op import Integers, Op, Rejected
 from spec.refusals import Miss
-from spec.shape import Shape
 from spec.tensor import Nested, tensor
+
+if TYPE_CHECKING:
+    from equivalence.cases.families.signatures import Shape, Signature
 
 ENDS = ("lowest", "highest")
 """The ends of a range."""
-
-Signature = tuple[tuple[Shape, ...], dict[str, Any]]
-"""The shapes and the attributes of a call."""
 
 WORDS = range(-(2**63), 2**63)
 """The integers that a tensor can hold."""

@@ -42,8 +42,8 @@ from equivalence.exact.standins import stood_in
 from equivalence.measure.call import result_names
 from equivalence.registry import OPS, remembering
 from spec.op import Op
-from spec.several import unpacked
-from spec.tensor import Tensor, tabulate
+from spec.several import JOIN, unpacked
+from spec.tensor import tabulate
 
 DTYPE = "fp32"
 """The dtype of storage, of which the numbers see nothing."""
@@ -237,8 +237,7 @@ def _joined(page: Op, cotangents: Sequence[Drawn]) -> Any:
     numbers = [seed.numbers for seed in cotangents]
     if page.results is None:
         return numbers[0]
-    entries = [entry for one in numbers for entry in one.data]
-    return Tensor((len(entries),), entries)
+    return JOIN.value(*numbers)
 
 
 def _meant(value: Any) -> Any:

@@ -200,7 +200,7 @@ def on_tape(call: Call) -> tuple[OnTape, list[Any]]:
 
 def each_type(call: Call) -> None:
     """The type rule says what each of several results is."""
-    types = [call.op.type_at(k, tuple(x.shape)) for k, x in enumerate(call.inputs)]
+    types = call.op.types_at(*(tuple(x.shape) for x in call.inputs))
     declared = call.op.types_of_results(*types, **call.attributes)
     ops, nodes = on_tape(call)
     made = written(call.op)(ops, *nodes, **call.attributes)

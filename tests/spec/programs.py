@@ -30,5 +30,5 @@ class AtOnce(Draws, Ops[AnyTensor]):
         self.count_call(op)
         if op.results is None:
             return result
-        types = (op.type_at(k, tuple(x.shape)) for k, x in enumerate(inputs))
+        types = op.types_at(*(tuple(x.shape) for x in inputs))
         return tuple(unpacked(result, op.results(*types, **whole)).values())

@@ -38,8 +38,8 @@ def refusal(op: Op, signature: Signature) -> str | None:
 
 def _checked(op: Op, signature: Signature) -> tuple[Shape, ...]:
     shapes, attributes = signature
-    types = [op.type_at(0 if op.variadic else k, shape) for k, shape in enumerate(shapes)]
-    return tuple(each.shape for each in op.types_of_results(*types, **attributes).values())
+    made = op.types_of_results(*op.types_at(*shapes), **attributes)
+    return tuple(each.shape for each in made.values())
 
 
 def always(*signatures: Signature) -> Callable[[Op], tuple[Signature, ...]]:
