@@ -50,11 +50,16 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What became of a planted fault: the fault that was found, if any."""
+    """What became of the planted fault of some number: the fault that was found, if any."""
 
-    planted: Planted
+    number: int
     found: Fault | None
     seconds: float
+
+    @property
+    def planted(self) -> Planted:
+        """What was planted."""
+        return PLANTED[self.number]
 
     @property
     def caught(self) -> bool:
@@ -120,4 +125,4 @@ def plant(number: int) -> Tried:
             except Faulty as error:
                 found = error.fault
                 break
-    return Tried(planted, found, time.perf_counter() - began)
+    return Tried(number, found, time.perf_counter() - began)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from equivalence.workers import notes
+from equivalence.workers import data, notes
 
 MOST_ENDED = 3
 """How many questions of a task may each cost a process. After as many, no new one is put."""
@@ -44,12 +44,14 @@ class Question(Generic[Answer]):
     title   what a reader is told of it
     put     asks the backend, and returns its answer
     enter   takes the answer down, or how the process ended
+    form    the type of the answer, by which another process reads it
     """
 
     text: str
     title: str
     put: Callable[[], Answer]
     enter: Callable[[Answer | notes.Ended], None] = _ignored
+    form: Any = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ class Executor:
         known = notes.answers()
         answer: Answer | notes.Ended
         if question.text in known:
-            answer = known[question.text]
+            left = known[question.text]
+            answer = left if isinstance(left, notes.Ended) else data.made(question.form, left)
         else:
             notes.asks(question.text, question.title)
             answer = question.put()

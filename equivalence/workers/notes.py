@@ -6,17 +6,19 @@ asked, and each answer afterwards. A fresh process that takes over the task read
 asks only what is left. One question has no answer: the process ended there. The pool that waits
 for the worker writes down how (`end`).
 A process that keeps no file writes nothing.
+Each note is a line of JSON: a stranger's code may have written it (`equivalence.workers.data`).
 """
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
+
+from equivalence.workers import data
 
 
 class Mark(Protocol):
@@ -37,7 +39,7 @@ class Ended:
 class Notes:
     """What a file says.
 
-    answers   the answers, by their questions
+    answers   the answers as plain data, or how the process ended, by their questions
     open      the question that has no answer
     last      the last note in words
     whole     how many bytes of the file are whole
@@ -93,7 +95,7 @@ def at(what: str) -> None:
 def answers() -> Mapping[str, Any]:
     """Return the answers that earlier processes of the task have left, by their questions.
 
-    `Ended` is the answer to a question at which a process ended.
+    They are plain data. `Ended` is the answer to a question at which a process ended.
     """
     return _kept.answers
 
@@ -129,25 +131,45 @@ def read(path: Path) -> Notes:
     if not path.exists():
         return notes
     with path.open("rb") as file:
-        while True:
-            try:
-                kind, *rest = pickle.load(file)
-            except (EOFError, pickle.UnpicklingError):
+        for line in file:
+            record = _record(line)
+            if record is None:
                 return notes
-            notes.whole = file.tell()
-            if kind == "at":
-                notes.last = rest[0]
-            elif kind == "asked":
-                notes.open, notes.last = rest
-            else:
-                notes.answers[rest[0]], notes.open = rest[1], None
+            notes.whole += len(line)
+            _take(notes, *record)
+    return notes
+
+
+def _record(line: bytes) -> list[Any] | None:
+    """Return what a line says; None where it is not whole, or was written by nobody of ours."""
+    try:
+        record = data.read(line)
+    except data.NotOfForm:
+        return None
+    known = isinstance(record, list) and bool(record) and LENGTHS.get(str(record[0])) == len(record)
+    return record if known and line.endswith(b"\n") and isinstance(record[1], str) else None
+
+
+LENGTHS = {"at": 2, "asked": 3, "answer": 3, "ended": 4}
+"""How many entries each kind of note has, its name included."""
+
+
+def _take(notes: Notes, kind: str, what: str, *rest: Any) -> None:
+    """Take one note down."""
+    if kind == "at":
+        notes.last = what
+    elif kind == "asked":
+        notes.open, notes.last = what, str(rest[0])
+    else:
+        answer = Ended(str(rest[0]), bool(rest[1])) if kind == "ended" else rest[0]
+        notes.answers[what], notes.open = answer, None
 
 
 def end(path: Path, how: Ended) -> None:
     """Answer the question at which a process ended."""
     before = read(path)
     with _opened(path, before.whole) as file:
-        file.write(pickle.dumps(("answer", before.open, how)))
+        file.write(data.written(("ended", before.open, how.how, how.late)) + b"\n")
 
 
 def _opened(path: Path, whole: int) -> BinaryIO:
@@ -162,4 +184,4 @@ def _opened(path: Path, whole: int) -> BinaryIO:
 def _write(*record: Any) -> None:
     """Write a record at once, before anything else can happen."""
     if _kept.file is not None:
-        _kept.file.write(pickle.dumps(record))
+        _kept.file.write(data.written(record) + b"\n")

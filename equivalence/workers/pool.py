@@ -6,6 +6,8 @@ backend takes longer than the limit, costs the question that it was at: a fresh 
 behind it, by the notes that the worker had left (`equivalence.workers.notes`).
 What was at no question is tried again from the start, and the second death is its result.
 Workers hear no Ctrl-C: it ends the caller's loop, and leaving that loop, however, ends them.
+A worker runs code of strangers, so it has a process group of its own, which ends with it and with
+the caller, and the caller reads what it sends as data (`equivalence.workers.data`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from equivalence.workers import notes
+from equivalence.workers import data, notes
+from equivalence.workers.bound import bind, end_group
 
 TRIES = 2
 """How often a task may lose its process without a question of its own to blame."""
@@ -36,6 +39,10 @@ question that it was at gets a second try."""
 
 GLANCE = 0.25
 """How often a pool with a limit looks at its workers, in seconds at most."""
+
+PATIENCE, LONGEST = 10, 600.0
+"""A question ends its process after so many limits of one call, and after so many seconds at least,
+whatever the process says of its calls: a stranger's code could say that none runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,7 @@ def expect_interpreter() -> None:
 
 def _serve(pipe: Connection, since: notes.Mark) -> None:
     """Take tasks and hand back their results until the pipe is closed; runs in a worker."""
+    bind()
     import torch
 
     torch.set_num_threads(1)
@@ -74,9 +82,10 @@ def _serve(pipe: Connection, since: notes.Mark) -> None:
             return
         notes.keep_in(note, since)
         try:
-            pipe.send((True, function(*arguments)))
+            answer = data.written((True, data.plain(function(*arguments))))
         except Exception:
-            pipe.send((False, traceback.format_exc()))
+            answer = data.written((False, traceback.format_exc()))
+        pipe.send_bytes(answer)
 
 
 class Worker:
@@ -87,6 +96,9 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.task: int | None = None
         self.last: object = None
+        self.form: Any = Any
+        self.note = Path()
+        self.noted = (0, time.monotonic())
         self.since = context.RawValue("d", 0.0)
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, self.since), daemon=True)
@@ -99,25 +111,45 @@ class Worker:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
 
+    def begin(self, function: Callable[..., Any], arguments: tuple[Any, ...], note: Path) -> None:
+        """Send a task, and remember what form its result has and where its notes are."""
+        self.form, self.note = data.returned(function), note
+        self.noted = (0, time.monotonic())
+        # Where the worker has died meanwhile, its closed pipe says so in `result`.
+        with contextlib.suppress(BrokenPipeError):
+            self.pipe.send((function, arguments, note))
+
     def result(self) -> Any:
         """Return what came of the task; a `Died` where the process ended instead."""
         try:
-            fine, found = self.pipe.recv()
+            fine, found = data.made(tuple[bool, Any], data.read(self.pipe.recv_bytes()))
+            if fine:
+                return data.made(self.form, found)
         except (EOFError, ConnectionResetError):
             self.process.join()
             code = self.process.exitcode
             return Died(_ending(code), outside=code in FROM_OUTSIDE)
-        if not fine:
-            raise TaskFailed(found)
-        return found
+        except data.NotOfForm as error:
+            return Died(f"sent what is no result: {error}")
+        raise TaskFailed(str(found))
 
     def late(self, limit: float) -> bool:
-        """Say whether a call of a backend has run for longer than a limit, in seconds."""
+        """Say whether a call of a backend has run for longer than a limit, in seconds.
+
+        The worker says when a call began. How long a question has had no answer is seen from here.
+        """
         since: float = self.since.value
-        return bool(since) and time.monotonic() - since > limit
+        now = time.monotonic()
+        with contextlib.suppress(FileNotFoundError):
+            size = self.note.stat().st_size
+            if size != self.noted[0]:
+                self.noted = (size, now)
+        silent = self.noted[0] > 0 and now - self.noted[1] > max(PATIENCE * limit, LONGEST)
+        return silent or (bool(since) and now - since > limit)
 
     def end(self) -> None:
-        """End the process at once."""
+        """End the process at once, and whatever it has started."""
+        end_group(self.process.pid)
         self.process.kill()
         self.process.join()
         self.pipe.close()
@@ -235,9 +267,7 @@ class _Pool:
             self.waiting.remove(number)
             idle.task, idle.last = number, self.alike(number)
             self.started(number)
-            # Where the worker has died meanwhile, its closed pipe says so in `results`.
-            with contextlib.suppress(BrokenPipeError):
-                idle.pipe.send((self.function, self.calls[number], self._note(number)))
+            idle.begin(self.function, self.calls[number], self._note(number))
 
     def _next(self, worker: Worker) -> int:
         """Choose a task: one like the worker's last, else one like which nobody has any."""

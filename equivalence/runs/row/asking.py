@@ -40,6 +40,7 @@ class Asking:
             f"{kind.describe(case)}; {replay_line(self.address, text)}",
             partial(kind.measure, self.backend, case, contract or self.contract),
             lambda answer: enter(outcome_of(answer)),
+            Outcome,
         )
 
     def measure(

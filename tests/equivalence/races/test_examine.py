@@ -21,7 +21,7 @@ from tools.tree import ROOT
 PLANT = PLANTED[0]
 FOUND = Fault(PLANT.kind, PLANT.kernel, Place("fast/optim/_kernels.py", 32, PLANT.line), "so")
 CLEAN = Examined("adamw", 15, 12, 60, ("_moments_kernel",), (), 1.0)
-TRIED = Tried(PLANT, FOUND, 1.0)
+TRIED = Tried(0, FOUND, 1.0)
 
 
 @pytest.mark.parametrize(

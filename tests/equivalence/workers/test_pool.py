@@ -76,7 +76,7 @@ def test_without_jobs_all_runs_here() -> None:
     assert dict(spread(own_id, [(1,), (2,)], 0)) == {0: os.getpid(), 1: os.getpid()}
 
 
-def answers(folder: str, deadly: dict[int, str]) -> list[object]:
+def answers(folder: str, deadly: dict[int, str]) -> list[int | notes.Ended]:
     """Ask five questions, some of which end the process or hang; count how often each is put."""
 
     def put(number: int) -> int:
@@ -116,7 +116,7 @@ def test_notes_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
     finally:
         notes.keep_none()
     with path.open("ab") as file:
-        file.write(b"\x80\x04half")
+        file.write(b'["answer", "b", ')
     left = notes.read(path)
     assert (left.answers, left.open, left.last) == ({"a": 1}, "b", "the second")
     notes.end(path, notes.Ended("exited"))
@@ -175,7 +175,7 @@ def test_workers_hear_no_interrupt(tmp_path: Path) -> None:
     worker = Worker()
     try:
         os.kill(worker.process.pid or 0, signal.SIGINT)
-        worker.pipe.send((own_id, (1,), tmp_path / "note"))
+        worker.begin(own_id, (1,), tmp_path / "note")
         os.kill(worker.process.pid or 0, signal.SIGINT)
         assert worker.result() == worker.process.pid
     finally:
