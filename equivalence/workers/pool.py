@@ -98,7 +98,8 @@ class Worker:
         self.last: object = None
         self.form: Any = Any
         self.note = Path()
-        self.noted = (0, time.monotonic())
+        self.noted = 0
+        self.changed = 0.0
         self.since = context.RawValue("d", 0.0)
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, self.since), daemon=True)
@@ -114,7 +115,7 @@ class Worker:
     def begin(self, function: Callable[..., Any], arguments: tuple[Any, ...], note: Path) -> None:
         """Send a task, and remember what form its result has and where its notes are."""
         self.form, self.note = data.returned(function), note
-        self.noted = (0, time.monotonic())
+        self.noted, self.changed = _size(note), 0.0
         # Where the worker has died meanwhile, its closed pipe says so in `result`.
         with contextlib.suppress(BrokenPipeError):
             self.pipe.send((function, arguments, note))
@@ -140,11 +141,10 @@ class Worker:
         """
         since: float = self.since.value
         now = time.monotonic()
-        with contextlib.suppress(FileNotFoundError):
-            size = self.note.stat().st_size
-            if size != self.noted[0]:
-                self.noted = (size, now)
-        silent = self.noted[0] > 0 and now - self.noted[1] > max(PATIENCE * limit, LONGEST)
+        size = _size(self.note)
+        if size != self.noted:
+            self.noted, self.changed = size, now
+        silent = bool(self.changed) and now - self.changed > max(PATIENCE * limit, LONGEST)
         return silent or (bool(since) and now - since > limit)
 
     def end(self) -> None:
@@ -153,6 +153,14 @@ class Worker:
         self.process.kill()
         self.process.join()
         self.pipe.close()
+
+
+def _size(path: Path) -> int:
+    """Return how many bytes a file has; one that is not there has none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 @contextlib.contextmanager
