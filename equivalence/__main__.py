@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from equivalence.cli import main
+from equivalence.cli.leave import leave
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

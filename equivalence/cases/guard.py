@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import torch
 
@@ -64,34 +63,6 @@ _MEMORY: dict[str, Callable[[list[int]], list[int]]] = {
 
 class Trespass(RuntimeError):
     """A backend wrote where it must not: an input, a gap, or a band around an input."""
-
-
-class Malformed(TypeError):
-    """What a backend returned has not the form that is wanted of it."""
-
-
-def gradients(op: str, found: object, inputs: int) -> list[torch.Tensor | None]:
-    """Return what a VJP gave as a list, or say that a list with an entry per input is wanted."""
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        return list(found)
-    entries = "one entry" if inputs == 1 else f"{inputs} entries"
-    raise Malformed(
-        f"vjp of {op} returned {type(found).__name__}; wanted is a list with one gradient per "
-        f"input, None at inputs of indices: here, {entries}"
-    )
-
-
-def several(call: str, found: object, names: Sequence[str]) -> list[Any]:
-    """Return the results of an op of several as a list, or say that one tensor each is wanted."""
-    came = type(found).__name__
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        if len(found) == len(names):
-            return list(found)
-        came = f"{len(found)} results"
-    results = f"here, {len(names)}: {', '.join(names)}"
-    raise Malformed(
-        f"{call} returned {came}; wanted is a tuple with one tensor per result: {results}"
-    )
 
 
 @dataclass(frozen=True, slots=True)

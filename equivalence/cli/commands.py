@@ -6,8 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from equivalence.cli.exact import command_exact
+from equivalence.cli.leave import leave
 from equivalence.cli.options import OPTIONS, UsageError, add
 from equivalence.cli.pairs import command_pairs
 from equivalence.cli.races import command_races
@@ -108,11 +110,11 @@ def main(arguments: Sequence[str] | None = None, name: str = "python -m equivale
     return ended(_COMMANDS[chosen.command], chosen)
 
 
-def script() -> int:
+def script() -> NoReturn:
     """Run as the console script. It finds modules in the working directory, as `python -m` does.
 
     So both find a backend beside the caller, such as mine.py.
     """
     if "" not in sys.path:
         sys.path.insert(0, "")
-    return main(name="twingrad-judge")
+    leave(lambda: main(name="twingrad-judge"))

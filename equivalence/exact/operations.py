@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from equivalence.answers import Malformed, several
 from equivalence.backends.fast.backend import FastBackend
 from equivalence.backends.protocol import Backend
 from equivalence.cases.built import build
@@ -33,7 +34,6 @@ from equivalence.cases.families.losses.labels import SCORES
 from equivalence.cases.families.rows.norms import NORMS
 from equivalence.cases.families.rows.rows import ROWS
 from equivalence.cases.families.table import family_of
-from equivalence.cases.guard import Malformed, several
 from equivalence.cases.strata.fixed import strata
 from equivalence.exact.literals import meant
 from equivalence.exact.numbers import drawn, traced

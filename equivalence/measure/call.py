@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from equivalence.answers import Malformed, in_memory
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.built import Built, build
 from equivalence.cases.call import CaseSpec, Shape, dtype_of_result
-from equivalence.cases.guard import Malformed, Trespass
+from equivalence.cases.guard import Trespass
 from equivalence.conventions import pages
 from equivalence.measure.calling import observe
 from equivalence.measure.kept import answered
@@ -119,7 +120,7 @@ def compare(
     """Judge every element of every result."""
     return merged(
         *(
-            judge(result.detach().cpu(), allowed).named(name)
+            judge(in_memory(result), allowed).named(name)
             for name, result, allowed in zip(names, results, expected, strict=True)
             if result is not None and allowed is not None
         )

@@ -13,9 +13,10 @@ from typing import Any
 
 from torch import Tensor
 
+from equivalence.answers import gradients, in_memory, is_plain, several
 from equivalence.cases.built import Built, build
 from equivalence.cases.call import Recipe, handed
-from equivalence.cases.guard import Guarded, controlled, gradients, several
+from equivalence.cases.guard import Guarded, controlled
 from equivalence.registry import OPS
 
 Results = list[Tensor | None]
@@ -56,7 +57,7 @@ def _answer(backend: Any, built: Built) -> Results:
             tangents = [None if item is None else item.view for item in built.tangents]
             made = backend.jvp(case.op, built.views(), attrs, tangents)
     if OPS[case.op].results is None:
-        return [made]
+        return [is_plain(f"{case.direction} of {case.op}", made)]
     return several(f"{case.direction} of {case.op}", made, list(case.results()))
 
 
@@ -78,7 +79,7 @@ def _late(backend: Any, built: Built, results: Results) -> Results:
     kept = [item.copied() for item in _memory(built)]
     if not any(_lies_in(result, built) for result in results):
         _exchange(built, _memory(other))
-    seen: Results = [r.clone() if isinstance(r, Tensor) else r for r in results]
+    seen: Results = [in_memory(r) if isinstance(r, Tensor) else r for r in results]
     _exchange(built, kept)
     return seen
 

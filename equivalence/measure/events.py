@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equivalence.answers import in_memory, is_plain
 from equivalence.cases.guard import Guarded, controlled
 from equivalence.cases.updates.spec import Event, UpdateSpec
 from equivalence.cases.updates.tensors import build_state, build_written
@@ -39,18 +40,19 @@ class Snapshot:
 
 
 def snapshot(handle: Any) -> Snapshot:
-    """Copy all tensors of an optimizer to the host, each into memory of its own."""
+    """Copy all tensors of an optimizer to the host, each into memory of its own.
+
+    Malformed names a tensor whose numbers are not those in memory.
+    """
     state = {
-        field: tuple(None if t is None else _copied(torch.as_tensor(t)) for t in row)
+        field: tuple(
+            None if t is None else in_memory(torch.as_tensor(is_plain(f"{field} {k}", t)))
+            for k, t in enumerate(row)
+        )
         for field, row in handle.state().items()
     }
-    return Snapshot(tuple(map(_copied, handle.params())), state)
-
-
-def _copied(tensor: Tensor) -> Tensor:
-    """Copy a tensor of any layout to the host, row-major."""
-    source = tensor.detach()
-    return torch.empty(source.shape, dtype=source.dtype).copy_(source)
+    params = enumerate(handle.params())
+    return Snapshot(tuple(in_memory(is_plain(f"parameter {k}", t)) for k, t in params), state)
 
 
 def same_bits(old: Tensor | None, new: Tensor | None) -> bool:
@@ -60,7 +62,7 @@ def same_bits(old: Tensor | None, new: Tensor | None) -> bool:
         return present is None or not bool(torch.any(present != 0))
     if (old.shape, old.dtype) != (new.shape, new.dtype):
         return False
-    one, other = (_copied(tensor).reshape(-1).view(torch.uint8) for tensor in (old, new))
+    one, other = (in_memory(tensor).reshape(-1).view(torch.uint8) for tensor in (old, new))
     return torch.equal(one, other)
 
 
@@ -155,7 +157,7 @@ def _to_write(
 def _copies(rows: Rows) -> Expected:
     """Copy the numbers of guarded tensors."""
     return {
-        (field, k): _copied(item.view) for field, row in rows.items() for k, item in row.items()
+        (field, k): in_memory(item.view) for field, row in rows.items() for k, item in row.items()
     }
 
 
@@ -206,7 +208,7 @@ def around(item: Guarded, held: Tensor, label: str) -> None:
     core = item.base.as_strided(item.stored, place.strides, place.offset)
     before = item.before.view(item.base.dtype)
     original = before.as_strided(item.stored, place.strides, place.offset)
-    if same_bits(_copied(core), _copied(held)):
+    if same_bits(in_memory(core), in_memory(held)):
         whole = item.base.clone()
         whole.as_strided(item.stored, place.strides, place.offset).copy_(original)
         Guarded(item.view, whole, item.before, place, item.stored).check(label)

@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
+from equivalence.answers import Malformed
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.built import Numbers
 from equivalence.cases.guard import Guarded, Trespass, controlled
@@ -74,7 +75,7 @@ def measure_steps(
             total = merged(total, part)
             if part.failed:
                 break
-    except Trespass as trespass:
+    except (Trespass, Malformed) as trespass:
         return replace(total, fraction=math.inf, problem=str(trespass))
     except Exception as error:
         return replace(total, crash=crash_text(error))
@@ -132,7 +133,7 @@ def _parts(
 
 def _taken_over(params: Sequence[tuple[str, Guarded]], handle: Any) -> Iterator[Outcome]:
     """Check that a handle starts from the given numbers, since steps continue from its own."""
-    for (name, item), held in zip(params, handle.params(), strict=True):
+    for (name, item), held in zip(params, snapshot(handle).params, strict=True):
         if not same_bits(item.view, held):
             yield mismatch(f"{name}: before the first step the handle holds other numbers")
 
