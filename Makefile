@@ -17,14 +17,17 @@ VENV := .venv
 VPY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SINGLE := OMP_NUM_THREADS=1
-OLDEST := build/triton-3.6.0
+# The oldest and the newest triton that pyproject.toml allows, beside the pinned one.
+OLDEST := 3.6.0
+NEWEST := 3.9.0
 RACES := build/races
 JAX := build/jax
 EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
 BACKENDS := fast-aten fast-triton-interpreted torch jax
 STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
-FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest laws \
+FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest \
+	triton-$(OLDEST) triton-$(NEWEST) laws \
 	programs trainers curvature $(STATEFUL:%=machine-%) exact matrix flat bench
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
@@ -84,12 +87,19 @@ kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
 	$(VPY) -m fast kernels --json build/kernels.json --against docs/kernels.json
 	$(VPY) -m equivalence.runs.specializations
 
-# The GPU's host may have an older triton; it lies beside the pinned one and is found first.
-$(OLDEST)/.ready: $(READY)
-	@$(VPY) tools/set_up.py $(OLDEST) triton==3.6.0
+# Another triton lies beside the pinned one and is found first. The GPU's host may have the oldest.
+.PRECIOUS: build/triton-%/.ready
+build/triton-%/.ready: $(READY)
+	@$(VPY) tools/set_up.py build/triton-$* triton==$*
 
-kernels-oldest: $(OLDEST)/.ready  ## the same with triton 3.6.0
-	PYTHONPATH=$(OLDEST) $(VPY) -m fast kernels --target sm_80,sm_90 --json build/kernels-3.6.0.json
+kernels-oldest: build/triton-$(OLDEST)/.ready  ## the same with the oldest triton
+	PYTHONPATH=build/triton-$(OLDEST) $(VPY) -m fast kernels --target sm_80,sm_90 --json build/kernels-$(OLDEST).json
+
+# docs/tritons.md says what was run.
+triton-%: build/triton-%/.ready
+	PYTHONPATH=build/triton-$* $(EQUIVALENCE) run --backend fast-triton-interpreted --profile quick \
+		--ops $$($(VPY) -m tools.families) --jobs $(WORKERS)
+	PYTHONPATH=build/triton-$* $(EQUIVALENCE) exact --jobs $(WORKERS)
 
 # ttsem is young, so it stays out of the install. It names a newer Python and a newer triton than it
 # needs; that it still finds what is wrong is tried by planted faults, each time.

@@ -164,13 +164,14 @@ def _methods(
         bits[live] = memory.encoded(np.broadcast_to(value.data, live.shape)[live])
         return raw.store(pointers.data, bits, live)
 
-    def any_load(pointers: Any, cache: Any, eviction: Any, volatile: Any) -> Any:
+    # How a cache is used is one argument since triton 3.9, and two before it.
+    def any_load(pointers: Any, *how: Any) -> Any:
         everywhere = handle(np.ones_like(pointers.data, dtype=bool), interpreter.tl.int1)
-        return load(pointers, everywhere, None, cache, eviction, volatile)
+        return load(pointers, everywhere, None, *how)
 
-    def any_store(pointers: Any, value: Any, cache: Any, eviction: Any) -> Any:
+    def any_store(pointers: Any, value: Any, *how: Any) -> Any:
         everywhere = handle(np.ones_like(pointers.data, dtype=bool), interpreter.tl.int1)
-        return store(pointers, value, everywhere, cache, eviction)
+        return store(pointers, value, everywhere, *how)
 
     def cast_floats(source: Any, target: Any, *how: Any) -> Any:
         from_floats, to_floats = (d.scalar.name in FLOATS for d in (source.dtype, target))

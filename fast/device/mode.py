@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from fast.device.oldest import mend
 from fast.errors import Interpreted, Unavailable, extra
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def require_triton() -> Any:
     loaded = type(standard.zeros).__name__ == "InterpretedFunction"
     if loaded != (ring() == "interpreted"):
         raise Unavailable(_too_late(loaded))
+    if loaded:
+        mend(module)
     return module
 
 

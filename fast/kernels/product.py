@@ -89,7 +89,9 @@ def _product_kernel(
         total = tl.dot(left, right, total, input_precision=PRECISION)
         x += BLOCK_K * xk
         y += BLOCK_K * yk
-    bias = tl.load(b + (first_j + j) * bn, mask=columns & (biased != 0), other=0.0)
+    # A condition of biased alone is a scalar, which triton 3.9's interpreter spreads as an int32.
+    given = tl.full((BLOCK_N,), biased, tl.int32) != 0
+    bias = tl.load(b + (first_j + j) * bn, mask=columns & given, other=0.0)
     total += bias.to(tl.float32)[None, :]
     z += first_i * n + first_j
     place = z + (i[:, None] * n + j[None, :])

@@ -78,3 +78,32 @@ def test_planted_contradictions_are_found(tmp_path: Path) -> None:
         "torch requires filelock; constraints.txt does not pin filelock",
     ]
     assert not list(contradictions("torch", ["gone; sys_platform == 'nowhere'"], pinned))
+
+
+def test_the_oldest_and_the_newest_triton_are_the_ends_of_the_allowed_range() -> None:
+    tried = dict(
+        line.split(" := ")
+        for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
+        if line.startswith(("OLDEST :=", "NEWEST :="))
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = map(Requirement, project["project"]["optional-dependencies"]["fast"])
+    ends = {one.operator: one.version for w in wanted if w.name == "triton" for one in w.specifier}
+    oldest, newest = Version(tried["OLDEST"]), Version(tried["NEWEST"])
+    assert f"{oldest.major}.{oldest.minor}" == ends[">="]
+    assert f"{newest.major}.{newest.minor + 1}" == ends["<"]
+    said = (ROOT / "docs" / "tritons.md").read_text(encoding="utf-8")
+    assert all(
+        str(version) in said for version in (oldest, pins()[NormalizedName("triton")], newest)
+    )
+
+
+def test_every_family_has_one_op_that_stands_for_it() -> None:
+    from equivalence.cases.families.table import FAMILIES, family_of
+    from equivalence.registry import OPS
+    from tools.families import representatives
+
+    *ops, optimizer = representatives()
+    met = {family_of(op).name for op in OPS.values()}
+    assert {family_of(OPS[name]).name for name in ops} == met <= set(FAMILIES)
+    assert len(ops) == len(met) and optimizer not in OPS
