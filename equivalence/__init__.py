@@ -13,6 +13,7 @@ ROOMS = (
     "registry",
     "dtypes",
     "conventions",
+    "answers",
     "cases",
     "worlds",
     "budgets",
