@@ -16,7 +16,7 @@ from typing import cast
 # (torch.optim does).
 import fast  # noqa: F401
 from equivalence.backends.libraries import declared
-from equivalence.backends.names import unknown_in
+from equivalence.backends.names import unknown_in, wrong_form, wrong_parts
 from equivalence.backends.protocol import (
     Backend,
     Capabilities,
@@ -115,6 +115,9 @@ def check(name: str, backend: object) -> Backend:
             f"backend {name!r}: capabilities() returned {type(offers).__name__}, where "
             "equivalence.backends.Capabilities is wanted"
         )
+    wrong = wrong_form(offers.ops, "operation") or wrong_form(offers.optimizers, "optimizer")
+    if wrong:
+        raise UnknownBackend(f"backend {name!r}: {wrong}")
     wrong = unknown_in(offers.ops, "operation", tuple(OPS)) or unknown_in(
         offers.optimizers, "optimizer", tuple(OPTIMIZERS)
     )
@@ -123,6 +126,9 @@ def check(name: str, backend: object) -> Backend:
             f"backend {name!r} offers what the suite does not judge: {wrong}; "
             "python -m equivalence list names all that it does"
         )
+    wrong = wrong_parts((*offers.ops, *offers.optimizers), offers.takes)
+    if wrong:
+        raise UnknownBackend(f"backend {name!r}: {wrong}; see docs/backends.md, A part of an op")
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 
+from equivalence.cases.declared.reading import WrongDeclaration, read_declaration
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS, OPTIMIZERS
 
@@ -24,11 +25,36 @@ def unknown_calls(names: Collection[object]) -> str:
     return strangers("operation", names, (*OPS, *OPTIMIZERS))
 
 
-def unknown_in(offered: object, what: str, known: Sequence[str]) -> str:
-    """Say what is wrong with a mapping of names to dtypes that a backend offers."""
+def wrong_form(offered: object, what: str) -> str:
+    """Say what is wrong with the form of a mapping of names to dtypes; empty where nothing is."""
     if not isinstance(offered, Mapping):
         return f"its {what}s are no mapping of names to dtypes, but {offered!r}"
-    dtypes = {
-        dtype for some in offered.values() for dtype in ([some] if isinstance(some, str) else some)
-    }
+    for name, dtypes in offered.items():
+        if isinstance(dtypes, str):
+            return f"the dtypes of {name} are a collection; for {dtypes!r} write ({dtypes!r},)"
+        if not isinstance(dtypes, Collection):
+            return f"the dtypes of {name} are a collection, such as ('fp32',); got {dtypes!r}"
+    return ""
+
+
+def unknown_in(
+    offered: Mapping[str, Collection[str]], what: str, known: Sequence[str]
+) -> str:
+    """Say which names a backend offers that nobody knows; empty where there is none."""
+    dtypes = {dtype for some in offered.values() for dtype in some}
     return strangers(what, offered, known) or strangers("dtype", dtypes, tuple(DTYPES))
+
+
+def wrong_parts(offered: Collection[str], takes: object) -> str:
+    """Say what is wrong with what a backend declares of parts of ops; empty where nothing is."""
+    if not isinstance(takes, Mapping):
+        return f"takes is no mapping of names to parts, but {takes!r}"
+    for name, written in takes.items():
+        if name not in offered:
+            near = strangers("operation", [name], tuple(offered))
+            return f"takes narrows what the backend does not offer: {near}"
+        try:
+            read_declaration(name, written)
+        except WrongDeclaration as error:
+            return str(error)
+    return ""

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor
 
+from equivalence.cases.declared.reading import Declaration
 from equivalence.conventions import UNSAID, Conventions
 from equivalence.worlds.contract import ContractRule
 
@@ -30,6 +31,10 @@ class Capabilities:
     ring says where results come from: "host", "interpreted" or "device".
     device is where inputs are placed; labelled says that refusals name the page's constraint.
     conventions say what it chooses where a page had to choose; without, it may choose anything.
+    takes says, by op or optimizer, which part of it is done, where not all of it is.
+    checks_constraints says that calls which break a page's constraint are refused; without, such a
+    call may give anything. unchecked_indices says that an index out of range is read or written as
+    it comes: the suite then makes no such call.
     """
 
     ops: Mapping[str, Collection[str]]
@@ -39,6 +44,9 @@ class Capabilities:
     device: str = "cpu"
     labelled: bool = False
     conventions: Conventions = UNSAID
+    takes: Mapping[str, Declaration] = field(default_factory=dict[str, Declaration])
+    checks_constraints: bool = False
+    unchecked_indices: bool = False
 
 
 @runtime_checkable

@@ -60,6 +60,9 @@ _MEMORY: dict[str, Callable[[list[int]], list[int]]] = {
 }
 """The order of the axes in memory, the outermost first, where it is not their own."""
 
+ORDERED = tuple(_MEMORY)
+"""The layouts that differ from row-major ones in the order of the axes."""
+
 
 class Trespass(RuntimeError):
     """A backend wrote where it must not: an input, a gap, or a band around an input."""
@@ -127,8 +130,18 @@ def is_own(shape: Shape, layout: str) -> bool:
     >>> is_own((3, 4), "transposed"), is_own((4,), "transposed"), is_own((1, 4), "transposed")
     (True, False, False)
     """
+    return plainest_layout(shape, layout) == layout
+
+
+@cache
+def plainest_layout(shape: Shape, layout: str) -> str:
+    """Return the simplest layout that places a shape as this one does.
+
+    >>> plainest_layout((1, 4), "transposed"), plainest_layout((3, 4), "transposed")
+    ('contiguous', 'transposed')
+    """
     placed = _reached(shape, layout)
-    return all(_reached(shape, other) != placed for other in LAYOUTS[: LAYOUTS.index(layout)])
+    return next(other for other in LAYOUTS if _reached(shape, other) == placed)
 
 
 @cache

@@ -19,6 +19,7 @@ from hypothesis.errors import Unsatisfiable
 
 from equivalence.cases.built import allows
 from equivalence.cases.call import CALLING_PATTERNS, CaseSpec, Recipe, attribute_pairs
+from equivalence.cases.declared.inside import Inside
 from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.signatures import refusal
 from equivalence.cases.families.table import family_of
@@ -35,11 +36,19 @@ def recipes(among: tuple[str, ...]) -> st.SearchStrategy[Recipe]:
 
 @st.composite
 def case_specs(
-    draw: Any, op: str, direction: str, dtype: str, refused: Counter[str] | None = None
+    draw: Any,
+    op: str,
+    direction: str,
+    dtype: str,
+    refused: Counter[str] | None = None,
+    inside: Inside | None = None,
 ) -> CaseSpec:
-    """Draw a case of one operation that its page accepts; what it says of others is counted."""
-    page = OPS[op]
-    shapes, attrs = signature = family_of(page).draw(draw, page, direction)
+    """Draw a case of one operation that its page accepts; what it says of others is counted.
+
+    Of a backend that takes a part of the op, the case is inside.
+    """
+    page = OPS[op] if inside is None else inside.narrowed(OPS[op])
+    shapes, attrs = signature = family_of(OPS[op]).draw(draw, page, direction)
     if (said := refusal(page, signature)) is not None:
         if refused is not None:
             refused[said] += 1
@@ -55,6 +64,9 @@ def case_specs(
         cotangent=draw(recipes(COTANGENTS)) if direction == "vjp" else None,
         tangent=draw(recipes(COTANGENTS)) if direction == "jvp" else None,
     )
+    if inside is not None:
+        laid = inside.laid(case)
+        case = reject() if laid is None else laid
     calling = draw(st.sampled_from(("alone", *CALLING_PATTERNS)))
     return replace(case, calling=calling) if allows(case, calling) else case
 

@@ -42,6 +42,7 @@ class FastBackend:
             ring=self.ring,
             device=self.device,
             labelled=True,
+            checks_constraints=True,
             conventions=OURS,
         )
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from equivalence.cases.call import CaseSpec, Recipe, attribute_pairs
 from equivalence.cases.covering import PAIRS, SINGLES, Levels, owners
+from equivalence.cases.declared.inside import Inside
 from equivalence.cases.families.meeting import SEEDS, column
 from equivalence.cases.families.signatures import Signature
 from equivalence.cases.families.table import family_of
-from equivalence.cases.strata.rules import Rules, design, factors_of
+from equivalence.cases.strata.rules import Rules, declared_design, design, factors_of
 from equivalence.cases.strata.turns import with_regimes
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
@@ -32,24 +33,42 @@ def strata(
     dtype: str,
     strength: int = SINGLES,
     dtypes: Sequence[str] = (),
+    inside: Inside | None = None,
 ) -> list[CaseSpec]:
     """Return the fixed cases of a row. The cases of weaker designs come first.
 
     dtypes are the dtypes that a backend offers, this one among them. A design of pairs is shared
     out among them: every level meets every dtype, and every pair of levels meets in one dtype.
+    inside says which part of the op the backend takes, if not all of it: the design is then that of
+    the part. A predicate may say so of one dtype alone, so that its design is not shared out.
     """
+    return [case for case, _ in designed(op, direction, dtype, strength, dtypes, inside)]
+
+
+def designed(
+    op: str,
+    direction: str,
+    dtype: str,
+    strength: int = SINGLES,
+    dtypes: Sequence[str] = (),
+    inside: Inside | None = None,
+) -> list[tuple[CaseSpec, Levels]]:
+    """Return the fixed cases of a row, each with its levels."""
     among = [name for name in DTYPES if name in dtypes] if dtype in dtypes else [dtype]
-    places = len(among) if strength == PAIRS else 1
-    rows = shared_out(OPS[op], direction, strength, places)[among.index(dtype) % places]
-    return [case_of(op, direction, dtype, levels, number) for number, levels in rows]
+    shared = strength == PAIRS and (inside is None or inside.part is not None)
+    places = len(among) if shared else 1
+    rows = shared_out(OPS[op], direction, strength, places, inside)[among.index(dtype) % places]
+    return [(case_of(op, direction, dtype, levels, number), levels) for number, levels in rows]
 
 
-def shared_out(op: Op, direction: str, strength: int, places: int) -> list[list[Numbered]]:
+def shared_out(
+    op: Op, direction: str, strength: int, places: int, inside: Inside | None = None
+) -> list[list[Numbered]]:
     """Return the rows of a design that each of several dtypes has."""
-    made = design(op, direction)
+    made = design(op, direction) if inside is None else declared_design(op, direction, inside)
     rows, everywhere = made.rows(strength), len(made.rows(SINGLES))
     own = [owners(number, everywhere, places) for number in range(len(rows))]
-    cost = Rules(op, direction).cost if strength > SINGLES else None
+    cost = Rules(op, direction, inside).cost if strength > SINGLES else None
     found: list[list[Numbered]] = [[] for _ in range(places)]
     for number, (levels, theirs) in enumerate(with_regimes(rows, own, cost)):
         for place in theirs:
@@ -57,8 +76,15 @@ def shared_out(op: Op, direction: str, strength: int, places: int) -> list[list[
     return found
 
 
-def extras(op: str, direction: str, dtype: str) -> list[CaseSpec]:
+def extras(
+    op: str, direction: str, dtype: str, inside: Inside | None = None
+) -> list[CaseSpec]:
     """Return the cases with no element or one. They run, but do not count towards the row."""
+    found = _every_extra(op, direction, dtype)
+    return found if inside is None else [case for case in found if inside.takes_case(case)]
+
+
+def _every_extra(op: str, direction: str, dtype: str) -> list[CaseSpec]:
     page = OPS[op]
     plain = {name: levels[0] for name, levels in factors_of(page, direction).items()}
     plain |= {"seed_regime": "normal"} if direction in SEEDS else {}

@@ -17,9 +17,11 @@ from typing import Any
 
 from equivalence.cases.call import CALLING_PATTERNS
 from equivalence.cases.covering import TRIPLES, Design, Factors, Levels, by_rules
+from equivalence.cases.declared.calls import complete
+from equivalence.cases.declared.inside import Form, Inside
 from equivalence.cases.domains import COTANGENTS, grouped, regimes
 from equivalence.cases.families.family import Call, Family
-from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT
+from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT, column
 from equivalence.cases.families.signatures import Shape, Signature, results
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
@@ -56,9 +58,12 @@ def size_class(name: str, level: Any) -> Any:
     return next((f"at most {most}" for most in CLASSES if level <= most), f"above {CLASSES[-1]}")
 
 
-def factors_of(op: Op, direction: str) -> Factors:
-    """Return the factors of a row: its family's, every tensor's, and the calling pattern."""
-    structure = family_of(op).factors(op)
+def factors_of(op: Op, direction: str, inside: Inside | None = None) -> Factors:
+    """Return the factors of a row: its family's, every tensor's, and the calling pattern.
+
+    Of attributes that a declaration narrows, the levels are the declared values.
+    """
+    structure = family_of(op).factors(op if inside is None else inside.narrowed(op))
     inputs = 2 if op.variadic else len(op.inputs)
     seeds = direction in SEEDS
     recipes: dict[str, Any] = {f"layout_{k}": LAYOUTS for k in range(inputs)}
@@ -75,11 +80,12 @@ class Rules:
     Levels may be incomplete. A rule is asked as soon as its own levels are there.
     """
 
-    def __init__(self, op: Op, direction: str) -> None:
-        """Find the family of the op."""
-        self.op = op
+    def __init__(self, op: Op, direction: str, inside: Inside | None = None) -> None:
+        """Find the family of the op. Inside says which calls a backend takes, if not all."""
+        self.op = op if inside is None else inside.narrowed(op)
         self.direction = direction
-        self.family = family_of(self.op)
+        self.inside = inside
+        self.family = family_of(op)
         self.structure = tuple(self.family.factors(self.op))
         self._by_rules = by_rules(*self.family.rules)
         self._calls: dict[tuple[Any, ...], tuple[Signature, tuple[Shape, ...]] | None] = {}
@@ -89,7 +95,16 @@ class Rules:
         if not self._finished(levels):
             return self._by_rules({"direction": self.direction, **levels})
         call = self._call(levels)
-        return call is not None and all(rule(call) for rule in RULES)
+        if call is None or not all(rule(call) for rule in RULES):
+            return False
+        return self.inside is None or taken(self.inside, call)
+
+    def structures(self) -> list[dict[str, Any]]:
+        """Return the family's own levels of which a call may be taken, or some of them."""
+        factors = self.family.factors(self.op)
+        every = (dict(zip(factors, own, strict=True)) for own in product(*factors.values()))
+        rows = [levels for levels in every if self._call(levels) is not None]
+        return rows[:: -(-len(rows) // MOST_STRUCTURES) or 1]
 
     def shown(self, levels: Levels) -> bool:
         """Say whether levels may meet, and whether their call can show a mistake."""
@@ -124,7 +139,13 @@ class Rules:
             return None
         signature = self.family.call(self.op, self.direction, levels)
         made = results(self.op, signature)
-        return None if made is None else (signature, made)
+        if made is None:
+            return None
+        if self.inside is not None:
+            form = form_of(self.inside, self.op.name, signature, made)
+            if not self.inside.structure(form):
+                return None
+        return signature, made
 
 
 @remembering
@@ -141,6 +162,54 @@ def design(op: Op, direction: str) -> Design:
         cost=rules.cost,
         alike=size_class,
     )
+
+
+_declared: dict[tuple[Op, str, str], Design] = {}
+"""The designs of parts that are data: rows of several dtypes ask for the same."""
+
+
+def declared_design(op: Op, direction: str, inside: Inside) -> Design:
+    """Return the design of the part of an op that a backend takes."""
+    if inside.part is None:
+        return _of_part(op, direction, inside)
+    key = (op, direction, repr(inside.part))
+    if key not in _declared:
+        _declared[key] = _of_part(op, direction, inside)
+    return _declared[key]
+
+
+def _of_part(op: Op, direction: str, inside: Inside) -> Design:
+    rules = Rules(op, direction, inside)
+    return Design(
+        factors_of(op, direction, inside),
+        rules.shown,
+        rules.allowed,
+        few=FEW,
+        blocks=rules.structures(),
+        cost=rules.cost,
+        alike=size_class,
+    )
+
+
+def form_of(inside: Inside, op: str, signature: Signature, made: tuple[Shape, ...]) -> Form:
+    """Return the form of a call in the row of a declaration."""
+    shapes, attributes = signature
+    own = complete(op, attributes)
+    return Form(op, inside.direction, inside.dtype, tuple(shapes), own, made)
+
+
+def taken(inside: Inside, call: Call) -> bool:
+    """Say whether a call may be taken as far as it is chosen; a whole one is asked about."""
+    columns = [column(call.op, k) for k in range(len(call.shapes))]
+    layouts = [call.levels.get(f"layout_{k}") for k in columns]
+    layouts.append(call.levels.get("seed_layout"))
+    form = form_of(inside, call.op.name, (call.shapes, dict(call.attributes)), call.results)
+    chosen = [(k, layout) for k, layout in enumerate(layouts) if layout is not None]
+    if not all(inside.tensor(form, k, layout) for k, layout in chosen):
+        return False
+    if len(chosen) < len(layouts) - (call.direction not in SEEDS):
+        return True
+    return inside.takes(form.call(tuple(layout or LAYOUTS[0] for layout in layouts)))
 
 
 @cache

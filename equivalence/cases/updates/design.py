@@ -8,12 +8,14 @@ one per level of the hyper-parameters at once, a group each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
+from dataclasses import replace
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from equivalence import registry
 from equivalence.cases.call import Recipe
 from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering, dealt
+from equivalence.cases.declared.inside import Inside
 from equivalence.cases.fills import NONFINITE
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.levels import (
@@ -51,6 +53,13 @@ ANOTHER_RATE = 0.75
 
 WALK = 1000
 """How many steps a long walk has."""
+
+GUARDED: Levels = {"case": "a norm near its guard"}
+WALKED: Levels = {"case": f"a walk of {WALK} steps"}
+"""The levels of the cases that stand beside the design."""
+
+BASES = 8
+"""How many rows that a backend takes are changed to find out which levels it takes."""
 
 
 def events(optimizer: str) -> tuple[str, ...]:
@@ -155,23 +164,87 @@ def rows(optimizer: str, strength: int) -> tuple[Mapping[str, Any], ...]:
 
 
 def update_strata(
-    optimizer: str, dtype: str, strength: int = PAIRS, dtypes: Sequence[str] = ()
+    optimizer: str,
+    dtype: str,
+    strength: int = PAIRS,
+    dtypes: Sequence[str] = (),
+    inside: Inside | None = None,
 ) -> list[UpdateSpec]:
     """Return the fixed cases of an optimizer's row, by a design of this strength.
 
     Those of a smaller strength come first. dtypes are those in which a backend has this row, this
     one among them: every level meets every dtype, and two levels meet in one of them.
+    inside says which steps the backend takes, if not all: a predicate may say so of one dtype
+    alone, so that its design is not shared out.
     """
-    levels = rows(optimizer, strength)
-    designed = [assembled(optimizer, dtype, row, number) for number, row in enumerate(levels)]
-    found = [_guarded_case(optimizer, dtype), *designed]
-    if strength == SINGLES:
-        return found
-    if dtype in dtypes:
-        among = [name for name in DTYPES if name in dtypes]
-        everywhere = 1 + len(rows(optimizer, SINGLES))
-        found = dealt(found, everywhere, among.index(dtype), len(among))
-    return [*found, walk(optimizer, dtype)]
+    return [case for case, _ in designed_updates(optimizer, dtype, strength, dtypes, inside)]
+
+
+def designed_updates(
+    optimizer: str,
+    dtype: str,
+    strength: int = PAIRS,
+    dtypes: Sequence[str] = (),
+    inside: Inside | None = None,
+) -> list[tuple[UpdateSpec, Levels]]:
+    """Return the fixed cases of an optimizer's row, each with its levels."""
+    levels = Narrowed(optimizer, inside)
+    own = levels.rows(strength)
+    designed = ((assembled(optimizer, dtype, row, number), row) for number, row in enumerate(own))
+    found = [(_guarded_case(optimizer, dtype), GUARDED), *designed]
+    if strength > SINGLES:
+        if dtype in dtypes and (inside is None or inside.part is not None):
+            among = [name for name in DTYPES if name in dtypes]
+            everywhere = 1 + len(levels.rows(SINGLES))
+            found = dealt(found, everywhere, among.index(dtype), len(among))
+        found.append((levels.nearest(walk(optimizer, dtype)), WALKED))
+    return [(case, row) for case, row in found if inside is None or inside.takes_case(case)]
+
+
+class Narrowed:
+    """The rows of a design, of all levels or of those that a backend takes.
+
+    Which levels it takes is found by changing one level of a few rows that it takes. Rows of these
+    levels that it does not take, since two levels do not meet there, are left out.
+    """
+
+    def __init__(self, optimizer: str, inside: Inside | None) -> None:
+        """Ask about the levels, if not all are taken."""
+        self.optimizer, self.inside = optimizer, inside
+        self.levels = factors(optimizer) if inside is None else self._taken()
+
+    def rows(self, strength: int) -> Sequence[Levels]:
+        """Return the rows of the design of some strength."""
+        if self.inside is None:
+            return rows(self.optimizer, strength)
+        if not all(self.levels.values()):
+            return ()
+        found = covering(self.levels, lambda row: allowed(self.optimizer, row), strength)
+        return [row for row in found if self._takes(row)]
+
+    def nearest(self, case: UpdateSpec) -> UpdateSpec:
+        """Return a case without groups, where a backend takes none."""
+        alone = replace(case, groups=())
+        ask = self.inside
+        return alone if ask and not ask.takes_case(case) and ask.takes_case(alone) else case
+
+    def _takes(self, row: Levels) -> bool:
+        assert self.inside is not None
+        return self.inside.takes_case(assembled(self.optimizer, self.inside.dtype, row, 0))
+
+    def _taken(self) -> dict[str, tuple[Any, ...]]:
+        every = factors(self.optimizer)
+        among = (row for row in rows(self.optimizer, PAIRS) if self._takes(row))
+        bases = [dict(row) for row in islice(among, BASES)]
+
+        def taken(name: str, level: Any) -> bool:
+            changed = ({**base, name: level} for base in bases)
+            return any(
+                base[name] == level or (allowed(self.optimizer, row) and self._takes(row))
+                for base, row in zip(bases, changed, strict=True)
+            )
+
+        return {n: tuple(level for level in own if taken(n, level)) for n, own in every.items()}
 
 
 def walk(optimizer: str, dtype: str) -> UpdateSpec:
@@ -219,7 +292,9 @@ def _guarded_case(optimizer: str, dtype: str) -> UpdateSpec:
     )
 
 
-def spoiled_cases(optimizer: str, dtype: str) -> list[UpdateSpec]:
+def spoiled_cases(
+    optimizer: str, dtype: str, inside: Inside | None = None
+) -> list[UpdateSpec]:
     """Return the cases with numbers that are not finite, or near the ends of the range.
 
     They are a gradient's first entry, and every regime of such numbers in parameters or gradients,
@@ -228,7 +303,7 @@ def spoiled_cases(optimizer: str, dtype: str) -> list[UpdateSpec]:
     """
     regular = [("normal", "normal", ((1, 0, what),)) for what in ("inf", "nan")]
     whole = [(of, "normal", ()) for of in NONFINITE] + [("normal", of, ()) for of in NONFINITE]
-    return [
+    every = (
         UpdateSpec(
             optimizer,
             dtype,
@@ -240,17 +315,24 @@ def spoiled_cases(optimizer: str, dtype: str) -> list[UpdateSpec]:
         )
         for max_norm in (None, 1.0)
         for parameters, gradients, spoiled in (*regular, *whole)
-    ]
+    )
+    return [case for case in every if inside is None or inside.takes_case(case)]
 
 
-def update_specs(optimizer: str, dtype: str) -> st.SearchStrategy[UpdateSpec]:
+def update_specs(
+    optimizer: str, dtype: str, inside: Inside | None = None
+) -> st.SearchStrategy[UpdateSpec]:
     """Return the strategy that draws cases of an optimizer."""
     from hypothesis import strategies as st
 
-    drawn = {name: st.sampled_from(levels) for name, levels in factors(optimizer).items()}
+    taken = Narrowed(optimizer, inside).levels
+    if not all(taken.values()):
+        return st.nothing()
+    drawn = {name: st.sampled_from(levels) for name, levels in taken.items()}
     levels = st.fixed_dictionaries(drawn).filter(lambda row: allowed(optimizer, row))
-    return st.builds(
+    found = st.builds(
         lambda row, number: assembled(optimizer, dtype, row, number),
         levels,
         st.integers(0, 2**16 - 1),
     )
+    return found if inside is None else found.filter(inside.takes_case)
