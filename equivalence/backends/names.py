@@ -37,9 +37,7 @@ def wrong_form(offered: object, what: str) -> str:
     return ""
 
 
-def unknown_in(
-    offered: Mapping[str, Collection[str]], what: str, known: Sequence[str]
-) -> str:
+def unknown_in(offered: Mapping[str, Collection[str]], what: str, known: Sequence[str]) -> str:
     """Say which names a backend offers that nobody knows; empty where there is none."""
     dtypes = {dtype for some in offered.values() for dtype in some}
     return strangers(what, offered, known) or strangers("dtype", dtypes, tuple(DTYPES))

@@ -154,6 +154,7 @@ class Outcome:
     over       the elements over budget, by what they are: what a declared finding must cover
     left_out   what of a case was not run, because the backend does not offer it
     differing  whether the elements of some tensor are not all the same, so that a mistake shows
+    refused    the words of a NotImplementedError in the place of results, if there was one
     """
 
     fraction: float | None = None
@@ -168,6 +169,7 @@ class Outcome:
     over: tuple[Over, ...] = ()
     left_out: tuple[str, ...] = ()
     differing: bool = False
+    refused: str | None = None
 
     @property
     def failed(self) -> bool:
@@ -269,4 +271,5 @@ def merged(*outcomes: Outcome) -> Outcome:
         grouped(entry for o in outcomes for entry in o.over),
         tuple(dict.fromkeys(what for o in outcomes for what in o.left_out)),
         any(o.differing for o in outcomes),
+        next((o.refused for o in outcomes if o.refused is not None), None),
     )

@@ -93,6 +93,12 @@ def grouped(among: Sequence[str]) -> tuple[str, ...]:
     return (*plain, *(name for name, group in GROUPS.items() if group[0] in among))
 
 
+def grouped_levels(levels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return levels of which a regime of a group is the group, as a design knows it."""
+    of = {regime: name for name, group in GROUPS.items() for regime in group}
+    return {n: of.get(level, level) if "regime" in n else level for n, level in levels.items()}
+
+
 def usual(op: Op) -> dict[str, Any]:
     """Return the plainest of the values of each attribute that the page tries."""
     return {name: among[0] for name, among in op.tried.items()}

@@ -56,6 +56,12 @@ def _shapes(op: str, edge: Edge) -> list[Shape]:
     return [type_.shape for type_ in types]
 
 
+def call_shapes(op: str, edge: Edge) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    """Return the shapes of the inputs of an edge's call, and those of its results."""
+    inputs = tuple(tuple(tensor(nested).shape) for nested in edge.inputs)
+    return inputs, tuple(tuple(each.shape) for each in _types(op, edge).values())
+
+
 def _types(op: str, edge: Edge) -> Mapping[str, Type]:
     """Return the types of the results of an edge's call."""
     page = OPS[op]

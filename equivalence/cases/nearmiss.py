@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from equivalence.cases.call import TORCH, dtype_at, handed, integers_at
+from equivalence.cases.call import TORCH, Shape, dtype_at, handed, integers_at
+from equivalence.cases.guard import LAYOUTS, Guarded, Trespass, controlled, guard
 from equivalence.registry import OPS, remembering
 from spec.op import Integers, Op, Rejected
 from spec.refusals import Miss
 from spec.tensor import Nested, tensor
 
 if TYPE_CHECKING:
-    from equivalence.cases.families.signatures import Shape, Signature
+    from equivalence.cases.families.signatures import Signature
 
 ENDS = ("lowest", "highest")
 """The ends of a range."""
@@ -96,31 +97,68 @@ def describe(op: str, miss: Miss) -> str:
     return f"{op}({inputs}{attrs}) breaking {miss.label}"
 
 
-def refused_by_reference(op: str, miss: Miss) -> str | None:
-    """Return what is wrong with the reference's refusal, or None where it names the label."""
+def words_of_reference(op: str, miss: Miss) -> str:
+    """Return the words by which the reference refuses a call; empty where it accepts it."""
     try:
         OPS[op].check(*map(tensor, miss.inputs), **miss.attributes)
     except Rejected as refusal:
-        return _mislabelled(op, miss, refusal)
-    return f"the reference accepts {describe(op, miss)}"
+        return str(refusal)
+    return ""
 
 
-def refused_by_backend(op: str, miss: Miss, backend: Any, dtype: str, labelled: bool) -> str | None:
-    """Return what is wrong with a backend's refusal, or None where it refuses as it should."""
-    inputs = [_placed(op, k, nested, dtype) for k, nested in enumerate(miss.inputs)]
+def refused_by_reference(op: str, miss: Miss) -> str | None:
+    """Return what is wrong with the reference's refusal, or None where it names the label."""
+    said = words_of_reference(op, miss)
+    if not said:
+        return f"the reference accepts {describe(op, miss)}"
+    return _mislabelled(op, miss, Rejected(said))
+
+
+def passes_a_range(op: str, miss: Miss) -> bool:
+    """Say whether an integer of a call lies outside the range that the page names."""
+    return miss.label in {stated.label for stated in OPS[op].index_ranges}
+
+
+REFUSED, ACCEPTED, MISLABELLED, WROTE = "refused", "accepted", "mislabelled", "wrote"
+"""What a backend does with a call that it must refuse."""
+
+
+def reaction(
+    op: str, miss: Miss, backend: Any, dtype: str, labelled: bool, device: str = "cpu"
+) -> tuple[str, str]:
+    """Make a call that breaks a constraint; return what the backend does, and what is wrong.
+
+    The inputs lie in guard arenas, of which nothing may change, whether the backend refuses or not.
+    """
+    inputs = [_placed(op, k, nested, dtype, device) for k, nested in enumerate(miss.inputs)]
+    found = ACCEPTED, f"{backend.name} accepts {describe(op, miss)}"
     try:
-        backend.value(op, inputs, handed(op, miss.attributes, dtype))
+        with controlled():
+            backend.value(op, [item.view for item in inputs], handed(op, miss.attributes, dtype))
     except Exception as refusal:
-        return _mislabelled(op, miss, refusal) if labelled else None
-    return f"{backend.name} accepts {describe(op, miss)}"
+        wrong = _mislabelled(op, miss, refusal) if labelled else None
+        found = (REFUSED, "") if wrong is None else (MISLABELLED, wrong)
+    try:
+        for k, item in enumerate(inputs):
+            item.check(f"input {k}")
+    except Trespass as trespass:
+        return WROTE, f"{describe(op, miss)}: {trespass}"
+    return found
 
 
-def _placed(op: str, k: int, nested: Nested, dtype: str) -> torch.Tensor:
+def shapes_of(miss: Miss) -> list[Shape]:
+    """Return the shapes of the inputs of a call."""
+    return [tuple(tensor(nested).shape) for nested in miss.inputs]
+
+
+def _placed(op: str, k: int, nested: Nested, dtype: str, device: str) -> Guarded:
     """Put an input in the row's dtype; what stands for indices keeps what its entries are."""
     read: torch.Tensor = torch.tensor(nested)
     if k not in OPS[op].index_inputs:
-        return read.to(TORCH[dtype])
-    return read if read.numel() else read.to(dtype_at(op, k, dtype))
+        read = read.to(TORCH[dtype])
+    elif not read.numel():
+        read = read.to(dtype_at(op, k, dtype))
+    return guard(read.reshape(-1), tuple(read.shape), read.dtype, LAYOUTS[0], device)
 
 
 def _mislabelled(op: str, miss: Miss, refusal: Exception) -> str | None:

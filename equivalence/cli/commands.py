@@ -48,7 +48,7 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     judged = ("profile", "seed")
     asked = ("backend", "ops", "pages")
     stored = ("record", "replay", "ring")
-    own = ("findings", "declare", "fence", "call_limit")
+    own = ("findings", "declare", "fence", "whole", "call_limit")
     command(
         "run",
         "run the suite on a backend",

@@ -98,6 +98,11 @@ OPTIONS: dict[str, Option] = {
         False,
         reading={"action": "store_true"},
     ),
+    "whole": Option(
+        "also fail if a row judged a part of its operation alone (exit code 1)",
+        False,
+        reading={"action": "store_true"},
+    ),
     "call_limit": Option(
         "the time limit of a call of the backend in a worker process (default: 60)",
         60.0,

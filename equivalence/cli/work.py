@@ -64,6 +64,7 @@ class Book:
         """Expect rows. The environment holds the seed, so that a resumed run draws no other."""
         self.path: Path | None = chosen.json
         self.command: str = chosen.command
+        self.whole: bool = getattr(chosen, "whole", False)
         self.subject, self.rows, self.environment = subject, rows, environment
         self.asked = {**request(chosen), "seed": environment["seed"]}
         self.found: dict[Row, RowResult] = {}
@@ -119,7 +120,7 @@ def carry_out(
     `run` runs rows and passes each result to the book. Ctrl-C ends it. The finished rows are still
     reported and written, and a command line that continues the run is printed.
     """
-    from equivalence.runs.report import COLUMNS, print_report, print_untried, summary
+    from equivalence.runs.report import COLUMNS, parts_of_ops, print_report, print_untried, summary
 
     wanted = set(book.rows)
     book.found |= {result.row: result for result in earlier.results if result.row in wanted}
@@ -133,10 +134,12 @@ def carry_out(
     print_report(book.results, columns=COLUMNS if columns is None else columns)
     print_untried(book.environment.get("untried", {}))
     print(f"\n{book.subject}: {summary(book.results)} (seed {book.environment['seed']})")
+    if said := parts_of_ops(book.results):
+        print(said)
     if cut_short and book.missing:
         print(f"interrupted with {len(book.results)} of {len(book.rows)} rows done; go on with")
         print(f"    {book.continuation()}")
-    return INTERRUPTED if cut_short else exit_code(book.results)
+    return INTERRUPTED if cut_short else exit_code(book.results, book.whole)
 
 
 def ended(command: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -> int:

@@ -151,12 +151,23 @@ def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:
         results = observe(backend, built)
     except (Trespass, Malformed) as broken:
         return mismatch(str(broken))
+    except NotImplementedError as error:
+        return refused(built, error)
     except Exception as error:
         return Outcome(crash=crash_text(error))
     problem = shape_problem(result_names(case), result_shapes(case), dtype_of_result(case), results)
     if problem is not None:
         return mismatch(problem)
     return results
+
+
+def refused(built: Built, error: NotImplementedError) -> Outcome:
+    """Return the outcome of a call that a backend refuses; it may have written nowhere."""
+    try:
+        built.check()
+    except Trespass as broken:
+        return mismatch(str(broken))
+    return Outcome(refused=f"{type(error).__name__}: {error}")
 
 
 def crash_text(error: Exception) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,9 @@ from equivalence.cases.sizes import SizedCase, build_sized, elements, growths
 from equivalence.measure.calling import observe
 from equivalence.measure.sizes import grown_to
 from equivalence.registry import OPS
+
+Takes = Callable[[SizedCase], bool]
+"""Says whether a backend takes a call."""
 
 MOST_PROGRAMS = 512
 """The most programs of one launch of a case, but for those with many rows."""
@@ -75,33 +78,78 @@ def launches(backend: Any, case: SizedCase) -> list[Launch]:
 
 
 def by_launches(
-    backend: Any, op: str, direction: str, dtype: str, *, all_of_them: bool
+    backend: Any,
+    op: str,
+    direction: str,
+    dtype: str,
+    *,
+    all_of_them: bool,
+    takes: Takes | None = None,
 ) -> list[SizedCase]:
-    """Return the large cases of a row of an interpreted backend; or only the one of least work."""
+    """Return the large cases of a row of an interpreted backend; or only the one of least work.
+
+    takes says which calls the backend takes, if not all. A way to grow in which it does not take
+    some size, or refuses it as not implemented, has the case of that size.
+    """
     among, where = growths(op), (op, direction, dtype)
     turns = range(len(among))
-    cases = [grown_to(*where, k, _size(backend, where, k)) for k in turns]
+    taking = takes or (lambda case: True)
+    cases = [grown_to(*where, k, _size(backend, where, k, taking)) for k in turns]
     if not all_of_them:
-        return [min(cases, key=lambda case: _work(backend, case))]
+        return [min(cases, key=lambda case: _work(backend, case, taking))]
     first = next(name for name, page in OPS.items() if family_of(page) is family_of(OPS[op]))
     if where == (first, "value", "fp32"):
         cases += [grown_to(*where, k, MANY_ROWS) for k in turns if among[k].what == "rows"][:1]
     return cases
 
 
-def _work(backend: Any, case: SizedCase) -> int:
-    """Return about how long a case takes: its programs, and the steps of their loops."""
-    return sum(launch.programs for launch in launches(backend, case)) * elements(case.case)
+class _NotTaken(Exception):
+    """A backend does not take a call, or refuses it as not implemented."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.size = size
 
 
-def _size(backend: Any, where: tuple[str, str, str], k: int) -> int:
-    """Return the least size at which one way to grow has blocks enough."""
+def _read(backend: Any, case: SizedCase, takes: Takes) -> list[Launch]:
+    """Return what a backend would launch for a case, or say that it does not take it."""
+    if not takes(case):
+        raise _NotTaken
+    try:
+        return launches(backend, case)
+    except NotImplementedError as error:
+        raise _NotTaken from error
+
+
+def _work(backend: Any, case: SizedCase, takes: Takes) -> float:
+    """Return about how long a case takes: its programs, and the steps of their loops.
+
+    What is not taken takes longer than anything, so that another way to grow is preferred.
+    """
+    try:
+        found = _read(backend, case, takes)
+    except _NotTaken:
+        return math.inf
+    return sum(launch.programs for launch in found) * elements(case.case)
+
+
+def _size(backend: Any, where: tuple[str, str, str], k: int, takes: Takes) -> int:
+    """Return the least size at which one way to grow has blocks enough, or is not taken."""
+    try:
+        return _grown(backend, where, k, takes)
+    except _NotTaken as stop:
+        return stop.size
+
+
+def _grown(backend: Any, where: tuple[str, str, str], k: int, takes: Takes) -> int:
     growth = growths(where[0])[k]
     if growth.every:
         return growth.near
 
     def read(n: int) -> tuple[int, int]:
-        found = launches(backend, grown_to(*where, k, n))
+        try:
+            found = _read(backend, grown_to(*where, k, n), takes)
+        except _NotTaken:
+            raise _NotTaken(n) from None
         programs = max((launch.programs for launch in found), default=0)
         return programs, max((n for launch in found for n in launch.blocks), default=0)
 

@@ -77,6 +77,8 @@ def measure_steps(
                 break
     except (Trespass, Malformed) as trespass:
         return replace(total, fraction=math.inf, problem=str(trespass))
+    except NotImplementedError as error:
+        return replace(total, refused=f"{type(error).__name__}: {error}")
     except Exception as error:
         return replace(total, crash=crash_text(error))
     return total

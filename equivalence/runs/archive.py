@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,11 +36,12 @@ from equivalence.measure.shadow import Step, judge_step, measure_steps
 from equivalence.registry import OPTIMIZERS
 from equivalence.runs.kinds import Case, kind_of, read_case, shows
 from equivalence.runs.results import Failure, Row, RowResult
-from equivalence.runs.rows import supported
+from equivalence.runs.rows import inside_of, supported
 from equivalence.runs.work import Damaged
 
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
+    from equivalence.cases.declared.inside import Inside
 
 FORMAT = 2
 
@@ -252,12 +253,29 @@ def _read(path: Path, row: Row) -> Archive:
 class Replayed:
     """The kind of a row whose cases are recorded ones."""
 
-    def __init__(self, archive: Archive) -> None:
-        """Index the entries by their cases; everything about the cases' form stays as it is."""
+    def __init__(self, archive: Archive, inside: Inside | None = None) -> None:
+        """Index the entries by their cases; everything about the cases' form stays as it is.
+
+        inside says which cases the backend takes, if not all.
+        """
         self.inner = kind_of(archive.row)
-        self.entries = {entry.case: entry for entry in archive.entries}
+        self.every = {entry.case: entry for entry in archive.entries}
+        self.entries = {
+            case: entry
+            for case, entry in self.every.items()
+            if inside is None or inside.takes_case(case)
+        }
         self.describe, self.recipes = self.inner.describe, self.inner.recipes
         self.smaller, self.drawn = self.inner.smaller, self.inner.drawn
+        self.refused = self.inner.refused
+
+    def whole(self) -> Iterator[Mapping[str, Any]]:
+        """Yield every recorded case as a level: designs need the oracle's libraries."""
+        return map(self.levels, self.every)
+
+    def levels(self, case: Case) -> Mapping[str, Any]:
+        """Return the level that stands for a case."""
+        return {"recorded case": self.describe(case)}
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return the counted cases, as many as were recorded."""
@@ -270,7 +288,8 @@ class Replayed:
     def measure(self, backend: Any, case: Case, contract: Any) -> Outcome:
         """Run a recorded case and judge it by what was recorded."""
         del contract
-        entry = self.entries[case]
+        # A refused case is made again with numbers that nobody recorded.
+        entry = self.every.get(case, Entry(case, False, {}, {}))
         if isinstance(case, UpdateSpec):
             return _replay_update(backend, case, entry)
         return _replay_call(backend, case, entry)
@@ -280,7 +299,7 @@ def _replay_call(backend: Any, case: Case, entry: Entry) -> Outcome:
     """Run one recorded call."""
     from equivalence.cases.built import build
 
-    built = build(case, backend.capabilities().device, entry.numbers)
+    built = build(case, backend.capabilities().device, entry.numbers or None)
     results = attempt(backend, built)
     if isinstance(results, Outcome):
         return results
@@ -303,7 +322,7 @@ def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
         count = step.count + 1 if OPTIMIZERS[case.optimizer].counted else None
         return judge_step(step, Expected(tensors, count), judge_recorded)
 
-    return measure_steps(backend, case, judge, entry.numbers)
+    return measure_steps(backend, case, judge, entry.numbers or None)
 
 
 def _optional(case: Case) -> bool:
@@ -334,7 +353,7 @@ def replay_row(
         return RowResult(
             row, "error", ring=capabilities.ring, failures=(Failure(title, kind="crash"),)
         )
-    kind = Replayed(archive)
+    kind = Replayed(archive, inside_of(capabilities, row))
     counted = sum(e.counted and counting(e) and not _optional(e.case) for e in archive.entries)
     return run_row(
         backend,

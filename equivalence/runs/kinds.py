@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases import call, shrink
 from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.covering import PAIRS, SINGLES
+from equivalence.cases.domains import grouped_levels
 from equivalence.cases.updates import design, spec
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.dtypes import DTYPES, FP64
@@ -22,6 +23,7 @@ from equivalence.runs.results import Row
 if TYPE_CHECKING:
     from hypothesis import strategies as st
 
+    from equivalence.cases.declared.inside import Inside
     from equivalence.cases.sizes import SizedCase
     from equivalence.worlds.contract import Contract
 
@@ -29,10 +31,20 @@ Case = Any
 """A CaseSpec or an UpdateSpec: hashable, and one line of JSON."""
 
 
+Places = Mapping[str, Any]
+"""Levels of a design by the names of their factors."""
+
+
 class Kind(Protocol):
     """What a row runner needs to know of its cases; refused counts draws by what a page said."""
 
     refused: Counter[str]
+
+    def whole(self) -> Iterable[Places]:
+        """Yield the levels of every case that a backend of the whole op has at the least."""
+
+    def levels(self, case: Case) -> Places:
+        """Return the levels of a fixed case or an extra; none of any other case."""
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
@@ -59,32 +71,49 @@ class Kind(Protocol):
 class Calls:
     """Calls of one operation."""
 
-    def __init__(self, row: Row) -> None:
-        """Remember the row."""
-        self.row = row
+    def __init__(self, row: Row, inside: Inside | None = None) -> None:
+        """Remember the row, and which part of the op the backend takes, if not all."""
+        self.row, self.inside = row, inside
+        self.where = (row.op, row.direction, row.dtype)
         self.refused = Counter[str]()
+        self._levels: dict[CaseSpec, Places] = {}
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[CaseSpec]:
         """Return the fixed strata, by a design of some strength, for a backend of these dtypes."""
         from equivalence.cases.strata import fixed
 
-        return fixed.strata(self.row.op, self.row.direction, self.row.dtype, strength, dtypes)
+        found = fixed.designed(*self.where, strength, dtypes, self.inside)
+        self._levels |= dict(found)
+        return [case for case, _ in found]
 
     def extras(self) -> Sequence[CaseSpec]:
         """Return the cases without elements."""
         from equivalence.cases.strata import fixed
 
-        return fixed.extras(self.row.op, self.row.direction, self.row.dtype)
+        found = fixed.extras(*self.where, self.inside)
+        self._levels |= {case: _few_elements(case) for case in found}
+        return found
+
+    def whole(self) -> Iterator[Places]:
+        """Yield the rows of the design of single levels, and the cases without elements."""
+        from equivalence.cases.strata import fixed, rules
+
+        yield from rules.design(OPS[self.row.op], self.row.direction).rows(SINGLES)
+        yield from map(_few_elements, fixed.extras(*self.where))
+
+    def levels(self, case: CaseSpec) -> Places:
+        """Return the levels of a case of the design."""
+        return grouped_levels(self._levels.get(case, {}))
 
     def drawn(self) -> st.SearchStrategy[CaseSpec]:
         """Draw from the page's type rule."""
         from equivalence.cases.strategies import case_specs
 
-        return case_specs(self.row.op, self.row.direction, self.row.dtype, self.refused)
+        return case_specs(*self.where, self.refused, self.inside)
 
     def smaller(self, case: CaseSpec) -> Iterator[CaseSpec]:
         """Yield smaller shapes, plainer numbers and plainer layouts."""
-        return shrink.smaller_calls(case)
+        return _taken(self.inside, shrink.smaller_calls(case))
 
     measure = staticmethod(measure)
 
@@ -101,26 +130,38 @@ class Calls:
 class Updates:
     """Steps of one optimizer."""
 
-    def __init__(self, row: Row) -> None:
-        """Remember the row."""
-        self.row = row
+    def __init__(self, row: Row, inside: Inside | None = None) -> None:
+        """Remember the row, and which steps the backend takes, if not all."""
+        self.row, self.inside = row, inside
+        self.where = (row.op, row.dtype)
         self.refused = Counter[str]()
+        self._levels: dict[UpdateSpec, Places] = {}
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
         """Return the fixed strata: what is beyond pairs is left to what is drawn."""
-        return design.update_strata(self.row.op, self.row.dtype, min(strength, PAIRS), dtypes)
+        found = design.designed_updates(*self.where, min(strength, PAIRS), dtypes, self.inside)
+        self._levels |= dict(found)
+        return [case for case, _ in found]
 
     def extras(self) -> Sequence[UpdateSpec]:
         """Return the steps with gradients that are not finite."""
-        return design.spoiled_cases(self.row.op, self.row.dtype)
+        return design.spoiled_cases(*self.where, self.inside)
+
+    def whole(self) -> Iterator[Places]:
+        """Yield the rows of the design of single levels."""
+        yield from design.rows(self.row.op, SINGLES)
+
+    def levels(self, case: UpdateSpec) -> Places:
+        """Return the levels of a case of the design."""
+        return self._levels.get(case, {})
 
     def drawn(self) -> st.SearchStrategy[UpdateSpec]:
         """Draw hyper-parameters widely."""
-        return design.update_specs(self.row.op, self.row.dtype)
+        return design.update_specs(*self.where, self.inside)
 
     def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
         """Yield fewer steps and plainer settings."""
-        return shrink.smaller_updates(case)
+        return _taken(self.inside, shrink.smaller_updates(case))
 
     measure = staticmethod(measure_update)
 
@@ -136,14 +177,23 @@ class Updates:
 class SizedCalls(Calls):
     """Large calls of one operation; nothing of them is drawn, and nothing made smaller."""
 
-    def __init__(self, row: Row, cases: Sequence[SizedCase]) -> None:
-        """Remember the row and its cases."""
-        super().__init__(row)
-        self.cases = cases
+    def __init__(self, row: Row, cases: Sequence[SizedCase], inside: Inside | None = None) -> None:
+        """Remember the row and its cases, of which those stay that the backend takes."""
+        super().__init__(row, inside)
+        self.every = cases
+        self.cases = list(_taken(inside, cases))
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return all cases there are."""
         return self.cases
+
+    def whole(self) -> Iterator[Places]:
+        """Yield the call of every case that a backend of the whole op has."""
+        return map(self.levels, self.every)
+
+    def levels(self, case: Case) -> Places:
+        """Let each large call be a level."""
+        return {"large call": self.describe(case)}
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: what fails at a size may well pass below it."""
@@ -171,7 +221,15 @@ class SizedUpdates(Updates):
         """Return the one case there is."""
         from equivalence.measure.sizes import sized_update
 
-        return [sized_update(self.row.op, self.row.dtype)]
+        return list(_taken(self.inside, [sized_update(*self.where)]))
+
+    def whole(self) -> Iterator[Places]:
+        """Yield the one case there is."""
+        yield {"large update": self.row.op}
+
+    def levels(self, case: UpdateSpec) -> Places:
+        """Let the one case be a level."""
+        return {"large update": self.row.op}
 
     def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
         """Yield nothing: what fails at a size may well pass below it."""
@@ -189,19 +247,34 @@ def has_sizes(row: Row) -> bool:
     return row.direction != "update" or DTYPES[row.dtype].compute != FP64
 
 
-def sized_kind(row: Row, backend: Any, *, all_of_them: bool = True) -> Kind:
+def sized_kind(
+    row: Row, backend: Any, *, all_of_them: bool = True, inside: Inside | None = None
+) -> Kind:
     """Return the large cases of a row, at the sizes that suit a backend; or only the nearest."""
     if row.direction == "update":
-        return SizedUpdates(row)
+        return SizedUpdates(row, inside)
     where = (row.op, row.direction, row.dtype)
     if backend.capabilities().ring == "interpreted":
         from equivalence.measure.grids import by_launches
 
-        return SizedCalls(row, by_launches(backend, *where, all_of_them=all_of_them))
+        takes = None if inside is None else inside.takes_case
+        found = by_launches(backend, *where, all_of_them=all_of_them, takes=takes)
+        return SizedCalls(row, found, inside)
     from equivalence.measure.sizes import full, near
 
     dtypes = backend.capabilities().ops[row.op]
-    return SizedCalls(row, full(*where) if all_of_them else near(*where, dtypes))
+    return SizedCalls(row, full(*where) if all_of_them else near(*where, dtypes), inside)
+
+
+def _taken(inside: Inside | None, cases: Iterable[Any]) -> Iterator[Any]:
+    """Yield the cases that a backend takes."""
+    return (case for case in cases if inside is None or inside.takes_case(case))
+
+
+def _few_elements(case: CaseSpec) -> Places:
+    """Return the level of a case with no element or one."""
+    shapes = ", ".join(f"[{','.join(map(str, shape))}]" for shape in case.shapes)
+    return {"few elements": shapes or str(case.attributes().get("shape", ""))}
 
 
 def shows(case: Case, differing: bool) -> bool:
@@ -212,9 +285,9 @@ def shows(case: Case, differing: bool) -> bool:
     )
 
 
-def kind_of(row: Row) -> Kind:
-    """Return the kind of a row's cases."""
-    return Updates(row) if row.direction == "update" else Calls(row)
+def kind_of(row: Row, inside: Inside | None = None) -> Kind:
+    """Return the kind of a row's cases, or of those that a backend takes."""
+    return Updates(row, inside) if row.direction == "update" else Calls(row, inside)
 
 
 def kind_of_case(row: Row, case: Case) -> Kind:

@@ -29,7 +29,7 @@ from equivalence.runs.archive import (
 from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.row.drawn import drawn_batches, least
-from equivalence.runs.rows import dtypes_of, supported
+from equivalence.runs.rows import dtypes_of, inside_of, supported
 from equivalence.runs.runner import row_seed
 from equivalence.worlds.contract import of_result
 
@@ -39,6 +39,7 @@ MOST_STEPS = 16
 if TYPE_CHECKING:
     from equivalence.budgets.findings import Finding
     from equivalence.budgets.oracle import World
+    from equivalence.cases.declared.inside import Inside
     from equivalence.worlds.contract import Contract
 
 
@@ -61,13 +62,13 @@ def record_row(
     capabilities = backend.capabilities()
     if not supported(capabilities, row):
         return RowResult(row, "unsupported", ring=capabilities.ring)
-    dtypes = dtypes_of(capabilities, row)
+    dtypes, inside = dtypes_of(capabilities, row), inside_of(capabilities, row)
     if ring in (None, capabilities.ring):
         own = capabilities.contract(row.op, row.dtype)
-        save_archive(folder, recorded_row(row, own, counted, seed, strength, dtypes))
+        save_archive(folder, recorded_row(row, own, counted, seed, strength, dtypes, inside))
         return replay_row(backend, row, folder=folder, findings=findings, address=address)
     contract = backend.contract_on(ring)(row.op, row.dtype)
-    archive = recorded_row(row, contract, counted, seed, strength, dtypes)
+    archive = recorded_row(row, contract, counted, seed, strength, dtypes, inside)
     save_archive(folder, archive)
     cases = sum(entry.counted for entry in archive.entries)
     return RowResult(row, "recorded", cases, contract=contract.name, ring=str(ring))
@@ -80,12 +81,13 @@ def recorded_row(
     seed: int,
     strength: int = SINGLES,
     dtypes: Sequence[str] = (),
+    inside: Inside | None = None,
 ) -> Archive:
     """Choose the cases of a row as a live run does, and evaluate what is allowed for each.
 
-    dtypes are those in which the backend has the row.
+    dtypes are those in which the backend has the row; inside says which part it takes, if not all.
     """
-    kind = kind_of(row)
+    kind = kind_of(row, inside)
     extras = [case for case in kind.extras() if not _live(case)]
     entries = [_entry(case, contract, False) for case in extras]
     fixed = [case for case in kind.fixed(strength, dtypes) if not _live(case)]

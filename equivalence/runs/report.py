@@ -23,6 +23,7 @@ COLUMNS = (
 _COLOURS = {
     "conformant": "green",
     "declared": "green",
+    "partial": "green",
     "nonconformant": "red",
     "error": "red",
     "ambiguous": "yellow",
@@ -65,7 +66,7 @@ def print_report(
     stream: TextIO | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> None:
-    """Print the table, then every declared finding, then every failure.
+    """Print the table, then what was left out and noted, then declared findings, then failures.
 
     Failures are read first, so they come last. A terminal shows the end of a long report, and a
     log that was cut still holds it. All unsupported rows share one line.
@@ -88,12 +89,24 @@ def print_report(
             calls = f"{result.discarded} drawn calls of {result.row}"
             print(f"discarded: {calls}, since the page refuses them", file=out)
     for result in results:
+        if result.partial is not None:
+            print(f"partial: {result.row}: {result.partial.line()}", file=out)
+    _print_notes(results, out)
+    for result in results:
         for finding in result.declared:
             print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
     for result in results:
         for failure in result.failures:
             print(f"\n{result.row}", file=out)
             print("\n".join(f"  {line}" for line in failure.lines()), file=out)
+
+
+def _print_notes(results: Sequence[RowResult], out: TextIO) -> None:
+    """Print each note with the rows that it is about; a loud one begins in capitals."""
+    notes = dict.fromkeys(note for result in results for note in result.notes)
+    for note in sorted(notes, key=lambda note: not note.loud):
+        rows = ", ".join(str(result.row) for result in results if note in result.notes)
+        print(f"{'NOTE' if note.loud else 'note'}: {rows}: {note.text}", file=out)
 
 
 def print_untried(untried: Mapping[str, str]) -> None:
@@ -145,6 +158,13 @@ def summary(results: Sequence[RowResult]) -> str:
     cases = sum(result.cases for result in results)
     said = f"{parts or 'no rows'}; {cases} cases; worst fraction of budget {worst}"
     return said + shares(sum((result.spent for result in results), Spent()))
+
+
+def parts_of_ops(results: Sequence[RowResult]) -> str:
+    """Say how many rows judged a part of their op; empty where none did."""
+    partial = sum(result.status == "partial" for result in results)
+    ran = sum(result.status != "unsupported" for result in results)
+    return f"{partial} of {ran} rows partial" if partial else ""
 
 
 def shares(spent: Spent) -> str:

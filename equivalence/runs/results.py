@@ -15,6 +15,7 @@ SCHEMA = 2
 STATUSES = (
     "conformant",
     "declared",
+    "partial",
     "nonconformant",
     "ambiguous",
     "vacuous",
@@ -67,6 +68,44 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Partial:
+    """How much of a page's design a row judged.
+
+    missing  the levels without a judged case, by their factors
+    levels   how many levels have one, and how many there are
+    cases    how many cases were answered, and how many were asked
+    edges    how many edges were left out
+    """
+
+    missing: Mapping[str, tuple[str, ...]]
+    levels: tuple[int, int]
+    cases: tuple[int, int]
+    edges: int = 0
+
+    def line(self) -> str:
+        """Say it in a line; of many levels of a factor, the first few are named."""
+        share = f"{self.levels[0]} of {self.levels[1]} levels judged"
+        answered, asked = self.cases
+        left = f", {asked - answered} of {asked} cases left out" if asked > answered else ""
+        left += f", {self.edges} edges left out" if self.edges else ""
+        parts = [f"{name} {_few(levels)}" for name, levels in self.missing.items()]
+        return f"{share}{left}" + (f"; no judged case: {'; '.join(parts)}" if parts else "")
+
+
+def _few(levels: Sequence[str], most: int = 6) -> str:
+    more = f" and {len(levels) - most} more" if len(levels) > most else ""
+    return ", ".join(levels[:most]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a reader of a row has to know, and is no failure; loud, where it must not be missed."""
+
+    text: str
+    loud: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RowResult:
     """What a run found about one row.
 
@@ -93,6 +132,8 @@ class RowResult:
     proposed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     discarded: int = 0
+    partial: Partial | None = None
+    notes: tuple[Note, ...] = ()
     spent: Spent = field(default=Spent(), compare=False)
 
     @property
@@ -133,6 +174,8 @@ class RowResult:
             "proposed": list(self.proposed),
             "seconds": asdict(self.spent),
             **({"discarded": self.discarded} if self.discarded else {}),
+            **({"partial": asdict(self.partial)} if self.partial else {}),
+            **({"notes": [asdict(note) for note in self.notes]} if self.notes else {}),
         }
 
 
@@ -156,8 +199,18 @@ def read_row(plain: Mapping[str, Any]) -> RowResult:
         spent=Spent(**plain["seconds"]),
         left_out=tuple(plain["left_out"]),
         discarded=int(plain.get("discarded", 0)),
+        partial=_partial(plain.get("partial")),
+        notes=tuple(Note(**note) for note in plain.get("notes", ())),
         **{key: plain[key] for key in KEPT},
     )
+
+
+def _partial(plain: Mapping[str, Any] | None) -> Partial | None:
+    if plain is None:
+        return None
+    missing = {str(name): tuple(levels) for name, levels in plain["missing"].items()}
+    levels, cases = (tuple(map(int, plain[key])) for key in ("levels", "cases"))
+    return Partial(missing, (levels[0], levels[1]), (cases[0], cases[1]), int(plain["edges"]))
 
 
 def _fraction(plain: Any) -> float | None:
@@ -203,6 +256,7 @@ def status_of(
     unconstrained: float,
     wide: float = 0,
     declared: bool = False,
+    partial: bool = False,
 ) -> str:
     """Decide a row's status; what is worse comes first.
 
@@ -216,18 +270,21 @@ def status_of(
         return "vacuous"
     if too_open(judged, unconstrained) or too_wide(judged, wide):
         return "ambiguous"
-    return "declared" if declared else "conformant"
+    return "partial" if partial else "declared" if declared else "conformant"
 
 
-def exit_code(results: Sequence[RowResult]) -> int:
+def exit_code(results: Sequence[RowResult], whole: bool = False) -> int:
     """Decide the exit code of a run: crashes first, then failures, then emptiness.
 
-    A row whose every failure is a declared finding does not fail the run.
+    A row whose every failure is a declared finding does not fail the run. A row of a part of an op
+    fails it where the whole of every op is wanted.
     """
     statuses = [result.status for result in results]
     if "error" in statuses:
         return CRASH
     if "nonconformant" in statuses or "ambiguous" in statuses:
+        return NONCONFORMANT
+    if whole and "partial" in statuses:
         return NONCONFORMANT
     ran = [result for result in results if result.status != "unsupported"]
     if "vacuous" in statuses or not ran:

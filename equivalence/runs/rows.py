@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from equivalence.backends.names import unknown_calls
+from equivalence.cases.declared.inside import Inside
+from equivalence.cases.declared.reading import read_declaration
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.runs.results import Row
@@ -61,5 +63,18 @@ def dtypes_of(capabilities: Capabilities, row: Row) -> tuple[str, ...]:
 
 
 def supported(capabilities: Capabilities, row: Row) -> bool:
-    """Say whether a backend offers a row at all."""
-    return row.dtype in dtypes_of(capabilities, row)
+    """Say whether a backend offers a row at all, or some part of it."""
+    if row.dtype not in dtypes_of(capabilities, row):
+        return False
+    declared = inside_of(capabilities, row)
+    part = None if declared is None else declared.part
+    ways = None if part is None else part.directions
+    return ways is None or row.direction in ways
+
+
+def inside_of(capabilities: Capabilities, row: Row) -> Inside | None:
+    """Return which part of a row a backend declares to take; None where it declares nothing."""
+    written = capabilities.takes.get(row.op)
+    if written is None:
+        return None
+    return Inside(read_declaration(row.op, written), row.direction, row.dtype)

@@ -17,6 +17,7 @@ from typing import Any
 
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
+from equivalence.cases.declared.inside import Misdeclared
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.kinds import Case, Kind, kind_of, sized_kind
 from equivalence.runs.results import Failure, Row, RowResult
@@ -26,9 +27,10 @@ from equivalence.runs.row.declarations import Declarations
 from equivalence.runs.row.drawn import drawn_batches, least, nearly_all
 from equivalence.runs.row.edges import Edges
 from equivalence.runs.row.proposals import Author, Proposals
+from equivalence.runs.row.reached import Reached
 from equivalence.runs.row.refusals import Refusals
 from equivalence.runs.row.tally import Tally
-from equivalence.runs.rows import dtypes_of, supported
+from equivalence.runs.rows import dtypes_of, inside_of, supported
 from equivalence.workers.executor import Batch, Executor, TooManyEnded
 from equivalence.workers.watched import Watched
 from equivalence.worlds.contract import Contract, rungs
@@ -68,6 +70,8 @@ def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
             batch.close()
     except TooManyEnded as stop:
         examination.tally.fail("processes", Failure(str(stop), kind="died"))
+    except Misdeclared as fault:
+        examination.tally.fail("declaration", Failure(str(fault)))
     return examination.result(start)
 
 
@@ -76,7 +80,7 @@ def run_sized_row(backend: Any, row: Row, **options: Any) -> RowResult:
     capabilities = backend.capabilities()
     if not supported(capabilities, row):
         return RowResult(row, "unsupported", ring=capabilities.ring)
-    kind = sized_kind(row, backend)
+    kind = sized_kind(row, backend, inside=inside_of(capabilities, row))
     return run_row(backend, row, kind=kind, oracle=False, checks=False, **options)
 
 
@@ -112,7 +116,8 @@ class Examination:
         self.oracle, self.checks, self.declare = oracle, checks, declare
         self.capabilities = backend.capabilities()
         self.contract: Contract = self.capabilities.contract(row.op, row.dtype)
-        self.kind = kind_of(row) if kind is None else kind
+        self.inside = inside_of(self.capabilities, row)
+        self.kind = kind_of(row, self.inside) if kind is None else kind
         self.findings = for_row(findings, backend.name, row.op, row.direction, row.dtype)
         self.tally, self.executor = Tally(), Executor()
         self.watched = Watched(backend)
@@ -120,6 +125,8 @@ class Examination:
         self.known = Declarations(row, self.findings)
         self.proposals = Proposals(self.kind)
         self.asking = Asking(self.watched, self.contract, address, self.executor)
+        declared = self.inside is not None
+        self.reached = Reached(row.op, self.kind, self.asking, self.tally, declared)
         self.cases = self._cases(self.kind, self.proposals if declare else None)
 
     def _cases(self, kind: Kind, proposals: Proposals | None = None) -> Cases:
@@ -129,6 +136,7 @@ class Examination:
             self.asking,
             self.tally,
             self.known,
+            self.reached,
             self.counted,
             shrinking=self.oracle and not self.declare,
             endless=self.declare,
@@ -140,6 +148,9 @@ class Examination:
         yield from self.listed()
         if self.oracle:
             yield from self.drawn()
+        yield self.reached.batch()
+        if self.inside is not None:
+            self.inside.again()
 
     def listed(self) -> Iterator[Batch]:
         """Yield the questions that depend on no answer."""
@@ -147,18 +158,18 @@ class Examination:
             yield from self._checks()
         yield self.cases.batch("values", self.fixed)
         if self.oracle and self.strength >= PAIRS and self.row.direction != "update":
-            larger = sized_kind(self.row, self.backend, all_of_them=False)
+            larger = sized_kind(self.row, self.backend, all_of_them=False, inside=self.inside)
             yield self._cases(larger).batch("sizes", larger.fixed(), counting=False)
 
     def _checks(self) -> Iterator[Batch]:
         """Yield the questions that count no case."""
         parts = (self.watched, self.row, self.tally, self.findings, self.author)
         if self.row.direction in ("value", "vjp"):
-            yield Edges(*parts).batch()
+            yield Edges(*parts, self.reached, self.inside).batch()
         if self.row.direction == "value":
-            yield Refusals(*parts).batch()
+            yield Refusals(*parts, self.inside).batch()
         if self.oracle:
-            yield self.known.batch(self.asking, self.tally)
+            yield self.known.batch(self.asking, self.tally, self.inside)
         yield self.cases.batch("extras", self.kind.extras(), counting=False)
 
     @cached_property
@@ -181,7 +192,8 @@ class Examination:
     def result(self, start: Spent) -> RowResult:
         """Sum the row up, which began at this reading of the clock."""
         tally = self.tally
-        status = tally.status(self.counted)
+        partial = None if tally.failed else self.reached.partial()
+        status = tally.status(self.counted, partial is not None)
         return RowResult(
             row=self.row,
             status="error" if tally.crashed else status,
@@ -200,6 +212,8 @@ class Examination:
             declared=tuple(finding.to_dict() for finding in tally.declared),
             left_out=tuple(tally.left_out),
             discarded=self.kind.refused.total() if self.oracle else 0,
+            partial=partial,
+            notes=tuple(tally.notes),
             proposed=self._proposed(),
             spent=reading() - start,
         )

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from equivalence.cases.call import CaseSpec, Shape, dtype_at, dtype_of_value
@@ -60,9 +61,7 @@ class TensorTypes:
         Axes along which nothing steps may stand anywhere.
         """
         steps = [self.strides[k] for k in order if self.shape[k] > 1 and self.strides[k]]
-        return len(order) == self.rank and all(
-            one > other for one, other in zip(steps, steps[1:], strict=False)
-        )
+        return len(order) == self.rank and all(one > other for one, other in pairwise(steps))
 
 
 @dataclass(frozen=True, slots=True)

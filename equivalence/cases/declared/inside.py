@@ -25,7 +25,6 @@ from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.registry import OPS
 from spec.op import Op
 
-
 Layouts = tuple[str, ...]
 """The layouts of the inputs of a call, and behind them that of its seeds."""
 
@@ -209,8 +208,6 @@ class Inside:
 
 def _shown(call: CallTypes) -> str:
     """Return the call that a predicate was asked about, in words."""
-    inputs = ", ".join(
-        f"{x.dtype}[{','.join(map(str, x.shape))}] {x.layout}" for x in call.inputs
-    )
+    inputs = ", ".join(f"{x.dtype}[{','.join(map(str, x.shape))}] {x.layout}" for x in call.inputs)
     attributes = "".join(f", {name}={value!r}" for name, value in call.attrs)
     return f"{call.direction} of {call.op}({inputs}{attributes})"

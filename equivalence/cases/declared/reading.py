@@ -111,9 +111,7 @@ def _integers(where: str, what: str, given: object) -> tuple[int, ...] | None:
     return found
 
 
-def _names(
-    where: str, what: str, given: object, known: Sequence[str]
-) -> tuple[str, ...] | None:
+def _names(where: str, what: str, given: object, known: Sequence[str]) -> tuple[str, ...] | None:
     if given is None:
         return None
     found = _values(where, what, given)

@@ -76,9 +76,7 @@ def shared_out(
     return found
 
 
-def extras(
-    op: str, direction: str, dtype: str, inside: Inside | None = None
-) -> list[CaseSpec]:
+def extras(op: str, direction: str, dtype: str, inside: Inside | None = None) -> list[CaseSpec]:
     """Return the cases with no element or one. They run, but do not count towards the row."""
     found = _every_extra(op, direction, dtype)
     return found if inside is None else [case for case in found if inside.takes_case(case)]

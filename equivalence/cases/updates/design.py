@@ -292,9 +292,7 @@ def _guarded_case(optimizer: str, dtype: str) -> UpdateSpec:
     )
 
 
-def spoiled_cases(
-    optimizer: str, dtype: str, inside: Inside | None = None
-) -> list[UpdateSpec]:
+def spoiled_cases(optimizer: str, dtype: str, inside: Inside | None = None) -> list[UpdateSpec]:
     """Return the cases with numbers that are not finite, or near the ends of the range.
 
     They are a gradient's first entry, and every regime of such numbers in parameters or gradients,

@@ -13,6 +13,7 @@ from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.declarations import Declarations
 from equivalence.runs.row.proposals import Proposals
+from equivalence.runs.row.reached import Reached
 from equivalence.runs.row.tally import MOST_FAILURES, Tally
 from equivalence.workers.executor import Batch
 
@@ -24,6 +25,7 @@ LONGEST_SHRINK = 60.0
 class Cases:
     """The cases of one kind.
 
+    reached    where cases are entered as answered or refused
     counted    how many cases of the row must count; as many crashes of a slot are enough
     shrinking  whether failing cases are made smaller
     proposals  where undeclared failures are collected; None where failures are simply shown
@@ -34,6 +36,7 @@ class Cases:
     asking: Asking
     tally: Tally
     known: Declarations
+    reached: Reached
     counted: int
     shrinking: bool = False
     endless: bool = False
@@ -63,6 +66,8 @@ class Cases:
 
     def _enter(self, slot: str, counting: bool, case: Case, outcome: Outcome) -> None:
         """Enter what became of a case."""
+        if not self.reached.enter(slot, self.kind, case, outcome):
+            return
         self.tally.left_out.update(dict.fromkeys(outcome.left_out))
         if outcome.failed:
             self._fail(slot, case, outcome)

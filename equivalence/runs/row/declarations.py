@@ -7,6 +7,7 @@ from functools import partial
 
 from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, Over
+from equivalence.cases.declared.inside import Inside
 from equivalence.runs.kinds import Case, Kind, kind_of_case, read_case
 from equivalence.runs.results import Failure, Row
 from equivalence.runs.row.asking import Asking
@@ -40,15 +41,20 @@ class Declarations:
             if any(finding.covers(regimes, over) for over in outcome.over):
                 yield finding
 
-    def batch(self, asking: Asking, tally: Tally) -> Batch:
-        """Return a question for the case of each finding: it must still fail, as declared."""
-        return Batch(self._questions(asking, tally))
+    def batch(self, asking: Asking, tally: Tally, inside: Inside | None = None) -> Batch:
+        """Return a question for the case of each finding: it must still fail, as declared.
 
-    def _questions(self, asking: Asking, tally: Tally) -> Iterator[Question[Outcome]]:
+        What the backend does not take is not asked.
+        """
+        return Batch(self._questions(asking, tally, inside))
+
+    def _questions(
+        self, asking: Asking, tally: Tally, inside: Inside | None
+    ) -> Iterator[Question[Outcome]]:
         """Ask the cases of the findings again."""
         for finding in self.findings:
             row, case = read_case(str(finding.case))
-            if row == self.row:
+            if row == self.row and (inside is None or inside.takes_case(case)):
                 kind = kind_of_case(row, case)
                 yield asking.question(kind, case, partial(_enter, tally, finding, kind, case))
 
@@ -56,6 +62,8 @@ class Declarations:
 def _enter(tally: Tally, finding: Finding, kind: Kind, case: Case, outcome: Outcome) -> None:
     """Enter a finding whose case passes, or which declares more than fails."""
     what = kind.describe(case)
+    if outcome.refused is not None:
+        return
     if not outcome.failed:
         tally.fail("findings", passes(finding, what))
     elif wide := finding.too_wide(regimes_of(kind, case), outcome):

@@ -8,9 +8,12 @@ from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, larger
 from equivalence.cases.call import counts
 from equivalence.runs.kinds import Case, shows
-from equivalence.runs.results import Failure, status_of
+from equivalence.runs.results import Failure, Note, status_of
 
-SLOTS = ("edges", "refusals", "findings", "extras", "values", "sizes", "processes")
+SLOTS = (
+    *("edges", "refusals", "findings", "extras", "values", "sizes"),
+    *("refused", "declaration", "processes"),
+)
 """Where failures go. Each kind of question has its own slot, and none takes up another's room."""
 
 MOST_FAILURES = 3
@@ -36,6 +39,7 @@ class Tally:
     declared       the findings that were met
     sample         cases that decide which rung of the ladder the results satisfy
     left_out       what was not run, because the backend does not offer it
+    notes          what a reader has to know, and is no failure
     proposed       findings that would declare what failed
     failures       what was wrong, by slot
     """
@@ -54,6 +58,7 @@ class Tally:
     declared: list[Finding] = field(default_factory=list)
     sample: list[Case] = field(default_factory=list)
     left_out: dict[str, None] = field(default_factory=dict[str, None])
+    notes: list[Note] = field(default_factory=list[Note])
     proposed: list[str] = field(default_factory=list[str])
     failures: dict[str, list[Failure]] = field(default_factory=lambda: {slot: [] for slot in SLOTS})
 
@@ -107,12 +112,16 @@ class Tally:
         """Whether anything crashed."""
         return any(self.crashes(slot) for slot in SLOTS)
 
-    def status(self, wanted: int) -> str:
+    def status(self, wanted: int, partial: bool = False) -> str:
         """Return the status of a row of which so many cases must count, crashes apart.
+
+        Of a row of a part of an op, any judged element is enough.
 
         A row says too little where too much of it has no budget, or too wide a one. One long case
         can make it so by elements, and a few small ones by cases: it is ambiguous if it is by both.
         """
+        if partial:
+            wanted = 0 if self.judged else 1
         by_elements: dict[str, float] = {
             "judged": self.judged,
             "unconstrained": self.unconstrained - self.at_ends,
@@ -130,6 +139,7 @@ class Tally:
                 counted=self.counted,
                 wanted=wanted,
                 declared=bool(self.declared),
+                partial=partial,
                 **shares,
             )
             for shares in (by_elements, by_cases)
