@@ -13,7 +13,16 @@ from typing import Any
 import torch
 
 from equivalence.answers import Malformed, gradients, in_memory, is_plain, several
-from equivalence.cases.call import Shape, dtype_at, dtype_of_value, handed
+from equivalence.cases.call import (
+    CaseSpec,
+    Recipe,
+    Shape,
+    attribute_pairs,
+    dtype_at,
+    dtype_of_value,
+    handed,
+)
+from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.guard import Guarded, guard
 from equivalence.conventions import OURS, Conventions, rows_of
 from equivalence.registry import OPS
@@ -60,6 +69,16 @@ def call_shapes(op: str, edge: Edge) -> tuple[tuple[Shape, ...], tuple[Shape, ..
     """Return the shapes of the inputs of an edge's call, and those of its results."""
     inputs = tuple(tuple(tensor(nested).shape) for nested in edge.inputs)
     return inputs, tuple(tuple(each.shape) for each in _types(op, edge).values())
+
+
+def plain_call(op: str, edge: Edge, direction: str, dtype: str) -> CaseSpec:
+    """Return the call of an edge's types whose numbers are plain."""
+    shapes, attributes = call_shapes(op, edge)[0], dict(edge.attributes)
+    suited = regimes(OPS[op], len(shapes), attributes)
+    recipes = tuple(Recipe(among[0]) for among in suited)
+    seed = Recipe(COTANGENTS[0]) if direction == "vjp" else None
+    pairs = attribute_pairs(attributes)
+    return CaseSpec(op, direction, dtype, shapes, recipes, pairs, cotangent=seed)
 
 
 def _types(op: str, edge: Edge) -> Mapping[str, Type]:

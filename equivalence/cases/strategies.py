@@ -19,9 +19,10 @@ from hypothesis.errors import Unsatisfiable
 
 from equivalence.cases.built import allows
 from equivalence.cases.call import CALLING_PATTERNS, CaseSpec, Recipe, attribute_pairs
-from equivalence.cases.declared.inside import Inside
+from equivalence.cases.declared.calls import complete
+from equivalence.cases.declared.inside import Form, Inside
 from equivalence.cases.domains import COTANGENTS, regimes
-from equivalence.cases.families.signatures import refusal
+from equivalence.cases.families.signatures import Shape, refusal, results
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
 from equivalence.registry import OPS
@@ -53,6 +54,8 @@ def case_specs(
         if refused is not None:
             refused[said] += 1
         reject()
+    if inside is not None and not inside.structure(_form(inside, op, shapes, attrs)):
+        reject()
     suited = regimes(page, len(shapes), attrs)
     case = CaseSpec(
         op=op,
@@ -69,6 +72,13 @@ def case_specs(
         case = reject() if laid is None else laid
     calling = draw(st.sampled_from(("alone", *CALLING_PATTERNS)))
     return replace(case, calling=calling) if allows(case, calling) else case
+
+
+def _form(inside: Inside, op: str, shapes: tuple[Shape, ...], attrs: dict[str, Any]) -> Form:
+    """Return the form of a call that the page accepts."""
+    made = results(OPS[op], (shapes, attrs))
+    assert made is not None, "the page has accepted it"
+    return Form(op, inside.direction, inside.dtype, shapes, complete(op, attrs), made)
 
 
 def quiet(examples: int, *phases: Phase) -> settings:

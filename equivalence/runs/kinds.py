@@ -12,6 +12,7 @@ from equivalence.cases import call, shrink
 from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.domains import grouped_levels
+from equivalence.cases.guard import plainest_layout
 from equivalence.cases.updates import design, spec
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.dtypes import DTYPES, FP64
@@ -102,8 +103,9 @@ class Calls:
         yield from map(_few_elements, fixed.extras(*self.where))
 
     def levels(self, case: CaseSpec) -> Places:
-        """Return the levels of a case of the design."""
-        return grouped_levels(self._levels.get(case, {}))
+        """Return the levels of a case of the design; of another, those of its tensors."""
+        known = self._levels.get(case)
+        return grouped_levels(_levels_of_tensors(case) if known is None else known)
 
     def drawn(self) -> st.SearchStrategy[CaseSpec]:
         """Draw from the page's type rule."""
@@ -269,6 +271,19 @@ def sized_kind(
 def _taken(inside: Inside | None, cases: Iterable[Any]) -> Iterator[Any]:
     """Yield the cases that a backend takes."""
     return (case for case in cases if inside is None or inside.takes_case(case))
+
+
+def _levels_of_tensors(case: CaseSpec) -> Places:
+    """Return the levels that a case has by its tensors and its calling pattern alone."""
+    found: dict[str, Any] = {"calling": case.calling}
+    variadic = OPS[case.op].variadic
+    for k, (shape, recipe) in enumerate(zip(case.shapes, case.recipes, strict=True)):
+        column = k % 2 if variadic else k
+        found[f"layout_{column}"] = plainest_layout(shape, recipe.layout)
+        found[f"regime_{column}"] = recipe.regime
+    for _, recipe in case.seeds():
+        found["seed_regime"] = recipe.regime
+    return found
 
 
 def _few_elements(case: CaseSpec) -> Places:

@@ -67,6 +67,10 @@ class Failure:
         return [self.title, *(f"  {line}" for line in self.details), *replay]
 
 
+DECLARE = "Capabilities.takes can say which part it is: cases are then drawn inside it"
+"""What somebody can do whose backend refused most of its cases."""
+
+
 @dataclass(frozen=True, slots=True)
 class Partial:
     """How much of a page's design a row judged.
@@ -89,7 +93,8 @@ class Partial:
         left = f", {asked - answered} of {asked} cases left out" if asked > answered else ""
         left += f", {self.edges} edges left out" if self.edges else ""
         parts = [f"{name} {_few(levels)}" for name, levels in self.missing.items()]
-        return f"{share}{left}" + (f"; no judged case: {'; '.join(parts)}" if parts else "")
+        found = f"{share}{left}" + (f"; no judged case: {'; '.join(parts)}" if parts else "")
+        return f"{found}; {DECLARE}" if 2 * answered < asked else found
 
 
 def _few(levels: Sequence[str], most: int = 6) -> str:

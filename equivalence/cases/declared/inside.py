@@ -45,7 +45,7 @@ class Form:
     results: tuple[Shape, ...]
 
     def call(self, layouts: Layouts) -> CallTypes:
-        """Return the types of the call in some layouts."""
+        """Return the types of the call in some layouts, its seeds' behind its inputs'."""
         where = (self.op, self.direction, self.dtype, self.shapes, dict(self.attrs), self.results)
         return call_types(*where, layouts[:-1], layouts[-1])
 
@@ -85,6 +85,7 @@ class Inside:
         self.direction, self.dtype = direction, dtype
         self._known: dict[CallTypes, bool] = {}
         self._bases: dict[Form, Layouts | None] = {}
+        self._narrowed: dict[str, Op] = {}
 
     def takes(self, call: CallTypes) -> bool:
         """Say whether a call is taken."""
@@ -165,13 +166,20 @@ class Inside:
         return next((found for found in among if self.takes_case(found)), None)
 
     def narrowed(self, op: Op) -> Op:
-        """Return a page that is tried at the declared values of its attributes alone."""
+        """Return a page that is tried at the declared values of its attributes alone.
+
+        It is always the same one, as what is known of a page is remembered by its record.
+        """
         values = {} if self.part is None else self.part.attributes
-        tried = {
-            name: tuple(values[name]) if name in values else among
-            for name, among in op.tried.items()
-        }
-        return replace(op, tried=tried)
+        if not values.keys() & op.tried.keys():
+            return op
+        if op.name not in self._narrowed:
+            tried = {
+                name: tuple(values[name]) if name in values else among
+                for name, among in op.tried.items()
+            }
+            self._narrowed[op.name] = replace(op, tried=tried)
+        return self._narrowed[op.name]
 
     def _all_in(self, case: CaseSpec, layout: str) -> CaseSpec:
         changed: dict[str, Any] = {n: replace(r, layout=layout) for n, r in case.seeds()}

@@ -9,7 +9,7 @@ from typing import Any
 from equivalence.budgets.findings import Finding
 from equivalence.cases.declared.calls import call_types
 from equivalence.cases.declared.inside import Inside
-from equivalence.cases.edges import call_shapes, edge_problem, edges
+from equivalence.cases.edges import call_shapes, edge_problem, edges, plain_call
 from equivalence.runs.results import Failure, Row
 from equivalence.runs.row.asking import ended
 from equivalence.runs.row.declarations import passes
@@ -88,7 +88,7 @@ class Edges:
             self.tally.fail("edges", ended(title, problem))
             return
         if problem is not None and problem.startswith(LEFT_OUT):
-            self._enter_refused(title, problem.removeprefix(LEFT_OUT))
+            self._enter_refused(edge, title, problem.removeprefix(LEFT_OUT))
             return
         known = [finding for finding in self.findings if finding.edge == edge.why]
         if problem is None:
@@ -104,10 +104,11 @@ class Edges:
         if gave is not None:
             self.tally.proposed.append(self.author.edge(edge.why, gave))
 
-    def _enter_refused(self, title: str, words: str) -> None:
+    def _enter_refused(self, edge: Edge, title: str, words: str) -> None:
         """Enter an edge that is refused: it is left out, unless the backend declares to take it."""
         if self.inside is None:
-            self.reached.edges += 1
+            row = self.row
+            self.reached.leave_out(plain_call(row.op, edge, row.direction, row.dtype), words)
         else:
             self.tally.fail("edges", Failure(f"declared, then refused: {title}", (words,)))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from equivalence.budgets.outcome import Outcome
@@ -44,7 +45,7 @@ class Reached:
     op        the operation or optimizer
     kind      where the cases of the design come from
     declared  whether the backend declares which part of the op it takes
-    edges     how many edges were left out
+    edges     the edges that were left out, each as a call with plain numbers
     """
 
     op: str
@@ -54,7 +55,11 @@ class Reached:
     declared: bool
     answered: dict[Case, Kind] = field(default_factory=dict[Case, Kind])
     refused: list[_Refused] = field(default_factory=list[_Refused])
-    edges: int = 0
+    edges: list[_Refused] = field(default_factory=list[_Refused])
+
+    def leave_out(self, case: Case, words: str) -> None:
+        """Enter an edge that a backend refuses, as a call of its types with plain numbers."""
+        self.edges.append(_Refused(self.kind, case, words))
 
     def enter(self, slot: str, kind: Kind, case: Case, outcome: Outcome) -> bool:
         """Enter a case; say whether there is an answer to judge."""
@@ -77,7 +82,7 @@ class Reached:
         if not (self.declared or self.refused or self.edges):
             return None
         met = [self.kind.levels(case) for case, kind in self.answered.items() if kind is self.kind]
-        every = _by_factor(self.kind.whole())
+        every = {name: _sorted(own) for name, own in _by_factor(self.kind.whole()).items()}
         seen = _by_factor(met)
         missing = {
             _called(self.op, name): tuple(_text(v) for v in levels if v not in seen.get(name, {}))
@@ -88,11 +93,13 @@ class Reached:
             return None
         levels, left = sum(map(len, every.values())), sum(map(len, missing.values()))
         asked = len(self.answered) + len(self.refused)
-        return Partial(missing, (levels - left, levels), (len(self.answered), asked), self.edges)
+        return Partial(
+            missing, (levels - left, levels), (len(self.answered), asked), len(self.edges)
+        )
 
     def _questions(self) -> Iterator[Question[Outcome]]:
         """Compare refused cases with those that were answered, and make some of them again."""
-        if not self.refused:
+        if not (self.refused or self.edges):
             return
         like = {signature(case): case for case in self.answered}
         for refused in self.refused:
@@ -102,6 +109,11 @@ class Reached:
                 return
         for refused in self._chosen():
             yield from self._again(refused)
+        calls = {edge.case: edge for edge in self.edges}
+        for edge in islice(calls.values(), MOST_AGAIN):
+            said = "plain numbers in the same shapes and attributes"
+            enter = partial(self._answered, edge, said, edge.case)
+            yield self.asking.question(edge.kind, edge.case, enter, rung="plain edge")
 
     def _again(self, refused: _Refused) -> Iterator[Question[Outcome]]:
         """Make a case again with plain numbers, and as it is."""
@@ -181,6 +193,12 @@ def _called(op: str, factor: str) -> str:
     if first in what and last.isdigit():
         return f"{what[first]} of {OPS[op].names(int(last) + 1)[int(last)]}"
     return factor.replace("_", " ")
+
+
+def _sorted(levels: Mapping[Any, None]) -> list[Any]:
+    """Return the levels of a factor, numbers in their order."""
+    numbers = all(isinstance(level, int) for level in levels)
+    return sorted(levels) if numbers else list(levels)
 
 
 def _text(level: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from equivalence.cases.built import build
 from equivalence.cases.families.table import family_of
-from equivalence.cases.nearmiss import misses, refused_by_backend, refused_by_reference
+from equivalence.cases.nearmiss import misses, reaction, refused_by_reference
 from equivalence.cases.probes import calls
 from equivalence.cases.sizes import build_sized, growths, sized
 from equivalence.cases.strata.fixed import strata
@@ -91,8 +91,8 @@ def test_both_ends_are_missed_and_each_backend_has_to_refuse(page: Op) -> None:
     assert (below.inputs[1], above.inputs[1]) == (-9, 8)
     for miss in (below, above):
         assert refused_by_reference("gated", miss) is None
-        said = refused_by_backend("gated", miss, Careless(), "fp32", labelled=False)
-        assert said is not None and said.startswith("careless accepts gated(")
+        what, said = reaction("gated", miss, Careless(), "fp32", labelled=False)
+        assert what == "accepted" and said.startswith("careless accepts gated(")
 
 
 def test_an_end_that_the_page_misses_itself_is_not_missed_again() -> None:
