@@ -22,11 +22,11 @@ from equivalence.runs.archive import (
     Archive,
     Entry,
     counting,
-    replay_row,
     result_name,
     save_archive,
 )
 from equivalence.runs.kinds import Case, kind_of
+from equivalence.runs.replay import replay_row
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.row.drawn import drawn_batches, least
 from equivalence.runs.rows import dtypes_of, inside_of, supported

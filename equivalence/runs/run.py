@@ -196,7 +196,8 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
     """Say how rows are run: live, recorded or by a recording, whose folder is checked first."""
     options: dict[str, Any] = {"findings": (*shipped(), *request.findings)}
     if request.replay is not None:
-        from equivalence.runs.archive import open_archive, replay_row
+        from equivalence.runs.archive import open_archive
+        from equivalence.runs.replay import replay_row
 
         open_archive(request.replay)
         return replay_row, {**options, "folder": request.replay}

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -136,7 +137,10 @@ class Raising(Right):
 
 
 class Broadcasting(Right):
-    """Accepts what the page refuses."""
+    """Accepts what the page refuses, and says that it checks."""
+
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities(), checks_constraints=True)
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         return inputs[0] * inputs[-1]
@@ -220,7 +224,10 @@ class Fastidious(Right):
 
 
 class Lenient(OneOff):
-    """Accepts every near-miss, and is wrong in values."""
+    """Accepts every near-miss, though it says that it checks, and is wrong in values."""
+
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities(), checks_constraints=True)
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         if inputs[0].shape != inputs[-1].shape:
