@@ -75,10 +75,10 @@ regenerate: $(READY)  ## write every generated file anew
 # (tools/rotation.py). The interpreter takes long: it has the same pages at `quick`. What torch and the
 # interpreter do at `ci` belongs to `make full`. On exact numbers, all twins and the same pages.
 conformance: $(READY)  ## judge our backends and torch: every row a little, some in full
-	$(EQUIVALENCE) run --backend fast-aten --profile quick --jobs $(WORKERS)
+	$(EQUIVALENCE) run --whole --backend fast-aten --profile quick --jobs $(WORKERS)
 	$(EQUIVALENCE) run --backend torch --profile quick --jobs $(WORKERS)
-	$(EQUIVALENCE) run --backend fast-aten --profile ci --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
-	$(EQUIVALENCE) run --backend fast-triton-interpreted --profile quick \
+	$(EQUIVALENCE) run --whole --backend fast-aten --profile ci --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
+	$(EQUIVALENCE) run --whole --backend fast-triton-interpreted --profile quick \
 		--ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)
 	$(EQUIVALENCE) exact --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
@@ -138,7 +138,7 @@ conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS) --json build/jax.json
 
 conformance-%: $(READY)
-	$(EQUIVALENCE) run --backend $* --profile ci --jobs $(WORKERS) --json build/$*.json
+	$(EQUIVALENCE) run $(if $(filter fast-%,$*),--whole) --backend $* --profile ci --jobs $(WORKERS) --json build/$*.json
 
 machine-%: $(READY)
 	$(EQUIVALENCE) machine --profile thorough --only '*$(subst -, ,$*)*' --jobs $(WORKERS)
@@ -151,9 +151,9 @@ matrix: $(READY)  ## judge the population, the wrong ones and the right ones, at
 
 # A kernel of one program for each row takes minutes for 65,601 of them in the interpreter.
 sizes: $(READY)  ## judge our backends and torch at real sizes
-	$(EQUIVALENCE) run --backend fast-aten --profile sizes --jobs $(WORKERS)
+	$(EQUIVALENCE) run --whole --backend fast-aten --profile sizes --jobs $(WORKERS)
 	$(EQUIVALENCE) run --backend torch --profile sizes --jobs $(WORKERS)
-	$(EQUIVALENCE) run --backend fast-triton-interpreted --profile sizes --call-limit 1800 --jobs $(WORKERS)
+	$(EQUIVALENCE) run --whole --backend fast-triton-interpreted --profile sizes --call-limit 1800 --jobs $(WORKERS)
 
 exact: $(READY)  ## run every kernel and twin on exact numbers, and compare it with its page by ==
 	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from equivalence.cases.declared.reading import Declaration
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 
@@ -33,6 +34,7 @@ KINDS = (
     "lifetime",
     "non-finite",
     "optimizer",
+    "part",
     "precision",
     "random",
     "range",
@@ -62,6 +64,8 @@ class Member:
     how              the implementation itself
     contract         what it declares beside the contract of torch (fields of a `Contract`)
     indistinguishable  why no result could show the mistake, where none could
+    takes            which part of its op it declares to take (`Capabilities.takes`), if not all
+    whole            of a wrong one, that only `--whole` sees it: its rows are partial
     """
 
     name: str
@@ -75,6 +79,8 @@ class Member:
     how: Callable[..., Any]
     contract: Mapping[str, Any] = field(default_factory=dict[str, Any])
     indistinguishable: str = ""
+    takes: Declaration | None = None
+    whole: bool = False
 
     @property
     def updates(self) -> bool:
@@ -98,9 +104,12 @@ def wrong(
     dtypes: tuple[str, ...] = ("fp32",),
     contract: Mapping[str, Any] | None = None,
     indistinguishable: str = "",
+    takes: Declaration | None = None,
+    whole: bool = False,
 ) -> Decorator:
     """Make a wrong member: its mistake is seen, unless nothing in its precision could show it."""
-    return _member(where, kind, False, source, dtypes, contract, indistinguishable)
+    known = (indistinguishable, takes, whole)
+    return _member(where, kind, False, source, dtypes, contract, *known)
 
 
 def right(
@@ -110,9 +119,10 @@ def right(
     source: str = OWN,
     dtypes: tuple[str, ...] = ("fp32",),
     contract: Mapping[str, Any] | None = None,
+    takes: Declaration | None = None,
 ) -> Decorator:
     """Make a right member: nobody may refuse it."""
-    return _member(where, kind, True, source, dtypes, contract, "")
+    return _member(where, kind, True, source, dtypes, contract, "", takes, False)
 
 
 def _member(
@@ -123,6 +133,8 @@ def _member(
     dtypes: tuple[str, ...],
     contract: Mapping[str, Any] | None,
     indistinguishable: str,
+    takes: Declaration | None,
+    whole: bool,
 ) -> Decorator:
     of, _, way = where.partition(" ")
     if kind not in KINDS:
@@ -136,7 +148,7 @@ def _member(
         ways = _directions(of, way)
         return Member(
             name, good, of, ways, dtypes, kind, about, source, how, contract or {},
-            indistinguishable,
+            indistinguishable, takes, whole,
         )  # fmt: skip
 
     return make

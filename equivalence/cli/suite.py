@@ -149,10 +149,11 @@ def command_replay(chosen: argparse.Namespace) -> int:
     kind = kind_of_case(row, case)
     outcome = kind.measure(backend, case, backend.capabilities().contract(row.op, row.dtype))
     print(f"{kind.describe(case)} on {backend.name}: {outcome.judged} elements judged")
-    for text in (outcome.crash, outcome.problem, outcome.detail and outcome.detail.line()):
+    refused = None if outcome.refused is None else f"refused: {outcome.refused}"
+    for text in (outcome.crash, refused, outcome.problem, outcome.detail and outcome.detail.line()):
         if text:
             print(f"  {text}")
     print(f"worst fraction of budget {show_fraction(outcome.fraction)}")
     if outcome.crash:
         return CRASH
-    return NONCONFORMANT if outcome.failed else CONFORMANT
+    return NONCONFORMANT if outcome.failed or refused else CONFORMANT

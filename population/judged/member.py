@@ -45,9 +45,11 @@ class MemberBackend:
     def capabilities(self) -> Capabilities:
         """Offer the member's op or optimizer in its dtypes."""
         offered = {self.member.of: self.member.dtypes}
+        part = self.member.takes
+        takes = {} if part is None else {self.member.of: part}
         if self.member.updates:
-            return Capabilities({}, self._contract, optimizers=offered)
-        return Capabilities(offered, self._contract)
+            return Capabilities({}, self._contract, optimizers=offered, takes=takes)
+        return Capabilities(offered, self._contract, takes=takes, checks_constraints=True)
 
     def _contract(self, op: str, dtype: str) -> Contract:
         """Declare torch's arithmetic, in fp32 where storage is narrow, and what is different.

@@ -1,7 +1,8 @@
 """What this suite says of a member: its rows at a profile, to the first failure and not shrunk.
 
-A wrong member is caught when some row of it is nonconformant at every seed asked for; a right one
-is refused when any row is anything but conformant at any seed.
+A wrong member is caught when some row of it is nonconformant at every seed asked for, or partial
+where only `--whole` can see it; a right one is refused when any row is anything but conformant, or
+partial, at any seed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any
 from equivalence.budgets.outcome import Outcome
 from equivalence.runs.kinds import Case, Kind, kind_of
 from equivalence.runs.results import Row, RowResult
+from equivalence.runs.rows import inside_of
 from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
 from equivalence.worlds.contract import Contract
 from population.judged.member import MemberBackend, address
 from population.record import SESSION, Member
 
-ACCEPTED = "conformant"
+ACCEPTED = ("conformant", "partial")
 REFUSED = ("nonconformant", "error")
 
 
@@ -51,6 +53,7 @@ class Impatient:
         self.failed: Outcome | None = None
         self.fixed, self.extras, self.drawn = kind.fixed, kind.extras, kind.drawn
         self.describe, self.recipes, self.refused = kind.describe, kind.recipes, kind.refused
+        self.whole, self.levels = kind.whole, kind.levels
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: a member is caught by any case."""
@@ -89,17 +92,21 @@ def _judged_once(member: Member, profile: str, seed: int) -> Verdict:
         says = judged_session(member, profile, seed)
         return Verdict(not says, says)
     for row in rows(member):
+        backend = MemberBackend(member)
+        inside = inside_of(backend.capabilities(), row)
         result = run_row(
-            MemberBackend(member),
+            backend,
             row,
             counted=PROFILES[profile],
             strength=STRENGTHS[profile],
             seed=seed,
             findings=(),
-            kind=Impatient(kind_of(row)),
+            kind=Impatient(kind_of(row, inside)),
             address=address(member),
         )
-        if result.status in REFUSED or (member.right and result.status != ACCEPTED):
+        hidden = member.whole and result.status == "partial"
+        accepted = result.status in ACCEPTED and not hidden
+        if result.status in REFUSED or (not accepted and (member.right or hidden)):
             return _refused(result)
     return Verdict(True)
 

@@ -1,0 +1,1 @@
+"""Right implementations of a part of an op; the matrix enters."""
