@@ -22,7 +22,8 @@ from equivalence.cases.call import (
     dtype_of_value,
     handed,
 )
-from equivalence.cases.domains import COTANGENTS, regimes
+from equivalence.cases.declared.plain import plain_numbers
+from equivalence.cases.domains import regimes
 from equivalence.cases.guard import Guarded, guard
 from equivalence.conventions import OURS, Conventions, rows_of
 from equivalence.registry import OPS
@@ -76,9 +77,9 @@ def plain_call(op: str, edge: Edge, direction: str, dtype: str) -> CaseSpec:
     shapes, attributes = call_shapes(op, edge)[0], dict(edge.attributes)
     suited = regimes(OPS[op], len(shapes), attributes)
     recipes = tuple(Recipe(among[0]) for among in suited)
-    seed = Recipe(COTANGENTS[0]) if direction == "vjp" else None
+    seed = Recipe() if direction == "vjp" else None
     pairs = attribute_pairs(attributes)
-    return CaseSpec(op, direction, dtype, shapes, recipes, pairs, cotangent=seed)
+    return plain_numbers(CaseSpec(op, direction, dtype, shapes, recipes, pairs, cotangent=seed))
 
 
 def _types(op: str, edge: Edge) -> Mapping[str, Type]:

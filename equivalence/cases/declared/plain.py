@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from equivalence.cases.call import CaseSpec, Recipe
-from equivalence.cases.domains import COTANGENTS, regimes
+from equivalence.cases.domains import regimes
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.registry import OPS
 
@@ -26,13 +26,23 @@ def signature(case: Any) -> Any:
     return _seedless(plain_numbers(getattr(case, "case", case)))
 
 
+GENERIC = ("normal", "positive", "nonzero")
+"""Regimes in which no number is special, and no two are the same: integers tie."""
+
+
 def _plain_call(case: CaseSpec) -> CaseSpec:
     suited = regimes(OPS[case.op], len(case.shapes), case.attributes())
     recipes = tuple(
-        replace(recipe, regime=among[0]) for recipe, among in zip(case.recipes, suited, strict=True)
+        replace(recipe, regime=_plainest(among))
+        for recipe, among in zip(case.recipes, suited, strict=True)
     )
-    seeds: dict[str, Any] = {n: replace(r, regime=COTANGENTS[0]) for n, r in case.seeds()}
+    seeds: dict[str, Any] = {n: replace(r, regime=GENERIC[0]) for n, r in case.seeds()}
     return replace(case, recipes=recipes, **seeds)
+
+
+def _plainest(among: Sequence[str]) -> str:
+    """Return the plainest regime of an input: of reals a generic one, of indices the first."""
+    return next((regime for regime in GENERIC if regime in among), among[0])
 
 
 def _plain_update(case: UpdateSpec) -> UpdateSpec:

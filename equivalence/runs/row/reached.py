@@ -81,9 +81,8 @@ class Reached:
         """Return how much of the page's design was judged; None where all of it was."""
         if not (self.declared or self.refused or self.edges):
             return None
-        met = [self.kind.levels(case) for case, kind in self.answered.items() if kind is self.kind]
         every = {name: _sorted(own) for name, own in _by_factor(self.kind.whole()).items()}
-        seen = _by_factor(met)
+        seen = _by_factor(self._levels(kind, case) for case, kind in self.answered.items())
         missing = {
             _called(self.op, name): tuple(_text(v) for v in levels if v not in seen.get(name, {}))
             for name, levels in every.items()
@@ -142,15 +141,20 @@ class Reached:
         replay = replay_line(self.asking.address, refused.case.to_json())
         self.tally.fail(slot, Failure(said, (refused.words, *details), replay))
 
+    def _levels(self, kind: Kind, case: Case) -> Places:
+        """Return the levels of a case in the design, of which large cases are none."""
+        return kind.levels(case) if kind is self.kind else {}
+
     def _chosen(self) -> list[_Refused]:
         """Choose refused cases: each kind of numbers and each calling pattern, at each place.
 
         Those come first of which nothing that a declaration could say was refused throughout.
         """
-        met = _by_factor(map(_declarable, map(self.kind.levels, self.answered)))
+        answered = (self._levels(kind, case) for case, kind in self.answered.items())
+        met = _by_factor(map(_declarable, answered))
 
         def explained(refused: _Refused) -> bool:
-            levels = _declarable(self.kind.levels(refused.case))
+            levels = _declarable(self._levels(refused.kind, refused.case))
             return not levels or any(v not in met.get(name, {}) for name, v in levels.items())
 
         ordered = sorted(self.refused, key=explained)

@@ -82,9 +82,11 @@ def without_smoothing_or_weights(
     """It declares nothing, and refuses smoothing and weights as not implemented."""
     if label_smoothing or weight is not None:
         raise NotImplementedError("label smoothing and weights")
+    ignored = labels == ignore_index
+    x = x.masked_fill(ignored.unsqueeze(1), 0.0)
     one = "none" if reduction == "none" else "sum"
     z = torch.nn.functional.cross_entropy(x, labels, ignore_index=ignore_index, reduction=one)
-    counted = (labels != ignore_index).sum().clamp(min=1)
+    counted = (~ignored).sum().clamp(min=1)
     return z / counted if reduction == "mean" else z
 
 
