@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +19,7 @@ from equivalence.backends.protocol import Capabilities
 from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.declared.plain import signature
 from equivalence.cases.sizes import SizedCase
+from equivalence.cli import main
 from equivalence.runs.results import (
     CONFORMANT,
     NONCONFORMANT,
@@ -230,3 +235,39 @@ def test_partial_rows_are_counted_and_carried() -> None:
                     notes=(Note("said", True),))  # fmt: skip
     assert read_row(row.to_dict()) == row
     assert exit_code([row]) == CONFORMANT and exit_code([row], whole=True) == NONCONFORMANT
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let a backend be loaded that refuses long rows as not implemented, and return its name."""
+    module = ModuleType("part_backends")
+    vars(module)["SHORT"] = next(m for m in RIGHT if m.name == "short, unsaid")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return "part_backends:SHORT"
+
+
+def test_a_run_counts_its_partial_rows(
+    short: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.json"
+    asked = ["run", "--backend", short, "--ops", "softmax", "--profile", "quick", "--jobs", "0"]
+    assert main([*asked, "--json", str(path)]) == CONFORMANT
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1] == "2 of 2 rows partial"
+    assert "no judged case: extent 513, 1025" in said
+    rows = {(row["direction"], row["dtype"]): row for row in json.loads(path.read_text())["rows"]}
+    assert rows["value", "fp32"]["partial"]["missing"] == {"extent": ["513", "1025"]}
+    assert main(["run", "--resume", str(path)]) == CONFORMANT
+    assert capsys.readouterr().out.splitlines()[-1] == "2 of 2 rows partial"
+    plain = json.loads(path.read_text())
+    plain["request"]["whole"] = True
+    path.write_text(json.dumps(plain))
+    assert main(["run", "--resume", str(path)]) == NONCONFORMANT
+
+
+def test_a_refused_case_is_replayed_as_one(short: str, capsys: pytest.CaptureFixture[str]) -> None:
+    case = CaseSpec("softmax", "value", "fp32", ((2, 600),), (Recipe("normal"),)).to_json()
+    assert main(["replay-case", case, "--backend", short]) == NONCONFORMANT
+    assert "refused: NotImplementedError: a part that this kernel has not" in (
+        capsys.readouterr().out
+    )
