@@ -1,9 +1,9 @@
-"""Near-misses: calls that break exactly one constraint of a page, which everybody must refuse.
+"""Near-misses: calls that break exactly one constraint of a page, which the page refuses.
 
 They stand on the page, as REFUSED.  Where none of them passes an end of the range of an index
 input, a call that does is made of what the page says of the range.  The reference refuses with the
-constraint's label; our own backends must name the same label; any other backend must raise,
-whatever it says.
+constraint's label; our own backends must name the same label; any other backend may say what it
+likes, or accept the call, unless it says that it checks constraints.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from equivalence.measure.calling import observe
 from equivalence.measure.sizes import grown_to
 from equivalence.registry import OPS
 
-Takes = Callable[[SizedCase], bool]
-"""Says whether a backend takes a call."""
+Fit = Callable[[SizedCase], SizedCase | None]
+"""Returns the call as a backend takes it; None where it does not."""
 
 MOST_PROGRAMS = 512
 """The most programs of one launch of a case, but for those with many rows."""
@@ -84,19 +84,19 @@ def by_launches(
     dtype: str,
     *,
     all_of_them: bool,
-    takes: Takes | None = None,
+    fit: Fit | None = None,
 ) -> list[SizedCase]:
     """Return the large cases of a row of an interpreted backend; or only the one of least work.
 
-    takes says which calls the backend takes, if not all. A way to grow in which it does not take
+    fit says which calls the backend takes, if not all. A way to grow in which it does not take
     some size, or refuses it as not implemented, has the case of that size.
     """
     among, where = growths(op), (op, direction, dtype)
     turns = range(len(among))
-    taking = takes or (lambda case: True)
-    cases = [grown_to(*where, k, _size(backend, where, k, taking)) for k in turns]
+    fitting = fit or (lambda case: case)
+    cases = [grown_to(*where, k, _size(backend, where, k, fitting)) for k in turns]
     if not all_of_them:
-        return [min(cases, key=lambda case: _work(backend, case, taking))]
+        return [min(cases, key=lambda case: _work(backend, case, fitting))]
     first = next(name for name, page in OPS.items() if family_of(page) is family_of(OPS[op]))
     if where == (first, "value", "fp32"):
         cases += [grown_to(*where, k, MANY_ROWS) for k in turns if among[k].what == "rows"][:1]
@@ -110,44 +110,45 @@ class _NotTaken(Exception):
         self.size = size
 
 
-def _read(backend: Any, case: SizedCase, takes: Takes) -> list[Launch]:
+def _read(backend: Any, case: SizedCase, fit: Fit) -> list[Launch]:
     """Return what a backend would launch for a case, or say that it does not take it."""
-    if not takes(case):
+    fitted = fit(case)
+    if fitted is None:
         raise _NotTaken
     try:
-        return launches(backend, case)
+        return launches(backend, fitted)
     except NotImplementedError as error:
         raise _NotTaken from error
 
 
-def _work(backend: Any, case: SizedCase, takes: Takes) -> float:
+def _work(backend: Any, case: SizedCase, fit: Fit) -> float:
     """Return about how long a case takes: its programs, and the steps of their loops.
 
     What is not taken takes longer than anything, so that another way to grow is preferred.
     """
     try:
-        found = _read(backend, case, takes)
+        found = _read(backend, case, fit)
     except _NotTaken:
         return math.inf
     return sum(launch.programs for launch in found) * elements(case.case)
 
 
-def _size(backend: Any, where: tuple[str, str, str], k: int, takes: Takes) -> int:
+def _size(backend: Any, where: tuple[str, str, str], k: int, fit: Fit) -> int:
     """Return the least size at which one way to grow has blocks enough, or is not taken."""
     try:
-        return _grown(backend, where, k, takes)
+        return _grown(backend, where, k, fit)
     except _NotTaken as stop:
         return stop.size
 
 
-def _grown(backend: Any, where: tuple[str, str, str], k: int, takes: Takes) -> int:
+def _grown(backend: Any, where: tuple[str, str, str], k: int, fit: Fit) -> int:
     growth = growths(where[0])[k]
     if growth.every:
         return growth.near
 
     def read(n: int) -> tuple[int, int]:
         try:
-            found = _read(backend, grown_to(*where, k, n), takes)
+            found = _read(backend, grown_to(*where, k, n), fit)
         except _NotTaken:
             raise _NotTaken(n) from None
         programs = max((launch.programs for launch in found), default=0)

@@ -18,7 +18,7 @@ import json
 import math
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +56,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The recorded cases of one row, and the contract that their budgets follow from."""
+    """The recorded cases of one row, and the contract that their budgets follow from.
+
+    left holds the levels of the page's design that no case has, where a part of it was recorded.
+    """
 
     row: Row
     contract: str
     entries: tuple[Entry, ...]
+    left: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 def constrained(entry: Entry) -> int:
@@ -186,6 +190,7 @@ def save_archive(folder: Path, archive: Archive) -> None:
         inputs.extend(entry.numbers.values())
         allowed.extend(map(compact, entry.allowed.values()))
     meta = {"format": FORMAT, "contract": archive.contract, "cases": cases}
+    meta |= {"left": archive.left} if archive.left else {}
     path = path_of(folder, archive.row)
     half = path.with_suffix(".half")
     with half.open("wb") as file:
@@ -238,7 +243,8 @@ def _read(path: Path, row: Row) -> Archive:
         entries.append(Entry(case, plain["counted"], numbers, allowed))
     if not (read == len(inputs) and judged == len(high) == len(low) == len(budget) == len(kinds)):
         raise ValueError("its numbers are not those of its cases")
-    return Archive(row, meta["contract"], tuple(entries))
+    left = {name: tuple(levels) for name, levels in meta.get("left", {}).items()}
+    return Archive(row, meta["contract"], tuple(entries), left)
 
 
 def result_name(step: int, parameter: int, field: str) -> str:

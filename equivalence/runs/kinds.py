@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from equivalence.budgets.outcome import Outcome
@@ -182,8 +184,10 @@ class SizedCalls(Calls):
     def __init__(self, row: Row, cases: Sequence[SizedCase], inside: Inside | None = None) -> None:
         """Remember the row and its cases, of which those stay that the backend takes."""
         super().__init__(row, inside)
+        fitted = {case: case if inside is None else fitting(inside, case) for case in cases}
         self.every = cases
-        self.cases = list(_taken(inside, cases))
+        self.cases = [case for case in fitted.values() if case is not None]
+        self.origins = {case: origin for origin, case in fitted.items()}
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return all cases there are."""
@@ -195,7 +199,7 @@ class SizedCalls(Calls):
 
     def levels(self, case: Case) -> Places:
         """Let each large call be a level."""
-        return {"large call": self.describe(case)}
+        return {"large call": self.describe(self.origins.get(case, case))}
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: what fails at a size may well pass below it."""
@@ -259,13 +263,23 @@ def sized_kind(
     if backend.capabilities().ring == "interpreted":
         from equivalence.measure.grids import by_launches
 
-        takes = None if inside is None else inside.takes_case
-        found = by_launches(backend, *where, all_of_them=all_of_them, takes=takes)
+        fit = None if inside is None else partial(fitting, inside)
+        found = by_launches(backend, *where, all_of_them=all_of_them, fit=fit)
         return SizedCalls(row, found, inside)
     from equivalence.measure.sizes import full, near
 
     dtypes = backend.capabilities().ops[row.op]
     return SizedCalls(row, full(*where) if all_of_them else near(*where, dtypes), inside)
+
+
+def fitting(inside: Inside, case: SizedCase) -> SizedCase | None:
+    """Return a large call as a backend takes it, in another layout or with declared attributes.
+
+    None says that it takes it in no way.
+    """
+    among = (inside.laid(own) for own in (case.case, inside.with_values(case.case)))
+    taken = next((own for own in among if own is not None), None)
+    return None if taken is None else replace(case, case=taken)
 
 
 def _taken(inside: Inside | None, cases: Iterable[Any]) -> Iterator[Any]:

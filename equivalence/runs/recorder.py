@@ -29,6 +29,7 @@ from equivalence.runs.kinds import Case, kind_of
 from equivalence.runs.replay import replay_row
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.row.drawn import drawn_batches, least
+from equivalence.runs.row.reached import left_by
 from equivalence.runs.rows import dtypes_of, inside_of, supported
 from equivalence.runs.runner import row_seed
 from equivalence.worlds.contract import of_result
@@ -103,7 +104,8 @@ def recorded_row(
         entry = _entry(case, contract, True)
         number += counting(entry)
         entries.append(entry)
-    return Archive(row, contract.name, tuple(entries))
+    left = {} if inside is None else left_by(row.op, kind, (entry.case for entry in entries))
+    return Archive(row, contract.name, tuple(entries), left)
 
 
 def _live(case: Case) -> bool:

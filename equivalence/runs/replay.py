@@ -33,6 +33,7 @@ class Replayed:
         inside says which cases the backend takes, if not all.
         """
         self.inner = kind_of(archive.row)
+        self.left = archive.left
         self.every = {entry.case: entry for entry in archive.entries}
         self.entries = {
             case: entry
@@ -44,8 +45,12 @@ class Replayed:
         self.refused = self.inner.refused
 
     def whole(self) -> Iterator[Mapping[str, Any]]:
-        """Yield every recorded case as a level: designs need the oracle's libraries."""
-        return map(self.levels, self.every)
+        """Yield every recorded case as a level: designs need the oracle's libraries.
+
+        What was not recorded is told by the levels that the recording names.
+        """
+        yield from map(self.levels, self.every)
+        yield from ({name: level} for name, levels in self.left.items() for level in levels)
 
     def levels(self, case: Case) -> Mapping[str, Any]:
         """Return the level that stands for a case."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from equivalence.cases.call import CaseSpec, Shape
+from equivalence.cases.call import CaseSpec, Shape, attribute_pairs
 from equivalence.cases.declared.calls import (
     CallTypes,
     call_types,
@@ -23,7 +23,7 @@ from equivalence.cases.declared.part import Part, Predicate
 from equivalence.cases.guard import LAYOUTS, ORDERED, is_own
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.registry import OPS
-from spec.op import Op
+from spec.op import Op, Rejected
 
 Layouts = tuple[str, ...]
 """The layouts of the inputs of a call, and behind them that of its seeds."""
@@ -164,6 +164,18 @@ class Inside:
             return case
         among = (self._all_in(case, layout) for layout in LAYOUTS)
         return next((found for found in among if self.takes_case(found)), None)
+
+    def with_values(self, case: CaseSpec) -> CaseSpec:
+        """Return a case whose attributes have the first of the values that are declared."""
+        if self.part is None:
+            return case
+        first = {n: next(iter(values)) for n, values in self.part.attributes.items() if values}
+        changed = replace(case, attrs=attribute_pairs({**case.attributes(), **first}))
+        try:
+            changed.output_shape()
+        except Rejected:
+            return case
+        return changed
 
     def narrowed(self, op: Op) -> Op:
         """Return a page that is tried at the declared values of its attributes alone.

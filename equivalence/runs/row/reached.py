@@ -8,7 +8,7 @@ numbers or for its turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -81,13 +81,9 @@ class Reached:
         """Return how much of the page's design was judged; None where all of it was."""
         if not (self.declared or self.refused or self.edges):
             return None
-        every = {name: _sorted(own) for name, own in _by_factor(self.kind.whole()).items()}
-        seen = _by_factor(self._levels(kind, case) for case, kind in self.answered.items())
-        missing = {
-            _called(self.op, name): tuple(_text(v) for v in levels if v not in seen.get(name, {}))
-            for name, levels in every.items()
-        }
-        missing = {name: levels for name, levels in missing.items() if levels}
+        every = _by_factor(self.kind.whole())
+        met = (self._levels(kind, case) for case, kind in self.answered.items())
+        missing = levels_without(self.op, every, met)
         if self.declared and not missing:
             return None
         levels, left = sum(map(len, every.values())), sum(map(len, missing.values()))
@@ -168,6 +164,23 @@ class Reached:
                 new.append(refused)
         others = [refused for refused in ordered if refused not in new]
         return [*new, *others][:MOST_AGAIN]
+
+
+def levels_without(
+    op: str, every: Mapping[str, Mapping[Any, None]], met: Iterable[Places]
+) -> dict[str, tuple[str, ...]]:
+    """Return the levels that no row has met, in words, by the names of their factors."""
+    seen = _by_factor(met)
+    missing = {
+        _called(op, name): tuple(_text(v) for v in _sorted(own) if v not in seen.get(name, {}))
+        for name, own in every.items()
+    }
+    return {name: levels for name, levels in missing.items() if levels}
+
+
+def left_by(op: str, kind: Kind, cases: Iterable[Case]) -> dict[str, tuple[str, ...]]:
+    """Return the levels of a page's design that none of some cases has."""
+    return levels_without(op, _by_factor(kind.whole()), map(kind.levels, cases))
 
 
 def _declarable(levels: Places) -> Places:

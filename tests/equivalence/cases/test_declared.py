@@ -18,9 +18,14 @@ from equivalence.cases.declared.inside import Inside
 from equivalence.cases.declared.part import Part
 from equivalence.cases.declared.reading import read_declaration
 from equivalence.cases.guard import LAYOUTS, guard, is_own
+from equivalence.cases.sizes import SizedCase
 from equivalence.cases.strata.fixed import designed, extras, strata
 from equivalence.cases.strategies import case_specs, draw_many
 from equivalence.cases.updates.design import designed_updates, update_specs, update_strata
+from equivalence.measure.grids import by_launches
+from equivalence.measure.sizes import full
+from equivalence.runs.kinds import SizedCalls
+from equivalence.runs.results import Row
 
 
 class Offering:
@@ -133,6 +138,8 @@ def test_the_types_of_a_tensor_are_those_of_its_memory(shape: Any, layout: str) 
     assert types.layout == layout or not is_own(shape, layout)
 
 
+LAID: Mapping[str, Any] = {"layouts": ["contiguous"]}
+
 TWO_D = {"ranks": [2], "axes": [-1], "layouts": ["contiguous", "transposed"]}
 
 
@@ -182,3 +189,32 @@ def test_nothing_declared_changes_nothing() -> None:
     assert update_strata("sgd", "fp32", inside=Inside(Part(), "update", "fp32")) == update_strata(
         "sgd", "fp32"
     )
+
+
+def test_a_large_call_is_made_as_a_backend_takes_it() -> None:
+    part = read_declaration("gelu", {"attributes": {"approximate": ["tanh"]}, **LAID})
+    inside = Inside(part, "value", "fp32")
+    every = full("gelu", "value", "fp32")
+    kind = SizedCalls(Row("gelu", "value", "fp32"), every, inside)
+    assert len(kind.fixed()) == len(every)
+    for case in kind.fixed():
+        assert inside.takes_case(case) and case.case.attributes() == {"approximate": "tanh"}
+    assert [*kind.whole()] == [kind.levels(case) for case in kind.fixed()]
+    none = Inside(read_declaration("gelu", lambda call: False), "value", "fp32")
+    assert not SizedCalls(Row("gelu", "value", "fp32"), every, none).fixed()
+
+
+def test_sizes_are_read_from_launches_of_what_is_taken() -> None:
+    asked: list[SizedCase] = []
+
+    def fit(case: SizedCase) -> SizedCase | None:
+        asked.append(case)
+        return case if max(case.case.shapes[0]) <= 16 else None
+
+    class Watching:
+        def value(self, op: str, inputs: Any, attrs: Any) -> Any:
+            assert max(inputs[0].shape) <= 16, "asked outside the declared part"
+            return inputs[0].clone()
+
+    found = by_launches(Watching(), "softmax", "value", "fp32", all_of_them=True, fit=fit)
+    assert asked and found and all(max(case.case.shapes[0]) > 16 for case in found)

@@ -20,6 +20,8 @@ from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.declared.plain import signature
 from equivalence.cases.sizes import SizedCase
 from equivalence.cli import main
+from equivalence.runs.recorder import record_row
+from equivalence.runs.replay import replay_row
 from equivalence.runs.results import (
     CONFORMANT,
     NONCONFORMANT,
@@ -271,3 +273,15 @@ def test_a_refused_case_is_replayed_as_one(short: str, capsys: pytest.CaptureFix
     assert "refused: NotImplementedError: a part that this kernel has not" in (
         capsys.readouterr().out
     )
+
+
+def test_a_recording_of_a_part_is_replayed_as_one(tmp_path: Path) -> None:
+    member = next(m for m in RIGHT if m.name == "no empties")
+    row, known = Row("square", "value", "fp32"), {"findings": (), "folder": tmp_path}
+    recorded = record_row(member, row, counted=1, seed=0, **known)
+    replayed = replay_row(member, row, **known)
+    for found in (recorded, replayed):
+        assert found.status == "partial" and found.partial is not None
+        assert set(found.partial.missing) == {"few elements"}
+    whole = replay_row(replace(member, takes=None, fits=lambda *given: True), row, **known)
+    assert whole.status == "conformant", "all that was recorded was judged"
