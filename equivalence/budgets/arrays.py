@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from equivalence.budgets.numerals import shortest
 from equivalence.budgets.outcome import (
     Detail,
     Outcome,
+    Wrong,
     classes_of,
     grouped,
     over_budget,
@@ -269,12 +271,15 @@ def judge_arrays(got: TorchTensor, expected: Allowed) -> Outcome:
         )
         return got, exact, budget
 
-    detail = Detail("", position(place, expected.v.shape), *element(place), worst)
+    got, *due = element(place)
+    text = shortest(float(got), expected.dtype)
+    detail = Detail("", position(place, expected.v.shape), text, *due, worst)
+    wrong = Wrong("", ~free, ~free & ~(found <= 1.0))
     over = grouped(
         replace(over_budget(element(k), float(flat[k]), expected.dtype), count=count)
         for k, count in _worst_of_each_kind(values, expected, flat)
     )
-    return Outcome(worst, judged, open_, detail, over=over, differing=differing)
+    return Outcome(worst, judged, open_, detail, over=over, differing=differing, wrong=(wrong,))
 
 
 def _worst_of_each_kind(

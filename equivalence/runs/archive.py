@@ -31,6 +31,8 @@ from equivalence.cases.call import counts
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.call import attempt, compare, result_names
+from equivalence.measure.explained.explain import explained_call
+from equivalence.measure.explained.steps import explained_step
 from equivalence.measure.reference import Expected
 from equivalence.measure.shadow import Step, judge_step, measure_steps
 from equivalence.registry import OPTIMIZERS
@@ -267,6 +269,16 @@ class Replayed:
         """Return the uncounted cases."""
         return [case for case, entry in self.entries.items() if not entry.counted]
 
+    def ways(self, case: Case) -> Sequence[tuple[str, ...]]:
+        """Return no way, as nothing was recorded of one."""
+        return ()
+
+    def measure_plainly(
+        self, backend: Any, case: Case, contract: Any, way: tuple[str, ...]
+    ) -> Outcome:
+        """Run nothing: there are no such ways."""
+        raise NotImplementedError(f"a recording holds no case that is {way}")
+
     def measure(self, backend: Any, case: Case, contract: Any) -> Outcome:
         """Run a recorded case and judge it by what was recorded."""
         del contract
@@ -285,7 +297,9 @@ def _replay_call(backend: Any, case: Case, entry: Entry) -> Outcome:
     if isinstance(results, Outcome):
         return results
     names = result_names(case)
-    return compare(names, results, [entry.allowed.get(name) for name in names], judge_recorded)
+    allowed = [entry.allowed.get(name) for name in names]
+    outcome = compare(names, results, allowed, judge_recorded)
+    return explained_call(outcome, built, names, None)
 
 
 def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
@@ -301,7 +315,9 @@ def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
             f: entry.allowed.get(result_name(step.number, step.parameter, f)) for f in fields
         }
         count = step.count + 1 if OPTIMIZERS[case.optimizer].counted else None
-        return judge_step(step, Expected(tensors, count), judge_recorded)
+        return explained_step(
+            judge_step(step, Expected(tensors, count), judge_recorded), step, case
+        )
 
     return measure_steps(backend, case, judge, entry.numbers)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from equivalence.budgets.outcome import Outcome
@@ -14,6 +15,7 @@ from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.updates import design, spec
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.dtypes import DTYPES, FP64
+from equivalence.measure import plainly
 from equivalence.measure.call import measure
 from equivalence.measure.update import measure_update
 from equivalence.registry import OPS
@@ -48,6 +50,14 @@ class Kind(Protocol):
 
     def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
         """Run a case and judge it."""
+
+    def ways(self, case: Case) -> Sequence[tuple[str, ...]]:
+        """Return in which ways a case can be made plainer that keep its numbers."""
+
+    def measure_plainly(
+        self, backend: Any, case: Case, contract: Contract, way: tuple[str, ...]
+    ) -> Outcome:
+        """Run the numbers of a case in such a way, and judge them."""
 
     def describe(self, case: Case) -> str:
         """Return a case as a reader writes it."""
@@ -87,6 +97,8 @@ class Calls:
         return shrink.smaller_calls(case)
 
     measure = staticmethod(measure)
+    ways = staticmethod(plainly.ways)
+    measure_plainly = staticmethod(plainly.call_plainly)
 
     def describe(self, case: CaseSpec) -> str:
         """Return the call."""
@@ -123,6 +135,8 @@ class Updates:
         return shrink.smaller_updates(case)
 
     measure = staticmethod(measure_update)
+    ways = staticmethod(plainly.ways)
+    measure_plainly = staticmethod(plainly.update_plainly)
 
     def describe(self, case: UpdateSpec) -> str:
         """Return the settings."""
@@ -155,6 +169,12 @@ class SizedCalls(Calls):
 
         return measure_sized(backend, case, contract)
 
+    def measure_plainly(
+        self, backend: Any, case: Case, contract: Contract, way: tuple[str, ...]
+    ) -> Outcome:
+        """Call the operation with tensors that lie row-major; there is no other way."""
+        return self.measure(backend, replace(case, case=plainly.laid_plainly(case.case)), contract)
+
     def describe(self, case: Case) -> str:
         """Return the call and what it is given."""
         return f"{call.describe(case.case)}, {case.regime}"
@@ -165,7 +185,7 @@ class SizedCalls(Calls):
 
 
 class SizedUpdates(Updates):
-    """Steps of one optimizer on many elements."""
+    """Steps of one optimizer on many elements, which lie row-major."""
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
         """Return the one case there is."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from equivalence.measure.spent import Spent
-from equivalence.runs.results import RowResult
+from equivalence.runs.results import NEAR_MISSES, Failure, Row, RowResult
 
 COLUMNS = (
     *("op", "direction", "dtype", "cases", "worst", "page"),
@@ -65,7 +65,7 @@ def print_report(
     stream: TextIO | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> None:
-    """Print the table, then every declared finding, then every failure.
+    """Print the table, then every declared finding, then every failure, the worst first.
 
     Failures are read first, so they come last. A terminal shows the end of a long report, and a
     log that was cut still holds it. All unsupported rows share one line.
@@ -90,10 +90,17 @@ def print_report(
     for result in results:
         for finding in result.declared:
             print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
-    for result in results:
-        for failure in result.failures:
-            print(f"\n{result.row}", file=out)
-            print("\n".join(f"  {line}" for line in failure.lines()), file=out)
+    for row, failure in in_order(results):
+        print(f"\n{row}", file=out)
+        print("\n".join(f"  {line}" for line in failure.lines()), file=out)
+
+
+def in_order(results: Sequence[RowResult]) -> list[tuple[Row, Failure]]:
+    """Return all failures with their rows: the row with the worst one first, near-misses last."""
+    failing = [result for result in results if result.failures]
+    failing.sort(key=lambda result: min(failure.severity for failure in result.failures))
+    pairs = [(result.row, failure) for result in failing for failure in result.failures]
+    return sorted(pairs, key=lambda pair: pair[1].source == NEAR_MISSES and not pair[1].crash)
 
 
 def print_untried(untried: Mapping[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.runs.address import replay_line
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import Failure
+from equivalence.runs.row.sentences import sentences
 from equivalence.workers.executor import Executor, Question
 from equivalence.workers.notes import Ended
 from equivalence.worlds.contract import Contract
@@ -51,9 +52,26 @@ class Asking:
         answer = self.executor.ask(question)
         return outcome_of(answer)
 
-    def describe(self, kind: Kind, case: Case, outcome: Outcome) -> Failure:
-        """Put a failing case in words."""
-        return describe_failure(kind, self.backend.name, case, outcome, self.address)
+    def describe(
+        self, kind: Kind, case: Case, outcome: Outcome, causes: Sequence[str] = ()
+    ) -> Failure:
+        """Put a failing case in words, with what was found of its cause."""
+        return describe_failure(kind, self.backend.name, case, outcome, self.address, causes)
+
+    def causes(self, kind: Kind, case: Case) -> Iterator[str]:
+        """Say in which plain ways the numbers of a failing case pass: the first such way."""
+        for way in kind.ways(case):
+            put = partial(kind.measure_plainly, self.backend, case, self.contract, way)
+            words = " and ".join(way)
+            title = f"{kind.describe(case)}, {words}"
+            if self.executor.exhausted:
+                return
+            outcome = outcome_of(
+                self.executor.ask(Question(f"{case.to_json()} {words}", title, put))
+            )
+            if not outcome.failed:
+                yield f"the same numbers pass when {words}"
+                return
 
 
 def outcome_of(answer: Outcome | Ended) -> Outcome:
@@ -71,7 +89,12 @@ def ended(title: str, how: Ended, details: Sequence[str] = ()) -> Failure:
 
 
 def describe_failure(
-    kind: Kind, backend: str, case: Case, outcome: Outcome, address: str | None
+    kind: Kind,
+    backend: str,
+    case: Case,
+    outcome: Outcome,
+    address: str | None,
+    causes: Sequence[str] = (),
 ) -> Failure:
     """Put a failing case in words; the address says where the backend can be loaded from."""
     details: list[str] = []
@@ -83,9 +106,13 @@ def describe_failure(
         details.append(outcome.problem)
     if outcome.detail is not None:
         details.append(outcome.detail.line())
+        details.extend(f"{name} = {numbers}" for name, numbers in outcome.detail.inputs)
+        details.extend(f"of the wrong elements: {said}" for said in outcome.detail.common)
+    details.extend(causes)
+    details.extend(sentences(kind, case))
     details.extend(
         f"{name}: {recipe.regime}, {recipe.layout}, seed {recipe.seed}"
         for name, recipe in kind.recipes(case)
     )
     replay = replay_line(address, case.to_json())
-    return Failure(kind.describe(case), tuple(details), replay, what)
+    return Failure(kind.describe(case), tuple(details), replay, what, element=outcome.detail)

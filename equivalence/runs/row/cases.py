@@ -89,7 +89,10 @@ class Cases:
         if self.shrinking and (slot, crash) not in self.shrunk and not outcome.end:
             self.shrunk.add((slot, crash))
             case, outcome = self._smallest(slot, case, outcome)
-        self.tally.fail(slot, self.asking.describe(self.kind, case, outcome))
+        causes: Iterable[str] = ()
+        if not (self.endless or outcome.end) and self.tally.wrong(slot) < MOST_FAILURES:
+            causes = self.asking.causes(self.kind, case)
+        self.tally.fail(slot, self.asking.describe(self.kind, case, outcome, list(causes)))
 
     def _smallest(self, slot: str, case: Case, outcome: Outcome) -> tuple[Case, Outcome]:
         """Return the smallest case below a failing one that fails in the same way, undeclared.

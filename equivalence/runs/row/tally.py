@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, larger
@@ -87,7 +87,7 @@ class Tally:
 
     def fail(self, slot: str, failure: Failure) -> None:
         """Enter a failure."""
-        self.failures[slot].append(failure)
+        self.failures[slot].append(replace(failure, source=slot))
 
     def wrong(self, slot: str) -> int:
         """Count the wrong results of a slot."""
@@ -137,14 +137,24 @@ class Tally:
         return second if first == "ambiguous" else first
 
     def shown(self) -> tuple[Failure, ...]:
-        """Return the first wrong results and crashes of each slot, and how many more there are."""
+        """Return the first wrong results and crashes of each slot, the worst of the row first.
+
+        Beside each slot's it is said how many more there are. What came twice is shown once: the
+        same case may be drawn in one slot, and be what another one's case was made smaller to.
+        """
         found: list[Failure] = []
+        more_of_it: list[Failure] = []
+        known: set[tuple[str, str | None, str]] = set()
         for slot, failures in self.failures.items():
+            fresh = [f for f in failures if f.same not in known]
+            fresh = list({failure.same: failure for failure in reversed(fresh)}.values())[::-1]
+            known |= {failure.same for failure in fresh}
             for crash in (False, True):
-                of_a_kind = [failure for failure in failures if failure.crash == crash]
+                of_a_kind = [failure for failure in fresh if failure.crash == crash]
                 found += of_a_kind[:MOST_FAILURES]
                 more = of_a_kind[MOST_FAILURES:]
                 if more:
                     what = "crashes" if crash else "failures"
-                    found.append(Failure(f"{len(more)} more {what}: {slot}", kind=more[0].kind))
-        return tuple(found)
+                    said = f"{len(more)} more {what}: {slot}"
+                    more_of_it.append(Failure(said, kind=more[0].kind, source=slot))
+        return (*sorted(found, key=lambda failure: failure.severity), *more_of_it)

@@ -1,0 +1,93 @@
+"""Each pattern of a failing case in a sentence that a reader of a report understands.
+
+A case names its patterns in a word: how the call was made, how tensors lie in memory, whose tensors
+the gradients of an optimizer are, and what happens between its steps. A test holds that every word
+has a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from equivalence.runs.kinds import Case, Kind
+
+CALLINGS: Mapping[str, str] = {
+    "again": (
+        "the same call was made just before: does the first call leave something behind, "
+        "such as a buffer that is added to?"
+    ),
+    "repeated": (
+        "the same tensors held other numbers in a call just before: is something kept by address "
+        "or by shape?"
+    ),
+    "late": (
+        "an earlier result changed after a later call, or after its inputs changed: do two results "
+        "share memory, or does the result wait to be computed?"
+    ),
+    "shared": (
+        "tensors of one shape are one and the same tensor here: is one of them written, or are "
+        "gradients told apart by tensor?"
+    ),
+    "overlapping": (
+        "the tensors are views of one allocation that overlap: is one of them written, or taken "
+        "for the whole allocation?"
+    ),
+}
+"""What a calling pattern is, and what to ask of a backend that fails under it alone."""
+
+LAYOUTS_SAID: Mapping[str, str] = {
+    "offset": "contiguous, but three elements off every alignment: are vector loads assumed?",
+    "padded": "a slice of a wider matrix, so that rows are further apart than they are long",
+    "strided": "every second element along the last axis: is its stride taken to be 1?",
+    "stepped": "every second slice along the first axis",
+    "transposed": "its axes lie in memory in reverse order",
+    "swapped": "its last two axes have changed places in memory",
+    "led": "its first two axes have changed places in memory",
+    "rotated": "its first axis lies innermost in memory",
+    "rolled": "its last axis lies outermost in memory",
+    "expanded": "stride 0 along the first axis: one slice stands for all",
+    "hollow": "stride 0 along a middle axis: one slice stands for all",
+    "broadcast": "stride 0 along the last axis: one number stands for a row",
+}
+"""How a tensor lies in memory."""
+
+HANDINGS_SAID: Mapping[str, str] = {
+    "reused": (
+        "each step is handed the same gradient tensors with other numbers: is an earlier gradient "
+        "kept without a copy?"
+    ),
+    "shared": "parameters of one shape are handed one and the same gradient tensor",
+}
+"""Whose tensors the gradients are."""
+
+EVENTS_SAID: Mapping[str, str] = {
+    "set_lr": "the learning rate of every group is set anew: is the old one kept?",
+    "load": "a state is loaded: are its tensors copied, and do step counts go on from it?",
+    "write": "every second parameter is overwritten: is an own copy of it kept?",
+    "write_state": "every moment is overwritten: is an own copy of it kept?",
+}
+"""What happens between two steps."""
+
+
+def sentences(kind: Kind, case: Case) -> Iterator[str]:
+    """Yield a sentence for each pattern of a case that is not the plain one."""
+    own = getattr(case, "case", case)  # that of a large one
+    calling, handing = getattr(own, "calling", ""), getattr(own, "handing", "")
+    if calling in CALLINGS:
+        yield f"called {calling}: {CALLINGS[calling]}"
+    for name, layout in _laid(kind, case):
+        yield f"{name} is {layout}: {LAYOUTS_SAID[layout]}"
+    if handing in HANDINGS_SAID:
+        yield f"gradients {handing}: {HANDINGS_SAID[handing]}"
+    for event in getattr(own, "events", ()):
+        yield f"{event.kind} before step {event.step}: {EVENTS_SAID[event.kind]}"
+
+
+def _laid(kind: Kind, case: Case) -> Iterator[tuple[str, str]]:
+    """Name the tensors that do not lie row-major, and how they lie."""
+    own = getattr(case, "case", case)
+    named = [(f"input {k}", recipe) for k, recipe in enumerate(getattr(own, "recipes", ()))]
+    named = [*named, *own.seeds()] if hasattr(own, "seeds") else [*kind.recipes(case)]
+    for name, recipe in named:
+        if recipe.layout in LAYOUTS_SAID:
+            yield name, recipe.layout
