@@ -6,8 +6,8 @@ element over budget, and for no other element that was judged.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,10 @@ Numbers = npt.NDArray[np.float64]
 MOST = 3
 """How many sentences are said of one result."""
 
+UNLIKELY = 100
+"""Signs and sizes separate by chance where few elements are judged: they are named only if the
+failing elements are one choice among so many of as many elements."""
+
 
 def in_common(
     failing: Mask, judged: Mask, inputs: Mapping[str, Numbers], min_normal: float = 0.0
@@ -29,8 +33,8 @@ def in_common(
     inputs            numbers by the names of tensors, of any shapes
     min_normal        below it a number is subnormal
 
-    >>> x = np.array([1.0, -2.0, 3.0, -4.0])
-    >>> in_common(x < 0, np.ones(4, bool), {"input 0": x})[0]
+    >>> x = np.array([1.0, -2.0, 3.0, -4.0, -5.0, 6.0, -7.0, 8.0, 9.0, -10.0])
+    >>> in_common(x < 0, np.ones(10, bool), {"input 0": x})[0]
     'they are exactly those where input 0 is negative'
     """
     count, among = int(failing.sum()), int(judged.sum())
@@ -40,7 +44,16 @@ def in_common(
         return (f"every one of the {among} judged elements is over budget",)
     said = [*_by_kinds(failing, judged, inputs, min_normal)]
     said += [f"they lie {where}, where no element passes" for where in places(failing, judged)]
-    return tuple(islice(said or _by_size(failing, judged, inputs), MOST))
+    if not said and unlikely(count, among):
+        said += _by_size(failing, judged, inputs)
+    return tuple(said[:MOST])
+
+
+def unlikely(count: int, among: int) -> bool:
+    """Say whether so many elements among others are not easily the same ones by chance."""
+    if not 0 < count < among:
+        return False
+    return among >= UNLIKELY or math.comb(among, count) >= UNLIKELY
 
 
 KINDS: Mapping[str, Callable[[Numbers, float], Mask]] = {
@@ -54,16 +67,24 @@ KINDS: Mapping[str, Callable[[Numbers, float], Mask]] = {
 }
 """The kinds of numbers that are told apart, in the words of a sentence."""
 
+SIGNS = ("negative", "positive")
+"""Those that are about as frequent as their opposite."""
+
 
 def _by_kinds(
-    failing: Mask, judged: Mask, inputs: Mapping[str, Numbers], min_normal: float
+    failing: Mask,
+    judged: Mask,
+    inputs: Mapping[str, Numbers],
+    min_normal: float,
 ) -> Iterator[str]:
     """Say of which kind a number beside the failing elements is, or some or all of its row."""
     for name, numbers in inputs.items():
         for kind, holds in KINDS.items():
             mask = holds(numbers, min_normal)
-            for where, spread in _spread(mask, failing.shape):
-                if np.array_equal(spread & judged, failing):
+            for where, own in _spread(mask, failing.shape):
+                if kind in SIGNS and not unlikely(int(own.sum()), own.size):
+                    continue
+                if np.array_equal(np.broadcast_to(own, failing.shape) & judged, failing):
                     yield f"they are exactly those {where.format(name=name, kind=kind)}"
                     break
 
@@ -74,7 +95,7 @@ def _spread(mask: Mask, shape: tuple[int, ...]) -> Iterator[tuple[str, Mask]]:
     A result of fewer axes than the input has lost one of them.
     """
     if mask.ndim <= len(shape) and _fits(mask.shape, shape):
-        yield "where {name} is {kind}", np.broadcast_to(mask, shape)
+        yield "where {name} is {kind}", mask
     for axis, extent in enumerate(mask.shape):
         if extent < 2:
             continue
@@ -87,7 +108,7 @@ def _spread(mask: Mask, shape: tuple[int, ...]) -> Iterator[tuple[str, Mask]]:
                 folded = kept.reshape(gone)
             if folded is not None:
                 along = f"for which, along axis {axis}, {said} is {{kind}}"
-                yield along, np.broadcast_to(folded, shape)
+                yield along, folded
 
 
 def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:

@@ -71,18 +71,23 @@ def _part(
     box = [sorted({index[k] for index in indices}) for k in range(tensor.ndim)]
     slices = [_slice(each, n) for each, n in zip(box, tensor.shape, strict=True)]
     plain = numbers(tensor)
-    whole = None not in slices and len(indices) == int(np.prod([len(each) for each in box]))
-    if whole and len(indices) <= most:
+    if None not in slices and len(indices) == int(np.prod([len(each) for each in box])):
         part = plain[np.ix_(*box)].reshape([len(each) for each in box if len(each) > 1])
         text = f"{name}[{', '.join(map(str, slices))}]" if box else name
-        yield text, _listed(np.asarray(part), tensor)
+        if len(indices) <= most:
+            yield text, _listed(part, tensor)
+            return
+        if place in indices:
+            yield f"{name}{list(place)}", _number(plain[place], tensor)
+        few = ", ".join(_number(number, tensor) for number in part.reshape(-1)[:FEW])
+        yield text, f"[{few}, and {len(indices) - FEW} more]"
         return
     own = [index for index in indices if index == place]
     chosen = [*own, *(index for index in indices if index != place)][:most]
     for index in sorted(chosen):
         yield f"{name}{list(index)}", _number(plain[index], tensor)
     if len(indices) > len(chosen):
-        yield f"{name}, and {len(indices) - len(chosen)} more", "not shown"
+        yield f"{name}, elsewhere", f"{len(indices) - len(chosen)} more numbers"
 
 
 def _slice(found: Sequence[int], extent: int) -> str | None:

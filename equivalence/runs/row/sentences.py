@@ -11,54 +11,60 @@ from collections.abc import Iterator, Mapping
 
 from equivalence.runs.kinds import Case, Kind
 
-CALLINGS: Mapping[str, str] = {
+CALLINGS: Mapping[str, tuple[str, str]] = {
     "again": (
-        "the same call was made just before: does the first call leave something behind, "
-        "such as a buffer that is added to?"
+        "the same call was made just before",
+        "does the first call leave something behind, such as a buffer that is added to?",
     ),
     "repeated": (
-        "the same tensors held other numbers in a call just before: is something kept by address "
-        "or by shape?"
+        "the same tensors held other numbers in a call just before",
+        "is something kept by address or by shape?",
     ),
     "late": (
-        "an earlier result changed after a later call, or after its inputs changed: do two results "
-        "share memory, or does the result wait to be computed?"
+        "the result was read after a later call, when its inputs held other numbers",
+        "an earlier result changed after a later call: do two results share memory, or does a "
+        "result wait to be computed?",
     ),
     "shared": (
-        "tensors of one shape are one and the same tensor here: is one of them written, or are "
-        "gradients told apart by tensor?"
+        "tensors of one shape are one and the same tensor",
+        "is one of them written to, or are gradients kept by tensor?",
     ),
     "overlapping": (
-        "the tensors are views of one allocation that overlap: is one of them written, or taken "
-        "for the whole allocation?"
+        "the tensors are views of one allocation that overlap",
+        "is one of them written to, or taken for the whole allocation?",
     ),
 }
 """What a calling pattern is, and what to ask of a backend that fails under it alone."""
 
-LAYOUTS_SAID: Mapping[str, str] = {
-    "offset": "contiguous, but three elements off every alignment: are vector loads assumed?",
-    "padded": "a slice of a wider matrix, so that rows are further apart than they are long",
-    "strided": "every second element along the last axis: is its stride taken to be 1?",
-    "stepped": "every second slice along the first axis",
-    "transposed": "its axes lie in memory in reverse order",
-    "swapped": "its last two axes have changed places in memory",
-    "led": "its first two axes have changed places in memory",
-    "rotated": "its first axis lies innermost in memory",
-    "rolled": "its last axis lies outermost in memory",
-    "expanded": "stride 0 along the first axis: one slice stands for all",
-    "hollow": "stride 0 along a middle axis: one slice stands for all",
-    "broadcast": "stride 0 along the last axis: one number stands for a row",
-}
-"""How a tensor lies in memory."""
+STRIDES = "are all strides of the tensor read?"
 
-HANDINGS_SAID: Mapping[str, str] = {
-    "reused": (
-        "each step is handed the same gradient tensors with other numbers: is an earlier gradient "
-        "kept without a copy?"
-    ),
-    "shared": "parameters of one shape are handed one and the same gradient tensor",
+LAYOUTS_SAID: Mapping[str, tuple[str, str]] = {
+    "offset": ("contiguous, but three elements off every alignment", "are aligned loads assumed?"),
+    "padded": ("a slice of a wider matrix: rows are further apart than they are long", STRIDES),
+    "strided": ("every second element along the last axis", "is its last stride taken to be 1?"),
+    "stepped": ("every second slice along the first axis", STRIDES),
+    "transposed": ("its axes lie in memory in reverse order", STRIDES),
+    "swapped": ("its last two axes have changed places in memory", STRIDES),
+    "led": ("its first two axes have changed places in memory", STRIDES),
+    "rotated": ("its first axis lies innermost in memory", STRIDES),
+    "rolled": ("its last axis lies outermost in memory", STRIDES),
+    "expanded": ("stride 0 along the first axis: one slice stands for all", STRIDES),
+    "hollow": ("stride 0 along a middle axis: one slice stands for all", STRIDES),
+    "broadcast": ("stride 0 along the last axis: one number stands for a row", STRIDES),
 }
-"""Whose tensors the gradients are."""
+"""How a tensor lies in memory, and what to ask of a backend that fails on this alone."""
+
+HANDINGS_SAID: Mapping[str, tuple[str, str]] = {
+    "reused": (
+        "each step is handed the same gradient tensors with other numbers",
+        "is an earlier gradient kept without a copy?",
+    ),
+    "shared": (
+        "parameters of one shape are handed one and the same gradient tensor",
+        "is a gradient written to, or freed, when the first of them is updated?",
+    ),
+}
+"""Whose tensors the gradients are, and what to ask."""
 
 EVENTS_SAID: Mapping[str, str] = {
     "set_lr": "the learning rate of every group is set anew: is the old one kept?",
@@ -69,18 +75,25 @@ EVENTS_SAID: Mapping[str, str] = {
 """What happens between two steps."""
 
 
-def sentences(kind: Kind, case: Case) -> Iterator[str]:
-    """Yield a sentence for each pattern of a case that is not the plain one."""
+def sentences(kind: Kind, case: Case, *, asking: bool = True) -> Iterator[str]:
+    """Yield a sentence for each pattern of a case that is not the plain one.
+
+    asking says whether one of them may be the cause: then it ends in a question.
+    """
     own = getattr(case, "case", case)  # that of a large one
+
+    def said(what: str, pair: tuple[str, str]) -> str:
+        return f"{what}: {pair[0]}{f'; {pair[1]}' if asking else ''}"
+
     calling, handing = getattr(own, "calling", ""), getattr(own, "handing", "")
     if calling in CALLINGS:
-        yield f"called {calling}: {CALLINGS[calling]}"
+        yield said(f"called {calling!r}", CALLINGS[calling])
     for name, layout in _laid(kind, case):
-        yield f"{name} is {layout}: {LAYOUTS_SAID[layout]}"
+        yield said(f"{name} lies {layout!r}", LAYOUTS_SAID[layout])
     if handing in HANDINGS_SAID:
-        yield f"gradients {handing}: {HANDINGS_SAID[handing]}"
+        yield said(f"gradients come {handing!r}", HANDINGS_SAID[handing])
     for event in getattr(own, "events", ()):
-        yield f"{event.kind} before step {event.step}: {EVENTS_SAID[event.kind]}"
+        yield f"{event.kind!r} before step {event.step}: {EVENTS_SAID[event.kind]}"
 
 
 def _laid(kind: Kind, case: Case) -> Iterator[tuple[str, str]]:
