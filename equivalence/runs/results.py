@@ -35,7 +35,10 @@ CRASHES = ("died", "late", "crash")
 NEAR_MISSES = "refusals"
 """The source of failures that are invalid calls which were accepted."""
 
-LAST = ("edges", "findings", NEAR_MISSES)
+UNASKED = "processes"
+"""The source of the failure that nothing more was asked."""
+
+LAST = ("edges", "findings", UNASKED, NEAR_MISSES)
 """Sources whose failures come after those of cases, in this order."""
 
 CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -95,7 +98,7 @@ class Failure:
         by the fraction of a budget; then edges, then findings that no longer hold; and at last
         invalid calls that were accepted.
         """
-        if self.crash:
+        if self.crash and self.source != UNASKED:
             return CRASHES.index(self.kind), 0.0
         after = LAST.index(self.source) + 1 if self.source in LAST else 0
         return len(CRASHES) + after, -(math.inf if self.element is None else self.element.fraction)

@@ -20,12 +20,15 @@ PERIODS = (2, 4, 8, 16, 32)
 def places(failing: Mask, judged: Mask) -> Iterator[str]:
     """Say where the failing elements lie, by one axis after another, then in row-major order."""
     passing = judged & ~failing
+    told = False
     for axis, extent in enumerate(failing.shape):
         others = tuple(k for k in range(failing.ndim) if k != axis)
         bad, good = (np.asarray(each.any(axis=others)) for each in (failing, passing))
         if extent > 1 and not np.any(bad & good):
-            yield from _along(bad, good, _named(axis, failing.ndim), failing.sum() > 1)
-    if failing.ndim > 1:
+            for said in _along(bad, good, _named(axis, failing.ndim), bool(failing.sum() > 1)):
+                told = True
+                yield said
+    if failing.ndim > 1 and not told:
         bad, good = failing.reshape(-1), passing.reshape(-1)
         yield from _at_an_end(bad, good, "element", "in row-major order")
 

@@ -142,19 +142,17 @@ class Tally:
         Beside each slot's it is said how many more there are. What came twice is shown once: the
         same case may be drawn in one slot, and be what another one's case was made smaller to.
         """
-        found: list[Failure] = []
-        more_of_it: list[Failure] = []
+        found: list[tuple[tuple[int, float], Failure]] = []
         known: set[tuple[str, str | None, str]] = set()
         for slot, failures in self.failures.items():
-            fresh = [f for f in failures if f.same not in known]
-            fresh = list({failure.same: failure for failure in reversed(fresh)}.values())[::-1]
+            fresh = list({f.same: f for f in failures if f.same not in known}.values())
             known |= {failure.same for failure in fresh}
             for crash in (False, True):
                 of_a_kind = [failure for failure in fresh if failure.crash == crash]
-                found += of_a_kind[:MOST_FAILURES]
-                more = of_a_kind[MOST_FAILURES:]
+                few, more = of_a_kind[:MOST_FAILURES], of_a_kind[MOST_FAILURES:]
+                found += [(failure.severity, failure) for failure in few]
                 if more:
-                    what = "crashes" if crash else "failures"
-                    said = f"{len(more)} more {what}: {slot}"
-                    more_of_it.append(Failure(said, kind=more[0].kind, source=slot))
-        return (*sorted(found, key=lambda failure: failure.severity), *more_of_it)
+                    said = f"{len(more)} more {'crashes' if crash else 'failures'}: {slot}"
+                    after = max(failure.severity for failure in few)
+                    found.append((after, Failure(said, kind=more[0].kind, source=slot)))
+        return tuple(failure for _, failure in sorted(found, key=lambda pair: pair[0]))
