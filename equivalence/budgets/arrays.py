@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from equivalence.budgets.numerals import shortest
 from equivalence.budgets.outcome import (
-    Detail,
     Outcome,
     Wrong,
     classes_of,
+    detail_of,
     grouped,
     over_budget,
     position,
@@ -271,9 +270,8 @@ def judge_arrays(got: TorchTensor, expected: Allowed) -> Outcome:
         )
         return got, exact, budget
 
-    got, *due = element(place)
-    text = shortest(float(got), expected.dtype)
-    detail = Detail("", position(place, expected.v.shape), text, *due, worst)
+    where = position(place, expected.v.shape)
+    detail = detail_of(where, element(place), worst, expected.dtype)
     wrong = Wrong("", ~free, ~free & ~(found <= 1.0))
     over = grouped(
         replace(over_budget(element(k), float(flat[k]), expected.dtype), count=count)

@@ -245,12 +245,11 @@ def decide(
         return Outcome(unconstrained=unconstrained)
     bad = {k: fraction for fraction, k in known if not fraction <= 1.0}
     worst = _worst(fractions)
-    detail, wrong = None, ()
+    detail: Detail | None = None
+    wrong: tuple[Wrong, ...] = ()
     if bad and worst is not None:
         first = next(iter(bad))
-        got, *due = element(first)
-        text = shortest(float(got), dtype)
-        detail = Detail("", position(first, shape), text, *due, worst)
+        detail = detail_of(position(first, shape), element(first), worst, dtype)
         judged = np.array([fraction is not None for fraction in fractions])
         failing = np.isin(np.arange(len(fractions)), list(bad))
         wrong = (Wrong("", judged.reshape(shape), failing.reshape(shape)),)
@@ -266,6 +265,12 @@ def decide(
         over=grouped(over),
         wrong=wrong,
     )
+
+
+def detail_of(index: Shape, element: tuple[str, str, str], fraction: float, dtype: str) -> Detail:
+    """Return the detail of an element, as `decide` is told it, before its result has a name."""
+    got, exact, budget = element
+    return Detail("", index, shortest(float(got), dtype), exact, budget, fraction)
 
 
 def _worst(fractions: Sequence[float | None]) -> float | None:

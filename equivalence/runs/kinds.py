@@ -187,21 +187,34 @@ class SizedCalls(Calls):
 class SizedUpdates(Updates):
     """Steps of one optimizer on many elements, which lie row-major."""
 
-    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return the one case there is."""
+        from equivalence.cases.sizes import SizedUpdate
         from equivalence.measure.sizes import sized_update
 
-        return [sized_update(self.row.op, self.row.dtype)]
+        return [SizedUpdate(sized_update(self.row.op, self.row.dtype))]
 
-    def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
+    def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: what fails at a size may well pass below it."""
         return iter(())
 
-    def measure(self, backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
+    def ways(self, case: Case) -> Sequence[tuple[str, ...]]:
+        """Return no way, as the case is plain."""
+        return ()
+
+    def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
         """Step and judge every element of every parameter and every state after each step."""
         from equivalence.measure.sizes import measure_sized_update
 
-        return measure_sized_update(backend, case, contract)
+        return measure_sized_update(backend, case.case, contract)
+
+    def describe(self, case: Case) -> str:
+        """Return the settings."""
+        return super().describe(case.case)
+
+    def recipes(self, case: Case) -> Sequence[tuple[str, Recipe]]:
+        """Name the parameters and the gradients."""
+        return super().recipes(case.case)
 
 
 def has_sizes(row: Row) -> bool:
@@ -239,8 +252,10 @@ def kind_of(row: Row) -> Kind:
 
 def kind_of_case(row: Row, case: Case) -> Kind:
     """Return the kind of a case of a row, which may be one of its large calls."""
-    from equivalence.cases.sizes import SizedCase
+    from equivalence.cases.sizes import SizedCase, SizedUpdate
 
+    if isinstance(case, SizedUpdate):
+        return SizedUpdates(row)
     return SizedCalls(row, [case]) if isinstance(case, SizedCase) else kind_of(row)
 
 
@@ -252,8 +267,11 @@ def read_case(text: str) -> tuple[Row, Case]:
     if "sized" in plain:
         from equivalence.cases.sizes import sized_from_dict
 
-        found = sized_from_dict(plain)
-        return Row(found.case.op, found.case.direction, found.case.dtype), found
+        large = sized_from_dict(plain)
+        own = large.case
+        if isinstance(own, spec.UpdateSpec):
+            return Row(own.optimizer, "update", own.dtype), large
+        return Row(own.op, own.direction, own.dtype), large
     if "optimizer" in plain:
         update = spec.update_from_dict(plain)
         return Row(update.optimizer, "update", update.dtype), update

@@ -8,6 +8,7 @@ has a sentence.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from equivalence.runs.kinds import Case, Kind
 
@@ -98,7 +99,7 @@ def sentences(kind: Kind, case: Case, *, asking: bool = True) -> Iterator[str]:
 
 def _laid(kind: Kind, case: Case) -> Iterator[tuple[str, str]]:
     """Name the tensors that do not lie row-major, and how they lie."""
-    own = getattr(case, "case", case)
+    own: Any = getattr(case, "case", case)
     named = [(f"input {k}", recipe) for k, recipe in enumerate(getattr(own, "recipes", ()))]
     named = [*named, *own.seeds()] if hasattr(own, "seeds") else [*kind.recipes(case)]
     for name, recipe in named:
