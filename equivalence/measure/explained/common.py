@@ -94,7 +94,7 @@ def _spread(mask: Mask, shape: tuple[int, ...]) -> Iterator[tuple[str, Mask]]:
 
     A result of fewer axes than the input has lost one of them.
     """
-    if mask.ndim <= len(shape) and _fits(mask.shape, shape):
+    if _fits(mask.shape, shape):
         yield "where {name} is {kind}", mask
     for axis, extent in enumerate(mask.shape):
         if extent < 2:
@@ -102,7 +102,7 @@ def _spread(mask: Mask, shape: tuple[int, ...]) -> Iterator[tuple[str, Mask]]:
         folds = (("some number of {name}", mask.any), ("every number of {name}", mask.all))
         for said, fold in folds:
             kept = np.asarray(fold(axis=axis, keepdims=True))
-            folded = kept if _fits(kept.shape, shape) and mask.ndim == len(shape) else None
+            folded = kept if mask.ndim == len(shape) and _fits(kept.shape, shape) else None
             gone = kept.shape[:axis] + kept.shape[axis + 1 :]
             if folded is None and gone == shape:
                 folded = kept.reshape(gone)
@@ -114,7 +114,7 @@ def _spread(mask: Mask, shape: tuple[int, ...]) -> Iterator[tuple[str, Mask]]:
 def _fits(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Say whether a shape broadcasts to another one."""
     tail = shape[len(shape) - len(own) :]
-    return all(n in (1, m) for n, m in zip(own, tail, strict=True))
+    return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own, tail, strict=True))
 
 
 def _by_size(failing: Mask, judged: Mask, inputs: Mapping[str, Numbers]) -> Iterator[str]:
