@@ -138,7 +138,7 @@ def describe_failure(
         details.extend(f"of the wrong elements: {said}" for said in outcome.detail.common)
     found = hints or Hints()
     details.extend(found.lines())
-    details.extend(sentences(kind, case, asking=found.cause != ""))
+    details.extend(sentences(kind, case, found.cause))
     if found.cause == "":
         details.append("the same numbers fail in the plain layout and calling pattern, too")
     details.extend(

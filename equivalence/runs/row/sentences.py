@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from equivalence.measure.plainly import ALONE, CONTIGUOUS, OWN
 from equivalence.runs.kinds import Case, Kind
 
 CALLINGS: Mapping[str, tuple[str, str]] = {
@@ -76,23 +77,25 @@ EVENTS_SAID: Mapping[str, str] = {
 """What happens between two steps."""
 
 
-def sentences(kind: Kind, case: Case, *, asking: bool = True) -> Iterator[str]:
+def sentences(kind: Kind, case: Case, cause: str | None = None) -> Iterator[str]:
     """Yield a sentence for each pattern of a case that is not the plain one.
 
-    asking says whether one of them may be the cause: then it ends in a question.
+    cause names the plain ways in which the numbers of the case pass, if it is known. The sentence
+    of a pattern that may be to blame ends in a question.
     """
-    own = getattr(case, "case", case)  # that of a large one
+    own: Any = getattr(case, "case", case)  # that of a large one
 
-    def said(what: str, pair: tuple[str, str]) -> str:
+    def said(what: str, pair: tuple[str, str], way: str) -> str:
+        asking = cause is None or way in cause
         return f"{what}: {pair[0]}{f'; {pair[1]}' if asking else ''}"
 
     calling, handing = getattr(own, "calling", ""), getattr(own, "handing", "")
     if calling in CALLINGS:
-        yield said(f"called {calling!r}", CALLINGS[calling])
+        yield said(f"called {calling!r}", CALLINGS[calling], ALONE)
     for name, layout in _laid(kind, case):
-        yield said(f"{name} lies {layout!r}", LAYOUTS_SAID[layout])
+        yield said(f"{name} lies {layout!r}", LAYOUTS_SAID[layout], CONTIGUOUS)
     if handing in HANDINGS_SAID:
-        yield said(f"gradients come {handing!r}", HANDINGS_SAID[handing])
+        yield said(f"gradients come {handing!r}", HANDINGS_SAID[handing], OWN)
     for event in getattr(own, "events", ()):
         yield f"{event.kind!r} before step {event.step}: {EVENTS_SAID[event.kind]}"
 
