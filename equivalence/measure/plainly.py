@@ -13,7 +13,6 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.cases.built import build
 from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.guard import Guarded
-from equivalence.cases.sizes import SizedCase
 from equivalence.cases.updates.spec import HANDINGS, UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters
 from equivalence.measure.call import measure_built
@@ -34,7 +33,7 @@ Ways = tuple[str, ...]
 
 def ways(case: Any) -> Sequence[Ways]:
     """Return in which ways a case can be made plainer: in one respect each, then in all."""
-    own = case.case if isinstance(case, SizedCase) else case
+    own: CaseSpec | UpdateSpec = getattr(case, "case", case)  # that of a large one
     laid = any(recipe.layout != CONTIGUOUS for recipe in _recipes(own))
     apart = [CONTIGUOUS] if laid else []
     if isinstance(own, UpdateSpec):
@@ -47,6 +46,11 @@ def ways(case: Any) -> Sequence[Ways]:
     tied = isinstance(own, CaseSpec) and own.calling == "overlapping"
     single = [(way,) for way in apart if not (tied and way == CONTIGUOUS)]
     return [*single, *([tuple(apart)] if len(apart) > 1 else [])]
+
+
+def no_ways(case: Any) -> Sequence[Ways]:
+    """Return no way, for cases that are plain or that nothing was recorded of."""
+    return ()
 
 
 def _recipes(case: CaseSpec | UpdateSpec) -> Sequence[Recipe]:

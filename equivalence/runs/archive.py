@@ -12,6 +12,8 @@ Optimizers are recorded open loop: budgets follow the reference's own trajectory
 parameters and gradients, where a live run takes over the backend's state before every step.
 """
 
+# This file is longer than the guide because what is written and what is read stand in one place.
+
 from __future__ import annotations
 
 import json
@@ -30,6 +32,7 @@ from equivalence.budgets.recorded import Recorded, differ, judge_recorded
 from equivalence.cases.call import counts
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.measure import plainly
 from equivalence.measure.call import attempt, compare, result_names
 from equivalence.measure.explained.explain import explained_call
 from equivalence.measure.explained.steps import explained_step
@@ -260,6 +263,7 @@ class Replayed:
         self.entries = {entry.case: entry for entry in archive.entries}
         self.describe, self.recipes = self.inner.describe, self.inner.recipes
         self.smaller, self.drawn = self.inner.smaller, self.inner.drawn
+        self.measure_plainly = self.inner.measure_plainly
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return the counted cases, as many as were recorded."""
@@ -269,15 +273,7 @@ class Replayed:
         """Return the uncounted cases."""
         return [case for case, entry in self.entries.items() if not entry.counted]
 
-    def ways(self, case: Case) -> Sequence[tuple[str, ...]]:
-        """Return no way, as nothing was recorded of one."""
-        return ()
-
-    def measure_plainly(
-        self, backend: Any, case: Case, contract: Any, way: tuple[str, ...]
-    ) -> Outcome:
-        """Run nothing: there are no such ways."""
-        raise NotImplementedError(f"a recording holds no case that is {way}")
+    ways = staticmethod(plainly.no_ways)
 
     def measure(self, backend: Any, case: Case, contract: Any) -> Outcome:
         """Run a recorded case and judge it by what was recorded."""
@@ -297,8 +293,7 @@ def _replay_call(backend: Any, case: Case, entry: Entry) -> Outcome:
     if isinstance(results, Outcome):
         return results
     names = result_names(case)
-    allowed = [entry.allowed.get(name) for name in names]
-    outcome = compare(names, results, allowed, judge_recorded)
+    outcome = compare(names, results, [entry.allowed.get(n) for n in names], judge_recorded)
     return explained_call(outcome, built, names, None)
 
 
