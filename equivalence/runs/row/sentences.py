@@ -93,7 +93,8 @@ def sentences(kind: Kind, case: Case, cause: str | None = None) -> Iterator[str]
     if calling in CALLINGS:
         yield said(f"called {calling!r}", CALLINGS[calling], ALONE)
     for name, layout in _laid(kind, case):
-        yield said(f"{name} lies {layout!r}", LAYOUTS_SAID[layout], CONTIGUOUS)
+        lies = "lie" if name.endswith("s") else "lies"
+        yield said(f"{name} {lies} {layout!r}", LAYOUTS_SAID[layout], CONTIGUOUS)
     if handing in HANDINGS_SAID:
         yield said(f"gradients come {handing!r}", HANDINGS_SAID[handing], OWN)
     for event in getattr(own, "events", ()):

@@ -98,9 +98,10 @@ class Misshaped(Base):
 
 
 class _Steps:
-    """SGD at its plainest, wrong beyond a block of 65,536."""
+    """SGD at its plainest, wrong beyond a block."""
 
-    def __init__(self, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
+    def __init__(self, params: Sequence[Tensor], hyper: Mapping[str, Any], block: int) -> None:
+        self.block = block
         self.held, self.lr = [p.clone() for p in params], hyper["lr"]
         self.decay = hyper.get("weight_decay", 0.0)
 
@@ -114,15 +115,23 @@ class _Steps:
         for held, gradient in zip(self.held, gradients, strict=True):
             if gradient is not None:
                 change = self.lr * (gradient + self.decay * held)
-                change.reshape(-1)[65_536:] *= 1.5
+                change.reshape(-1)[self.block :] *= 1.5
                 held -= change
 
 
 class LargeSteps(Base):
     """An optimizer that is wrong for large parameters."""
 
+    block = 65_536
+
     def capabilities(self) -> Capabilities:
         return Capabilities({}, declared("torch"), optimizers={"sgd": ("fp32",)})
 
     def optimizer(self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> _Steps:
-        return _Steps(params, hyper)
+        return _Steps(params, hyper, self.block)
+
+
+class SmallSteps(LargeSteps):
+    """One that is wrong beyond a block of 4."""
+
+    block = 4

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from equivalence.budgets.outcome import Detail
-from equivalence.cases.call import CALLING_PATTERNS
+from equivalence.cases.call import CALLING_PATTERNS, Recipe, attribute_pairs
 from equivalence.cases.guard import LAYOUTS
-from equivalence.cases.updates.spec import EVENTS, HANDINGS
+from equivalence.cases.updates.levels import plainest
+from equivalence.cases.updates.spec import EVENTS, HANDINGS, UpdateSpec
+from equivalence.measure.update import measure_update
 from equivalence.runs.kinds import kind_of, read_case
 from equivalence.runs.report import in_order
 from equivalence.runs.results import Failure, Row, RowResult, read_row
@@ -145,3 +147,18 @@ class Kept(declarable.Base):
 def test_of_a_case_that_was_made_smaller_the_tail_is_still_named() -> None:
     said = lines(declarable.Tail)
     assert any(line.strip().startswith("of the wrong elements") for line in said), said
+
+
+def test_a_step_shows_its_numbers_and_settings() -> None:
+    hyper = attribute_pairs({**plainest("sgd"), "lr": 0.5})
+    case = UpdateSpec("sgd", "fp32", ((7,),), Recipe("normal"), Recipe("normal"), hyper, steps=2)
+    contract = declarable.SmallSteps().capabilities().contract("sgd", "fp32")
+    detail = measure_update(declarable.SmallSteps(), case, contract).detail
+    assert detail is not None and detail.index == (4,)
+    names = [name for name, _ in detail.inputs]
+    assert names == ["parameter 0 before the step", "gradient 0", "settings", "earlier steps"]
+    assert (
+        "lr=0.5" in dict(detail.inputs)["settings"] and dict(detail.inputs)["earlier steps"] == "0"
+    )
+    where = "from element 4 on, of 7, beyond the first 4"
+    assert detail.common[0] == f"they lie {where}, where no element passes"
