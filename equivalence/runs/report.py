@@ -9,7 +9,7 @@ import importlib.util
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from equivalence.measure.spent import Spent
@@ -90,9 +90,22 @@ def print_report(
     for result in results:
         for finding in result.declared:
             print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
+    for line in only_one_dtype(results):
+        print(f"\n{line}", file=out)
     for row, failure in in_order(results):
         print(f"\n{row}", file=out)
         print("\n".join(f"  {line}" for line in failure.lines()), file=out)
+
+
+def only_one_dtype(results: Sequence[RowResult]) -> Iterator[str]:
+    """Say of which operations only one dtype fails, where others were judged and pass."""
+    ways = dict.fromkeys((result.row.op, result.row.direction) for result in results)
+    for way in ways:
+        own = [result for result in results if (result.row.op, result.row.direction) == way]
+        bad = [result.row.dtype for result in own if result.failures]
+        good = [r.row.dtype for r in own if r.status in ("conformant", "declared")]
+        if len(bad) == 1 and good:
+            yield f"of {' '.join(way)}, only {bad[0]} fails; {' and '.join(good)} pass"
 
 
 def in_order(results: Sequence[RowResult]) -> list[tuple[Row, Failure]]:

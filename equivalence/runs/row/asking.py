@@ -77,7 +77,7 @@ class Asking:
         words = " and ".join(way)
         put = partial(kind.measure_plainly, self.backend, case, self.contract, way)
         text, title = f"{case.to_json()} {words}", f"{kind.describe(case)}, {words}"
-        return not outcome_of(self.executor.ask(Question(text, title, put))).failed
+        return not outcome_of(self.executor.ask(Question(text, title, put, form=Outcome))).failed
 
 
 @dataclass(frozen=True, slots=True)

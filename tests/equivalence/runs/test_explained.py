@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from equivalence.budgets.outcome import Detail
+from equivalence.budgets.outcome import Detail, Outcome
 from equivalence.cases.call import CALLING_PATTERNS, Recipe, attribute_pairs
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.levels import plainest
 from equivalence.cases.updates.spec import EVENTS, HANDINGS, UpdateSpec
 from equivalence.measure.update import measure_update
 from equivalence.runs.kinds import kind_of, read_case
-from equivalence.runs.report import in_order
+from equivalence.runs.report import in_order, only_one_dtype
 from equivalence.runs.results import Failure, Row, RowResult, read_row
 from equivalence.runs.row.sentences import (
     CALLINGS,
@@ -26,6 +26,7 @@ from equivalence.runs.row.sentences import (
 )
 from equivalence.runs.row.tally import Tally
 from equivalence.runs.runner import run_row
+from equivalence.workers import data, notes
 from tests.equivalence.backends import declarable
 
 QUICK: dict[str, Any] = {"counted": 8, "seed": 0, "findings": ()}
@@ -88,6 +89,18 @@ def test_a_report_shows_near_misses_of_all_rows_last() -> None:
     )
     two = RowResult(Row("exp", "value", "fp32"), "nonconformant", failures=(failure("b", 5.0),))
     assert [f.title for _, f in in_order([one, two])] == ["b", "a", "accepted"]
+
+
+def test_the_one_dtype_that_fails_is_named() -> None:
+    def row(dtype: str, *failures: Failure) -> RowResult:
+        status = "nonconformant" if failures else "conformant"
+        return RowResult(Row("exp", "vjp", dtype), status, failures=failures)
+
+    bad = failure("wrong", 2.0)
+    (said,) = only_one_dtype([row("fp32"), row("bf16", bad), row("fp16")])
+    assert said == "of exp vjp, only bf16 fails; fp32 and fp16 pass"
+    assert not list(only_one_dtype([row("fp32"), row("bf16", bad), row("fp16", bad)]))
+    assert not list(only_one_dtype([row("bf16", bad)]))
 
 
 def test_the_same_case_is_shown_once_in_a_row() -> None:
@@ -162,3 +175,29 @@ def test_a_step_shows_its_numbers_and_settings() -> None:
     )
     where = "from element 4 on, of 7, beyond the first 4"
     assert detail.common[0] == f"they lie {where}, where no element passes"
+
+
+def test_what_explains_a_failure_travels_between_processes() -> None:
+    row, case = read_case(
+        '{"op":"square","direction":"value","dtype":"fp32","shapes":[[2,7]],'
+        '"recipes":[["normal",0,"contiguous"]]}'
+    )
+    backend = declarable.Tail()
+    contract = backend.capabilities().contract(row.op, row.dtype)
+    outcome = kind_of(row).measure(backend, case, contract)
+    assert outcome.detail is not None and outcome.detail.inputs and outcome.detail.common
+    assert data.made(Outcome, data.read(data.written(outcome))) == outcome
+    found = run_row(backend, row, **QUICK)
+    assert any(failure.element for failure in found.failures)
+    assert data.made(RowResult, data.read(data.written(found))) == found
+
+
+def test_a_cause_is_asked_of_a_process_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier process has left of an answer is read as an outcome."""
+    left: dict[str, Any] = {}
+    keep = lambda question, answer: left.update({question: data.plain(answer)})  # noqa: E731
+    monkeypatch.setattr(notes, "answered", keep)
+    first = run_row(declarable.Flat(), Row("square", "value", "fp32"), **QUICK)
+    monkeypatch.setattr(notes, "answers", lambda: left)
+    assert any(text.endswith(" contiguous") for text in left)
+    assert run_row(declarable.Flat(), Row("square", "value", "fp32"), **QUICK) == first
