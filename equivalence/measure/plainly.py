@@ -17,7 +17,7 @@ from equivalence.cases.updates.spec import HANDINGS, UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters
 from equivalence.measure.call import measure_built
 from equivalence.measure.shadow import measure_steps
-from equivalence.measure.update import Judging
+from equivalence.measure.update import Judging, shorter
 
 if TYPE_CHECKING:
     from equivalence.worlds.contract import Contract
@@ -84,6 +84,8 @@ def laid_plainly(case: CaseSpec) -> CaseSpec:
 def update_plainly(backend: Any, case: UpdateSpec, contract: Contract, way: Ways) -> Outcome:
     """Take the steps of a case with its numbers in some ways, and judge them."""
     device = backend.capabilities().device
+    if backend.capabilities().ring == "interpreted":
+        case, _ = shorter(case)
     changed, numbers = case, _numbers(case, device, stored=CONTIGUOUS not in way)
     if CONTIGUOUS in way:
         changed = replace(case, parameters=plain(case.parameters), gradients=plain(case.gradients))

@@ -95,7 +95,9 @@ class Cases:
 
     def _hints(self, slot: str, start: Case, first: Outcome, case: Case, outcome: Outcome) -> Hints:
         """Return what a reader may want to know of the cause, if the failure will be shown."""
-        if self.endless or outcome.end or self.tally.wrong(slot) >= MOST_FAILURES:
+        crash = outcome.crash is not None
+        shown = self.tally.crashes(slot) if crash else self.tally.wrong(slot)
+        if self.endless or outcome.end or shown >= MOST_FAILURES:
             return Hints()
         shared = first.detail.common if first.detail is not None and start != case else ()
         return Hints(self.asking.cause(self.kind, case), self.kind.describe(start), shared)
