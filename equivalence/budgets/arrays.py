@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from equivalence.budgets.outcome import (
-    Detail,
     Outcome,
+    Wrong,
     classes_of,
+    detail_of,
     grouped,
     over_budget,
     position,
@@ -269,12 +270,14 @@ def judge_arrays(got: TorchTensor, expected: Allowed) -> Outcome:
         )
         return got, exact, budget
 
-    detail = Detail("", position(place, expected.v.shape), *element(place), worst)
+    where = position(place, expected.v.shape)
+    detail = detail_of(where, element(place), worst, expected.dtype)
+    wrong = Wrong("", ~free, ~free & ~(found <= 1.0))
     over = grouped(
         replace(over_budget(element(k), float(flat[k]), expected.dtype), count=count)
         for k, count in _worst_of_each_kind(values, expected, flat)
     )
-    return Outcome(worst, judged, open_, detail, over=over, differing=differing)
+    return Outcome(worst, judged, open_, detail, over=over, differing=differing, wrong=(wrong,))
 
 
 def _worst_of_each_kind(

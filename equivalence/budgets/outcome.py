@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from equivalence.budgets.numerals import shortest
 from equivalence.dtypes import DTYPES
 
 Status = Literal["conformant", "nonconformant", "ambiguous", "vacuous"]
@@ -48,7 +49,14 @@ def too_open(judged: float, unconstrained: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """The first element over budget of the result that is worst; fraction is that result's."""
+    """The first element over budget of the result that is worst; fraction is that result's.
+
+    got      what came, as the shortest text that the result's dtype reads back as this number
+    exact    the certified value, or each possibility
+    budget   the largest error that is allowed
+    inputs   names of inputs, or of parts of them, and their numbers: what the element depends on
+    common   sentences about what the elements over budget have in common, and no others
+    """
 
     result: str
     index: Shape
@@ -56,6 +64,8 @@ class Detail:
     exact: str
     budget: str
     fraction: float
+    inputs: tuple[tuple[str, str], ...] = ()
+    common: tuple[str, ...] = ()
 
     def line(self) -> str:
         """Return the element in words."""
@@ -63,6 +73,15 @@ class Detail:
             f"{self.result}{list(self.index)}: got {self.got}, exact {self.exact}, "
             f"budget {self.budget}; worst fraction {self.fraction:.3g}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Which elements of one result had a budget, and which of them were over it."""
+
+    result: str
+    judged: npt.NDArray[np.bool_]
+    failing: npt.NDArray[np.bool_]
 
 
 CLASSES = ("nan", "inf", "zero", "subnormal", "finite", "several")
@@ -155,6 +174,7 @@ class Outcome:
     left_out   what of a case was not run, because the backend does not offer it
     differing  whether the elements of some tensor are not all the same, so that a mistake shows
     refused    the words of a NotImplementedError in the place of results, if there was one
+    wrong      which elements these are, until the outcome is explained
     """
 
     fraction: float | None = None
@@ -170,6 +190,7 @@ class Outcome:
     left_out: tuple[str, ...] = ()
     differing: bool = False
     refused: str | None = None
+    wrong: tuple[Wrong, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def failed(self) -> bool:
@@ -191,7 +212,8 @@ class Outcome:
         detail = None if self.detail is None else replace(self.detail, result=result)
         problem = None if self.problem is None else f"{result}: {self.problem}"
         over = tuple(replace(entry, result=result) for entry in self.over)
-        return replace(self, detail=detail, problem=problem, over=over)
+        wrong = tuple(replace(entry, result=result) for entry in self.wrong)
+        return replace(self, detail=detail, problem=problem, over=over, wrong=wrong)
 
 
 def mismatch(problem: str) -> Outcome:
@@ -225,15 +247,32 @@ def decide(
         return Outcome(unconstrained=unconstrained)
     bad = {k: fraction for fraction, k in known if not fraction <= 1.0}
     worst = _worst(fractions)
-    detail = None
+    detail: Detail | None = None
+    wrong: tuple[Wrong, ...] = ()
     if bad and worst is not None:
         first = next(iter(bad))
-        detail = Detail("", position(first, shape), *element(first), worst)
+        detail = detail_of(position(first, shape), element(first), worst, dtype)
+        judged = np.array([fraction is not None for fraction in fractions])
+        failing = np.isin(np.arange(len(fractions)), list(bad))
+        wrong = (Wrong("", judged.reshape(shape), failing.reshape(shape)),)
     over = (over_budget(element(k), fraction, dtype) for k, fraction in bad.items())
     page = worst if pages is None else _worst(pages)
     return Outcome(
-        worst, len(known), unconstrained, detail, page=page, wide=wide, over=grouped(over)
+        worst,
+        len(known),
+        unconstrained,
+        detail,
+        page=page,
+        wide=wide,
+        over=grouped(over),
+        wrong=wrong,
     )
+
+
+def detail_of(index: Shape, element: tuple[str, str, str], fraction: float, dtype: str) -> Detail:
+    """Return the detail of an element, as `decide` is told it, before its result has a name."""
+    got, exact, budget = element
+    return Detail("", index, shortest(float(got), dtype), exact, budget, fraction)
 
 
 def _worst(fractions: Sequence[float | None]) -> float | None:
@@ -272,4 +311,5 @@ def merged(*outcomes: Outcome) -> Outcome:
         tuple(dict.fromkeys(what for o in outcomes for what in o.left_out)),
         any(o.differing for o in outcomes),
         next((o.refused for o in outcomes if o.refused is not None), None),
+        tuple(wrong for o in outcomes for wrong in o.wrong),
     )

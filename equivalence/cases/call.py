@@ -211,7 +211,7 @@ def size_key(case: CaseSpec) -> tuple[int, ...]:
     """Order cases: fewer axes, then fewer elements, then plainer numbers, layouts, attributes."""
     recipes = (*case.recipes, *(recipe for _, recipe in case.seeds()))
     words = (value for name, value in case.attrs if name in WORDS)
-    shapes = case.shapes or (case.attributes().get("shape", ()),)
+    shapes = (*case.shapes, case.attributes().get("shape", ()))
     return (
         sum(len(shape) for shape in shapes),
         sum(math.prod(shape) for shape in shapes),

@@ -8,12 +8,16 @@ A step is kept if the smaller case still fails, and the walk ends where no step 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from equivalence.cases.built import allows
 from equivalence.cases.call import WORDS, CaseSpec, Recipe, size_key
 from equivalence.cases.domains import COTANGENTS, regimes
+from equivalence.cases.smaller.axes import without_an_axis
+from equivalence.cases.smaller.extents import lower_extents, with_lower_extents
 from equivalence.cases.updates.levels import GRADIENTS, PARAMETERS, SCALES, choices, permitted_pairs
 from equivalence.cases.updates.spec import HANDINGS, UpdateSpec
 from equivalence.registry import OPS
@@ -62,20 +66,15 @@ def smaller_recipes(recipe: Recipe, among: Sequence[str]) -> Iterator[Recipe]:
 
 def smaller_calls(case: CaseSpec) -> Iterator[CaseSpec]:
     """Yield the cases one step below a call that its type rule accepts, the smallest first."""
-    return iter(sorted(filter(accepted, _below_call(case)), key=size_key))
+    below = (lower for lower in _below_call(case) if size_key(lower) < size_key(case))
+    return iter(sorted(filter(accepted, below), key=size_key))
 
 
 def _below_call(case: CaseSpec) -> Iterator[CaseSpec]:
-    shapes = case.shapes or (case.attributes().get("shape", ()),)
     if case.calling != "alone":
         yield replace(case, calling="alone")
-    extents = sorted({n for shape in shapes for n in shape}, reverse=True)
-    for extent in extents:
-        for lower in _lower(extent, min(extent, 1)):
-            yield _renamed(case, extent, lower)
-    for axis in [k for k, n in enumerate(shapes[0]) if n == 1 and len(set(case.shapes)) == 1]:
-        fewer = (*shapes[0][:axis], *shapes[0][axis + 1 :])
-        yield replace(case, shapes=(fewer,) * len(case.shapes))
+    yield from with_lower_extents(case)
+    yield from without_an_axis(case)
     for k, among in enumerate(regimes(OPS[case.op], len(case.shapes), case.attributes())):
         for recipe in smaller_recipes(case.recipes[k], among):
             recipes = (*case.recipes[:k], recipe, *case.recipes[k + 1 :])
@@ -96,36 +95,18 @@ def _below_call(case: CaseSpec) -> Iterator[CaseSpec]:
             yield replace(case, attrs=tuple(other for other in case.attrs if other != pair))
 
 
-def _renamed(case: CaseSpec, extent: int, lower: int) -> CaseSpec:
-    """Change an extent wherever it occurs, in a target shape too, so that types still fit."""
-
-    def rename(shape: Sequence[int]) -> tuple[int, ...]:
-        return tuple(lower if n == extent else n for n in shape)
-
-    # An interval moves to the front, where it stays within a shorter axis.
-    fits = {"start": lower // 2, "length": lower - lower // 2}
-    return replace(
-        case,
-        shapes=tuple(rename(shape) for shape in case.shapes),
-        attrs=tuple(
-            (n, rename(v) if n == "shape" else min(v, fits[n]) if n in fits else v)
-            for n, v in case.attrs
-        ),
-    )
-
-
 def accepted(case: CaseSpec) -> bool:
-    """Say whether the page's type rule accepts a case."""
+    """Say whether the page's type rule accepts a case, and its calling pattern is possible."""
     try:
         OPS[case.op].type_rule(*case.types(), **case.attributes())
     except Rejected:
         return False
-    return True
+    return allows(case, case.calling)
 
 
 def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
     """Yield the cases one step below some steps of an optimizer."""
-    for steps in _lower(case.steps, 1):
+    for steps in lower_extents(case.steps, 1):
         kept, zeroed = (
             [p for p in places if p[0] < steps] for places in (case.missing, case.zeroed)
         )
@@ -143,6 +124,8 @@ def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
         yield replace(case, groups=())
     if case.shapes != ((1,),):
         yield replace(case, shapes=((1,),), missing=(), zeroed=(), groups=())
+    if len(case.shapes) == 1:
+        yield from _smaller_parameter(case)
     for shape in dict.fromkeys(case.shapes) if len(case.shapes) > 1 else ():
         yield replace(case, shapes=(shape,), missing=(), zeroed=(), groups=())
     for k in range(len(case.shapes) if 1 < len(case.shapes) <= 5 else 0):
@@ -157,6 +140,16 @@ def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
             yield replace(
                 case, hyper=permitted_pairs(case.optimizer, {**dict(case.hyper), name: plainest})
             )
+
+
+def _smaller_parameter(case: UpdateSpec) -> Iterator[UpdateSpec]:
+    """Yield the case with its one parameter smaller: fewer axes, or one of them shorter."""
+    (shape,) = case.shapes
+    if len(shape) > 1:
+        yield replace(case, shapes=((math.prod(shape),),))
+    for axis, extent in enumerate(shape):
+        for lower in lower_extents(extent, min(extent, 1)):
+            yield replace(case, shapes=((*shape[:axis], lower, *shape[axis + 1 :]),))
 
 
 def _without(case: UpdateSpec, dropped: int) -> UpdateSpec:

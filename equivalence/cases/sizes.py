@@ -42,6 +42,7 @@ from equivalence.cases.families.growing import SIZED_REGIMES, Growth
 from equivalence.cases.families.table import family_of
 from equivalence.cases.fills import EVERY
 from equivalence.cases.guard import Guarded, core_shape, guard
+from equivalence.cases.updates.spec import UpdateSpec, update_from_dict
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
 
@@ -58,10 +59,24 @@ class SizedCase:
         return json.dumps({**self.case.to_dict(), "sized": self.regime}, separators=(",", ":"))
 
 
-def sized_from_dict(plain: Mapping[str, Any]) -> SizedCase:
+@dataclass(frozen=True, slots=True)
+class SizedUpdate:
+    """Steps on many elements: a case whose numbers are drawn for large tensors, standard normal."""
+
+    case: UpdateSpec
+
+    def to_json(self) -> str:
+        """Return the case as one line of JSON."""
+        plain = {**json.loads(self.case.to_json()), "sized": "reals"}
+        return json.dumps(plain, separators=(",", ":"))
+
+
+def sized_from_dict(plain: Mapping[str, Any]) -> SizedCase | SizedUpdate:
     """Read a case back from plain data; ValueError says what is wrong with it."""
     if plain["sized"] not in SIZED_REGIMES:
         raise ValueError(f"unknown regime {plain['sized']!r}; known: {', '.join(SIZED_REGIMES)}")
+    if "optimizer" in plain:
+        return SizedUpdate(update_from_dict(plain))
     return SizedCase(case_from_dict(plain), plain["sized"])
 
 

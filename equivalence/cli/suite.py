@@ -62,6 +62,9 @@ def _propose(path: Path, results: Sequence[RowResult]) -> None:
     print(
         f"{len(tables)} findings in {path}; add a reason to each, and pass the file as --findings"
     )
+    crashes = sum(failure.crash for result in results for failure in result.failures)
+    if crashes:
+        print(f"{crashes} failures without a result are in none of them: a crash is never excused")
 
 
 def _run(chosen: argparse.Namespace, earlier: Earlier) -> tuple[int, Sequence[RowResult]]:

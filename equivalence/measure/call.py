@@ -21,6 +21,7 @@ from equivalence.cases.call import CaseSpec, Shape, dtype_of_result
 from equivalence.cases.guard import Trespass
 from equivalence.conventions import pages
 from equivalence.measure.calling import observe
+from equivalence.measure.explained.explain import explained_call
 from equivalence.measure.kept import answered
 from equivalence.measure.spent import of_oracle
 from equivalence.registry import OPS
@@ -129,19 +130,37 @@ def compare(
 
 def measure(backend: Any, case: CaseSpec, contract: Contract) -> Outcome:
     """Run one case on a backend and judge it. The backend runs before the oracle."""
-    capabilities = backend.capabilities()
-    built = build(case, capabilities.device)
+    built = build(case, backend.capabilities().device)
+
+    def ask(page: Op) -> Expectation:
+        kept: Expectation = answered(
+            case, page, contract, partial(expectation, built, contract, page)
+        )
+        return kept
+
+    return _measured(backend, built, contract, ask)
+
+
+def measure_built(backend: Any, built: Built, contract: Contract) -> Outcome:
+    """Run a case whose tensors hold numbers of their own, and judge it."""
+    return _measured(backend, built, contract, partial(expectation, built, contract))
+
+
+def _measured(
+    backend: Any, built: Built, contract: Contract, ask: Callable[[Op], Expectation]
+) -> Outcome:
+    """Run a call, and judge it by each page that the backend may follow."""
+    case = built.case
     results = attempt(backend, built)
     if isinstance(results, Outcome):
         return results
     outcomes: list[Outcome] = []
-    for page in pages(case.op, capabilities.conventions):
-        expected = answered(case, page, contract, partial(expectation, built, contract, page))
-        outcome = compare(result_names(case), results, expected)
+    for page in pages(case.op, backend.capabilities().conventions):
+        outcome = compare(result_names(case), results, ask(page))
         if not outcome.failed:
             return outcome
         outcomes.append(outcome)
-    return outcomes[0]
+    return explained_call(outcomes[0], built, result_names(case), contract)
 
 
 def attempt(backend: Any, built: Built) -> list[Tensor | None] | Outcome:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from equivalence.budgets.outcome import Outcome, mismatch, position
+from equivalence.budgets.outcome import Outcome, Wrong, mismatch, position
 from equivalence.cases.updates.tensors import long, marks
 from equivalence.measure.call import judge_live
 from equivalence.measure.reference import Expected
@@ -115,13 +115,25 @@ def judge_kinds(step: Step, expected: Expected, kinds: Distinct) -> Outcome:
         if not long(result.numel()):
             return judge_live(result, SpecTensor(shape, allowed.data))
         taken = kinds.taken(result)
-        first, _ = numbered(kinds.kinds, taken.double().numpy())
+        first, alike = numbered(kinds.kinds, taken.double().numpy())
         due = SpecTensor((len(first),), [allowed.data[kind] for kind in kinds.kinds[first]])
         outcome = judge_live(taken[torch.from_numpy(first)], due)
         if outcome.detail is None:
             return outcome
         (place,) = outcome.detail.index
         index = position(int(kinds.judged[first[place]]), shape)
-        return replace(outcome, detail=replace(outcome.detail, index=index))
+        wrong = tuple(_spread(entry, alike, kinds, shape) for entry in outcome.wrong)
+        return replace(outcome, detail=replace(outcome.detail, index=index), wrong=wrong)
 
     return judge_step(step, expected, judge)
+
+
+def _spread(wrong: Wrong, alike: Positions, kinds: Distinct, shape: tuple[int, ...]) -> Wrong:
+    """Say of every judged element of a tensor what is said of the one that stands for it."""
+
+    def whole(each: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        found = np.zeros(shape, dtype=np.bool_).reshape(-1)
+        found[kinds.judged] = each[alike]
+        return found.reshape(shape)
+
+    return Wrong(wrong.result, whole(wrong.judged), whole(wrong.failing))

@@ -17,13 +17,14 @@ import numpy.typing as npt
 from torch import Tensor
 
 from equivalence.budgets.outcome import Outcome, decide, merged
-from equivalence.cases.built import Built
 from equivalence.cases.families.growing import Growth
 from equivalence.cases.sizes import SizedCase, build_sized, growths, sized
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.conventions import pages
 from equivalence.dtypes import DTYPES, FP32, FP64
 from equivalence.measure.call import attempt, compare, result_names
+from equivalence.measure.explained.explain import explained_call
+from equivalence.measure.explained.needs import call_of
 from equivalence.measure.kept import answered
 from equivalence.registry import OPS, remembering
 
@@ -106,22 +107,6 @@ def exact(op: str, direction: str, dtype: str, growth: Growth) -> bool:
     return settles(call_of(build_sized(small)), contract)
 
 
-def call_of(built: Built) -> Call:
-    """Return the call of a case, as the arrays take it."""
-    from equivalence.budgets.arrays import Call
-    from equivalence.budgets.reading import numbers
-
-    case = built.case
-    directed = case.direction == "jvp"
-    return Call(
-        case.op,
-        [numbers(view) for view in built.views()],
-        case.attributes(),
-        None if built.cotangent is None else numbers(built.cotangent),
-        [None if t is None else numbers(t.view) for t in built.tangents] if directed else None,
-    )
-
-
 def measure_sized(backend: Any, sized: SizedCase, contract: Contract) -> Outcome:
     """Run one large case on a backend and judge it; the backend runs before the page does.
 
@@ -137,13 +122,14 @@ def measure_sized(backend: Any, sized: SizedCase, contract: Contract) -> Outcome
     names, call = result_names(sized.case), call_of(built)
     settled = sized.regime == "integers"
     if contract.compute == FP64 and not settled:
-        return sampled(names, results, call, contract)
+        return explained_call(sampled(names, results, call, contract), built, names, contract)
     balanced = sized.regime == "offset"
     ask = partial(arrays.allowed, call, contract, settled=settled, balanced=balanced)
     expected = answered(sized, OPS[sized.case.op], contract, ask)
     if len(pages(sized.case.op, capabilities.conventions)) > 1:
         expected = arrays.untied(call, contract, expected)
-    return compare(names, results, expected, arrays.judge_arrays)
+    outcome = compare(names, results, expected, arrays.judge_arrays)
+    return explained_call(outcome, built, names, contract)
 
 
 def sampled(
@@ -170,8 +156,13 @@ def sampled(
             )
 
         values = {float(x.v) for x in due if not x.unconstrained}
-        outcome = replace(decide(fractions, (len(places),), element), differing=len(values) > 1)
-        parts.append(outcome.named(f"{name}, of a sample of entries {places},"))
+        outcome = decide(fractions, (len(places),), element)
+        detail = outcome.detail
+        if detail is not None:
+            detail = replace(detail, index=places[detail.index[0]])
+        # Of a few entries nobody can say what the others have in common.
+        outcome = replace(outcome, detail=detail, differing=len(values) > 1, wrong=())
+        parts.append(outcome.named(name))
     return merged(*parts)
 
 
@@ -220,6 +211,7 @@ def numbers_of_update(case: UpdateSpec) -> dict[str, list[float]]:
 def measure_sized_update(backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
     """Take the steps of a large update and judge every element of every state after each."""
     from equivalence.budgets.arrays import judge_arrays, stepped
+    from equivalence.measure.explained.steps import explained_step
     from equivalence.measure.reference import Expected, Taken
     from equivalence.measure.shadow import Step, judge_step, measure_steps
 
@@ -238,6 +230,6 @@ def measure_sized_update(backend: Any, case: UpdateSpec, contract: Contract) -> 
             case.hyper_parameters(k, step.number),
             contract,
         )
-        return judge_step(step, Expected(tensors, count), judge_arrays)
+        return explained_step(judge_step(step, Expected(tensors, count), judge_arrays), step, case)
 
     return measure_steps(backend, case, judge, numbers_of_update(case))

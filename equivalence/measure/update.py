@@ -15,6 +15,7 @@ from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.call import Shape
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.distinct import Distinct, distinct, judge_kinds
+from equivalence.measure.explained.steps import explained_step
 from equivalence.measure.reference import Expected, Taken, entered, scaled_gradients
 from equivalence.measure.shadow import Step, measure_steps
 from equivalence.registry import OPTIMIZERS
@@ -102,7 +103,8 @@ class Judging:
                 field: None if t is None else SpecTensor((len(kinds.first),), t.data[part])
                 for field, t in expected.tensors.items()
             }
-            outcomes.append(judge_kinds(step, Expected(own, expected.step), kinds))
+            outcome = judge_kinds(step, Expected(own, expected.step), kinds)
+            outcomes.append(explained_step(outcome, step, case))
             start = part.stop
         return merged(*outcomes)
 

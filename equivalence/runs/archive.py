@@ -12,6 +12,8 @@ Optimizers are recorded open loop: budgets follow the reference's own trajectory
 parameters and gradients, where a live run takes over the backend's state before every step.
 """
 
+# This file is longer than the guide because what is written and what is read stand in one place.
+
 from __future__ import annotations
 
 import json

@@ -18,6 +18,7 @@ from equivalence.cases.guard import plainest_layout
 from equivalence.cases.updates import design, spec
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.dtypes import DTYPES, FP64
+from equivalence.measure import plainly
 from equivalence.measure.call import measure
 from equivalence.measure.update import measure_update
 from equivalence.registry import OPS
@@ -63,6 +64,14 @@ class Kind(Protocol):
 
     def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
         """Run a case and judge it."""
+
+    def ways(self, case: Case) -> Sequence[tuple[str, ...]]:
+        """Return in which ways a case can be made plainer that keep its numbers."""
+
+    def measure_plainly(
+        self, backend: Any, case: Case, contract: Contract, way: tuple[str, ...]
+    ) -> Outcome:
+        """Run the numbers of a case in such a way, and judge them."""
 
     def describe(self, case: Case) -> str:
         """Return a case as a reader writes it."""
@@ -120,6 +129,8 @@ class Calls:
         return _taken(self.inside, shrink.smaller_calls(case))
 
     measure = staticmethod(measure)
+    ways = staticmethod(plainly.ways)
+    measure_plainly = staticmethod(plainly.call_plainly)
 
     def describe(self, case: CaseSpec) -> str:
         """Return the call."""
@@ -168,6 +179,8 @@ class Updates:
         return _taken(self.inside, shrink.smaller_updates(case))
 
     measure = staticmethod(measure_update)
+    ways = staticmethod(plainly.ways)
+    measure_plainly = staticmethod(plainly.update_plainly)
 
     def describe(self, case: UpdateSpec) -> str:
         """Return the settings."""
@@ -211,6 +224,12 @@ class SizedCalls(Calls):
 
         return measure_sized(backend, case, contract)
 
+    def measure_plainly(
+        self, backend: Any, case: Case, contract: Contract, way: tuple[str, ...]
+    ) -> Outcome:
+        """Call the operation with tensors that lie row-major; there is no other way."""
+        return self.measure(backend, replace(case, case=plainly.laid_plainly(case.case)), contract)
+
     def describe(self, case: Case) -> str:
         """Return the call and what it is given."""
         return f"{call.describe(case.case)}, {case.regime}"
@@ -221,31 +240,43 @@ class SizedCalls(Calls):
 
 
 class SizedUpdates(Updates):
-    """Steps of one optimizer on many elements."""
+    """Steps of one optimizer on many elements, which lie row-major."""
 
-    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[UpdateSpec]:
+    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return the one case there is."""
+        from equivalence.cases.sizes import SizedUpdate
         from equivalence.measure.sizes import sized_update
 
-        return list(_taken(self.inside, [sized_update(*self.where)]))
+        cases = _taken(self.inside, [sized_update(self.row.op, self.row.dtype)])
+        return [SizedUpdate(case) for case in cases]
 
     def whole(self) -> Iterator[Places]:
         """Yield the one case there is."""
         yield {"large update": self.row.op}
 
-    def levels(self, case: UpdateSpec) -> Places:
+    def levels(self, case: Case) -> Places:
         """Let the one case be a level."""
         return {"large update": self.row.op}
 
-    def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
+    def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: what fails at a size may well pass below it."""
         return iter(())
 
-    def measure(self, backend: Any, case: UpdateSpec, contract: Contract) -> Outcome:
+    ways = staticmethod(plainly.no_ways)
+
+    def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
         """Step and judge every element of every parameter and every state after each step."""
         from equivalence.measure.sizes import measure_sized_update
 
-        return measure_sized_update(backend, case, contract)
+        return measure_sized_update(backend, case.case, contract)
+
+    def describe(self, case: Case) -> str:
+        """Return the settings."""
+        return super().describe(case.case)
+
+    def recipes(self, case: Case) -> Sequence[tuple[str, Recipe]]:
+        """Name the parameters and the gradients."""
+        return super().recipes(case.case)
 
 
 def has_sizes(row: Row) -> bool:
@@ -321,8 +352,10 @@ def kind_of(row: Row, inside: Inside | None = None) -> Kind:
 
 def kind_of_case(row: Row, case: Case) -> Kind:
     """Return the kind of a case of a row, which may be one of its large calls."""
-    from equivalence.cases.sizes import SizedCase
+    from equivalence.cases.sizes import SizedCase, SizedUpdate
 
+    if isinstance(case, SizedUpdate):
+        return SizedUpdates(row)
     return SizedCalls(row, [case]) if isinstance(case, SizedCase) else kind_of(row)
 
 
@@ -334,8 +367,11 @@ def read_case(text: str) -> tuple[Row, Case]:
     if "sized" in plain:
         from equivalence.cases.sizes import sized_from_dict
 
-        found = sized_from_dict(plain)
-        return Row(found.case.op, found.case.direction, found.case.dtype), found
+        large = sized_from_dict(plain)
+        own = large.case
+        if isinstance(own, spec.UpdateSpec):
+            return Row(own.optimizer, "update", own.dtype), large
+        return Row(own.op, own.direction, own.dtype), large
     if "optimizer" in plain:
         update = spec.update_from_dict(plain)
         return Row(update.optimizer, "update", update.dtype), update

@@ -10,7 +10,10 @@ from equivalence.budgets.outcome import Outcome, merged
 from equivalence.budgets.recorded import judge_recorded
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.measure import plainly
 from equivalence.measure.call import attempt, compare, result_names
+from equivalence.measure.explained.explain import explained_call
+from equivalence.measure.explained.steps import explained_step
 from equivalence.measure.reference import Expected
 from equivalence.measure.shadow import Step, judge_step, measure_steps
 from equivalence.registry import OPTIMIZERS
@@ -43,6 +46,7 @@ class Replayed:
         self.describe, self.recipes = self.inner.describe, self.inner.recipes
         self.smaller, self.drawn = self.inner.smaller, self.inner.drawn
         self.refused = self.inner.refused
+        self.measure_plainly = self.inner.measure_plainly
 
     def whole(self) -> Iterator[Mapping[str, Any]]:
         """Yield every recorded case as a level: designs need the oracle's libraries.
@@ -64,6 +68,8 @@ class Replayed:
         """Return the uncounted cases."""
         return [case for case, entry in self.entries.items() if not entry.counted]
 
+    ways = staticmethod(plainly.no_ways)
+
     def measure(self, backend: Any, case: Case, contract: Any) -> Outcome:
         """Run a recorded case and judge it by what was recorded."""
         del contract
@@ -83,7 +89,8 @@ def _replay_call(backend: Any, case: Case, entry: Entry) -> Outcome:
     if isinstance(results, Outcome):
         return results
     names = result_names(case)
-    return compare(names, results, [entry.allowed.get(name) for name in names], judge_recorded)
+    outcome = compare(names, results, [entry.allowed.get(n) for n in names], judge_recorded)
+    return explained_call(outcome, built, names, None)
 
 
 def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
@@ -99,7 +106,9 @@ def _replay_update(backend: Any, case: UpdateSpec, entry: Entry) -> Outcome:
             f: entry.allowed.get(result_name(step.number, step.parameter, f)) for f in fields
         }
         count = step.count + 1 if OPTIMIZERS[case.optimizer].counted else None
-        return judge_step(step, Expected(tensors, count), judge_recorded)
+        return explained_step(
+            judge_step(step, Expected(tensors, count), judge_recorded), step, case
+        )
 
     return measure_steps(backend, case, judge, entry.numbers or None)
 

@@ -9,11 +9,11 @@ import importlib.util
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from equivalence.measure.spent import Spent
-from equivalence.runs.results import RowResult
+from equivalence.runs.results import NEAR_MISSES, Failure, Row, RowResult
 
 COLUMNS = (
     *("op", "direction", "dtype", "cases", "worst", "page"),
@@ -66,7 +66,8 @@ def print_report(
     stream: TextIO | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> None:
-    """Print the table, then what was left out and noted, then declared findings, then failures.
+    """Print the table, then what was left out and noted, then declared findings, then failures,
+    the worst first.
 
     Failures are read first, so they come last. A terminal shows the end of a long report, and a
     log that was cut still holds it. All unsupported rows share one line.
@@ -95,10 +96,30 @@ def print_report(
     for result in results:
         for finding in result.declared:
             print(f"\ndeclared: {result.row} ({finding['kind']}): {finding['reason']}", file=out)
-    for result in results:
-        for failure in result.failures:
-            print(f"\n{result.row}", file=out)
-            print("\n".join(f"  {line}" for line in failure.lines()), file=out)
+    for line in only_one_dtype(results):
+        print(f"\n{line}", file=out)
+    for row, failure in in_order(results):
+        print(f"\n{row}", file=out)
+        print("\n".join(f"  {line}" for line in failure.lines()), file=out)
+
+
+def only_one_dtype(results: Sequence[RowResult]) -> Iterator[str]:
+    """Say of which operations only one dtype fails, where others were judged and pass."""
+    ways = dict.fromkeys((result.row.op, result.row.direction) for result in results)
+    for way in ways:
+        own = [result for result in results if (result.row.op, result.row.direction) == way]
+        bad = [result.row.dtype for result in own if result.failures]
+        good = [r.row.dtype for r in own if r.status in ("conformant", "declared")]
+        if len(bad) == 1 and good:
+            yield f"of {' '.join(way)}, only {bad[0]} fails; {' and '.join(good)} pass"
+
+
+def in_order(results: Sequence[RowResult]) -> list[tuple[Row, Failure]]:
+    """Return all failures with their rows: the row with the worst one first, near-misses last."""
+    failing = [result for result in results if result.failures]
+    failing.sort(key=lambda result: min(failure.severity for failure in result.failures))
+    pairs = [(result.row, failure) for result in failing for failure in result.failures]
+    return sorted(pairs, key=lambda pair: pair[1].source == NEAR_MISSES and not pair[1].crash)
 
 
 def _print_notes(results: Sequence[RowResult], out: TextIO) -> None:

@@ -204,7 +204,8 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
     if request.profile == SIZES:
         if request.record is not None:
             raise Unusable("--profile sizes is judged live; --record is for the other profiles")
-        return run_sized_row, {**options, "counted": 1, "seed": seed}
+        options |= {"counted": 1, "seed": seed, "declare": request.declare}
+        return run_sized_row, options
     options |= {"counted": PROFILES[request.profile], "seed": seed}
     options |= {"strength": STRENGTHS[request.profile]}
     if request.record is None:

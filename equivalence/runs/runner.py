@@ -123,14 +123,16 @@ class Examination:
         self.watched = Watched(backend)
         self.author = Author(backend.name, row, self.findings)
         self.known = Declarations(row, self.findings)
-        self.proposals = Proposals(self.kind)
+        self.proposals: list[Proposals] = []
         self.asking = Asking(self.watched, self.contract, address, self.executor)
         declared = self.inside is not None
         self.reached = Reached(row.op, self.kind, self.asking, self.tally, declared)
-        self.cases = self._cases(self.kind, self.proposals if declare else None)
+        self.cases = self._cases(self.kind)
 
-    def _cases(self, kind: Kind, proposals: Proposals | None = None) -> Cases:
+    def _cases(self, kind: Kind) -> Cases:
         """Return cases of some kind, to be asked in this row."""
+        proposals = Proposals(kind) if self.declare else None
+        self.proposals += [proposals] if proposals is not None else []
         return Cases(
             kind,
             self.asking,
@@ -194,6 +196,9 @@ class Examination:
         tally = self.tally
         partial = None if tally.failed else self.reached.partial()
         status = tally.status(self.counted, partial is not None)
+        proposed = self._proposed()
+        for case in (case for proposals in self.proposals for case in proposals.unrepeated):
+            tally.left_out[f"a finding about {case}, which passed when it was put again"] = None
         return RowResult(
             row=self.row,
             status="error" if tally.crashed else status,
@@ -214,7 +219,7 @@ class Examination:
             discarded=self.kind.refused.total() if self.oracle else 0,
             partial=partial,
             notes=tuple(tally.notes),
-            proposed=self._proposed(),
+            proposed=proposed,
             spent=reading() - start,
         )
 
@@ -244,6 +249,8 @@ class Examination:
             return tuple(self.tally.proposed)
         from equivalence.cases.shrink import smallest
 
-        measure = partial(self.asking.measure, self.kind)
-        tables = self.proposals.tables(self.author, measure, smallest)
-        return (*self.tally.proposed, *tables)
+        found: list[str] = list(self.tally.proposed)
+        for proposals in self.proposals:
+            measure = partial(self.asking.measure, proposals.kind)
+            found += proposals.tables(self.author, measure, smallest)
+        return tuple(found)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from equivalence.budgets.outcome import Outcome
+from equivalence.measure.plainly import no_ways
 from equivalence.runs.kinds import Case, Kind, kind_of
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import inside_of
@@ -54,6 +55,7 @@ class Impatient:
         self.fixed, self.extras, self.drawn = kind.fixed, kind.extras, kind.drawn
         self.describe, self.recipes, self.refused = kind.describe, kind.recipes, kind.refused
         self.whole, self.levels = kind.whole, kind.levels
+        self.ways, self.measure_plainly = no_ways, kind.measure_plainly
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: a member is caught by any case."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.runs.address import replay_line
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import Failure
+from equivalence.runs.row.sentences import sentences
 from equivalence.workers.executor import Executor, Question
 from equivalence.workers.notes import Ended
 from equivalence.worlds.contract import Contract
@@ -51,9 +53,53 @@ class Asking:
         answer = self.executor.ask(question)
         return outcome_of(answer)
 
-    def describe(self, kind: Kind, case: Case, outcome: Outcome) -> Failure:
-        """Put a failing case in words."""
-        return describe_failure(kind, self.backend.name, case, outcome, self.address)
+    def describe(
+        self, kind: Kind, case: Case, outcome: Outcome, hints: Hints | None = None
+    ) -> Failure:
+        """Put a failing case in words, with what was found of its cause."""
+        return describe_failure(kind, self.backend.name, case, outcome, self.address, hints)
+
+    def cause(self, kind: Kind, case: Case) -> str | None:
+        """Say in which plain way the numbers of a failing case pass; "" where they fail in all.
+
+        None says that there is no other way, or that nobody could ask.
+        """
+        *single, whole = kind.ways(case) or [()]
+        if not whole or self.executor.exhausted or not self._passes(kind, case, whole):
+            return "" if whole else None
+        way = next((way for way in single if self._passes(kind, case, way)), whole)
+        return " and ".join(way)
+
+    def _passes(self, kind: Kind, case: Case, way: tuple[str, ...]) -> bool:
+        """Put the numbers of a case in a plain way, and say whether they pass."""
+        if self.executor.exhausted:
+            return False
+        words = " and ".join(way)
+        put = partial(kind.measure_plainly, self.backend, case, self.contract, way)
+        text, title = f"{case.to_json()} {words}", f"{kind.describe(case)}, {words}"
+        return not outcome_of(self.executor.ask(Question(text, title, put, form=Outcome))).failed
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What was found of the cause of a failure.
+
+    cause    in which plain way its numbers pass; "" in none, and None where nobody asked
+    origin   the larger case of which the shown one was made
+    shared   what the wrong elements of that one have in common
+    """
+
+    cause: str | None = None
+    origin: str = ""
+    shared: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield what was found, as lines of a failure."""
+        if self.shared:
+            yield f"it was made smaller from {self.origin}"
+            yield from (f"of the wrong elements there: {said}" for said in self.shared)
+        if self.cause:
+            yield f"the same numbers pass when {self.cause}"
 
 
 def outcome_of(answer: Outcome | Ended) -> Outcome:
@@ -71,7 +117,12 @@ def ended(title: str, how: Ended, details: Sequence[str] = ()) -> Failure:
 
 
 def describe_failure(
-    kind: Kind, backend: str, case: Case, outcome: Outcome, address: str | None
+    kind: Kind,
+    backend: str,
+    case: Case,
+    outcome: Outcome,
+    address: str | None,
+    hints: Hints | None = None,
 ) -> Failure:
     """Put a failing case in words; the address says where the backend can be loaded from."""
     details: list[str] = []
@@ -83,9 +134,16 @@ def describe_failure(
         details.append(outcome.problem)
     if outcome.detail is not None:
         details.append(outcome.detail.line())
+        details.extend(f"{name} = {numbers}" for name, numbers in outcome.detail.inputs)
+        details.extend(f"of the wrong elements: {said}" for said in outcome.detail.common)
+    found = hints or Hints()
+    details.extend(found.lines())
+    details.extend(sentences(kind, case, found.cause))
+    if found.cause == "":
+        details.append("the same numbers fail in the plain layout and calling pattern, too")
     details.extend(
         f"{name}: {recipe.regime}, {recipe.layout}, seed {recipe.seed}"
         for name, recipe in kind.recipes(case)
     )
     replay = replay_line(address, case.to_json())
-    return Failure(kind.describe(case), tuple(details), replay, what)
+    return Failure(kind.describe(case), tuple(details), replay, what, element=outcome.detail)

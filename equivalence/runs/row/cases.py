@@ -10,7 +10,7 @@ from functools import partial
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.fills import EVERY, NONFINITE, VANISHING
 from equivalence.runs.kinds import Case, Kind
-from equivalence.runs.row.asking import Asking
+from equivalence.runs.row.asking import Asking, Hints
 from equivalence.runs.row.declarations import Declarations
 from equivalence.runs.row.proposals import Proposals
 from equivalence.runs.row.reached import Reached
@@ -90,11 +90,22 @@ class Cases:
             return
         if self.proposals is not None and left is not None:
             self.proposals.add(case, left)
+        start, first = case, outcome
         crash = outcome.crash is not None
         if self.shrinking and (slot, crash) not in self.shrunk and not outcome.end:
             self.shrunk.add((slot, crash))
             case, outcome = self._smallest(slot, case, outcome)
-        self.tally.fail(slot, self.asking.describe(self.kind, case, outcome))
+        hints = self._hints(slot, start, first, case, outcome)
+        self.tally.fail(slot, self.asking.describe(self.kind, case, outcome, hints))
+
+    def _hints(self, slot: str, start: Case, first: Outcome, case: Case, outcome: Outcome) -> Hints:
+        """Return what a reader may want to know of the cause, if the failure will be shown."""
+        crash = outcome.crash is not None
+        shown = self.tally.crashes(slot) if crash else self.tally.wrong(slot)
+        if self.endless or outcome.end or shown >= MOST_FAILURES:
+            return Hints()
+        shared = first.detail.common if first.detail is not None and start != case else ()
+        return Hints(self.asking.cause(self.kind, case), self.kind.describe(start), shared)
 
     def _smallest(self, slot: str, case: Case, outcome: Outcome) -> tuple[Case, Outcome]:
         """Return the smallest case below a failing one that fails in the same way, undeclared.

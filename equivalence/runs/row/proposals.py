@@ -6,13 +6,15 @@ proposal gives it as well.
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from equivalence.budgets.findings import Finding
+from equivalence.budgets.findings import ANYWHERE, Finding
 from equivalence.budgets.outcome import Outcome, Over
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import Row
@@ -21,6 +23,9 @@ Group = tuple[str, str, str, bool]
 """Results, what their wrong elements are and should be, and whether their budget is 0."""
 
 Measure = Callable[[Case], Outcome]
+
+LONGEST = 60.0
+"""For how many seconds the case of a finding is made smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Author:
 
     def near_miss(self, label: str) -> str:
         """Return the finding that calls which break a constraint are accepted."""
-        return self.table("near-miss", {"label": label})
+        return self.table("near-miss", {"dtype": self.row.dtype, "label": label})
 
     def table(self, kind: str, fields: Mapping[str, object]) -> str:
         """Write a finding in TOML."""
@@ -56,30 +61,48 @@ class Author:
 
 @dataclass
 class _Seen:
-    """The failures of one group: the worst of them, its case, and the regimes of all."""
+    """The failures of one group: the worst of them, its case, and the regimes of all.
+
+    regimes holds those of the positions that every case of the group has.
+    """
 
     worst: Over
     case: Case
-    regimes: dict[str, set[str]] = field(default_factory=dict)
+    regimes: dict[str, set[str]]
+
+    def also(self, regimes: Mapping[str, str]) -> None:
+        """Take the regimes of another case; a position that it lacks is no longer one of all."""
+        both = {place: own for place, own in self.regimes.items() if place in regimes}
+        self.regimes = {place: {*own, regimes[place]} for place, own in both.items()}
+
+    @property
+    def anywhere(self) -> set[str]:
+        """The regimes of all positions."""
+        return {regime for own in self.regimes.values() for regime in own}
 
 
 @dataclass
 class Proposals:
-    """The undeclared failures of a row's cases, by group."""
+    """The undeclared failures of a row's cases, by group.
+
+    unrepeated names the cases that passed when they were put again: no finding can hold for them.
+    """
 
     kind: Kind
     groups: dict[Group, _Seen] = field(default_factory=dict)
+    unrepeated: list[str] = field(default_factory=list[str])
 
     def add(self, case: Case, undeclared: Sequence[Over]) -> None:
         """Enter a failing case by those of its elements that no finding declares."""
         for over in undeclared:
             group = group_of(over)
-            seen = self.groups.setdefault(group, _Seen(over, case))
+            regimes = self._regimes(case)
+            start = {place: {regime} for place, regime in regimes.items()}
+            seen = self.groups.setdefault(group, _Seen(over, case, start))
             if (over.error, over.ratio) > (seen.worst.error, seen.worst.ratio):
                 seen.case = case
             seen.worst = seen.worst.joined(over)
-            for position, recipe in self.kind.recipes(case):
-                seen.regimes.setdefault(position, set()).add(recipe.regime)
+            seen.also(regimes)
 
     def tables(
         self, author: Author, measure: Measure, smallest: Callable[..., Case]
@@ -89,13 +112,18 @@ class Proposals:
         measure judges a case; smallest makes one smaller.
         """
         for group, seen in self.groups.items():
-            yield self._table(author, group, seen, measure, smallest)
+            start = _reached(group, measure(seen.case))
+            if start.count:
+                yield self._table(author, group, seen, start, measure, smallest)
+            else:
+                self.unrepeated.append(self.kind.describe(seen.case))
 
     def _table(
         self,
         author: Author,
         group: Group,
         seen: _Seen,
+        start: Over,
         measure: Measure,
         smallest: Callable[..., Case],
     ) -> str:
@@ -104,9 +132,11 @@ class Proposals:
         It names the regimes of one position: one where the case cannot be made plainer, or else the
         one that was seen in the fewest regimes.
         """
-        start = _reached(group, measure(seen.case))
+        began = time.monotonic()
 
         def reaches(case: Case) -> bool:
+            if time.monotonic() - began > LONGEST:
+                return False
             found = _reached(group, measure(case))
             far = found.ratio <= start.ratio and found.error <= start.error
             near = found.ratio >= start.ratio / 2 and found.error >= start.error / 2
@@ -120,8 +150,9 @@ class Proposals:
             plain = all(other.get(position) == regimes[position] for other in below)
             return plain, len(seen.regimes[position])
 
-        place = min(regimes, key=order)
-        among = {*seen.regimes[place], regimes[place]}
+        shared = [place for place in regimes if place in seen.regimes]
+        place = min(shared, key=order, default=ANYWHERE)
+        among = {*seen.regimes[place], regimes[place]} if shared else seen.anywhere
         results, got, exact, _ = group
         fields: dict[str, object] = {
             "dtype": author.row.dtype,
@@ -142,7 +173,7 @@ class Proposals:
 
 def group_of(over: Over) -> Group:
     """Return the group of elements, whatever the numbers of steps and parameters."""
-    return re.sub(r"\d+", "*", over.result), over.got, over.exact, over.error > 0
+    return re.sub(r"\d+", "*", glob.escape(over.result)), over.got, over.exact, over.error > 0
 
 
 def _reached(group: Group, outcome: Outcome) -> Over:

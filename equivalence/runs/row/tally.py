@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, larger
@@ -92,7 +92,7 @@ class Tally:
 
     def fail(self, slot: str, failure: Failure) -> None:
         """Enter a failure."""
-        self.failures[slot].append(failure)
+        self.failures[slot].append(replace(failure, source=slot))
 
     def wrong(self, slot: str) -> int:
         """Count the wrong results of a slot."""
@@ -147,14 +147,22 @@ class Tally:
         return second if first == "ambiguous" else first
 
     def shown(self) -> tuple[Failure, ...]:
-        """Return the first wrong results and crashes of each slot, and how many more there are."""
-        found: list[Failure] = []
+        """Return the first wrong results and crashes of each slot, the worst of the row first.
+
+        Beside each slot's it is said how many more there are. What came twice is shown once: the
+        same case may be drawn in one slot, and be what another one's case was made smaller to.
+        """
+        found: list[tuple[tuple[int, float], Failure]] = []
+        known: set[tuple[str, str | None, str]] = set()
         for slot, failures in self.failures.items():
+            fresh = list({f.same: f for f in failures if f.same not in known}.values())
+            known |= {failure.same for failure in fresh}
             for crash in (False, True):
-                of_a_kind = [failure for failure in failures if failure.crash == crash]
-                found += of_a_kind[:MOST_FAILURES]
-                more = of_a_kind[MOST_FAILURES:]
+                of_a_kind = [failure for failure in fresh if failure.crash == crash]
+                few, more = of_a_kind[:MOST_FAILURES], of_a_kind[MOST_FAILURES:]
+                found += [(failure.severity, failure) for failure in few]
                 if more:
-                    what = "crashes" if crash else "failures"
-                    found.append(Failure(f"{len(more)} more {what}: {slot}", kind=more[0].kind))
-        return tuple(found)
+                    said = f"{len(more)} more {'crashes' if crash else 'failures'}: {slot}"
+                    after = max(failure.severity for failure in few)
+                    found.append((after, Failure(said, kind=more[0].kind, source=slot)))
+        return tuple(failure for _, failure in sorted(found, key=lambda pair: pair[0]))

@@ -31,7 +31,7 @@ def test_a_budget_of_zero_demands_equality() -> None:
     assert verdict.fraction == math.inf and verdict.status == "nonconformant"
     detail = verdict.detail
     assert detail is not None and detail.index == (1,) and float(detail.budget) == 0
-    assert float(detail.got) == float(torch.tensor(1e-30))
+    assert torch.tensor(float(detail.got)) == torch.tensor(1e-30)
 
 
 def test_the_correctly_rounded_result_is_within_one_rounding() -> None:

@@ -1,0 +1,1 @@
+"""What a failing case shows of its cause: the measures of this room enter, to tell a reader."""

@@ -1,0 +1,111 @@
+"""Each pattern of a failing case in a sentence that a reader of a report understands.
+
+A case names its patterns in a word: how the call was made, how tensors lie in memory, whose tensors
+the gradients of an optimizer are, and what happens between its steps. A test holds that every word
+has a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from equivalence.measure.plainly import ALONE, CONTIGUOUS, OWN
+from equivalence.runs.kinds import Case, Kind
+
+CALLINGS: Mapping[str, tuple[str, str]] = {
+    "again": (
+        "the same call was made just before",
+        "does the first call leave something behind, such as a buffer that is added to?",
+    ),
+    "repeated": (
+        "the same tensors held other numbers in a call just before",
+        "is something kept by address or by shape?",
+    ),
+    "late": (
+        "the result was read after a later call, when its inputs held other numbers",
+        "an earlier result changed after a later call: do two results share memory, or does a "
+        "result wait to be computed?",
+    ),
+    "shared": (
+        "tensors of one shape are one and the same tensor",
+        "is one of them written to, or are gradients kept by tensor?",
+    ),
+    "overlapping": (
+        "the tensors are views of one allocation that overlap",
+        "is one of them written to, or taken for the whole allocation?",
+    ),
+}
+"""What a calling pattern is, and what to ask of a backend that fails under it alone."""
+
+STRIDES = "are all strides of the tensor read?"
+
+LAYOUTS_SAID: Mapping[str, tuple[str, str]] = {
+    "offset": ("contiguous, but three elements off every alignment", "are aligned loads assumed?"),
+    "padded": ("a slice of a wider matrix: rows are further apart than they are long", STRIDES),
+    "strided": ("every second element along the last axis", "is its last stride taken to be 1?"),
+    "stepped": ("every second slice along the first axis", STRIDES),
+    "transposed": ("its axes lie in memory in reverse order", STRIDES),
+    "swapped": ("its last two axes have changed places in memory", STRIDES),
+    "led": ("its first two axes have changed places in memory", STRIDES),
+    "rotated": ("its first axis lies innermost in memory", STRIDES),
+    "rolled": ("its last axis lies outermost in memory", STRIDES),
+    "expanded": ("stride 0 along the first axis: one slice stands for all", STRIDES),
+    "hollow": ("stride 0 along a middle axis: one slice stands for all", STRIDES),
+    "broadcast": ("stride 0 along the last axis: one number stands for a row", STRIDES),
+}
+"""How a tensor lies in memory, and what to ask of a backend that fails on this alone."""
+
+HANDINGS_SAID: Mapping[str, tuple[str, str]] = {
+    "reused": (
+        "each step is handed the same gradient tensors with other numbers",
+        "is an earlier gradient kept without a copy?",
+    ),
+    "shared": (
+        "parameters of one shape are handed one and the same gradient tensor",
+        "is a gradient written to, or freed, when the first of them is updated?",
+    ),
+}
+"""Whose tensors the gradients are, and what to ask."""
+
+EVENTS_SAID: Mapping[str, str] = {
+    "set_lr": "the learning rate of every group is set anew: is the old one kept?",
+    "load": "a state is loaded: are its tensors copied, and do step counts go on from it?",
+    "write": "every second parameter is overwritten: is an own copy of it kept?",
+    "write_state": "every moment is overwritten: is an own copy of it kept?",
+}
+"""What happens between two steps."""
+
+
+def sentences(kind: Kind, case: Case, cause: str | None = None) -> Iterator[str]:
+    """Yield a sentence for each pattern of a case that is not the plain one.
+
+    cause names the plain ways in which the numbers of the case pass, if it is known. The sentence
+    of a pattern that may be to blame ends in a question.
+    """
+    own: Any = getattr(case, "case", case)  # that of a large one
+
+    def said(what: str, pair: tuple[str, str], way: str) -> str:
+        asking = cause is None or way in cause
+        return f"{what}: {pair[0]}{f'; {pair[1]}' if asking else ''}"
+
+    calling, handing = getattr(own, "calling", ""), getattr(own, "handing", "")
+    if calling in CALLINGS:
+        yield said(f"called {calling!r}", CALLINGS[calling], ALONE)
+    for name, layout in _laid(kind, case):
+        lies = "lie" if name.endswith("s") else "lies"
+        yield said(f"{name} {lies} {layout!r}", LAYOUTS_SAID[layout], CONTIGUOUS)
+    if handing in HANDINGS_SAID:
+        yield said(f"gradients come {handing!r}", HANDINGS_SAID[handing], OWN)
+    for event in getattr(own, "events", ()):
+        yield f"{event.kind!r} before step {event.step}: {EVENTS_SAID[event.kind]}"
+
+
+def _laid(kind: Kind, case: Case) -> Iterator[tuple[str, str]]:
+    """Name the tensors that do not lie row-major, and how they lie."""
+    own: Any = getattr(case, "case", case)
+    named = [(f"input {k}", recipe) for k, recipe in enumerate(getattr(own, "recipes", ()))]
+    named = [*named, *own.seeds()] if hasattr(own, "seeds") else [*kind.recipes(case)]
+    for name, recipe in named:
+        if recipe.layout in LAYOUTS_SAID:
+            yield name, recipe.layout
