@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 ROOMS = (
+    "blame",
     "registry",
     "dtypes",
     "conventions",

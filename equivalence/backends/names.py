@@ -32,3 +32,14 @@ def unknown_in(offered: object, what: str, known: Sequence[str]) -> str:
         dtype for some in offered.values() for dtype in ([some] if isinstance(some, str) else some)
     }
     return strangers(what, offered, known) or strangers("dtype", dtypes, tuple(DTYPES))
+
+
+def bare_in(offered: Mapping[str, object]) -> str:
+    """Say which dtypes are one name instead of a collection of names; empty where none is.
+
+    Its letters would count as dtypes, and every row be unsupported.
+    """
+    for name, some in offered.items():
+        if isinstance(some, str):
+            return f"the dtypes of {name!r} are names in a collection, ({some!r},); got {some!r}"
+    return ""

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from equivalence.cli.exact import command_exact
 from equivalence.cli.leave import leave
-from equivalence.cli.options import OPTIONS, UsageError, add
+from equivalence.cli.options import UsageError, add
 from equivalence.cli.pairs import command_pairs
 from equivalence.cli.races import command_races
 from equivalence.cli.suite import command_list, command_replay, command_run
@@ -75,10 +75,12 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")
     command("list", "list backends, operations, optimizers and profiles", "pages")
-    replay = command("replay-case", "run one case that a failure has printed")
+    replay = command(
+        "replay-case",
+        "run one case that a failure has printed",
+        *("backend", "fence", "call_limit", "jobs"),
+    )
     replay.add_argument("case", help="the case, as one line of JSON")
-    replay.add_argument("--backend", required=True, help=OPTIONS["backend"].help)
-    replay.add_argument("--fence", action="store_true", help=OPTIONS["fence"].help)
     for name in MOVED:
         commands.add_parser(name, add_help=False)
     return top

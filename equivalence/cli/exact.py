@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.cli.options import UsageError, filled, request, write
 from equivalence.cli.progress import Progress
-from equivalence.cli.suite import bring_pages, load_backend
+from equivalence.cli.suite import bring_pages
 from equivalence.cli.work import require
 from equivalence.runs.report import aligned, print_untried
 from equivalence.runs.results import CONFORMANT, INTERRUPTED, NONCONFORMANT
@@ -26,10 +26,11 @@ def command_exact(chosen: argparse.Namespace) -> int:
     require("torch", "hypothesis")
     # Workers inherit it; the kernels of this process are not loaded yet.
     os.environ["TRITON_INTERPRET"] = "1"
+    from equivalence.backends import load
     from equivalence.exact.rows import spread_out
 
     bring_pages(chosen.pages)
-    backend = None if chosen.backend is None else load_backend(chosen.backend)
+    backend = None if chosen.backend is None else load(chosen.backend)
     wanted = _rows(chosen.ops, backend)
     if chosen.jobs > 0:
         _found_elsewhere(wanted)
@@ -69,12 +70,9 @@ def _exit_code(results: Sequence[Found]) -> int:
 
 def _found_elsewhere(rows: Sequence[Row]) -> None:
     """Refuse registered pages that a worker process could not find."""
-    from equivalence.registry import Unregistered, addresses
+    from equivalence.registry import addresses
 
-    try:
-        addresses(row.of for row in rows)
-    except Unregistered as error:
-        raise UsageError(str(error)) from error
+    addresses(row.of for row in rows)
 
 
 def _tried(rows: Sequence[Row]) -> dict[str, str]:

@@ -20,7 +20,6 @@ def command_races(chosen: argparse.Namespace) -> int:
     """Plant every fault of the catalogue, check every requested op, and print the faults."""
     chosen, _ = filled(chosen)
     require("torch", "hypothesis")
-    from equivalence.races.detector import Missing
     from equivalence.races.detector import require as require_ttsem
     from equivalence.races.examine import examine, plant
     from equivalence.races.planted import PLANTED
@@ -30,10 +29,7 @@ def command_races(chosen: argparse.Namespace) -> int:
     for name in chosen.ops or ():
         if name not in known:
             raise UsageError(f"--ops: unknown name {name!r}; there are {', '.join(known)}")
-    try:
-        require_ttsem()
-    except Missing as error:
-        raise UsageError(str(error)) from error
+    require_ttsem()
     with _compile_only():
         tried = _spread(plant, [(number,) for number in range(len(PLANTED))], chosen.jobs)
         found = _spread(examine, [(name,) for name in chosen.ops or known], chosen.jobs)

@@ -17,6 +17,7 @@ from equivalence import registry
 from equivalence.backends import check, load
 from equivalence.backends.fence import Fenced
 from equivalence.backends.libraries import shipped
+from equivalence.blame import Refused
 from equivalence.budgets.findings import Finding
 from equivalence.runs.address import address_of
 from equivalence.runs.kinds import has_sizes
@@ -26,7 +27,7 @@ from equivalence.runs.runner import PROFILES, SIZES, STRENGTHS, run_row, run_siz
 from equivalence.runs.work import RunRow, Unwatched, Watch, run_rows
 
 
-class Unusable(ValueError):
+class Unusable(Refused):
     """The request names what does not exist, or what cannot judge; the message says what to do."""
 
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Protocol
 
+from equivalence.blame import Refused
 from equivalence.registry import OPS
 from equivalence.runs.results import Failure, Row, RowResult
 from equivalence.workers.pool import Died, spread
@@ -39,7 +40,7 @@ class Unwatched:
         """Say nothing."""
 
 
-class Damaged(ValueError):
+class Damaged(Refused):
     """What a row is to be judged by cannot be read; the message says all there is to know."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equivalence.blame import Refused, blaming
 from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ PROGRAMS = ("digits_mlp",)
 PRECISIONS = ("fp32", "fp64")
 
 
-class NoRecord(ValueError):
+class NoRecord(Refused):
     """There is nothing that can be judged; the message says what is missing."""
 
 
