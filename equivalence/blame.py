@@ -89,7 +89,7 @@ def imported(what: str, module: str, kind: type[Refused] = Refused) -> ModuleTyp
             return importlib.import_module(module)
     except kind as refused:
         absent = getattr(refused.__cause__, "name", None)
-        if isinstance(refused.__cause__, ModuleNotFoundError) and absent is not None:
-            if f"{module}.".startswith(f"{absent}."):
-                raise kind(f"{what}: there is no module {absent!r} to import") from refused
+        missing = isinstance(refused.__cause__, ModuleNotFoundError)
+        if missing and f"{module}.".startswith(f"{absent}."):
+            raise kind(f"{what}: there is no module {absent!r} to import") from refused
         raise

@@ -192,7 +192,7 @@ def _need_the_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, An
 
 
 def _compared(value: Any) -> Any:
-    """Return the value of an option as two runs are compared: by whole paths, names in any order."""
+    """Return the value of an option as two runs compare it: whole paths, names in any order."""
     return sorted(value) if isinstance(value, list) else _plain(value)
 
 

@@ -27,6 +27,7 @@ from equivalence.training.record import (
     NoRecord,
     Taken,
     accuracy_of,
+    check_call,
     load_step,
     program,
     read_manifest,
@@ -134,6 +135,10 @@ def _judge_update(
     contract = of_update(family, manifest.optimizer, manifest.precision)
     found = {"parameters": Outcome(), "moments": Outcome()}
     for name in manifest.parameters:
+        if not bool(taken.gradients[name].isfinite().all()):
+            said = f"gradient of {name} is not finite, so the step that it makes has no budget"
+            found = {part: merged(outcome, mismatch(said)) for part, outcome in found.items()}
+            continue
         before = under(tensors, f"state_before/{name}/")
         expected = expected_step(
             manifest.optimizer,
@@ -164,7 +169,10 @@ def _judge_count(name: str, taken: Taken, expected: int | None) -> Outcome:
 
 
 def tasks_of(run: Path) -> list[Task]:
-    """List the steps to judge: as recorded, and those of torch's kernels once more with ours."""
+    """List the steps to judge: as recorded, and those of torch's kernels once more with ours.
+
+    All files are read here once, so that no worker meets one that cannot be.
+    """
     manifest = read_manifest(run)
     providers = [manifest.provider]
     if manifest.provider == "aten" and manifest.precision == "fp32":
@@ -172,6 +180,9 @@ def tasks_of(run: Path) -> list[Task]:
     tasks = [(run, step, provider) for provider in providers for step in manifest.steps]
     if not tasks:
         raise NoRecord(f"{run} names no recorded steps")
+    accuracy_of(run)
+    for step in manifest.steps:
+        check_call(run, step, manifest)
     return tasks
 
 
@@ -197,7 +208,8 @@ def _task(run: Path, step: int, provider: str) -> JudgedStep:
     from equivalence.backends.fast.contract import family_of
 
     torch.set_num_threads(1)
-    manifest, tensors = read_manifest(run), load_step(run, step)
+    manifest = read_manifest(run)
+    tensors = load_step(run, step, manifest)
     if provider == manifest.provider:
         taken = recorded_step(tensors)
     else:
