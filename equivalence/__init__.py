@@ -24,6 +24,7 @@ ROOMS = (
     "workers",
     "exact",
     "runs",
+    "direct",
     "races",
     "sessions",
     "training",
@@ -52,7 +53,11 @@ if TYPE_CHECKING:
         load,
         ulps,
     )
+    from equivalence.direct.conforms import assert_conforms
+    from equivalence.direct.page_checks import check_call
+    from equivalence.direct.replay import Replayed, replay_case
     from equivalence.exact.points import standing
+    from equivalence.measure.kept import Kept, keeping
     from equivalence.registry import Unregistered, register, registered, unregister
     from equivalence.runs.run import Done, Request, Unusable, perform
 
@@ -78,7 +83,13 @@ _LAZY = {
     "declared": "equivalence.backends",
     "load": "equivalence.backends",
     "ulps": "equivalence.backends",
+    "assert_conforms": "equivalence.direct.conforms",
+    "check_call": "equivalence.direct.page_checks",
+    "Replayed": "equivalence.direct.replay",
+    "replay_case": "equivalence.direct.replay",
     "standing": "equivalence.exact.points",
+    "Kept": "equivalence.measure.kept",
+    "keeping": "equivalence.measure.kept",
     "Done": "equivalence.runs.run",
     "Request": "equivalence.runs.run",
     "Unusable": "equivalence.runs.run",
@@ -101,16 +112,22 @@ __all__ = [
     "Done",
     "Form",
     "FunctionError",
+    "Kept",
     "OptimizerHandle",
+    "Replayed",
     "Request",
     "UnknownBackend",
     "Unregistered",
     "Unusable",
+    "assert_conforms",
+    "check_call",
     "declared",
+    "keeping",
     "load",
     "perform",
     "register",
     "registered",
+    "replay_case",
     "standing",
     "ulps",
     "unregister",

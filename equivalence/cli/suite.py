@@ -123,7 +123,7 @@ def command_replay(chosen: argparse.Namespace) -> int:
     if chosen.backend is None:
         raise UsageError("--backend is missing: give a name that list prints, or module:attribute")
     require("torch", "flint")
-    from equivalence.runs.replay import replay_case
+    from equivalence.direct.replay import replay_case
 
     found = replay_case(
         chosen.case,

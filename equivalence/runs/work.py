@@ -45,10 +45,13 @@ class Damaged(Refused):
 
 
 def attempted(run: RunRow, row: Row) -> RowResult:
-    """Run one row; an exception of the suite itself makes an error of it."""
+    """Run one row; an exception of the suite itself makes an error of it.
+
+    What is refused says in its own words whose fault it is: a recording's, or a form's.
+    """
     try:
         return run(row)
-    except Damaged as error:
+    except Refused as error:
         failure = Failure(str(error), kind="crash")
     except Exception as error:
         place = traceback.format_exc().strip().splitlines()[-6:]
