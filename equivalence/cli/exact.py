@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from equivalence.exact.rows import Found, Row
 
 
+SCHEMA = 1
+"""The number of the JSON format of `exact`."""
+
+
 def command_exact(chosen: argparse.Namespace) -> int:
     """Compare the requested rows, print the results, and return the exit code."""
     chosen, _ = filled(chosen)
@@ -52,7 +56,13 @@ def command_exact(chosen: argparse.Namespace) -> int:
     print_untried(untried)
     if chosen.json is not None:
         plain = [found.to_dict() for found in ended]
-        said = {"command": "exact", "request": request(chosen), "rows": plain}
+        said = {
+            "schema": SCHEMA,
+            "command": "exact",
+            "request": request(chosen),
+            "complete": len(ended) == len(wanted),
+            "rows": plain,
+        }
         write(chosen.json, {**said, "untried": untried} if untried else said)
     if len(ended) < len(wanted):
         print(f"interrupted with {len(ended)} of {len(wanted)} rows done")

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from equivalence.cli.options import Earlier, UsageError, filled
+from equivalence.cli.options import Earlier, UsageError, filled, write
 from equivalence.cli.work import Book, carry_out, require
 from equivalence.runs.results import CONFORMANT, Row, RowResult
+
+LIST_SCHEMA = 1
+"""The number of the JSON format of `list`."""
 
 
 def bring_pages(modules: Sequence[str] | None) -> None:
@@ -75,7 +78,7 @@ def _run(chosen: argparse.Namespace, earlier: Earlier) -> tuple[int, Sequence[Ro
         jobs=chosen.jobs,
     )
     plan = planned(asked)
-    book = Book(chosen, chosen.backend, plan.rows, plan.environment)
+    book = Book(chosen, chosen.backend, plan.rows, plan.environment, plan.unsupported)
     watch = Shelved(chosen.record, book)
 
     def run(rows: Sequence[Row]) -> object:
@@ -107,6 +110,18 @@ def command_list(chosen: argparse.Namespace) -> int:
     from equivalence.runs.runner import PROFILES, SIZES
 
     bring_pages(chosen.pages)
+    if chosen.json is not None:
+        write(
+            chosen.json,
+            {
+                "schema": LIST_SCHEMA,
+                "command": "list",
+                "backends": list(BUILT_IN),
+                "operations": {owner: list(names) for owner, names in OPS.by_owner().items()},
+                "optimizers": {o: list(names) for o, names in OPTIMIZERS.by_owner().items()},
+                "profiles": {**PROFILES, SIZES: None},
+            },
+        )
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
     for pages in (OPS, OPTIMIZERS):
         for owner, names in pages.by_owner().items():

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,13 @@ class Book:
         subject: str,
         rows: Sequence[Row],
         environment: Mapping[str, Any],
+        unsupported: Collection[Row] = (),
     ) -> None:
-        """Expect rows. The environment holds the seed, so that a resumed run draws no other."""
+        """Expect rows, of which the unsupported ones are over before they begin.
+
+        The environment holds the seed, so that a resumed run draws no other.
+        """
+        self.unsupported = unsupported
         self.path: Path | None = chosen.json
         self.command: str = chosen.command
         self.subject, self.rows, self.environment = subject, rows, environment
@@ -70,7 +75,7 @@ class Book:
 
     def started(self, row: Row) -> None:
         """Show that a row runs."""
-        if self.progress is not None:
+        if self.progress is not None and row not in self.unsupported:
             self.progress.started(str(row))
 
     def finished(self, result: RowResult) -> None:

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 Task = tuple[Path, int, str]
 """A run, one of its steps, and the provider that takes it."""
 
+SCHEMA = 1
+"""The number of the JSON format of a verdict on recorded steps."""
+
 PARTS = ("loss", "gradients", "parameters", "moments")
 
 
@@ -235,10 +238,8 @@ def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> in
         cells = "".join(f"{show_fraction(step.parts[part].fraction):>12}" for part in PARTS)
         print(f"{step.step:<7} {step.provider:<20}{cells}")
     for step in judged.steps:
-        for part, outcome in step.parts.items():
-            for line in (outcome.problem, outcome.detail and outcome.detail.line()):
-                if line:
-                    print(f"step {step.step}, {step.provider}, {part}: {line}")
+        for part, line in problems(step):
+            print(f"step {step.step}, {step.provider}, {part}: {line}")
     elements = sum(o.judged for step in judged.steps for o in step.parts.values())
     print(
         f"{len(judged.steps)} steps, {elements} elements judged in {judged.seconds:.1f} s; "
@@ -254,18 +255,31 @@ def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> in
     return CONFORMANT if judged.conformant else NONCONFORMANT
 
 
+def problems(step: JudgedStep) -> list[tuple[str, str]]:
+    """Return what is over budget in a step, each with its part."""
+    return [
+        (part, line)
+        for part, outcome in step.parts.items()
+        for line in (outcome.problem, outcome.detail and outcome.detail.line())
+        if line
+    ]
+
+
 def steps_document(judged: Judged) -> dict[str, Any]:
     """Return the verdict as plain data."""
     steps = [
         {
             "step": step.step,
             "provider": step.provider,
+            "conformant": step.conformant,
             **{part: plain_fraction(step.parts[part].fraction) for part in PARTS},
+            "problems": [f"{part}: {line}" for part, line in problems(step)],
         }
         for step in judged.steps
     ]
     return {
-        "schema": 1,
+        "schema": SCHEMA,
+        "command": "judge",
         "complete": judged.complete,
         "conformant": judged.complete and judged.conformant,
         "worst_fraction": plain_fraction(judged.worst),
