@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from equivalence.direct.replay import Replayed, replay_case
     from equivalence.exact.points import standing
     from equivalence.measure.kept import Kept, keeping
+    from equivalence.races.fault import Faulty
+    from equivalence.races.launches import NoLaunch, watching
     from equivalence.registry import Unregistered, register, registered, unregister
     from equivalence.runs.run import Done, Request, Unusable, perform
 
@@ -94,6 +96,9 @@ _LAZY = {
     "Request": "equivalence.runs.run",
     "Unusable": "equivalence.runs.run",
     "perform": "equivalence.runs.run",
+    "Faulty": "equivalence.races.fault",
+    "NoLaunch": "equivalence.races.launches",
+    "watching": "equivalence.races.launches",
 }
 """The public names, by where they live. Each is imported when it is first asked for, so that a part
 of this package needs no more libraries than it imports itself."""
@@ -110,9 +115,11 @@ __all__ = [
     "Contract",
     "Conventions",
     "Done",
+    "Faulty",
     "Form",
     "FunctionError",
     "Kept",
+    "NoLaunch",
     "OptimizerHandle",
     "Replayed",
     "Request",
@@ -131,6 +138,7 @@ __all__ = [
     "standing",
     "ulps",
     "unregister",
+    "watching",
 ]
 
 

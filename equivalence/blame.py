@@ -45,15 +45,20 @@ def place_of(error: BaseException) -> str:
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_near(error.filename)}:{error.lineno}"
-    frames = [
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if is_own(frame.filename)]
+    installed = [
         frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not _inside(frame.filename, OURS) and not frame.filename.startswith("<frozen")
+        for frame in frames
+        if "site-packages" in frame.filename and not _inside(frame.filename, OURS)
     ]
-    own = [frame for frame in frames if not _inside(frame.filename, PYTHON)]
-    installed = [frame for frame in frames if "site-packages" in frame.filename]
     last = (own or installed)[-1:]
     return f"{_near(last[0].filename)}:{last[0].lineno}" if last else ""
+
+
+def is_own(filename: str) -> bool:
+    """Say whether a file is the caller's own: not of these packages, of Python or of a library."""
+    return not _inside(filename, (*OURS, *PYTHON)) and not filename.startswith("<frozen")
 
 
 def _inside(filename: str, folders: tuple[Path, ...]) -> bool:

@@ -115,7 +115,7 @@ def _rows(ops: Sequence[str] | None, backend: Any) -> list[Row]:
 def _report(results: Sequence[Found], seconds: float, ours: bool) -> None:
     """Print a table, and a paragraph for each row that is not equal."""
     from equivalence.exact.interpreter import all_kernels
-    from equivalence.exact.rows import COLUMNS, DIFFERS, UNREAD
+    from equivalence.exact.rows import COLUMNS, DIFFERS, REFUSED, UNREAD
 
     print(aligned([COLUMNS, *(found.cells() for found in results)]))
     for found in results:
@@ -133,5 +133,8 @@ def _report(results: Sequence[Found], seconds: float, ours: bool) -> None:
     print(
         f"\nexact: {len(results)} rows, {counts[DIFFERS]} differ; {points} points, "
         f"{elements} elements, {kernels}{seconds:.0f} s; "
-        f"{counts[UNREAD]} rows cannot be read"
+        f"{counts[UNREAD]} rows cannot be read, {counts[REFUSED]} refused"
+    )
+    print(
+        "exact: what is equal, and each bound, holds for the shapes and attributes that were tried"
     )

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from equivalence.blame import Refused
-from equivalence.races.detector import Watch, watching
+from equivalence.races import detector
+from equivalence.races.detector import Watch
 
 Execute = Callable[[Any, tuple[int, ...], Sequence[Any], dict[str, Any]], None]
 
@@ -28,7 +29,7 @@ class NoLaunch(Refused):
 
 
 @contextmanager
-def watching_launches() -> Iterator[Watch]:
+def watching() -> Iterator[Watch]:
     """Watch every launch of a Triton kernel in this process while the block runs.
 
     Faulty ends the launch that has a race or a wrong address. A launch computes its result, on the
@@ -40,7 +41,7 @@ def watching_launches() -> Iterator[Watch]:
     from fast.binaries import driving
 
     driving.stand_in(TARGET)
-    with watching() as watch, hooked(watch):
+    with detector.watching() as watch, hooked(watch):
         yield watch
     if not watch.launches:
         raise NoLaunch(

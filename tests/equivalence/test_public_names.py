@@ -21,9 +21,11 @@ NAMES = [
     "Contract",
     "Conventions",
     "Done",
+    "Faulty",
     "Form",
     "FunctionError",
     "Kept",
+    "NoLaunch",
     "OptimizerHandle",
     "Replayed",
     "Request",
@@ -42,6 +44,7 @@ NAMES = [
     "standing",
     "ulps",
     "unregister",
+    "watching",
 ]
 
 INNER = re.compile(r"^.*?\b(?:from|import) +equivalence\.[\w.]+.*$", re.MULTILINE)
