@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.runs.report import show_fraction
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT, plain_fraction
+from equivalence.training.checks import Manifest, NoRecord
 from equivalence.training.record import (
-    Manifest,
-    NoRecord,
     Taken,
     accuracy_of,
     check_call,
