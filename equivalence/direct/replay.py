@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from equivalence.backends import check, load
+from equivalence.backends import UnknownBackend, check, load
 from equivalence.backends.fence import Fenced
 from equivalence.blame import Refused
 from equivalence.budgets.outcome import Outcome
@@ -107,13 +107,32 @@ def _elsewhere(text: str, backend: str, fence: bool, limit: float) -> Outcome:
     """Run a case in a worker process."""
     with closing(spread(_put, [(text, backend, fence)], 1, limit=limit)) as ended:
         found = next(outcome for _, outcome in ended)
-    return Outcome(crash=found.how, end="died") if isinstance(found, Died) else found
+    if isinstance(found, Died):
+        return Outcome(crash=found.how, end="died")
+    if found.refused:
+        raise UnknownBackend(
+            f"{found.refused}; this was a process of its own, and --jobs 0 has none"
+        )
+    outcome: Outcome = found.outcome
+    return outcome
 
 
-def _put(text: str, backend: str, fence: bool) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """What a worker answers: what became of the case, or why it could not load the backend."""
+
+    outcome: Outcome
+    refused: str = ""
+
+
+def _put(text: str, backend: str, fence: bool) -> _Put:
     """Run a case of a backend that is loaded by its name; this is what a worker does."""
     row, case = read_case(text)
-    return _measured(load(backend), row, case, kind_of_case(row, case), fence)
+    try:
+        found = load(backend)
+    except UnknownBackend as error:
+        return _Put(Outcome(), str(error))
+    return _Put(_measured(found, row, case, kind_of_case(row, case), fence))
 
 
 def _measured(backend: Any, row: Row, case: Case, kind: Kind, fence: bool) -> Outcome:
