@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 ROOMS = (
+    "blame",
     "registry",
     "dtypes",
     "conventions",
@@ -23,6 +24,7 @@ ROOMS = (
     "workers",
     "exact",
     "runs",
+    "direct",
     "races",
     "sessions",
     "training",
@@ -51,7 +53,13 @@ if TYPE_CHECKING:
         load,
         ulps,
     )
+    from equivalence.direct.conforms import assert_conforms
+    from equivalence.direct.page_checks import check_call
+    from equivalence.direct.replay import Replayed, replay_case
     from equivalence.exact.points import standing
+    from equivalence.measure.kept import Kept, keeping
+    from equivalence.races.fault import Faulty
+    from equivalence.races.launches import NoLaunch, watching
     from equivalence.registry import Unregistered, register, registered, unregister
     from equivalence.runs.run import Done, Request, Unusable, perform
 
@@ -77,11 +85,20 @@ _LAZY = {
     "declared": "equivalence.backends",
     "load": "equivalence.backends",
     "ulps": "equivalence.backends",
+    "assert_conforms": "equivalence.direct.conforms",
+    "check_call": "equivalence.direct.page_checks",
+    "Replayed": "equivalence.direct.replay",
+    "replay_case": "equivalence.direct.replay",
     "standing": "equivalence.exact.points",
+    "Kept": "equivalence.measure.kept",
+    "keeping": "equivalence.measure.kept",
     "Done": "equivalence.runs.run",
     "Request": "equivalence.runs.run",
     "Unusable": "equivalence.runs.run",
     "perform": "equivalence.runs.run",
+    "Faulty": "equivalence.races.fault",
+    "NoLaunch": "equivalence.races.launches",
+    "watching": "equivalence.races.launches",
 }
 """The public names, by where they live. Each is imported when it is first asked for, so that a part
 of this package needs no more libraries than it imports itself."""
@@ -98,21 +115,30 @@ __all__ = [
     "Contract",
     "Conventions",
     "Done",
+    "Faulty",
     "Form",
     "FunctionError",
+    "Kept",
+    "NoLaunch",
     "OptimizerHandle",
+    "Replayed",
     "Request",
     "UnknownBackend",
     "Unregistered",
     "Unusable",
+    "assert_conforms",
+    "check_call",
     "declared",
+    "keeping",
     "load",
     "perform",
     "register",
     "registered",
+    "replay_case",
     "standing",
     "ulps",
     "unregister",
+    "watching",
 ]
 
 

@@ -24,7 +24,6 @@ False
 from __future__ import annotations
 
 import functools
-import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+from equivalence.blame import Refused, imported
 from spec import ops as book_of_ops
 from spec import optim as book_of_optimizers
 from spec.op import Op
@@ -43,7 +43,7 @@ Page = TypeVar("Page", Op, Optimizer)
 V = TypeVar("V")
 
 
-class Unregistered(ValueError):
+class Unregistered(Refused):
     """A page cannot be registered, or cannot be found again; the message says what to write."""
 
 
@@ -232,12 +232,7 @@ def bring(where: str) -> None:
     module, _, name = where.partition(":")
     if name and name in ENTRIES and ENTRIES[name].module == module:
         return
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise Unregistered(f"{where}: there is no module {error.name!r} to import") from error
+    imported(where, module, Unregistered)
     if name and name not in ENTRIES:
         raise Unregistered(
             f"{where}: importing {module} registers no page {name!r}{_registered_are()}"

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from equivalence.measure.kept import keeping
+from equivalence.measure.kept import Kept, keeping
 from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT
 from equivalence.runs.runner import PROFILES
 from equivalence.workers.pool import Died, spread
-from population.judged.kept import Kept
 from population.judged.verdicts import Verdict, judged
 from population.record import Member
 from population.registry import named

@@ -9,12 +9,12 @@ follows the protocol (a class is called without arguments).
 
 from __future__ import annotations
 
-import importlib
 from typing import cast
 
 # Importing fast fixes how triton will run, before a backend imports what imports triton
 # (torch.optim does).
 import fast  # noqa: F401
+from equivalence.backends.checks import broken
 from equivalence.backends.libraries import declared
 from equivalence.backends.names import unknown_in, wrong_form, wrong_parts
 from equivalence.backends.protocol import (
@@ -24,6 +24,7 @@ from equivalence.backends.protocol import (
     HasOptimizers,
     OptimizerHandle,
 )
+from equivalence.blame import Refused, blaming, imported
 from equivalence.conventions import Conventions
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.worlds.contract import (
@@ -79,8 +80,8 @@ EXTRAS = ("jax",)
 """The built-in backends that import a library of their own name, which an extra of it installs."""
 
 
-class UnknownBackend(ValueError):
-    """No backend goes by this name; the message lists those that exist."""
+class UnknownBackend(Refused):
+    """No backend goes by this name, or it cannot be used; the message says why, and where."""
 
 
 def load(name: str) -> Backend:
@@ -93,13 +94,17 @@ def load(name: str) -> Backend:
             "and any object that can be imported as module:attribute"
         )
     found = _attribute(name, module, attribute)
-    return check(name, found() if isinstance(found, type) else found)
+    if isinstance(found, type):
+        with blaming(f"backend {name!r}: calling {attribute}()", UnknownBackend):
+            found = found()
+    return check(name, found)
 
 
 def check(name: str, backend: object) -> Backend:
     """Return a backend, or raise UnknownBackend where its form or what it offers is not known.
 
-    A name that the suite does not know would be left out in silence, and never be judged.
+    A name that the suite does not know would be left out in silence, and never be judged. The
+    contract of every dtype that is offered is asked for here, so that no row meets a broken one.
     """
     missing = [
         part for part in ("name", "capabilities", "value", "vjp") if not hasattr(backend, part)
@@ -109,7 +114,8 @@ def check(name: str, backend: object) -> Backend:
             f"{name!r} is no backend: it has no {', '.join(missing)}; see docs/backends.md"
         )
     found = cast("Backend", backend)
-    offers = found.capabilities()
+    with blaming(f"backend {name!r}: capabilities()", UnknownBackend):
+        offers = found.capabilities()
     if not isinstance(offers, Capabilities):
         raise UnknownBackend(
             f"backend {name!r}: capabilities() returned {type(offers).__name__}, where "
@@ -129,21 +135,33 @@ def check(name: str, backend: object) -> Backend:
     wrong = wrong_parts((*offers.ops, *offers.optimizers), offers.takes)
     if wrong:
         raise UnknownBackend(f"backend {name!r}: {wrong}; see docs/backends.md, A part of an op")
+    for offered in (offers.ops, offers.optimizers):
+        for op, dtypes in offered.items():
+            for dtype in dtypes:
+                _check_contract(name, offers, op, dtype)
     return found
+
+
+def _check_contract(name: str, offers: Capabilities, op: str, dtype: str) -> None:
+    """Refuse a contract that cannot be asked for, or that no budget follows from."""
+    what = f"backend {name!r}: contract({op!r}, {dtype!r})"
+    with blaming(what, UnknownBackend):
+        contract = offers.contract(op, dtype)
+    if wrong := broken(contract):
+        raise UnknownBackend(f"{what} {wrong}")
 
 
 def _attribute(name: str, module: str, attribute: str) -> object:
     """Import a module and read one attribute of it."""
     try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if name in EXTRAS and error.name == name:
+        found = imported(f"backend {name!r}", module, UnknownBackend)
+    except UnknownBackend as error:
+        absent = error.__cause__
+        if name in EXTRAS and isinstance(absent, ModuleNotFoundError) and absent.name == name:
             raise UnknownBackend(
                 f"backend {name!r}: {name} is not installed: pip install 'twingrad[{name}]'"
             ) from error
-        if error.name is None or not (module + ".").startswith(error.name + "."):
-            raise
-        raise UnknownBackend(f"backend {name!r}: there is no module {error.name!r}") from error
+        raise
     if not hasattr(found, attribute):
         raise UnknownBackend(f"backend {name!r}: module {module!r} has no attribute {attribute!r}")
     loaded: object = getattr(found, attribute)

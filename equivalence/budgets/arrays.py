@@ -28,7 +28,7 @@ from equivalence.budgets.outcome import (
 )
 from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS, OPTIMIZERS
-from equivalence.worlds.contract import Contract, of_result
+from equivalence.worlds.contract import Contract, of_result, programs_of
 from equivalence.worlds.vectorized.arrays import Many, VectorExtent, at, constant, held, working
 from equivalence.worlds.vectorized.extents import Extent, entered
 from equivalence.worlds.vectorized.widths import Bound, Doubles, Widths
@@ -115,9 +115,10 @@ class Call:
 
     def in_forms(self, contract: Contract) -> list[Call]:
         """Return the call by the page's own program, and by those of the contract's forms."""
-        forms = () if self.tangents is not None else contract.forms
-        programs = [form.value if self.cotangent is None else form.vjp for form in forms]
-        return [self, *(replace(self, program=program) for program in programs if program)]
+        if self.tangents is not None:
+            return [self]
+        programs = programs_of(contract, "value" if self.cotangent is None else "vjp")
+        return [self, *(replace(self, program=program) for program in programs)]
 
     def vectorized(self) -> list[AnyTensor | None]:
         """Run the page on arrays of scalars, in the contract that is at work."""

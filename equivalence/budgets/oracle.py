@@ -20,7 +20,7 @@ from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
-from equivalence.worlds.contract import FP64, Contract, of_result
+from equivalence.worlds.contract import FP64, Contract, of_result, programs_of
 from equivalence.worlds.kinds import ANYTHING, NANS, NOT_A_NUMBER
 from equivalence.worlds.special_values.last import (
     LARGE_FORMS,
@@ -236,7 +236,7 @@ def expected_value(
     """Say what a contract allows as the value of an op."""
     page = OPS[op] if isinstance(op, str) else op
     contract = of_result(contract, page, attrs)
-    programs = [form.value for form in contract.forms if form.value is not None]
+    programs = programs_of(contract, "value")
 
     def run(world: World) -> list[Expected | None]:
         place = {"like": world.constant(0)} if page.kind == "source" else {}
@@ -267,7 +267,7 @@ def expected_vjp(
     else:
         (cotangent,) = cotangents
 
-    programs = [page.vjp, *(form.vjp for form in contract.forms if form.vjp is not None)]
+    programs = [page.vjp, *programs_of(contract, "vjp")]
 
     def run(world: World) -> list[Expected | None]:
         given, seed = tuple(map(world.lift, inputs)), world.lift(cotangent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import NoReturn
 
 from equivalence.cli.exact import command_exact
 from equivalence.cli.leave import leave
-from equivalence.cli.options import OPTIONS, UsageError, add
+from equivalence.cli.options import UsageError, add
 from equivalence.cli.pairs import command_pairs
 from equivalence.cli.races import command_races
 from equivalence.cli.suite import command_list, command_replay, command_run
@@ -37,6 +38,7 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
         epilog="Exit codes: 0 conformant, 1 not conformant, 2 an impossible request, 3 a crash, "
         "4 vacuous, 130 interrupted.",
     )
+    top.add_argument("--version", action="version", version=f"{name} {_version()}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, what: str, *options: str) -> argparse.ArgumentParser:
@@ -64,8 +66,8 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
         command(name, what, "provider", "only", *judged, "shrink", *work)
     command(
         "races",
-        "check kernels for races and wrong addresses without a GPU, after some planted faults",
-        *("ops", "jobs"),
+        "check our kernels, or those of a backend, for races and wrong addresses without a GPU",
+        *("backend", "ops", "pages", "jobs", "json"),
     )
     command(
         "exact",
@@ -74,14 +76,35 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     )
     judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")
-    command("list", "list backends, operations, optimizers and profiles", "pages")
-    replay = command("replay-case", "run one case that a failure has printed")
+    command("list", "list backends, operations, optimizers and profiles", "pages", "json")
+    replay = command(
+        "replay-case",
+        "run one case that a failure has printed",
+        *("backend", "fence", "call_limit", "jobs"),
+    )
     replay.add_argument("case", help="the case, as one line of JSON")
-    replay.add_argument("--backend", required=True, help=OPTIONS["backend"].help)
-    replay.add_argument("--fence", action="store_true", help=OPTIONS["fence"].help)
     for name in MOVED:
         commands.add_parser(name, add_help=False)
     return top
+
+
+def _version() -> str:
+    """Return the version of the installed package."""
+    try:
+        return importlib.metadata.version("twingrad")
+    except importlib.metadata.PackageNotFoundError:
+        return "of a checkout that is not installed"
+
+
+def _of_command(top: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
+    """Return the parser of one command, whose usage its user needs."""
+    (commands,) = (
+        action
+        for action in top._actions  # argparse has no other way to its commands
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    found: argparse.ArgumentParser = commands.choices[command]
+    return found
 
 
 def _moved(chosen: argparse.Namespace) -> int:
@@ -106,7 +129,7 @@ def main(arguments: Sequence[str] | None = None, name: str = "python -m equivale
     top = parser(name)
     chosen, rest = top.parse_known_args(arguments)
     if rest and chosen.command not in MOVED:
-        top.error(f"unrecognized arguments: {' '.join(rest)}")
+        _of_command(top, chosen.command).error(f"unrecognized arguments: {' '.join(rest)}")
     return ended(_COMMANDS[chosen.command], chosen)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from equivalence.cli.options import UsageError, filled, request, write
 from equivalence.cli.progress import Progress
-from equivalence.cli.suite import bring_pages, load_backend
+from equivalence.cli.suite import bring_pages
 from equivalence.cli.work import require
 from equivalence.runs.report import aligned, print_untried
 from equivalence.runs.results import CONFORMANT, INTERRUPTED, NONCONFORMANT
@@ -20,16 +20,21 @@ if TYPE_CHECKING:
     from equivalence.exact.rows import Found, Row
 
 
+SCHEMA = 1
+"""The number of the JSON format of `exact`."""
+
+
 def command_exact(chosen: argparse.Namespace) -> int:
     """Compare the requested rows, print the results, and return the exit code."""
     chosen, _ = filled(chosen)
     require("torch", "hypothesis")
     # Workers inherit it; the kernels of this process are not loaded yet.
     os.environ["TRITON_INTERPRET"] = "1"
+    from equivalence.backends import load
     from equivalence.exact.rows import spread_out
 
     bring_pages(chosen.pages)
-    backend = None if chosen.backend is None else load_backend(chosen.backend)
+    backend = None if chosen.backend is None else load(chosen.backend)
     wanted = _rows(chosen.ops, backend)
     if chosen.jobs > 0:
         _found_elsewhere(wanted)
@@ -51,7 +56,13 @@ def command_exact(chosen: argparse.Namespace) -> int:
     print_untried(untried)
     if chosen.json is not None:
         plain = [found.to_dict() for found in ended]
-        said = {"command": "exact", "request": request(chosen), "rows": plain}
+        said = {
+            "schema": SCHEMA,
+            "command": "exact",
+            "request": request(chosen),
+            "complete": len(ended) == len(wanted),
+            "rows": plain,
+        }
         write(chosen.json, {**said, "untried": untried} if untried else said)
     if len(ended) < len(wanted):
         print(f"interrupted with {len(ended)} of {len(wanted)} rows done")
@@ -69,12 +80,9 @@ def _exit_code(results: Sequence[Found]) -> int:
 
 def _found_elsewhere(rows: Sequence[Row]) -> None:
     """Refuse registered pages that a worker process could not find."""
-    from equivalence.registry import Unregistered, addresses
+    from equivalence.registry import addresses
 
-    try:
-        addresses(row.of for row in rows)
-    except Unregistered as error:
-        raise UsageError(str(error)) from error
+    addresses(row.of for row in rows)
 
 
 def _tried(rows: Sequence[Row]) -> dict[str, str]:
@@ -107,7 +115,7 @@ def _rows(ops: Sequence[str] | None, backend: Any) -> list[Row]:
 def _report(results: Sequence[Found], seconds: float, ours: bool) -> None:
     """Print a table, and a paragraph for each row that is not equal."""
     from equivalence.exact.interpreter import all_kernels
-    from equivalence.exact.rows import COLUMNS, DIFFERS, UNREAD
+    from equivalence.exact.rows import COLUMNS, DIFFERS, REFUSED, UNREAD
 
     print(aligned([COLUMNS, *(found.cells() for found in results)]))
     for found in results:
@@ -125,5 +133,8 @@ def _report(results: Sequence[Found], seconds: float, ours: bool) -> None:
     print(
         f"\nexact: {len(results)} rows, {counts[DIFFERS]} differ; {points} points, "
         f"{elements} elements, {kernels}{seconds:.0f} s; "
-        f"{counts[UNREAD]} rows cannot be read"
+        f"{counts[UNREAD]} rows cannot be read, {counts[REFUSED]} refused"
+    )
+    print(
+        "exact: what is equal, and each bound, holds for the shapes and attributes that were tried"
     )

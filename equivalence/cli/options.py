@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from equivalence.blame import Refused
 from equivalence.runs.results import SCHEMA, Row, RowResult, read_row
 
 
-class UsageError(ValueError):
+class UsageError(Refused):
     """The command line asks for something impossible. The message names the possible values."""
 
 
@@ -167,13 +168,9 @@ def filled(chosen: argparse.Namespace) -> tuple[argparse.Namespace, Earlier]:
     resume = given.get("resume")
     if resume is not None:
         asked, earlier = _read(resume, chosen.command)
-        for name, value in asked.items():
-            if name in given and given[name] != value:
-                raise UsageError(
-                    f"--resume continues a run with {flag(name)} {shown(value)}; "
-                    f"got {shown(given[name])}"
-                )
-        known = {**known, **asked, "json": resume}
+        known |= asked
+        _need_the_same(resume, known, given)
+        known["json"] = resume
     filled_in = {**known, **given}
     jobs = filled_in.get("jobs", 1)
     if jobs < 0:
@@ -189,14 +186,36 @@ def filled(chosen: argparse.Namespace) -> tuple[argparse.Namespace, Earlier]:
     return argparse.Namespace(**{**vars(chosen), **filled_in}), earlier
 
 
+def _need_the_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse an option that would judge the rows of a resumed run otherwise than the first ones."""
+    for name, value in given.items():
+        if OPTIONS[name].asked and _compared(stored[name]) != _compared(value):
+            raise UsageError(
+                f"--resume {path} continues a run with {_said(name, stored[name])}, and "
+                f"{_said(name, value)} came: leave that out, or start another run with --json"
+            )
+
+
+def _compared(value: Any) -> Any:
+    """Return the value of an option as two runs compare it: whole paths, names in any order."""
+    return sorted(value) if isinstance(value, list) else _plain(value)
+
+
+def _said(name: str, value: Any) -> str:
+    """Return an option and its value as a reader writes them."""
+    if value is None or value is False:
+        return f"no {flag(name)}"
+    return flag(name) if value is True else f"{flag(name)} {shown(_plain(value))}"
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of an option as JSON holds it."""
+    return str(value.resolve()) if isinstance(value, Path) else value
+
+
 def request(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that decide the results of a run, as JSON holds them."""
-    asked = {name: getattr(chosen, name) for name in chosen.options if OPTIONS[name].asked}
-    return {
-        name: str(value.resolve()) if isinstance(value, Path) else value
-        for name, value in asked.items()
-        if value != OPTIONS[name].default
-    }
+    """Return the options that decide the results of a run, as JSON holds them, each of them."""
+    return {name: _plain(getattr(chosen, name)) for name in chosen.options if OPTIONS[name].asked}
 
 
 def _read(path: Path, command: str) -> tuple[dict[str, Any], Earlier]:
@@ -215,7 +234,7 @@ def _read(path: Path, command: str) -> tuple[dict[str, Any], Earlier]:
             )
         results = tuple(read_row(row) for row in plain["rows"])
         asked = {
-            name: OPTIONS[name].reading.get("type", lambda same: same)(value)
+            name: value if value is None else OPTIONS[name].reading.get("type", _same)(value)
             for name, value in plain["request"].items()
         }
     except UsageError:
@@ -227,14 +246,20 @@ def _read(path: Path, command: str) -> tuple[dict[str, Any], Earlier]:
     return asked, Earlier(results)
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
 def line(command: str, asked: Mapping[str, Any]) -> str:
     """Return the command line with these options."""
     return shlex.join(["python", "-m", "equivalence", command, *words(asked)])
 
 
 def words(asked: Mapping[str, Any]) -> Iterator[str]:
-    """Yield options as the words of a command line."""
+    """Yield options as the words of a command line, but for those that have their defaults."""
     for name, value in asked.items():
+        if OPTIONS[name].asked and value == OPTIONS[name].default:
+            continue
         yield flag(name)
         if value is not True:
             yield shown(value)

@@ -7,19 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from equivalence.cli.options import Earlier, UsageError, filled
+from equivalence.cli.options import Earlier, UsageError, filled, write
 from equivalence.cli.work import Book, carry_out, require
-from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row, RowResult
+from equivalence.runs.results import CONFORMANT, Row, RowResult
 
-
-def load_backend(name: str) -> Any:
-    """Load a backend, or refuse its name and list the known ones."""
-    from equivalence.backends import UnknownBackend, load
-
-    try:
-        return load(name)
-    except UnknownBackend as error:
-        raise UsageError(str(error)) from error
+LIST_SCHEMA = 1
+"""The number of the JSON format of `list`."""
 
 
 def bring_pages(modules: Sequence[str] | None) -> None:
@@ -69,9 +62,8 @@ def _propose(path: Path, results: Sequence[RowResult]) -> None:
 
 def _run(chosen: argparse.Namespace, earlier: Earlier) -> tuple[int, Sequence[RowResult]]:
     """Plan the run, refuse an impossible request, and carry out the plan."""
-    from equivalence.backends import UnknownBackend
-    from equivalence.runs.run import Request, Shelved, Unusable, planned
-    from equivalence.runs.work import Damaged, run_rows
+    from equivalence.runs.run import Request, Shelved, planned
+    from equivalence.runs.work import run_rows
 
     asked = Request(
         backend=chosen.backend,
@@ -88,11 +80,8 @@ def _run(chosen: argparse.Namespace, earlier: Earlier) -> tuple[int, Sequence[Ro
         pages=chosen.pages or (),
         jobs=chosen.jobs,
     )
-    try:
-        plan = planned(asked)
-    except (UnknownBackend, Unusable, Damaged) as error:
-        raise UsageError(str(error)) from error
-    book = Book(chosen, chosen.backend, plan.rows, plan.environment)
+    plan = planned(asked)
+    book = Book(chosen, chosen.backend, plan.rows, plan.environment, plan.unsupported)
     watch = Shelved(chosen.record, book)
 
     def run(rows: Sequence[Row]) -> object:
@@ -124,6 +113,18 @@ def command_list(chosen: argparse.Namespace) -> int:
     from equivalence.runs.runner import PROFILES, SIZES
 
     bring_pages(chosen.pages)
+    if chosen.json is not None:
+        write(
+            chosen.json,
+            {
+                "schema": LIST_SCHEMA,
+                "command": "list",
+                "backends": list(BUILT_IN),
+                "operations": {owner: list(names) for owner, names in OPS.by_owner().items()},
+                "optimizers": {o: list(names) for o, names in OPTIMIZERS.by_owner().items()},
+                "profiles": {**PROFILES, SIZES: None},
+            },
+        )
     print("backends:  ", ", ".join((*BUILT_IN, "module:attribute")))
     for pages in (OPS, OPTIMIZERS):
         for owner, names in pages.by_owner().items():
@@ -135,28 +136,19 @@ def command_list(chosen: argparse.Namespace) -> int:
 
 
 def command_replay(chosen: argparse.Namespace) -> int:
-    """Run one case and show its worst element."""
+    """Run one case in a process of its own, and show its failure or its worst element."""
+    chosen, _ = filled(chosen)
+    if chosen.backend is None:
+        raise UsageError("--backend is missing: give a name that list prints, or module:attribute")
     require("torch", "flint")
-    from equivalence.runs.kinds import kind_of_case, read_case
-    from equivalence.runs.report import show_fraction
+    from equivalence.direct.replay import replay_case
 
-    try:
-        row, case = read_case(chosen.case)
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"this is not a case: {error}") from error
-    backend = load_backend(chosen.backend)
-    if chosen.fence:
-        from equivalence.backends.fence import Fenced
-
-        backend = Fenced(backend)
-    kind = kind_of_case(row, case)
-    outcome = kind.measure(backend, case, backend.capabilities().contract(row.op, row.dtype))
-    print(f"{kind.describe(case)} on {backend.name}: {outcome.judged} elements judged")
-    refused = None if outcome.refused is None else f"refused: {outcome.refused}"
-    for text in (outcome.crash, refused, outcome.problem, outcome.detail and outcome.detail.line()):
-        if text:
-            print(f"  {text}")
-    print(f"worst fraction of budget {show_fraction(outcome.fraction)}")
-    if outcome.crash:
-        return CRASH
-    return NONCONFORMANT if outcome.failed or refused else CONFORMANT
+    found = replay_case(
+        chosen.case,
+        chosen.backend,
+        fence=chosen.fence,
+        limit=chosen.call_limit,
+        jobs=chosen.jobs,
+    )
+    print("\n".join(found.lines()))
+    return found.code

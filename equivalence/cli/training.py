@@ -6,7 +6,7 @@ import argparse
 import time
 from contextlib import closing
 
-from equivalence.cli.options import UsageError, filled, line
+from equivalence.cli.options import filled, line
 from equivalence.cli.progress import Progress
 from equivalence.cli.work import require
 from equivalence.runs.results import INTERRUPTED
@@ -17,13 +17,9 @@ def command_judge(chosen: argparse.Namespace) -> int:
     chosen, _ = filled(chosen)
     require("torch", "flint")
     from equivalence.training.judge import Judged, JudgedStep, judge_tasks, report_steps, tasks_of
-    from equivalence.training.record import NoRecord
 
     start = time.perf_counter()
-    try:
-        tasks = tasks_of(chosen.run)
-    except NoRecord as error:
-        raise UsageError(str(error)) from error
+    tasks = tasks_of(chosen.run)
     names = [f"step {step} by {provider}" for _, step, provider in tasks]
     found: dict[int, JudgedStep] = {}
     cut_short = False
@@ -35,8 +31,6 @@ def command_judge(chosen: argparse.Namespace) -> int:
                     found[number] = judged
                     status = "within budget" if judged.conformant else "over budget"
                     progress.finished(names[number], status)
-    except NoRecord as error:
-        raise UsageError(str(error)) from error
     except KeyboardInterrupt:
         cut_short = len(found) < len(tasks)
     judged_steps = tuple(found[number] for number in sorted(found))

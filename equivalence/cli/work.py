@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from equivalence.blame import Refused
 from equivalence.cli.options import (
     Earlier,
     UsageError,
@@ -19,7 +21,7 @@ from equivalence.cli.options import (
     write,
 )
 from equivalence.cli.progress import Progress
-from equivalence.runs.results import INTERRUPTED, USAGE, Row, RowResult, document, exit_code
+from equivalence.runs.results import CRASH, INTERRUPTED, USAGE, Row, RowResult, document, exit_code
 from equivalence.workers.pool import expect_interpreter
 
 LIBRARIES = {"torch": "torch", "flint": "python-flint", "hypothesis": "hypothesis"}
@@ -28,12 +30,9 @@ LIBRARIES = {"torch": "torch", "flint": "python-flint", "hypothesis": "hypothesi
 
 def require_profile(name: str) -> None:
     """Refuse an unknown profile, and name the known ones."""
-    from equivalence.runs.run import Unusable, check_profile
+    from equivalence.runs.run import check_profile
 
-    try:
-        check_profile(name)
-    except Unusable as error:
-        raise UsageError(str(error)) from error
+    check_profile(name)
 
 
 def require(*modules: str) -> None:
@@ -60,8 +59,13 @@ class Book:
         subject: str,
         rows: Sequence[Row],
         environment: Mapping[str, Any],
+        unsupported: Collection[Row] = (),
     ) -> None:
-        """Expect rows. The environment holds the seed, so that a resumed run draws no other."""
+        """Expect rows, of which the unsupported ones are over before they begin.
+
+        The environment holds the seed, so that a resumed run draws no other.
+        """
+        self.unsupported = unsupported
         self.path: Path | None = chosen.json
         self.command: str = chosen.command
         self.whole: bool = getattr(chosen, "whole", False)
@@ -72,7 +76,7 @@ class Book:
 
     def started(self, row: Row) -> None:
         """Show that a row runs."""
-        if self.progress is not None:
+        if self.progress is not None and row not in self.unsupported:
             self.progress.started(str(row))
 
     def finished(self, result: RowResult) -> None:
@@ -143,17 +147,29 @@ def carry_out(
 
 
 def ended(command: Callable[[argparse.Namespace], int], chosen: argparse.Namespace) -> int:
-    """Run a command and return its exit code, also for an impossible request and for Ctrl-C."""
+    """Run a command and return its exit code, also for an impossible request and for Ctrl-C.
+
+    What is refused, by whoever refuses it, is one sentence and exit code 2. Anything else that is
+    raised is a fault of the suite.
+    """
     expect_interpreter()
     try:
         with terminable():
             return command(chosen)
-    except UsageError as error:
+    except Refused as error:
         print(f"error: {error}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
         print("interrupted before anything was finished", file=sys.stderr)
         return INTERRUPTED
+    except Exception:
+        print(traceback.format_exc(), end="", file=sys.stderr)
+        print(
+            "error: the suite itself failed, as the lines above show; this is no verdict on what "
+            "it judged",
+            file=sys.stderr,
+        )
+        return CRASH
 
 
 @contextmanager

@@ -20,11 +20,12 @@ from typing import Any
 
 import torch
 
+from equivalence.blame import is_own, place_of
 from equivalence.cases.guard import Guarded, Trespass, controlled, core_shape, guard
 from equivalence.exact.aten.mode import ExactFunctions
 from equivalence.exact.interpreter import exact_kernels
 from equivalence.exact.memory import Memory
-from equivalence.exact.numbers import Number, Trace, drawn, traced
+from equivalence.exact.numbers import Inexact, Number, Trace, drawn, traced
 from equivalence.exact.residues import SPAN
 from equivalence.exact.standins import BITS, stood_in
 from spec.tensor import Tensor
@@ -59,7 +60,8 @@ class Drawn:
 class Verdict:
     """What was found at one point, or at several.
 
-    differences are what is not equal, and unread is what could not be compared at all, with why.
+    differences are what is not equal, unread is what could not be compared at all, with why, and
+    refused are the calls that a backend says it does not take, by NotImplementedError.
     bound is the probability that a formula which is wrong passed, None where none can be proved;
     degree is that of the identity that was tested; orderings are those that were visited, and
     kernels those that were started.
@@ -72,6 +74,7 @@ class Verdict:
     kernels: frozenset[str] = frozenset()
     differences: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
     def __or__(self, other: Verdict) -> Verdict:
         """Join two verdicts: the worst bound counts, since each point tests its own formula."""
@@ -84,6 +87,7 @@ class Verdict:
             self.kernels | other.kernels,
             (*self.differences, *other.differences),
             (*self.unread, *other.unread),
+            (*self.refused, *other.refused),
         )
 
 
@@ -207,11 +211,23 @@ def _short(x: Any) -> str:
     return f"{float(value):.6g}" if isinstance(value, (int, Fraction)) else str(value)
 
 
-def _cause(error: BaseException) -> str:
-    """Return the words of what was raised first, which Triton wraps in an error of its own."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error)
+def _said(error: BaseException) -> str:
+    """Say what was raised, in the words of what was raised first, which Triton wraps in its own."""
+    kind, first = type(error).__name__, error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    place = place_of(error)
+    return f"{kind}: {' '.join(str(first).split())}" + (f" (at {place})" if place else "")
+
+
+def _refuses(error: BaseException) -> bool:
+    """Say whether a backend itself raised NotImplementedError: neither our stand-ins nor torch."""
+    if isinstance(error, Inexact) or not isinstance(error, NotImplementedError):
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and is_own(trace.tb_frame.f_code.co_filename)
 
 
 @contextmanager
@@ -239,7 +255,8 @@ def compared(
         try:
             compare(point)
         except Exception as error:
-            return Verdict(unread=(f"{named}: {type(error).__name__}: {_cause(error)}",))
+            said = (f"{named}: {_said(error)}",)
+            return Verdict(refused=said) if _refuses(error) else Verdict(unread=said)
         found = point.verdict()
     differences = tuple(f"{named}: {difference}" for difference in found.differences)
     return replace(found, differences=differences)

@@ -17,8 +17,8 @@ from equivalence.exact.points import Verdict
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.workers.pool import Died, spread
 
-EQUAL, DIFFERS, UNREAD = "equal", "differs", "cannot be read"
-"""What is said of a row."""
+EQUAL, DIFFERS, UNREAD, REFUSED = "equal", "differs", "cannot be read", "refused"
+"""What is said of a row. It differs only where numbers, or the forms of results, do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,22 @@ class Found:
 
     @property
     def status(self) -> str:
-        """What is said of the row: what differs counts, whatever else could not be read."""
-        if self.equal:
-            return EQUAL
-        return UNREAD if self.verdict.unread and not self.verdict.differences else DIFFERS
+        """What is said of the row: what differs counts first, then what could not be read."""
+        if self.verdict.differences:
+            return DIFFERS
+        if self.verdict.unread:
+            return UNREAD
+        return (
+            REFUSED if self.verdict.refused and not self.equal else EQUAL if self.equal else UNREAD
+        )
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the row is not equal."""
         if self.equal:
             return ()
-        return self.verdict.differences or self.verdict.unread or ("nothing was compared",)
+        found = self.verdict
+        return found.differences or found.unread or found.refused or ("nothing was compared",)
 
     @property
     def bound(self) -> str:
@@ -74,7 +79,10 @@ class Found:
     def remark(self) -> str:
         """What a reader should know of the stand-ins."""
         homomorphic = self.row.of in OPS and operations.rescales(self.row.of)
-        return "exp is g^x modulo a prime" if homomorphic else ""
+        refused = len(self.verdict.refused)
+        parts = ["exp is g^x modulo a prime"] if homomorphic else []
+        parts += [f"{refused} of {self.points} points refused"] if refused else []
+        return ", ".join(parts)
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the row's line."""
@@ -90,6 +98,7 @@ class Found:
         return dict(zip(COLUMNS, self.cells(), strict=True)) | {
             "differences": list(self.verdict.differences),
             "unread": list(self.verdict.unread),
+            "refused": list(self.verdict.refused),
         }
 
 
@@ -178,6 +187,6 @@ def spread_out(
         for number, result in ended:
             row = wanted[number]
             if isinstance(result, Died):
-                verdict = Verdict(differences=(f"the process {result.how} at {result.at}",))
+                verdict = Verdict(unread=(f"the process {result.how} at {result.at}",))
                 result = Found(row, 0, verdict, 0.0)
             yield row, result

@@ -4,7 +4,8 @@ A stand-in is a fixed function whose values look as if they were drawn: an argum
 of 2^96 integers. So an opaque value is one more variable, and what depends on it is again a
 quotient of polynomials. Two formulas that ask for it at different arguments get different
 variables, unless the arguments agree by chance, for which the bound allows.
-What is equal on paper is equal here: expm1 is exp - 1, and log1p the logarithm of 1 + x.
+What is equal on paper is equal here: expm1 is exp - 1, log1p the logarithm of 1 + x, and the
+exponential of -x one over that of x, so that a sigmoid may be written in either of its forms.
 Where the truth is exact the stand-in is the truth: exp(0), log(1), tanh(0), sin(0), cos(0), and the
 root of a square; elsewhere it has the sign of the truth, but for sine and cosine.
 
@@ -104,6 +105,17 @@ def _is_positive(name: str, value: Value, chance: bool) -> bool:
     return value > 1 if name == "log" else value > 0
 
 
+def exponential(x: Any) -> Any:
+    """Return the stand-in of e^x: an opaque value below 0, and one over it above.
+
+    Pages take exponentials of what is not above 0 where they can, so that these are integers.
+    """
+    value = x.value if isinstance(x, Number) else x
+    if isinstance(value, (Beyond, Residue)) or value <= 0:
+        return opaque("exp")(x)
+    return over(1, opaque("exp")(-x))
+
+
 def homomorphic(x: Any) -> Any:
     """Return the stand-in of e^x that turns sums into products: a residue.
 
@@ -195,6 +207,7 @@ def stood_in(homomorphism: bool = False) -> Iterator[Mapping[str, Rule]]:
     Yields the stand-ins by name, for the other side; with a homomorphism, exp is that one.
     """
     rules = {name: opaque(name) for name in FUNCTIONS}
+    rules["exp"] = exponential
     if homomorphism:
         rules |= {"exp": homomorphic, "log": logarithmic}
     exp, log = rules["exp"], rules["log"]

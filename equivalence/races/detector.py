@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from equivalence.blame import Refused
 from equivalence.races.accesses import Access, Way, conflict
 from equivalence.races.fault import Fault, Faulty, Kind, Place, place_of
 from equivalence.races.spans import Span, spans
@@ -28,7 +29,7 @@ WAYS: dict[str, Way] = {"r": "read", "w": "write", "s": "write", "a": "update"}
 """How ttsem marks accesses; it sets stores apart that change nothing, and they count here."""
 
 
-class Missing(RuntimeError):
+class Missing(Refused):
     """ttsem cannot be imported here, or is another version; the message says what to do."""
 
 

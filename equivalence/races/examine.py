@@ -13,13 +13,11 @@ from dataclasses import dataclass
 
 from equivalence.races.detector import watching
 from equivalence.races.fault import Fault, Faulty
+from equivalence.races.launches import TARGET
 from equivalence.races.planted import PLANTED, Planted
 from equivalence.runs.specializations import fixed
 from fast.binaries import driving
 from fast.ops import OPS
-
-TARGET = "sm_90"
-"""TTIR differs by target only where a kernel asks for it, and none does."""
 
 DTYPE = "fp32"
 """The dtype of the cases: of a layout, every dtype has the same addresses in elements."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from equivalence.backends.names import unknown_calls
+from equivalence.blame import Refused
 from equivalence.cases.declared.inside import Inside
 from equivalence.cases.declared.reading import read_declaration
 from equivalence.dtypes import DTYPES
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from equivalence.backends.protocol import Capabilities
 
 
-class UnknownOperation(ValueError):
+class UnknownOperation(Refused):
     """No operation or optimizer goes by this name; the message says what is near."""
 
 

@@ -17,16 +17,17 @@ from equivalence import registry
 from equivalence.backends import check, load
 from equivalence.backends.fence import Fenced
 from equivalence.backends.libraries import shipped
+from equivalence.blame import Refused
 from equivalence.budgets.findings import Finding
 from equivalence.runs.address import address_of
 from equivalence.runs.kinds import has_sizes
 from equivalence.runs.results import Row, RowResult
-from equivalence.runs.rows import UnknownOperation, rows_of
+from equivalence.runs.rows import UnknownOperation, rows_of, supported
 from equivalence.runs.runner import PROFILES, SIZES, STRENGTHS, run_row, run_sized_row
 from equivalence.runs.work import RunRow, Unwatched, Watch, run_rows
 
 
-class Unusable(ValueError):
+class Unusable(Refused):
     """The request names what does not exist, or what cannot judge; the message says what to do."""
 
 
@@ -58,12 +59,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a request comes to: rows, how to run one, the seed, and where it happens."""
+    """What a request comes to: rows, how to run one, the seed, and where it happens.
+
+    unsupported are the rows that the backend does not offer.
+    """
 
     rows: Sequence[Row]
     run: RunRow
     seed: int
     environment: Mapping[str, Any]
+    unsupported: frozenset[Row] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,8 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
         way = partial(_of_given, run, Fenced(found) if request.fence else found, options)
     own = {"pages": pages} if pages else {}
     own |= {"untried": untried} if untried else {}
-    return Plan(rows, way, seed, {**environment(found, request, seed), **own})
+    absent = frozenset(row for row in rows if not supported(found.capabilities(), row))
+    return Plan(rows, way, seed, {**environment(found, request, seed), **own}, absent)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Protocol
 
+from equivalence.blame import Refused
 from equivalence.registry import OPS
 from equivalence.runs.results import Failure, Row, RowResult
 from equivalence.workers.pool import Died, spread
@@ -39,15 +40,18 @@ class Unwatched:
         """Say nothing."""
 
 
-class Damaged(ValueError):
+class Damaged(Refused):
     """What a row is to be judged by cannot be read; the message says all there is to know."""
 
 
 def attempted(run: RunRow, row: Row) -> RowResult:
-    """Run one row; an exception of the suite itself makes an error of it."""
+    """Run one row; an exception of the suite itself makes an error of it.
+
+    What is refused says in its own words whose fault it is: a recording's, or a form's.
+    """
     try:
         return run(row)
-    except Damaged as error:
+    except Refused as error:
         failure = Failure(str(error), kind="crash")
     except Exception as error:
         place = traceback.format_exc().strip().splitlines()[-6:]

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.runs.report import show_fraction
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT, plain_fraction
+from equivalence.training.checks import Manifest, NoRecord
 from equivalence.training.record import (
-    Manifest,
-    NoRecord,
     Taken,
     accuracy_of,
+    check_call,
     load_step,
     program,
     read_manifest,
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 Task = tuple[Path, int, str]
 """A run, one of its steps, and the provider that takes it."""
+
+SCHEMA = 1
+"""The number of the JSON format of a verdict on recorded steps."""
 
 PARTS = ("loss", "gradients", "parameters", "moments")
 
@@ -134,6 +137,10 @@ def _judge_update(
     contract = of_update(family, manifest.optimizer, manifest.precision)
     found = {"parameters": Outcome(), "moments": Outcome()}
     for name in manifest.parameters:
+        if not bool(taken.gradients[name].isfinite().all()):
+            said = f"gradient of {name} is not finite, so the step that it makes has no budget"
+            found = {part: merged(outcome, mismatch(said)) for part, outcome in found.items()}
+            continue
         before = under(tensors, f"state_before/{name}/")
         expected = expected_step(
             manifest.optimizer,
@@ -164,7 +171,10 @@ def _judge_count(name: str, taken: Taken, expected: int | None) -> Outcome:
 
 
 def tasks_of(run: Path) -> list[Task]:
-    """List the steps to judge: as recorded, and those of torch's kernels once more with ours."""
+    """List the steps to judge: as recorded, and those of torch's kernels once more with ours.
+
+    All files are read here once, so that no worker meets one that cannot be.
+    """
     manifest = read_manifest(run)
     providers = [manifest.provider]
     if manifest.provider == "aten" and manifest.precision == "fp32":
@@ -172,6 +182,9 @@ def tasks_of(run: Path) -> list[Task]:
     tasks = [(run, step, provider) for provider in providers for step in manifest.steps]
     if not tasks:
         raise NoRecord(f"{run} names no recorded steps")
+    accuracy_of(run)
+    for step in manifest.steps:
+        check_call(run, step, manifest)
     return tasks
 
 
@@ -197,7 +210,8 @@ def _task(run: Path, step: int, provider: str) -> JudgedStep:
     from equivalence.backends.fast.contract import family_of
 
     torch.set_num_threads(1)
-    manifest, tensors = read_manifest(run), load_step(run, step)
+    manifest = read_manifest(run)
+    tensors = load_step(run, step, manifest)
     if provider == manifest.provider:
         taken = recorded_step(tensors)
     else:
@@ -223,10 +237,8 @@ def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> in
         cells = "".join(f"{show_fraction(step.parts[part].fraction):>12}" for part in PARTS)
         print(f"{step.step:<7} {step.provider:<20}{cells}")
     for step in judged.steps:
-        for part, outcome in step.parts.items():
-            for line in (outcome.problem, outcome.detail and outcome.detail.line()):
-                if line:
-                    print(f"step {step.step}, {step.provider}, {part}: {line}")
+        for part, line in problems(step):
+            print(f"step {step.step}, {step.provider}, {part}: {line}")
     elements = sum(o.judged for step in judged.steps for o in step.parts.values())
     print(
         f"{len(judged.steps)} steps, {elements} elements judged in {judged.seconds:.1f} s; "
@@ -242,18 +254,31 @@ def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> in
     return CONFORMANT if judged.conformant else NONCONFORMANT
 
 
+def problems(step: JudgedStep) -> list[tuple[str, str]]:
+    """Return what is over budget in a step, each with its part."""
+    return [
+        (part, line)
+        for part, outcome in step.parts.items()
+        for line in (outcome.problem, outcome.detail and outcome.detail.line())
+        if line
+    ]
+
+
 def steps_document(judged: Judged) -> dict[str, Any]:
     """Return the verdict as plain data."""
     steps = [
         {
             "step": step.step,
             "provider": step.provider,
+            "conformant": step.conformant,
             **{part: plain_fraction(step.parts[part].fraction) for part in PARTS},
+            "problems": [f"{part}: {line}" for part, line in problems(step)],
         }
         for step in judged.steps
     ]
     return {
-        "schema": 1,
+        "schema": SCHEMA,
+        "command": "judge",
         "complete": judged.complete,
         "conformant": judged.complete and judged.conformant,
         "worst_fraction": plain_fraction(judged.worst),

@@ -12,31 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spec.optim import OPTIMIZERS
+from equivalence.training.checks import RULES, Manifest, NoRecord, check_manifest, check_step
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-PROGRAMS = ("digits_mlp",)
-
-PRECISIONS = ("fp32", "fp64")
-
-
-class NoRecord(ValueError):
-    """There is nothing that can be judged; the message says what is missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What the steps of a run are steps of."""
-
-    program: str
-    parameters: tuple[str, ...]
-    provider: str
-    precision: str
-    optimizer: str
-    hyper: Mapping[str, float]
-    steps: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +36,37 @@ def read_manifest(run: Path) -> Manifest:
             f"{run} holds no recorded steps (no steps/manifest.json); record some with "
             "python -m fast train digits --keep-steps 3 --out RUN"
         )
-    plain = json.loads(path.read_text(encoding="utf-8"))
-    manifest = Manifest(
+    try:
+        manifest = _manifest(json.loads(path.read_text(encoding="utf-8")))
+    except KeyError as error:
+        raise NoRecord(
+            f"{path} has no {error}; docs/recorded-steps.md says what it holds"
+        ) from error
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise NoRecord(
+            f"{path} cannot be read ({error}); docs/recorded-steps.md says what it holds"
+        ) from error
+    for kind, known in RULES:
+        name = getattr(manifest, kind)
+        if name not in known:
+            raise NoRecord(f"cannot judge the {kind} {name!r}; known: {', '.join(known)}")
+    check_manifest(path, manifest, program(manifest.program))
+    return manifest
+
+
+def _manifest(plain: Any) -> Manifest:
+    """Read a manifest from JSON; any error says that it is none."""
+    if not isinstance(plain, dict):
+        raise TypeError(f"it is no JSON object, but {type(plain).__name__}")
+    return Manifest(
         program=plain["program"],
-        parameters=tuple(plain["parameters"]),
+        parameters=tuple(str(name) for name in plain["parameters"]),
         provider=plain["provider"],
         precision=plain["precision"],
         optimizer=plain["optimizer"],
         hyper={name: float.fromhex(value) for name, value in plain["hyper"].items()},
         steps=tuple(int(step) for step in plain["steps"]),
     )
-    for kind, name, known in (
-        ("program", manifest.program, PROGRAMS),
-        ("precision", manifest.precision, PRECISIONS),
-        ("optimizer", manifest.optimizer, OPTIMIZERS),
-    ):
-        if name not in known:
-            raise NoRecord(f"cannot judge the {kind} {name!r}; known: {', '.join(known)}")
-    return manifest
 
 
 def program(name: str) -> Callable[..., Any]:
@@ -90,19 +82,51 @@ def accuracy_of(run: Path) -> float | None:
     path = run / "metrics.jsonl"
     if not path.exists():
         return None
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = [row["accuracy"] for row in rows if row.get("event") == "result"]
-    return float(found[-1]) if found else None
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        found = [row["accuracy"] for row in rows if row.get("event") == "result"]
+        return float(found[-1]) if found else None
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise NoRecord(f"{path} cannot be read: {type(error).__name__}: {error}") from error
 
 
-def load_step(run: Path, step: int) -> dict[str, Tensor]:
-    """Load the tensors of one recorded step."""
+def load_step(run: Path, step: int, manifest: Manifest) -> dict[str, Tensor]:
+    """Load the tensors of one recorded step, or say what is wrong with its file."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    path = run / "steps" / f"step-{step:05d}.safetensors"
+    path = path_of(run, step)
     if not path.is_file():
         raise NoRecord(f"{path} is missing, although the manifest names its step")
-    return load_file(path)
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise NoRecord(f"{path} cannot be read: {error}") from error
+    check_step(path, manifest, tensors)
+    return tensors
+
+
+def check_call(run: Path, step: int, manifest: Manifest) -> None:
+    """Refuse a recorded step whose tensors the program does not take, by calling it once."""
+    from fast.session import Session
+
+    tensors = load_step(run, step, manifest)
+    session = Session(provider="aten", precision=manifest.precision, device="cpu")
+    names = manifest.parameters
+    refs = [session.use(session.param(tensors[f"param_before/{name}"], name)) for name in names]
+    try:
+        x = session.input(tensors["input/x"])
+        loss = program(manifest.program)(session, *refs, x, tensors["input/labels"])
+        got = list(session.value(loss).shape)
+    except (ValueError, TypeError, IndexError) as error:
+        raise NoRecord(f"{path_of(run, step)}: {manifest.program} refuses it: {error}") from error
+    if got:
+        raise NoRecord(f"{path_of(run, step)}: the loss has the shape {got}, and is due as []")
+
+
+def path_of(run: Path, step: int) -> Path:
+    """Return the file of a recorded step."""
+    return run / "steps" / f"step-{step:05d}.safetensors"
 
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from equivalence.workers import data, notes
+from equivalence.workers import data, notes, warned
 from equivalence.workers.bound import bind, end_group
 
 TRIES = 2
@@ -36,6 +36,9 @@ TRIES = 2
 FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 """How a process ends that another one ended, such as the kernel's where memory is short: the
 question that it was at gets a second try."""
+
+WARNINGS = "warnings"
+"""The file beside the notes in which workers collect warnings."""
 
 GLANCE = 0.25
 """How often a pool with a limit looks at its workers, in seconds at most."""
@@ -81,11 +84,18 @@ def _serve(pipe: Connection, since: notes.Mark) -> None:
         except EOFError:
             return
         notes.keep_in(note, since)
+        warned.collect(note.with_name(WARNINGS))
         try:
             answer = data.written((True, data.plain(function(*arguments))))
         except Exception:
             answer = data.written((False, traceback.format_exc()))
         pipe.send_bytes(answer)
+
+
+def _work(pipe: Connection, since: notes.Mark) -> None:
+    """Serve, and end without a word where the caller has ended: nobody is left to be told."""
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
+        _serve(pipe, since)
 
 
 class Worker:
@@ -102,7 +112,7 @@ class Worker:
         self.changed = 0.0
         self.since = context.RawValue("d", 0.0)
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, self.since), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs, self.since), daemon=True)
         with _uninterrupted():
             # A child inherits what is blocked.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -218,6 +228,7 @@ def spread(
             yield from pool.results()
         finally:
             pool.end()
+            warned.tell(Path(folder) / WARNINGS)
 
 
 class _Pool:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from equivalence.backends.protocol import Results
+from equivalence.cases.guard import controlled
 from equivalence.measure.spent import spending
 from equivalence.workers.notes import calling
 
@@ -54,8 +55,11 @@ class Watched:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch one call."""
-        with spending("backend"), calling():
+        """Watch one call, whoever makes it under the same settings of torch.
+
+        A compiler of torch code compiles once more for every other setting.
+        """
+        with controlled(), spending("backend"), calling():
             yield
             if self._device.startswith("cuda"):
                 torch.cuda.synchronize(self._device)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from equivalence.blame import Refused, place_of, raised
 from equivalence.dtypes import BF16, FORMATS, FP16, FP32, FP64, TF32, Format
 from spec.op import Op
 
@@ -37,10 +38,12 @@ __all__ = [
     "Contract",
     "ContractRule",
     "Form",
+    "FormFailed",
     "Format",
     "FunctionError",
     "Rung",
     "of_result",
+    "programs_of",
     "rungs",
     "ulps",
 ]
@@ -101,6 +104,10 @@ class Form:
     name: str
     value: Callable[..., Any] | None = None
     vjp: Callable[..., Any] | None = None
+
+
+class FormFailed(Refused):
+    """A form of a contract raised; the message says which, and where. The backend did nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +184,29 @@ class Contract:
         if self.dot_inputs == TF32:
             return "tf32-in"
         return f"ieee-{wide}" if self.dot_inputs is None else f"{narrow}-in/{wide}-acc"
+
+
+def programs_of(contract: Contract, direction: Literal["value", "vjp"]) -> list[Callable[..., Any]]:
+    """Return the programs of a contract's forms in a direction; what one raises is FormFailed."""
+    forms = [(form.name, getattr(form, direction)) for form in contract.forms]
+    return [_blamed(name, direction, run) for name, run in forms if run is not None]
+
+
+def _blamed(name: str, direction: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a form's program, whose own faults are told apart from those of the suite."""
+
+    def program(*given: Any, **attributes: Any) -> Any:
+        try:
+            return run(*given, **attributes)
+        except Exception as error:
+            if not place_of(error):
+                raise  # a form that ships with the suite
+            raise FormFailed(
+                f"the {direction} of the form {name!r} raised {raised(error)}; it is part of the "
+                "contract, and has to run on every call of the page; the backend did nothing wrong"
+            ) from error
+
+    return program
 
 
 ContractRule = Callable[[str, str], Contract]

@@ -11,9 +11,11 @@ import pytest
 
 from equivalence.cli.commands import parser
 from equivalence.cli.options import (
+    OPTIONS,
     UsageError,
     check_output,
     filled,
+    flag,
     line,
     remaining,
     request,
@@ -62,10 +64,14 @@ def test_a_row_of_the_pairs_keeps_its_spaces() -> None:
     assert rows == ["moved aten fp32", "* triton *", "clipped *"]
 
 
-def test_defaults_are_filled_in_and_not_asked_for() -> None:
+def test_defaults_are_filled_in_and_written_down() -> None:
+    """A later default is not what the run was made with; so JSON says all that decided it."""
     options = chosen("run", "--backend", "torch")
     assert (options.profile, options.seed, options.ops) == ("ci", None, None)
-    assert request(options) == {"backend": "torch"}
+    asked = request(options)
+    assert set(asked) == {name for name in options.options if OPTIONS[name].asked}
+    assert (asked["backend"], asked["profile"], asked["fence"]) == ("torch", "ci", False)
+    assert line("run", asked) == "python -m equivalence run --backend torch"
     assert options.jobs == (os.cpu_count() or 1)
 
 
@@ -76,7 +82,7 @@ def test_a_number_of_processes_is_positive() -> None:
 
 def test_a_limit_is_positive() -> None:
     assert chosen("run", "--backend", "torch").call_limit == 60.0
-    assert request(chosen("run", "--call-limit", "1.5")) == {"call_limit": 1.5}
+    assert request(chosen("run", "--call-limit", "1.5"))["call_limit"] == 1.5
     assert line("run", {"call_limit": 1.5}) == "python -m equivalence run --call-limit 1.5"
     with pytest.raises(UsageError, match="--call-limit is a number of seconds above 0; got 0"):
         chosen("run", "--call-limit", "0")
@@ -107,8 +113,18 @@ def test_a_resumed_run_asks_for_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--seed", "6"], "--resume continues a run with --seed 5; got 6"),
-        (["--ops", "add"], "with --ops mul; got add"),
+        (["--backend", "jax"], "with --backend torch, and --backend jax came: leave that out"),
+        (["--seed", "6"], "with --seed 5, and --seed 6 came"),
+        (["--ops", "add"], "with --ops mul, and --ops add came"),
+        (["--profile", "quick"], "with --profile ci, and --profile quick came"),
+        (["--fence"], "with no --fence, and --fence came"),
+        (["--findings", "known.toml"], r"with no --findings, and --findings \S+/known.toml came"),
+        (["--declare", "new.toml"], r"with no --declare, and --declare \S+/new.toml came"),
+        (["--pages", "mine"], "with no --pages, and --pages mine came"),
+        (["--call-limit", "5"], r"with --call-limit 60.0, and --call-limit 5.0 came"),
+        (["--record", "r"], "with no --record, and --record"),
+        (["--replay", "r"], "with no --replay, and --replay"),
+        (["--ring", "host"], "with no --ring, and --ring host came"),
     ],
 )
 def test_a_resumed_run_asks_for_nothing_else(more: list[str], said: str, tmp_path: Path) -> None:
@@ -116,6 +132,26 @@ def test_a_resumed_run_asks_for_nothing_else(more: list[str], said: str, tmp_pat
     assert filled(parser().parse_args(["run", "--resume", str(path), "--seed", "5"]))
     with pytest.raises(UsageError, match=said):
         filled(parser().parse_args(["run", "--resume", str(path), *more]))
+
+
+def test_every_option_that_decides_a_run_was_tried_above() -> None:
+    marks = test_a_resumed_run_asks_for_nothing_else.pytestmark  # type: ignore[attr-defined]
+    tried = {more[0] for mark in marks for more, _ in mark.args[1]}
+    assert tried == {flag(name) for name in chosen("run").options if OPTIONS[name].asked}
+
+
+def test_the_same_names_in_another_order_ask_for_the_same(tmp_path: Path) -> None:
+    path = earlier(tmp_path / "x.json", backend="torch", ops=["mul", "add"], seed=5)
+    assert chosen("run", "--resume", str(path), "--ops", "add", "mul").ops == ["add", "mul"]
+
+
+def test_a_run_is_resumed_by_what_its_own_file_says(tmp_path: Path) -> None:
+    """All options go to the file and come back, a path among them."""
+    asked = request(chosen("run", "--backend", "torch", "--fence", "--findings", "known.toml"))
+    path = earlier(tmp_path / "x.json", **asked)
+    options = chosen("run", "--resume", str(path), "--findings", "known.toml")
+    assert options.fence is True and options.record is None
+    assert request(options) == asked
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"command": "run", "rows": [{}]}'])

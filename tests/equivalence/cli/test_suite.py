@@ -156,11 +156,11 @@ def test_replay_case(capsys: pytest.CaptureFixture[str]) -> None:
         '"recipes":[["normal",0,"contiguous"],["normal",1,"contiguous"]]}'
     )
     for name, code in (("Right", 0), ("OneOff", 1), ("Raising", 3)):
-        assert main(["replay-case", case, "--backend", f"{MODULE}:{name}"]) == code
+        assert main(["replay-case", case, "--backend", f"{MODULE}:{name}", "--jobs", "0"]) == code
         assert "worst fraction of budget" in capsys.readouterr().out
     large = case.replace("[[5],[5]]", "[[65601],[65601]]")[:-1] + ',"sized":"reals"}'
     for name, code in (("Right", 0), ("OneOff", 1)):
-        assert main(["replay-case", large, "--backend", f"{MODULE}:{name}"]) == code
+        assert main(["replay-case", large, "--backend", f"{MODULE}:{name}", "--jobs", "0"]) == code
         assert "mul(fp32[65601], fp32[65601]) value, reals" in capsys.readouterr().out
     assert main(["replay-case", "{", "--backend", f"{MODULE}:Right"]) == 2
     assert "this is not a case" in capsys.readouterr().err
@@ -179,7 +179,7 @@ def test_the_line_that_replays_a_failure_runs(capsys: pytest.CaptureFixture[str]
     told = next(text for text in shown.splitlines() if "replay: " in text)
     arguments = shlex.split(told.partition("replay: ")[2])
     assert arguments[:4] == ["python", "-m", "equivalence", "replay-case"]
-    assert main(arguments[3:]) == 1
+    assert main([*arguments[3:], "--jobs", "0"]) == 1
     assert "square(" in capsys.readouterr().out
 
 
@@ -281,7 +281,7 @@ def test_a_fence_is_put_around_what_any_backend_allocates(
     assert "1 elements overwritten past the end of fresh memory of shape [" in shown
     told = next(text for text in shown.splitlines() if "replay: " in text)
     arguments = shlex.split(told.partition("replay: ")[2])
-    assert arguments[-1] == "--fence" and main(arguments[3:]) == 1
+    assert arguments[-1] == "--fence" and main([*arguments[3:], "--jobs", "0"]) == 1
     assert run("Right", "--ops", "square", "--fence") == 0
 
 

@@ -109,8 +109,11 @@ def test_what_cannot_be_read_is_not_what_differs(
 ) -> None:
     (case, *_) = cases(op, "value")
     verdict = judged(case, backend=Stranger(function))
-    assert bool(verdict.differences) is bool(differs) and bool(verdict.unread) is bool(unread)
-    assert differs in "".join(verdict.differences) and unread in "".join(verdict.unread)
+    assert bool(verdict.differences) is bool(differs)
+    assert bool(verdict.unread + verdict.refused) is bool(unread)
+    assert bool(verdict.refused) is unread.startswith("NotImplementedError")
+    said = "".join(verdict.unread + verdict.refused)
+    assert differs in "".join(verdict.differences) and unread in said
 
 
 def test_the_interpreter_is_restored() -> None:

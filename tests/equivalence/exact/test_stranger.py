@@ -81,3 +81,21 @@ def test_what_exact_numbers_cannot_follow_is_refused() -> None:
         narrow: Any = torch.empty(1, dtype=torch.bfloat16)
         with pytest.raises(Exception, match="exact numbers lie in fp32; a kernel stores bf16"):
             _online_softmax[(1,)](narrow, x.memory, 1, RESCALED=True, BLOCK=4)
+
+
+@triton.jit
+def _silu(z, x, n, SCALE: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    here = tl.load(x + at, mask=at < n, other=0.0)
+    tl.store(z + at, here / (1.0 + SCALE * tl.exp(-here)), mask=at < n)
+
+
+@pytest.mark.parametrize(("scale", "equal"), [(1, True), (2, False)])
+def test_a_gate_needs_no_homomorphism(scale: int, equal: bool) -> None:
+    """The page's sigmoid takes e^x where x < 0, and this one takes e^-x everywhere."""
+    with standing(seed=1) as point:
+        (x,) = point.draw((9,))
+        z = torch.empty(9)
+        _silu[(3,)](z, x.memory, 9, SCALE=scale, BLOCK=4)
+        point.same("z", z, OPS["silu"](x.numbers))
+        assert (not point.verdict().differences) is equal

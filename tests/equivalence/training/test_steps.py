@@ -124,6 +124,8 @@ def test_the_verdict_is_written_as_json(run: Path, tmp_path: Path) -> None:
     assert main(["judge", str(run), "--jobs", "0", "--json", str(path)]) == 0
     verdict = json.loads(path.read_text(encoding="utf-8"))
     assert verdict["schema"] == 1 and len(verdict["steps"]) == 4
+    assert verdict["command"] == "judge"
+    assert all(step["conformant"] and step["problems"] == [] for step in verdict["steps"])
     assert 0 < verdict["worst_fraction"] <= 1
 
 

@@ -12,8 +12,7 @@ from equivalence.cases.call import CaseSpec
 from equivalence.cases.strata.fixed import strata
 from equivalence.measure import call
 from equivalence.measure.call import measure
-from equivalence.measure.kept import answered, keeping
-from population.judged.kept import Kept
+from equivalence.measure.kept import Kept, answered, keeping
 from spec.op import Op
 from spec.ops import OPS
 from spec.tensor import tensor

@@ -1,0 +1,129 @@
+"""What a recorded run must hold before any of it is judged: a folder that does not is refused.
+
+A run folder may be cut short, edited or written by somebody else's loop. Nothing here judges
+numbers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equivalence.blame import Refused
+from spec.optim import OPTIMIZERS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PROGRAMS = ("digits_mlp",)
+
+PRECISIONS = ("fp32", "fp64")
+
+PROVIDERS = ("aten", "triton")
+
+RULES = (
+    ("program", PROGRAMS),
+    ("provider", PROVIDERS),
+    ("precision", PRECISIONS),
+    ("optimizer", tuple(OPTIMIZERS)),
+)
+"""What a manifest names, of which only some can be judged."""
+
+
+class NoRecord(Refused):
+    """There is nothing that can be judged; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the steps of a run are steps of."""
+
+    program: str
+    parameters: tuple[str, ...]
+    provider: str
+    precision: str
+    optimizer: str
+    hyper: Mapping[str, float]
+    steps: tuple[int, ...]
+
+
+def check_manifest(path: Path, manifest: Manifest, program: Callable[..., Any]) -> None:
+    """Refuse a manifest whose optimizer or whose program takes other names or numbers."""
+    takes = list(inspect.signature(program).parameters)[1:-2]
+    if len(manifest.parameters) != len(takes):
+        raise NoRecord(
+            f"{path}: {manifest.program} has the parameters {', '.join(takes)}; the manifest names "
+            f"{len(manifest.parameters)}: {', '.join(manifest.parameters) or 'none'}"
+        )
+    if len(set(manifest.parameters)) < len(takes) or len(set(manifest.steps)) < len(manifest.steps):
+        raise NoRecord(f"{path} names a parameter or a step twice")
+    wrong = [name for name, value in manifest.hyper.items() if not isfinite(value)]
+    if wrong:
+        raise NoRecord(f"{path}: {wrong[0]} is {manifest.hyper[wrong[0]]}; a finite number is due")
+    try:
+        OPTIMIZERS[manifest.optimizer].hyper(**manifest.hyper)
+    except (TypeError, ValueError) as error:
+        raise NoRecord(f"{path}: {manifest.optimizer} takes other hyper: {error}") from error
+
+
+def check_step(path: Path, manifest: Manifest, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse a step that lacks a tensor, or has one of another shape or dtype than is due."""
+    import torch
+
+    dtype = {"fp32": torch.float32, "fp64": torch.float64}[manifest.precision]
+    due = names_due(manifest, tensors)
+    missing = [name for name in due if name not in tensors]
+    if missing:
+        raise NoRecord(f"{path} has no tensor {missing[0]}{_more(missing)}")
+    counts = [name for name in due if name.endswith("/step")]
+    for name in due:
+        wanted = torch.int64 if name in ("input/labels", *counts) else dtype
+        if tensors[name].dtype is not wanted:
+            raise NoRecord(f"{path}: {name} is {tensors[name].dtype}, where {wanted} is due")
+    shapes = {name: tensors[f"param_before/{name}"].shape for name in manifest.parameters}
+    for name in due:
+        kind, _, rest = name.partition("/")
+        shape: tuple[int, ...] | None = None
+        if name == "loss" or name in counts:
+            shape = ()
+        elif kind != "input":
+            shape = tuple(shapes[rest.partition("/")[0]])
+        if shape is not None and tuple(tensors[name].shape) != shape:
+            got = list(tensors[name].shape)
+            raise NoRecord(f"{path}: {name} has the shape {got}, where {list(shape)} is due")
+    for name in due:
+        given = name.startswith(("input/x", "param_before/", "state_before/"))
+        if given and not bool(torch.isfinite(tensors[name]).all()):
+            raise NoRecord(
+                f"{path}: {name} holds NaN or an infinity, so the run had diverged before this "
+                "step; a step is judged from finite numbers"
+            )
+    for name in counts:
+        if tensors[name] < 0:
+            raise NoRecord(f"{path}: {name} is {int(tensors[name])}; no count is below 0")
+
+
+def names_due(manifest: Manifest, tensors: Mapping[str, Any]) -> list[str]:
+    """Return the names of the tensors that a step must hold.
+
+    A counted optimizer has all of its moments from its first step on. Another one may have none,
+    both before and after.
+    """
+    page = OPTIMIZERS[manifest.optimizer]
+    fields = (*page.moments, "step") if page.counted else page.moments
+    due = ["input/x", "input/labels", "loss"]
+    for name in manifest.parameters:
+        due += [f"param_before/{name}", f"grad/{name}", f"param_after/{name}"]
+        for field in fields:
+            pair = [f"state_before/{name}/{field}", f"state_after/{name}/{field}"]
+            if page.counted or any(each in tensors for each in pair):
+                due += pair
+    return due
+
+
+def _more(names: list[str]) -> str:
+    return "" if len(names) == 1 else f", and {len(names) - 1} others are missing"
