@@ -122,15 +122,40 @@ def gain(of: Bounded) -> Arb:
     In another order, the two smallest factors may meet first, and their product may underflow. All
     factors larger than 1 then enlarge this loss. The gain of a sum is the gain of its worst term.
     If a sum is multiplied or divided, another program may multiply or divide each term instead,
-    and each of them may underflow.
+    and each of them may underflow. If a term of a sum is a quotient, another program may bring
+    the sum to a common denominator (`_cleared`).
     """
     if type(of.made) is list:
         return max((gain(term) for term in of.made[:2]), key=float)
-    sizes = sorted(map(abs, _factors(of)), key=float)
+    cleared = _cleared(of)
+    sizes = [abs(factor) for factor in _factors(of)]
+    if cleared > ONE:
+        sizes.append(ONE / cleared)
     found = ONE
-    for size in sizes[2:]:
+    for size in sorted(sizes, key=float)[2:]:
         found = found * size.max(ONE)
-    return found.max(_distributed(of))
+    return found.max(_distributed(of)) * cleared
+
+
+def _cleared(of: Bounded) -> Arb:
+    """Return by how much the divisors of terms may enlarge a loss by underflow, at least by 1.
+
+    For x / (y / r + z) another program takes r x / (y + r z), and (y + r z) x / r for
+    (y / r + z) x. So r is one more factor, and a division by r makes larger what underflows in a
+    product with it.
+    """
+    most = ONE
+    left: list[Any] = [of] if type(of.made) is tuple else []
+    while left:
+        made = left.pop().made
+        if type(made) is tuple:
+            left.extend(made[:2])
+        elif type(made) is list:
+            for term in made[:2]:
+                if type(term.made) is tuple and len(term.made) > 2:
+                    size = abs(term.made[1].v)
+                    most = most.max(ONE / size) if size > 0 else most
+    return most
 
 
 def _distributed(of: Bounded) -> int:
