@@ -14,8 +14,10 @@ A result is held to equality where that is promised, and nowhere by luck:
 * Beyond it, w counts, where every step rounds (*generic position*): another program of the same
   page has other intermediate results, and need not be exact where this one happens to be.
 * Moves round nothing and keep both: negation, maximum, select, multiplication by a power of two,
-  adding 0. x - x of one number is 0, as are 0 x and functions whose exact result is 0 or 1; but of
-  a stable contract (x - x) r may be x r - x r, each rounded, where r is not exact.
+  adding the constant 0. x - x of one number is 0, as are 0 x and functions whose exact result is 0
+  or 1; but of a stable contract (x - x) r may be x r - x r, each rounded, where r is not exact.
+* Of a stable contract an input of 0 is as good as any other number: adding it is a step. Of two
+  branches of several steps, the one that is chosen counts as many as the other.
 * A sum remembers its terms: an exact number that is added to it may have been one of them.
 
 A contract of freedom "stable" also allows what a program as stable as the page may lose: to a
@@ -98,12 +100,29 @@ class Fork:
         raise TypeError("the contract leaves this question open; read it with spec.scalar.select")
 
 
+class Settled:
+    """A question that a stable contract answers in one way; its branches share their depth."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: bool) -> None:
+        """Hold the answer."""
+        self.value = value
+
+    def __bool__(self) -> bool:
+        """Return the answer."""
+        return self.value
+
+
+YES, NO = Settled(True), Settled(False)
+
+
 def _pair(x: Any, y: Any) -> tuple[Bounded, Bounded]:
     return (x, meet(x, y)) if type(x) is Bounded else (meet(y, x), y)
 
 
-def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, Any], bool | Fork]:
-    def rule(x: Any, y: Any) -> bool | Fork:
+def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, Any], bool | Settled | Fork]:
+    def rule(x: Any, y: Any) -> bool | Settled | Fork:
         if x is y and not x.unconstrained:
             return same  # one computed number, whatever it is
         x, y = _pair(x, y)
@@ -114,7 +133,7 @@ def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, An
         certain = a.is_finite() and b.is_finite()
         answer = ask(a, b) if certain else UNKNOWN
         if isinstance(answer, bool):
-            return answer
+            return answer if not arithmetic.stable else YES if answer else NO
         return Fork(ask(x.v, y.v), not certain, arithmetic)
 
     return rule
@@ -123,6 +142,35 @@ def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, An
 scalar.less.register(Bounded)(_question(certainly_less, same=False))
 scalar.equal.register(Bounded)(_question(certainly_equal, same=True))
 scalar.is_zero.register(Bounded)(lambda x, _: always_zero(x))
+
+
+@scalar.select.register(Settled)
+def _chosen(truth: Settled, first: Any, second: Any) -> Any:
+    """Return a branch, which has as many roundings as the other, once it has several.
+
+    Another program may take the choice in the middle, and steps after it for both branches: it
+    scales what is below a knee and what is beyond it alike.
+    """
+    branch, other = (first, second) if truth.value else (second, first)
+    if type(branch) is not Bounded or type(other) is not Bounded:
+        return branch
+    return as_deep_as(branch, other)
+
+
+def as_deep_as(branch: Bounded, other: Bounded) -> Bounded:
+    """Return a branch of several steps with as many roundings as the other, if it has fewer."""
+    if not GENERIC <= branch.depth < other.depth:
+        return branch
+    return Bounded(
+        branch.v,
+        branch.w,
+        branch.arithmetic,
+        None,
+        other.depth,
+        branch.last,
+        branch.terms,
+        branch.made,
+    )
 
 
 @scalar.select.register(Fork)
