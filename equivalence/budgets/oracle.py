@@ -8,6 +8,7 @@ Every result ends with the last step of its contract, rounding to storage.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from equivalence.budgets.infinite import GROWN, or_limits, or_not_finite
 from equivalence.budgets.judge import Expected
 from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS
@@ -113,14 +115,26 @@ class Finite:
 class Extended:
     """The world of sets of values, which hold NaN and the infinities too."""
 
-    def __init__(self, contract: Contract, forms: int, overflows: bool = True) -> None:
-        """Compile a contract, for a formula that has so many forms."""
+    def __init__(
+        self,
+        contract: Contract,
+        forms: int,
+        overflows: bool = True,
+        infinity: float = math.inf,
+    ) -> None:
+        """Compile a contract, for a formula that has so many forms.
+
+        infinity is the number that stands for an infinite input.
+        """
         self.line = Line(contract, overflows)
         self.forms = forms
+        self.infinity = infinity
 
     def lift(self, tensor: TorchTensor) -> AnyTensor:
-        """Lift one tensor exactly."""
+        """Lift one tensor exactly, but for infinities that a large number stands for."""
         held = numbers(tensor)
+        if self.infinity < math.inf and _real(held):
+            held = np.where(np.isinf(held), np.copysign(self.infinity, held), held)
         values = held.reshape(-1).tolist()
         return Tensor(held.shape, lifted(self.line, *values) if _real(held) else values)
 
@@ -199,8 +213,24 @@ def evaluated(
     found = run(world)
     if forms == MANY_FORMS and world.line.left:
         # Another form subtracts one infinity from another where the page divides by one.
-        return run(Extended(contract, LEAVING_FORMS, overflow))
+        found = run(Extended(contract, LEAVING_FORMS, overflow))
     return found
+
+
+def _or_limits(
+    contract: Contract,
+    found: Sequence[Expected | None],
+    run: Callable[[World], Sequence[Expected | None]],
+) -> Sequence[Expected | None]:
+    """Let results that are not finite beside infinite inputs be what they tend to, if anything."""
+    near, far = (run(Extended(contract, ONE_FORM, infinity=large)) for large in GROWN)
+    return or_limits(found, near, far, Line(contract))
+
+
+def _infinite(tensors: Iterable[TorchTensor | None]) -> bool:
+    """Say whether some input is infinite."""
+    given = [numbers(tensor) for tensor in tensors if tensor is not None]
+    return any(bool(np.isinf(held).any()) for held in given if _real(held))
 
 
 def _or_not_finite(line: Line, x: Bounded | SpecialValues) -> Bounded | SpecialValues:
@@ -246,7 +276,10 @@ def expected_value(
         return [reduce(world.either, others, own)]
 
     many = page.kind == "composite" and contract.freedom == "stable"
-    (found,) = evaluated(contract, inputs, run, many)
+    results = evaluated(contract, inputs, run, many)
+    if many and _infinite(inputs):
+        results = _or_limits(contract, results, run)
+    (found,) = results
     assert found is not None, "every op has a value"
     return found
 
@@ -283,7 +316,33 @@ def expected_vjp(
 
     # No wider format tells which intermediate results of float64 another form would keep in range.
     widest = contract.compute == FP64
-    return list(evaluated(contract, [*inputs, cotangent], run, many, overflow=not widest))
+    results = evaluated(contract, [*inputs, cotangent], run, many, overflow=not widest)
+    if contract.freedom != "stable":
+        return list(results)
+    if not np.isfinite(numbers(cotangent)).all():
+        return _or_not_finite_where(results, inputs, cotangent, page, attrs, contract)
+    if many and _infinite(inputs):
+        results = _or_limits(contract, results, run)
+    return list(results)
+
+
+def _or_not_finite_where(
+    found: Sequence[Expected | None],
+    inputs: Sequence[TorchTensor],
+    cotangent: TorchTensor,
+    page: Op,
+    attrs: Mapping[str, Any],
+    contract: Contract,
+) -> list[Expected | None]:
+    """Let what depends on a cotangent that is not finite be anything that is not, too.
+
+    An entry depends on a cotangent if the page makes it NaN where that is NaN.
+    """
+    world = Extended(contract, ONE_FORM)
+    nan = world.line.of(NOT_A_NUMBER)
+    seed = world.lift(cotangent).map(lambda g: nan if g.kinds else g)
+    spoiled = page.vjp(tuple(map(world.lift, inputs)), seed, **attrs)
+    return or_not_finite(found, spoiled, world.line)
 
 
 def expected_jvp(

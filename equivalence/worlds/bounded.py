@@ -121,7 +121,9 @@ def _pair(x: Any, y: Any) -> tuple[Bounded, Bounded]:
     return (x, meet(x, y)) if type(x) is Bounded else (meet(y, x), y)
 
 
-def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, Any], bool | Settled | Fork]:
+def _question(
+    ask: Callable[[Arb, Arb], Truth], same: bool
+) -> Callable[[Any, Any], bool | Settled | Fork]:
     def rule(x: Any, y: Any) -> bool | Settled | Fork:
         if x is y and not x.unconstrained:
             return same  # one computed number, whatever it is

@@ -34,7 +34,9 @@ def huber_in_double(x: Tensor, y: Tensor, delta: float = 1.0, reduction: str = "
 
 
 @right("smooth_l1_loss value", "value", source="torch.nn.SmoothL1Loss, its note on HuberLoss")
-def huber_loss_over_beta(x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean") -> Tensor:
+def huber_loss_over_beta(
+    x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean"
+) -> Tensor:
     """It is the Huber loss, divided by beta."""
     if not beta:
         return scored((x - y).abs(), reduction)
