@@ -25,9 +25,9 @@ STATUSES = (
 """What a row may come to: declared, where all that fails is a declared finding; recorded, where it
 was written for another ring and not judged. docs/backends.md explains the others."""
 
-KINDS = ("wrong", "crash", "died", "late")
-"""What a failure is: a wrong result, an exception, the end of the process, or a call that took
-longer than the limit. All but the first make an error of their row."""
+KINDS = ("wrong", "crash", "died", "late", "fault")
+"""What a failure is: a wrong result, an exception, the end of the process, a call that took longer
+than the limit, or an exception of this suite's own. All but the first make an error of their row."""
 
 CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes of every command."""

@@ -11,9 +11,9 @@ process. Where its process ends, a fresh one goes on after the question that it 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
@@ -25,6 +25,7 @@ from equivalence.runs.row.cases import Cases
 from equivalence.runs.row.declarations import Declarations
 from equivalence.runs.row.drawn import drawn_batches, least, nearly_all
 from equivalence.runs.row.edges import Edges
+from equivalence.runs.row.fault import fault
 from equivalence.runs.row.proposals import Author, Proposals
 from equivalence.runs.row.refusals import Refusals
 from equivalence.runs.row.tally import Tally
@@ -32,6 +33,8 @@ from equivalence.runs.rows import dtypes_of, supported
 from equivalence.workers.executor import Batch, Executor, TooManyEnded
 from equivalence.workers.watched import Watched
 from equivalence.worlds.contract import Contract, rungs
+
+T = TypeVar("T")
 
 PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
 """How many counted cases each profile asks of a row at least."""
@@ -61,11 +64,7 @@ def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
     examination = Examination(backend, row, **options)
     try:
         for batch in examination.batches():
-            for question in batch.questions:
-                if batch.enough():
-                    break
-                question.enter(examination.executor.ask(question))
-            batch.close()
+            examination.put(batch)
     except TooManyEnded as stop:
         examination.tally.fail("processes", Failure(str(stop), kind="died"))
     return examination.result(start)
@@ -135,20 +134,48 @@ class Examination:
             proposals=proposals,
         )
 
+    def put(self, batch: Batch) -> None:
+        """Ask the questions of a batch; a fault of the suite costs the question it is at."""
+        for question in self._faultless("the list of cases", batch.questions):
+            if batch.enough():
+                break
+            try:
+                question.enter(self.executor.ask(question))
+            except TooManyEnded:
+                raise
+            except Exception as error:
+                self.tally.fail("faults", fault(question.title, error))
+        batch.close()
+
+    def _faultless(self, title: str, of: Iterable[T]) -> Iterator[T]:
+        """Yield what there is up to a fault of the suite, and enter the fault."""
+        try:
+            yield from of
+        except Exception as error:
+            self.tally.fail("faults", fault(f"{self.row}: {title}", error))
+
     def batches(self) -> Iterator[Batch]:
         """Yield all questions of the row, in the order in which they are asked."""
         yield from self.listed()
         if self.oracle:
-            yield from self.drawn()
+            yield from self._faultless("what is drawn", self.drawn())
 
     def listed(self) -> Iterator[Batch]:
         """Yield the questions that depend on no answer."""
         if self.checks:
-            yield from self._checks()
-        yield self.cases.batch("values", self.fixed)
+            yield from self._faultless("the checks", self._checks())
+        yield from self._faultless("the design", self._design())
         if self.oracle and self.strength >= PAIRS and self.row.direction != "update":
-            larger = sized_kind(self.row, self.backend, all_of_them=False)
-            yield self._cases(larger).batch("sizes", larger.fixed(), counting=False)
+            yield from self._faultless("the large case", self._large())
+
+    def _design(self) -> Iterator[Batch]:
+        """Yield the cases of the design."""
+        yield self.cases.batch("values", self.fixed)
+
+    def _large(self) -> Iterator[Batch]:
+        """Yield the one large case."""
+        larger = sized_kind(self.row, self.backend, all_of_them=False)
+        yield self._cases(larger).batch("sizes", larger.fixed(), counting=False)
 
     def _checks(self) -> Iterator[Batch]:
         """Yield the questions that count no case."""

@@ -10,7 +10,7 @@ from equivalence.cases.call import counts
 from equivalence.runs.kinds import Case, shows
 from equivalence.runs.results import Failure, status_of
 
-SLOTS = ("edges", "refusals", "findings", "extras", "values", "sizes", "processes")
+SLOTS = ("edges", "refusals", "findings", "extras", "values", "sizes", "processes", "faults")
 """Where failures go. Each kind of question has its own slot, and none takes up another's room."""
 
 MOST_FAILURES = 3
