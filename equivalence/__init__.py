@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         OptimizerHandle,
         UnknownBackend,
         declared,
+        granted,
         load,
         ulps,
     )
@@ -75,6 +76,7 @@ _LAZY = {
     "OptimizerHandle": "equivalence.backends",
     "UnknownBackend": "equivalence.backends",
     "declared": "equivalence.backends",
+    "granted": "equivalence.backends",
     "load": "equivalence.backends",
     "ulps": "equivalence.backends",
     "standing": "equivalence.exact.points",
@@ -106,6 +108,7 @@ __all__ = [
     "Unregistered",
     "Unusable",
     "declared",
+    "granted",
     "load",
     "perform",
     "register",

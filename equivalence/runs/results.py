@@ -27,7 +27,7 @@ was written for another ring and not judged. docs/backends.md explains the other
 
 KINDS = ("wrong", "crash", "died", "late", "fault")
 """What a failure is: a wrong result, an exception, the end of the process, a call that took longer
-than the limit, or an exception of this suite's own. All but the first make an error of their row."""
+than the limit, or an exception of this suite's own. All but the first make an error of a row."""
 
 CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes of every command."""
@@ -72,7 +72,7 @@ class RowResult:
 
     beside is what an error's judged cases come to; proposed holds the text of findings that would
     declare what failed, where they were asked for. discarded counts the drawn calls that the page
-    refuses.
+    refuses. granted says what the contract of a stranger takes over from a library.
     """
 
     row: Row
@@ -92,6 +92,7 @@ class RowResult:
     beside: str = ""
     proposed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    granted: tuple[str, ...] = ()
     discarded: int = 0
     spent: Spent = field(default=Spent(), compare=False)
 
@@ -133,6 +134,7 @@ class RowResult:
             "proposed": list(self.proposed),
             "seconds": asdict(self.spent),
             **({"discarded": self.discarded} if self.discarded else {}),
+            **({"granted": list(self.granted)} if self.granted else {}),
         }
 
 
@@ -156,6 +158,7 @@ def read_row(plain: Mapping[str, Any]) -> RowResult:
         spent=Spent(**plain["seconds"]),
         left_out=tuple(plain["left_out"]),
         discarded=int(plain.get("discarded", 0)),
+        granted=tuple(plain.get("granted", ())),
         **{key: plain[key] for key in KEPT},
     )
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
+from equivalence.backends import BUILT_IN
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.measure.spent import Spent, reading
@@ -112,7 +114,13 @@ class Examination:
         self.capabilities = backend.capabilities()
         self.contract: Contract = self.capabilities.contract(row.op, row.dtype)
         self.kind = kind_of(row) if kind is None else kind
-        self.findings = for_row(findings, backend.name, row.op, row.direction, row.dtype)
+        where = (row.op, row.direction, row.dtype)
+        own = for_row(findings, backend.name, *where)
+        taken = {of: for_row(findings, of, *where) for of in self.contract.findings}
+        self.findings = (*own, *(replace(f, strict=False) for some in taken.values() for f in some))
+        excused = (f"{of}: its findings ({len(some)})" for of, some in taken.items() if some)
+        stranger = backend.name not in BUILT_IN
+        self.granted = (*self.contract.granted, *excused) if stranger else ()
         self.tally, self.executor = Tally(), Executor()
         self.watched = Watched(backend)
         self.author = Author(backend.name, row, self.findings)
@@ -226,6 +234,7 @@ class Examination:
             failures=tally.shown(),
             declared=tuple(finding.to_dict() for finding in tally.declared),
             left_out=tuple(tally.left_out),
+            granted=self.granted,
             discarded=self.kind.refused.total() if self.oracle else 0,
             proposed=self._proposed(),
             spent=reading() - start,

@@ -29,6 +29,7 @@ NAMES = [
     "Unregistered",
     "Unusable",
     "declared",
+    "granted",
     "load",
     "perform",
     "register",

@@ -46,7 +46,7 @@ class Declarations:
 
     def _questions(self, asking: Asking, tally: Tally) -> Iterator[Question[Outcome]]:
         """Ask the cases of the findings again."""
-        for finding in self.findings:
+        for finding in filter(lambda finding: finding.strict, self.findings):
             row, case = read_case(str(finding.case))
             if row == self.row:
                 kind = kind_of_case(row, case)

@@ -1,0 +1,95 @@
+"""What a contract takes over from a library, beside the page and its generic freedom.
+
+A stranger's contract starts at the page: `generic` has the formats of the dtype, elementary
+functions as accurate as torch's, and the freedom of a program that is as stable as the page. What
+else a library does (other programs, flushing, steps in storage) is granted to a stranger who names
+the ops for which it is taken over, and the report says so.
+
+>>> rule = granted("torch", ops=("bce_with_logits",))
+>>> rule("bce_with_logits", "fp32").granted
+('torch: forms (1 - t) x - log_sigmoid(x)',)
+>>> rule("softmax", "fp32").granted, rule("softmax", "fp32").name
+((), 'generic softmax fp32')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from equivalence.backends.contracts import base
+from equivalence.backends.names import unknown_calls
+from equivalence.backends.torch.functions import TORCH
+from equivalence.worlds.contract import Contract, ContractRule
+
+GENERIC = "generic"
+"""The family of contracts that take nothing over."""
+
+
+def generic(op: str, dtype: str) -> Contract:
+    """Return the contract of a stranger who takes nothing over: the page, rounded once."""
+    return base(GENERIC, op, dtype, TORCH, "stable")
+
+
+def differences(library: str, taken: Contract, plain: Contract) -> tuple[str, ...]:
+    """Say in words what a contract of a library allows beside a plain one."""
+    return tuple(f"{library}: {part}" for part in _differences(taken, plain))
+
+
+def _differences(taken: Contract, plain: Contract) -> Iterator[str]:
+    forms = [form.name for form in taken.forms]
+    if forms:
+        yield f"forms {', '.join(forms)}"
+    if taken.flush != plain.flush:
+        yield f"subnormal numbers may be flushed ({taken.flush})"
+    if taken.division != plain.division:
+        yield f"divisions are {taken.division!r}"
+    if taken.steps != plain.steps:
+        yield f"steps pass the format of {taken.steps}"
+    if taken.accumulate != plain.accumulate and taken.accumulate is not None:
+        yield f"sums are taken in {taken.accumulate.short}"
+    if (taken.dot_inputs, taken.dot_rounding) != (plain.dot_inputs, plain.dot_rounding):
+        format = taken.compute if taken.dot_inputs is None else taken.dot_inputs
+        yield f"factors of products are read in {format.short}"
+    for name in ("store_rounding", "accumulate_rounding"):
+        found = getattr(taken, name)
+        if found != getattr(plain, name):
+            yield f"{name.replace('_', ' ')} is {found}"
+    coarser = [f for f in sorted(taken.functions) if taken.function(f) != plain.function(f)]
+    if coarser:
+        yield f"errors of {', '.join(coarser)}"
+    casts = sorted(taken.casts)
+    if casts:
+        yield f"casts to {', '.join(casts)}"
+
+
+def telling(library: str, rule: ContractRule) -> ContractRule:
+    """Return a rule whose contracts say what they take over from a library."""
+
+    def told(op: str, dtype: str) -> Contract:
+        contract = rule(op, dtype)
+        return replace(contract, granted=differences(library, contract, generic(op, dtype)))
+
+    return told
+
+
+def granting(library: str, rules: Mapping[str, ContractRule], ops: Collection[str]) -> ContractRule:
+    """Return the rule that takes over, for some ops, what a library does; others are generic.
+
+    ValueError names what is unknown.
+    """
+    if library not in rules:
+        raise ValueError(f"nothing can be granted from {library!r}; there are {', '.join(rules)}")
+    if isinstance(ops, str):
+        raise ValueError(f"ops is a sequence of names, got the text {ops!r}; write ({ops!r},)")
+    unknown = unknown_calls(ops)
+    if unknown:
+        raise ValueError(f"granted from {library}: {unknown}")
+    names, told = frozenset(ops), telling(library, rules[library])
+
+    def rule(op: str, dtype: str) -> Contract:
+        if op not in names:
+            return generic(op, dtype)
+        return replace(told(op, dtype), findings=(library,))
+
+    return rule
