@@ -7,11 +7,16 @@ subtracts the logsumexp is 0. A stable contract allows both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from equivalence.budgets.judge import Expected
+from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.worlds.bounded import Bounded
+from equivalence.worlds.contract import Contract
 from equivalence.worlds.kinds import ANYTHING, NANS, NOT_A_NUMBER
 from equivalence.worlds.special_values.sets import Line, SpecialValues
 from spec.tensor import zip_map
@@ -59,3 +64,26 @@ def or_not_finite(found: Results, spoiled: Sequence[Any], line: Line) -> list[Ex
         None if t is None or s is None else zip_map(joined, t, s)
         for t, s in zip(found, spoiled, strict=True)
     ]
+
+
+def real(held: npt.NDArray[Any]) -> bool:
+    """Say whether what a tensor holds are real numbers, neither indices nor truth values."""
+    return held.dtype.kind == "f"
+
+
+def infinite(tensors: Iterable[TorchTensor | None]) -> bool:
+    """Say whether some input is infinite."""
+    given = [numbers(tensor) for tensor in tensors if tensor is not None]
+    return any(bool(np.isinf(held).any()) for held in given if real(held))
+
+
+def may_leave(contract: Contract, given: Sequence[npt.NDArray[Any]]) -> bool:
+    """Say whether some sum of products of one number of each input may overflow."""
+    size = 0
+    reach = 1.0
+    for held in filter(real, given):
+        finite = np.abs(held[np.isfinite(held)])
+        if len(finite):
+            size += len(finite)
+            reach *= max(1.0, float(finite.max()))
+    return reach * size > contract.compute.max_finite

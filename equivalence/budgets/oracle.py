@@ -14,9 +14,15 @@ from functools import partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from equivalence.budgets.infinite import GROWN, or_limits, or_not_finite
+from equivalence.budgets.infinite import (
+    GROWN,
+    infinite,
+    may_leave,
+    or_limits,
+    or_not_finite,
+    real,
+)
 from equivalence.budgets.judge import Expected
 from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS
@@ -41,7 +47,7 @@ from spec.tensor import Tensor, zip_map
 def lift_one(tensor: TorchTensor, arithmetic: Arithmetic) -> AnyTensor:
     """Lift one tensor exactly; every float must be finite."""
     held = numbers(tensor)
-    if not _real(held):
+    if not real(held):
         return Tensor(held.shape, held.reshape(-1).tolist())
     if not np.isfinite(held).all():
         raise ValueError(
@@ -49,11 +55,6 @@ def lift_one(tensor: TorchTensor, arithmetic: Arithmetic) -> AnyTensor:
             "Rows about the edge of a domain are judged by equality, in a page's EDGES."
         )
     return Tensor(held.shape, exact(arithmetic, *held.reshape(-1).tolist()))
-
-
-def _real(held: npt.NDArray[Any]) -> bool:
-    """Say whether what a tensor holds are real numbers, neither indices nor truth values."""
-    return held.dtype.kind == "f"
 
 
 def store(tensor: AnyTensor, arithmetic: Arithmetic) -> AnyTensor:
@@ -133,10 +134,10 @@ class Extended:
     def lift(self, tensor: TorchTensor) -> AnyTensor:
         """Lift one tensor exactly, but for infinities that a large number stands for."""
         held = numbers(tensor)
-        if self.infinity < math.inf and _real(held):
+        if self.infinity < math.inf and real(held):
             held = np.where(np.isinf(held), np.copysign(self.infinity, held), held)
         values = held.reshape(-1).tolist()
-        return Tensor(held.shape, lifted(self.line, *values) if _real(held) else values)
+        return Tensor(held.shape, lifted(self.line, *values) if real(held) else values)
 
     def constant(self, value: int) -> SpecialValues:
         """Return an exact constant."""
@@ -200,7 +201,7 @@ def evaluated(
     given = [numbers(tensor) for tensor in tensors if tensor is not None]
     forms = ONE_FORM
     if many:
-        forms = LARGE_FORMS if _may_leave(contract, given) else MANY_FORMS
+        forms = LARGE_FORMS if may_leave(contract, given) else MANY_FORMS
     finite_inputs = all(np.isfinite(held).all() for held in given)
     if finite_inputs and not (overflow and forms == LARGE_FORMS):
         found = run(Finite(contract) if finite is None else finite)
@@ -227,27 +228,9 @@ def _or_limits(
     return or_limits(found, near, far, Line(contract))
 
 
-def _infinite(tensors: Iterable[TorchTensor | None]) -> bool:
-    """Say whether some input is infinite."""
-    given = [numbers(tensor) for tensor in tensors if tensor is not None]
-    return any(bool(np.isinf(held).any()) for held in given if _real(held))
-
-
 def _or_not_finite(line: Line, x: Bounded | SpecialValues) -> Bounded | SpecialValues:
     """Let a number be infinite, or NaN, too."""
     return x if x.unconstrained else SpecialValues(line, ANYTHING, line.special(x).finite)
-
-
-def _may_leave(contract: Contract, given: Sequence[npt.NDArray[Any]]) -> bool:
-    """Say whether some sum of products of one number of each input may overflow."""
-    size = 0
-    reach = 1.0
-    for held in filter(_real, given):
-        finite = np.abs(held[np.isfinite(held)])
-        if len(finite):
-            size += len(finite)
-            reach *= max(1.0, float(finite.max()))
-    return reach * size > contract.compute.max_finite
 
 
 def _hull(world: World, results: Sequence[Expected | None]) -> Expected | None:
@@ -277,7 +260,7 @@ def expected_value(
 
     many = page.kind == "composite" and contract.freedom == "stable"
     results = evaluated(contract, inputs, run, many)
-    if many and _infinite(inputs):
+    if many and infinite(inputs):
         results = _or_limits(contract, results, run)
     (found,) = results
     assert found is not None, "every op has a value"
@@ -321,7 +304,7 @@ def expected_vjp(
         return list(results)
     if not np.isfinite(numbers(cotangent)).all():
         return _or_not_finite_where(results, inputs, cotangent, page, attrs, contract)
-    if many and _infinite(inputs):
+    if many and infinite(inputs):
         results = _or_limits(contract, results, run)
     return list(results)
 

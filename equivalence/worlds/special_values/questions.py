@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from equivalence.worlds.bounded import Fork, Settled, as_deep_as
 from equivalence.worlds.kinds import INFINITE, NANS, named
 from equivalence.worlds.special_values.sets import (
     Line,
@@ -15,6 +14,7 @@ from equivalence.worlds.special_values.sets import (
     pair,
     read_of,
 )
+from equivalence.worlds.stable.choices import Fork, Settled, as_deep_as
 from spec import scalar
 
 

@@ -13,7 +13,8 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN
 from equivalence.worlds.bounded import Bounded, exact, stored
 from equivalence.worlds.contract import FP32, MOST_UNITS, Contract, FunctionError, ulps
-from equivalence.worlds.past import gain, hull, never_negative
+from equivalence.worlds.past import hull, never_negative
+from equivalence.worlds.stable.gains import gain
 from spec import scalar
 
 STABLE = Contract("stable", FP32, FP32)
