@@ -73,16 +73,25 @@ def telling(library: str, rule: ContractRule) -> ContractRule:
     return told
 
 
-def granting(library: str, rules: Mapping[str, ContractRule], ops: Collection[str]) -> ContractRule:
+def granting(
+    library: str,
+    rules: Mapping[str, ContractRule],
+    ops: Collection[str],
+    calling: Collection[str] = (),
+) -> ContractRule:
     """Return the rule that takes over, for some ops, what a library does; others are generic.
 
-    ValueError names what is unknown.
+    calling names the library's functions that these ops call on their way. ValueError names what is
+    unknown.
     """
     if library not in rules:
         raise ValueError(f"nothing can be granted from {library!r}; there are {', '.join(rules)}")
-    if isinstance(ops, str):
-        raise ValueError(f"ops is a sequence of names, got the text {ops!r}; write ({ops!r},)")
-    unknown = unknown_calls(ops)
+    for what, given in (("ops", ops), ("calling", calling)):
+        if isinstance(given, str):
+            raise ValueError(
+                f"{what} is a sequence of names, got the text {given!r}; write ({given!r},)"
+            )
+    unknown = unknown_calls((*ops, *calling))
     if unknown:
         raise ValueError(f"granted from {library}: {unknown}")
     names, told = frozenset(ops), telling(library, rules[library])
@@ -90,6 +99,37 @@ def granting(library: str, rules: Mapping[str, ContractRule], ops: Collection[st
     def rule(op: str, dtype: str) -> Contract:
         if op not in names:
             return generic(op, dtype)
-        return replace(told(op, dtype), findings=(library,))
+        contract = replace(told(op, dtype), findings=(library,))
+        for called in calling:
+            contract = calls(library, called, contract, rules[library](called, dtype))
+        return contract
 
     return rule
+
+
+FLUSHES = ("none", "outputs", "inputs_outputs")
+"""What may happen to subnormal numbers, the least first."""
+
+
+def calls(library: str, called: str, contract: Contract, of_called: Contract) -> Contract:
+    """Let one step of an op be a function of a library: it may flush, and err, as that does.
+
+    An intermediate result that is flushed there is a step of the op, so its budget holds the loss.
+    """
+    flush = max(contract.flush, of_called.flush, key=FLUSHES.index)
+    coarser = {
+        name: error
+        for name, error in of_called.functions.items()
+        if (error.relative, error.absolute)
+        > (contract.function(name).relative, contract.function(name).absolute)
+    }
+    parts = [
+        *([f"subnormal numbers may be flushed ({flush})"] if flush != contract.flush else []),
+        *([f"errors of {', '.join(sorted(coarser))}"] if coarser else []),
+    ]
+    return replace(
+        contract,
+        flush=flush,
+        functions={**contract.functions, **coarser},
+        granted=(*contract.granted, *(f"{library}'s {called}: {part}" for part in parts)),
+    )

@@ -47,14 +47,16 @@ def declared(family: str) -> ContractRule:
     return FAMILIES[family]
 
 
-def granted(library: str, *, ops: Collection[str]) -> ContractRule:
+def granted(library: str, *, ops: Collection[str], calling: Collection[str] = ()) -> ContractRule:
     """Return contracts that are generic, but for some ops, which take over what a library does.
 
     Forms, flushing, steps in storage and the errors of functions are taken over, and the findings
-    of a backend of the library's name excuse the same failures. The report says what was granted.
-    ValueError names a library, an operation or an optimizer that is not known.
+    of a backend of the library's name excuse the same failures. calling names functions of the
+    library that these ops call on their way: their flushing and errors are taken over, too. The
+    report says what was granted. ValueError names a library, an operation or an optimizer that is
+    not known.
     """
-    return granting(library, _LIBRARIES, ops)
+    return granting(library, _LIBRARIES, ops, calling)
 
 
 @cache

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 from torch.nn import functional
 
 from equivalence import Capabilities, Contract, declared, granted
 from equivalence.backends import BUILT_IN, ContractRule, load
 from equivalence.backends.libraries import FAMILIES, shipped
+from equivalence.budgets.judge import judge_tensor
+from equivalence.budgets.oracle import expected_value
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.runs.report import print_report
 from equivalence.runs.results import Row, RowResult, read_row
@@ -103,6 +106,20 @@ def test_all_that_a_library_allows_beside_the_page_is_said(family: str) -> None:
             }
             assert not differing - silent or taken.granted, (op, dtype, differing)
             assert all(part.startswith(f"{family}: ") for part in taken.granted)
+
+
+def test_a_function_that_is_called_on_the_way_is_granted_by_its_name() -> None:
+    """A silu on top of torch.sigmoid is 0 where a subnormal number is due on the way."""
+    x = torch.tensor([-1.0, -89.5, -96.0])
+    got = x * torch.sigmoid(x)
+    assert got[1] == 0, "torch's e^-x overflows there"
+    for calling, fails in ((("sigmoid",), False), ((), True)):
+        contract = granted("torch", ops=("silu",), calling=calling)("silu", "fp32")
+        expected = expected_value("silu", [x], {}, contract)
+        assert judge_tensor(got, expected).failed is fails
+        assert judge_tensor(got * torch.tensor([1.001, 1.0, 1.0]), expected).failed
+        said = "torch's sigmoid: subnormal numbers may be flushed (outputs)"
+        assert (said in contract.granted) is bool(calling)
 
 
 def test_what_is_granted_is_known() -> None:
