@@ -77,30 +77,30 @@ def granting(
     library: str,
     rules: Mapping[str, ContractRule],
     ops: Collection[str],
-    calling: Collection[str] = (),
+    calling: Mapping[str, Collection[str]],
 ) -> ContractRule:
     """Return the rule that takes over, for some ops, what a library does; others are generic.
 
-    calling names the library's functions that these ops call on their way. ValueError names what is
-    unknown.
+    calling names, by op, the library's functions that the op calls on its way. ValueError names
+    what is unknown.
     """
     if library not in rules:
         raise ValueError(f"nothing can be granted from {library!r}; there are {', '.join(rules)}")
-    for what, given in (("ops", ops), ("calling", calling)):
+    for what, given in (("ops", ops), *((f"calling[{op!r}]", of) for op, of in calling.items())):
         if isinstance(given, str):
             raise ValueError(
                 f"{what} is a sequence of names, got the text {given!r}; write ({given!r},)"
             )
-    unknown = unknown_calls((*ops, *calling))
+    unknown = unknown_calls((*ops, *calling, *(name for of in calling.values() for name in of)))
     if unknown:
         raise ValueError(f"granted from {library}: {unknown}")
     names, told = frozenset(ops), telling(library, rules[library])
 
     def rule(op: str, dtype: str) -> Contract:
-        if op not in names:
-            return generic(op, dtype)
-        contract = replace(told(op, dtype), findings=(library,))
-        for called in calling:
+        contract = generic(op, dtype)
+        if op in names:
+            contract = replace(told(op, dtype), findings=(library,))
+        for called in calling.get(op, ()):
             contract = calls(library, called, contract, rules[library](called, dtype))
         return contract
 

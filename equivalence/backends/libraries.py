@@ -36,6 +36,9 @@ FAMILIES: Mapping[str, ContractRule] = {
 }
 """The rules of all libraries, by family; what is not generic says so."""
 
+NONE: Mapping[str, Collection[str]] = {}
+"""No function of a library is called on the way."""
+
 FINDINGS = "findings.toml"
 """The file in a library's folder that holds its known differences."""
 
@@ -47,13 +50,15 @@ def declared(family: str) -> ContractRule:
     return FAMILIES[family]
 
 
-def granted(library: str, *, ops: Collection[str], calling: Collection[str] = ()) -> ContractRule:
+def granted(
+    library: str, *, ops: Collection[str] = (), calling: Mapping[str, Collection[str]] = NONE
+) -> ContractRule:
     """Return contracts that are generic, but for some ops, which take over what a library does.
 
     Forms, flushing, steps in storage and the errors of functions are taken over, and the findings
-    of a backend of the library's name excuse the same failures. calling names functions of the
-    library that these ops call on their way: their flushing and errors are taken over, too. The
-    report says what was granted. ValueError names a library, an operation or an optimizer that is
+    of a backend of the library's name excuse the same failures. calling names, by op, functions of
+    the library that the op calls on its way: their flushing and errors are taken over. The report
+    says what was granted. ValueError names a library, an operation or an optimizer that is
     not known.
     """
     return granting(library, _LIBRARIES, ops, calling)
