@@ -48,7 +48,8 @@ YES, NO = Sure(True), Sure(False)
 
 @scalar.select.register(Sure)
 def _chosen(truth: Sure, first: Any, second: Any) -> Any:
-    branch, other = (first, second) if truth.value else (second, first)
+    branch = scalar.select(truth.value, first, second)
+    other = second if truth.value else first
     if type(branch) is not SpecialValues or type(other) is not SpecialValues:
         return branch
     if branch.finite is None or other.finite is None:

@@ -56,7 +56,8 @@ def _chosen(truth: Settled, first: Any, second: Any) -> Any:
     Another program may take the choice in the middle, and steps after it for both branches: it
     scales what is below a knee and what is beyond it alike.
     """
-    branch, other = (first, second) if truth.value else (second, first)
+    branch = scalar.select(truth.value, first, second)
+    other = second if truth.value else first
     if type(branch) is not Bounded or type(other) is not Bounded:
         return branch
     return as_deep_as(branch, other)

@@ -67,6 +67,8 @@ def test_branches_of_several_steps_share_their_depth() -> None:
         assert scalar.select(beyond, four, two).depth == depth
         assert scalar.select(below, two, four).v == two.v
         assert scalar.select(below, one, four) is one, "a single step is held to equality"
+        constant = scalar.select(below, -1, two)
+        assert type(constant) is Bounded, "a constant is taken to the world of the other branch"
         assert scalar.select(below, four, two) is four and scalar.select(below, x, two) is x
 
 
