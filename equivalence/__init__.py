@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         OptimizerHandle,
         UnknownBackend,
         declared,
+        granted,
         load,
         ulps,
     )
@@ -83,6 +84,7 @@ _LAZY = {
     "OptimizerHandle": "equivalence.backends",
     "UnknownBackend": "equivalence.backends",
     "declared": "equivalence.backends",
+    "granted": "equivalence.backends",
     "load": "equivalence.backends",
     "ulps": "equivalence.backends",
     "assert_conforms": "equivalence.direct.conforms",
@@ -129,6 +131,7 @@ __all__ = [
     "assert_conforms",
     "check_call",
     "declared",
+    "granted",
     "keeping",
     "load",
     "perform",

@@ -2,7 +2,8 @@
 
 A stranger writes an object that follows `Backend`; its `Capabilities` say what it can do, and its
 `Contract`, of formats such as `FP32` and errors such as `ulps(1.0, source)`, what it promises;
-`declared` has the contracts of torch and of our own providers (docs/backends.md).
+`declared` has the contracts of torch and of our own providers, and `granted` takes over for some
+ops what one of them does (docs/backends.md).
 `load("fast-aten")` returns one of ours; `load("package.module:attribute")` imports any object that
 follows the protocol (a class is called without arguments).
 """
@@ -15,7 +16,7 @@ from typing import cast
 # (torch.optim does).
 import fast  # noqa: F401
 from equivalence.backends.checks import broken
-from equivalence.backends.libraries import declared
+from equivalence.backends.libraries import declared, granted
 from equivalence.backends.names import unknown_in, wrong_form, wrong_parts
 from equivalence.backends.protocol import (
     Backend,
@@ -64,6 +65,7 @@ __all__ = [
     "UnknownBackend",
     "check",
     "declared",
+    "granted",
     "load",
     "ulps",
 ]

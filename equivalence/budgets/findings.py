@@ -69,6 +69,7 @@ class Finding:
     error      the largest error of those whose budget is 0, as `Over.error` is
     edge, gave the reason text of an edge row, and the wrong result
     label      the constraint whose near-misses are accepted
+    strict     whether it must still hold; one that was taken over from a library need not
     """
 
     kind: str
@@ -87,6 +88,7 @@ class Finding:
     edge: str | None = None
     gave: str | None = None
     label: str | None = None
+    strict: bool = True
 
     def applies(self, backend: str, op: str, direction: str, dtype: str) -> bool:
         """Say whether the finding speaks of a row."""
@@ -146,7 +148,7 @@ class Finding:
         }
 
 
-KEYS = frozenset(Finding.__dataclass_fields__)
+KEYS = frozenset(Finding.__dataclass_fields__) - {"strict"}
 
 
 def written(tables: Iterable[str]) -> str:

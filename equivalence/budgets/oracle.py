@@ -8,13 +8,21 @@ Every result ends with the last step of its contract, rounding to storage.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from equivalence.budgets.infinite import (
+    GROWN,
+    infinite,
+    may_leave,
+    or_limits,
+    or_not_finite,
+    real,
+)
 from equivalence.budgets.judge import Expected
 from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS
@@ -39,7 +47,7 @@ from spec.tensor import Tensor, zip_map
 def lift_one(tensor: TorchTensor, arithmetic: Arithmetic) -> AnyTensor:
     """Lift one tensor exactly; every float must be finite."""
     held = numbers(tensor)
-    if not _real(held):
+    if not real(held):
         return Tensor(held.shape, held.reshape(-1).tolist())
     if not np.isfinite(held).all():
         raise ValueError(
@@ -47,11 +55,6 @@ def lift_one(tensor: TorchTensor, arithmetic: Arithmetic) -> AnyTensor:
             "Rows about the edge of a domain are judged by equality, in a page's EDGES."
         )
     return Tensor(held.shape, exact(arithmetic, *held.reshape(-1).tolist()))
-
-
-def _real(held: npt.NDArray[Any]) -> bool:
-    """Say whether what a tensor holds are real numbers, neither indices nor truth values."""
-    return held.dtype.kind == "f"
 
 
 def store(tensor: AnyTensor, arithmetic: Arithmetic) -> AnyTensor:
@@ -113,16 +116,28 @@ class Finite:
 class Extended:
     """The world of sets of values, which hold NaN and the infinities too."""
 
-    def __init__(self, contract: Contract, forms: int, overflows: bool = True) -> None:
-        """Compile a contract, for a formula that has so many forms."""
+    def __init__(
+        self,
+        contract: Contract,
+        forms: int,
+        overflows: bool = True,
+        infinity: float = math.inf,
+    ) -> None:
+        """Compile a contract, for a formula that has so many forms.
+
+        infinity is the number that stands for an infinite input.
+        """
         self.line = Line(contract, overflows)
         self.forms = forms
+        self.infinity = infinity
 
     def lift(self, tensor: TorchTensor) -> AnyTensor:
-        """Lift one tensor exactly."""
+        """Lift one tensor exactly, but for infinities that a large number stands for."""
         held = numbers(tensor)
+        if self.infinity < math.inf and real(held):
+            held = np.where(np.isinf(held), np.copysign(self.infinity, held), held)
         values = held.reshape(-1).tolist()
-        return Tensor(held.shape, lifted(self.line, *values) if _real(held) else values)
+        return Tensor(held.shape, lifted(self.line, *values) if real(held) else values)
 
     def constant(self, value: int) -> SpecialValues:
         """Return an exact constant."""
@@ -186,7 +201,7 @@ def evaluated(
     given = [numbers(tensor) for tensor in tensors if tensor is not None]
     forms = ONE_FORM
     if many:
-        forms = LARGE_FORMS if _may_leave(contract, given) else MANY_FORMS
+        forms = LARGE_FORMS if may_leave(contract, given) else MANY_FORMS
     finite_inputs = all(np.isfinite(held).all() for held in given)
     if finite_inputs and not (overflow and forms == LARGE_FORMS):
         found = run(Finite(contract) if finite is None else finite)
@@ -199,25 +214,23 @@ def evaluated(
     found = run(world)
     if forms == MANY_FORMS and world.line.left:
         # Another form subtracts one infinity from another where the page divides by one.
-        return run(Extended(contract, LEAVING_FORMS, overflow))
+        found = run(Extended(contract, LEAVING_FORMS, overflow))
     return found
+
+
+def _or_limits(
+    contract: Contract,
+    found: Sequence[Expected | None],
+    run: Callable[[World], Sequence[Expected | None]],
+) -> Sequence[Expected | None]:
+    """Let results that are not finite beside infinite inputs be what they tend to, if anything."""
+    near, far = (run(Extended(contract, ONE_FORM, infinity=large)) for large in GROWN)
+    return or_limits(found, near, far, Line(contract))
 
 
 def _or_not_finite(line: Line, x: Bounded | SpecialValues) -> Bounded | SpecialValues:
     """Let a number be infinite, or NaN, too."""
     return x if x.unconstrained else SpecialValues(line, ANYTHING, line.special(x).finite)
-
-
-def _may_leave(contract: Contract, given: Sequence[npt.NDArray[Any]]) -> bool:
-    """Say whether some sum of products of one number of each input may overflow."""
-    size = 0
-    reach = 1.0
-    for held in filter(_real, given):
-        finite = np.abs(held[np.isfinite(held)])
-        if len(finite):
-            size += len(finite)
-            reach *= max(1.0, float(finite.max()))
-    return reach * size > contract.compute.max_finite
 
 
 def _hull(world: World, results: Sequence[Expected | None]) -> Expected | None:
@@ -246,7 +259,10 @@ def expected_value(
         return [reduce(world.either, others, own)]
 
     many = page.kind == "composite" and contract.freedom == "stable"
-    (found,) = evaluated(contract, inputs, run, many)
+    results = evaluated(contract, inputs, run, many)
+    if many and infinite(inputs):
+        results = _or_limits(contract, results, run)
+    (found,) = results
     assert found is not None, "every op has a value"
     return found
 
@@ -283,7 +299,33 @@ def expected_vjp(
 
     # No wider format tells which intermediate results of float64 another form would keep in range.
     widest = contract.compute == FP64
-    return list(evaluated(contract, [*inputs, cotangent], run, many, overflow=not widest))
+    results = evaluated(contract, [*inputs, cotangent], run, many, overflow=not widest)
+    if contract.freedom != "stable":
+        return list(results)
+    if not np.isfinite(numbers(cotangent)).all():
+        return _or_not_finite_where(results, inputs, cotangent, page, attrs, contract)
+    if many and infinite(inputs):
+        results = _or_limits(contract, results, run)
+    return list(results)
+
+
+def _or_not_finite_where(
+    found: Sequence[Expected | None],
+    inputs: Sequence[TorchTensor],
+    cotangent: TorchTensor,
+    page: Op,
+    attrs: Mapping[str, Any],
+    contract: Contract,
+) -> list[Expected | None]:
+    """Let what depends on a cotangent that is not finite be anything that is not, too.
+
+    An entry depends on a cotangent if the page makes it NaN where that is NaN.
+    """
+    world = Extended(contract, ONE_FORM)
+    nan = world.line.of(NOT_A_NUMBER)
+    seed = world.lift(cotangent).map(lambda g: nan if g.kinds else g)
+    spoiled = page.vjp(tuple(map(world.lift, inputs)), seed, **attrs)
+    return or_not_finite(found, spoiled, world.line)
 
 
 def expected_jvp(

@@ -23,7 +23,7 @@ from equivalence.budgets.numerals import shortest
 from equivalence.dtypes import DTYPES
 
 Status = Literal["conformant", "nonconformant", "ambiguous", "vacuous"]
-Ending = Literal["", "died", "late"]
+Ending = Literal["", "died", "late", "fault"]
 Shape = tuple[int, ...]
 
 MOST_UNCONSTRAINED = 0.05
@@ -169,7 +169,8 @@ class Outcome:
     detail     the element to look at, None where none is over budget
     problem    what is wrong with a tensor as a whole, or with what else was done, if anything
     crash      the exception in the place of results, or the end of the process, if there was one
-    end        of the process: "died", or "late" where a call took longer than the limit
+    end        of the process: "died", or "late" where a call took longer than the limit; "fault"
+               where the exception is one of this suite's own
     over       the elements over budget, by what they are: what a declared finding must cover
     left_out   what of a case was not run, because the backend does not offer it
     differing  whether the elements of some tensor are not all the same, so that a mistake shows

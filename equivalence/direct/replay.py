@@ -32,8 +32,8 @@ class NoCase(Refused):
 class Replayed:
     """What became of one case.
 
-    kind      "" if every judged element is within its budget; otherwise "wrong" (a refusal is, too),
-              or "crash", "died" or "late", where there was nothing to judge
+    kind      "" if every judged element is within its budget; otherwise "wrong" (so is a
+              refusal), or "crash", "died" or "late", where there was nothing to judge
     fraction  the worst fraction of a budget, None where nothing was judged
     details   the lines of the failure, or of the worst element
     """

@@ -56,14 +56,26 @@ def snapshot(handle: Any) -> Snapshot:
 
 
 def same_bits(old: Tensor | None, new: Tensor | None) -> bool:
-    """Compare two tensors of a snapshot bit by bit. A missing state equals a state of zeros."""
+    """Compare two tensors of a snapshot bit by bit. A missing state equals a state of zeros.
+
+    A NaN equals any other: the bits of its payload carry no number, and a conversion to another
+    format and back changes them.
+    """
     if old is None or new is None:
         present = new if old is None else old
         return present is None or not bool(torch.any(present != 0))
     if (old.shape, old.dtype) != (new.shape, new.dtype):
         return False
-    one, other = (in_memory(tensor).reshape(-1).view(torch.uint8) for tensor in (old, new))
+    one, other = (_bits(tensor) for tensor in (old, new))
     return torch.equal(one, other)
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    """Return the bytes of a tensor's numbers, with one pattern for every NaN."""
+    numbers = in_memory(tensor).reshape(-1)
+    if numbers.is_floating_point():
+        numbers.masked_fill_(numbers.isnan(), float("nan"))
+    return numbers.view(torch.uint8)
 
 
 def lacking(handle: Any, case: UpdateSpec) -> tuple[str, ...]:

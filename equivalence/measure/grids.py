@@ -13,10 +13,11 @@ offset that no int32 holds is out of reach here, as it takes 2^31 elements.
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +58,11 @@ def recording(into: list[Launch]) -> Iterator[None]:
         return
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **meta: Any) -> None:
-        shape = grid(meta) if callable(grid) else grid
-        named = (n for name, n in meta.items() if "BLOCK" in name and isinstance(n, int))
+        if warmup:
+            return
+        given = arguments(self.fn, args, meta)
+        shape = grid(given) if callable(grid) else grid
+        named = (n for name, n in given.items() if "BLOCK" in name and isinstance(n, int))
         into.append(Launch(math.prod(shape), tuple(named)))
 
     kernels: Any = interpreter.InterpretedFunction
@@ -69,11 +73,30 @@ def recording(into: list[Launch]) -> Iterator[None]:
         kernels.run = before
 
 
+def arguments(
+    kernel: Callable[..., object], args: Sequence[object], meta: Mapping[str, object]
+) -> dict[str, Any]:
+    """Return the arguments of a launch by name, defaults among them, as a grid function reads them.
+
+    What is named and is no parameter of the kernel (num_warps) comes with them.
+    """
+    signature = inspect.signature(kernel)
+    own = {name: value for name, value in meta.items() if name in signature.parameters}
+    bound = signature.bind_partial(*args, **own)
+    bound.apply_defaults()
+    return {**meta, **bound.arguments}
+
+
 def launches(backend: Any, case: SizedCase) -> list[Launch]:
-    """Return what a backend would launch for a case; results are not looked at."""
+    """Return what a backend would launch for a case; results are not looked at.
+
+    A backend may raise, as it reads what no kernel has written. It is judged where it is asked for
+    results; here, what it launched before counts.
+    """
     found: list[Launch] = []
-    with recording(found):
-        observe(backend, build_sized(case))
+    built = build_sized(case)
+    with recording(found), suppress(Exception):
+        observe(backend, built)
     return found
 
 

@@ -69,7 +69,7 @@ def measure_steps(
     numbers: Numbers | None = None,
 ) -> Outcome:
     """Step a backend through a case. The first failing step ends the case."""
-    total = Outcome()
+    total, judge = Outcome(), _Judged(judge)
     try:
         for part in _parts(backend, case, judge, numbers):
             total = merged(total, part)
@@ -80,8 +80,21 @@ def measure_steps(
     except NotImplementedError as error:
         return replace(total, refused=f"{type(error).__name__}: {error}")
     except Exception as error:
-        return replace(total, crash=crash_text(error))
+        return replace(total, crash=crash_text(error), end="fault" if judge.raised else "")
     return total
+
+
+class _Judged:
+    """A judge, and whether it raised: then the exception is not the backend's."""
+
+    def __init__(self, judge: Callable[[Sequence[Step], UpdateSpec], Outcome]) -> None:
+        self.judge, self.raised = judge, False
+
+    def __call__(self, steps: Sequence[Step], case: UpdateSpec) -> Outcome:
+        self.raised = True
+        found = self.judge(steps, case)
+        self.raised = False
+        return found
 
 
 def _parts(

@@ -85,6 +85,9 @@ def print_report(
     for part in dict.fromkeys(part for result in results for part in result.left_out):
         rows_without = [str(result.row) for result in results if part in result.left_out]
         print(f"left out of cases of {', '.join(rows_without)}: {part}", file=out)
+    for part in dict.fromkeys(part for result in results for part in result.granted):
+        rows_with = [str(result.row) for result in results if part in result.granted]
+        print(f"granted to {', '.join(rows_with)} by {part}", file=out)
     for result in results:
         if result.discarded:
             calls = f"{result.discarded} drawn calls of {result.row}"

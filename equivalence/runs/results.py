@@ -26,9 +26,9 @@ STATUSES = (
 """What a row may come to: declared, where all that fails is a declared finding; recorded, where it
 was written for another ring and not judged. docs/backends.md explains the others."""
 
-KINDS = ("wrong", "crash", "died", "late")
-"""What a failure is: a wrong result, an exception, the end of the process, or a call that took
-longer than the limit. All but the first make an error of their row."""
+KINDS = ("wrong", "crash", "died", "late", "fault")
+"""What a failure is: a wrong result, an exception, the end of the process, a call that took longer
+than the limit, or an exception of this suite's own. All but the first make an error of a row."""
 
 CRASHES = ("died", "late", "crash")
 """The kinds without a result, the worst first."""
@@ -179,7 +179,7 @@ class RowResult:
 
     beside is what an error's judged cases come to; proposed holds the text of findings that would
     declare what failed, where they were asked for. discarded counts the drawn calls that the page
-    refuses.
+    refuses. granted says what the contract of a stranger takes over from a library.
     """
 
     row: Row
@@ -199,6 +199,7 @@ class RowResult:
     beside: str = ""
     proposed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    granted: tuple[str, ...] = ()
     discarded: int = 0
     partial: Partial | None = None
     notes: tuple[Note, ...] = ()
@@ -244,6 +245,7 @@ class RowResult:
             **({"discarded": self.discarded} if self.discarded else {}),
             **({"partial": asdict(self.partial)} if self.partial else {}),
             **({"notes": [asdict(note) for note in self.notes]} if self.notes else {}),
+            **({"granted": list(self.granted)} if self.granted else {}),
         }
 
 
@@ -266,6 +268,7 @@ def read_row(plain: Mapping[str, Any]) -> RowResult:
         discarded=int(plain.get("discarded", 0)),
         partial=_partial(plain.get("partial")),
         notes=tuple(Note(**note) for note in plain.get("notes", ())),
+        granted=tuple(plain.get("granted", ())),
         **{key: plain[key] for key in KEPT},
     )
 

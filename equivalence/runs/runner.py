@@ -11,10 +11,12 @@ process. Where its process ends, a fresh one goes on after the question that it 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
+from equivalence.backends import BUILT_IN
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.cases.declared.inside import Misdeclared
@@ -26,6 +28,7 @@ from equivalence.runs.row.cases import Cases
 from equivalence.runs.row.declarations import Declarations
 from equivalence.runs.row.drawn import drawn_batches, least, nearly_all
 from equivalence.runs.row.edges import Edges
+from equivalence.runs.row.fault import fault
 from equivalence.runs.row.proposals import Author, Proposals
 from equivalence.runs.row.reached import Reached
 from equivalence.runs.row.refusals import Refusals
@@ -33,7 +36,9 @@ from equivalence.runs.row.tally import Tally
 from equivalence.runs.rows import dtypes_of, inside_of, supported
 from equivalence.workers.executor import Batch, Executor, TooManyEnded
 from equivalence.workers.watched import Watched
-from equivalence.worlds.contract import Contract, rungs
+from equivalence.worlds.contract import Contract, FormFailed, rungs
+
+T = TypeVar("T")
 
 PROFILES: dict[str, int] = {"quick": 8, "ci": 30, "thorough": 500}
 """How many counted cases each profile asks of a row at least."""
@@ -43,6 +48,10 @@ STRENGTHS: dict[str, int] = {"quick": SINGLES, "ci": PAIRS, "thorough": TRIPLES}
 
 SIZES = "sizes"
 """The profile of real sizes: a row's large cases, all of them, and nothing else."""
+
+
+ENDING = (TooManyEnded, Misdeclared, FormFailed)
+"""What ends a row and is no fault of the suite."""
 
 
 def row_seed(seed: int, row: Row) -> int:
@@ -63,15 +72,13 @@ def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
     examination = Examination(backend, row, **options)
     try:
         for batch in examination.batches():
-            for question in batch.questions:
-                if batch.enough():
-                    break
-                question.enter(examination.executor.ask(question))
-            batch.close()
+            examination.put(batch)
     except TooManyEnded as stop:
         examination.tally.fail("processes", Failure(str(stop), kind="died"))
-    except Misdeclared as fault:
-        examination.tally.fail("declaration", Failure(str(fault)))
+    except Misdeclared as error:
+        examination.tally.fail("declaration", Failure(str(error)))
+    except FormFailed as error:
+        examination.tally.fail("faults", Failure(str(error), kind="crash"))
     return examination.result(start)
 
 
@@ -118,7 +125,13 @@ class Examination:
         self.contract: Contract = self.capabilities.contract(row.op, row.dtype)
         self.inside = inside_of(self.capabilities, row)
         self.kind = kind_of(row, self.inside) if kind is None else kind
-        self.findings = for_row(findings, backend.name, row.op, row.direction, row.dtype)
+        where = (row.op, row.direction, row.dtype)
+        own = for_row(findings, backend.name, *where)
+        taken = {of: for_row(findings, of, *where) for of in self.contract.findings}
+        self.findings = (*own, *(replace(f, strict=False) for some in taken.values() for f in some))
+        excused = (f"{of}: its findings ({len(some)})" for of, some in taken.items() if some)
+        stranger = backend.name not in BUILT_IN
+        self.granted = (*self.contract.granted, *excused) if stranger else ()
         self.tally, self.executor = Tally(), Executor()
         self.watched = Watched(backend)
         self.author = Author(backend.name, row, self.findings)
@@ -145,23 +158,57 @@ class Examination:
             proposals=proposals,
         )
 
+    def put(self, batch: Batch) -> None:
+        """Ask the questions of a batch; a fault of the suite costs the question it is at."""
+        for question in self._faultless("the list of cases", batch.questions):
+            if batch.enough():
+                break
+            try:
+                question.enter(self.executor.ask(question))
+            except ENDING:
+                raise
+            except Exception as error:
+                self.tally.fail("faults", fault(question.title, error))
+        batch.close()
+
+    def _faultless(self, title: str, of: Iterable[T]) -> Iterator[T]:
+        """Yield what there is up to a fault of the suite, and enter the fault."""
+        try:
+            yield from of
+        except ENDING:
+            raise
+        except Exception as error:
+            self.tally.fail("faults", fault(f"{self.row}: {title}", error))
+
     def batches(self) -> Iterator[Batch]:
         """Yield all questions of the row, in the order in which they are asked."""
         yield from self.listed()
         if self.oracle:
-            yield from self.drawn()
-        yield self.reached.batch()
-        if self.inside is not None:
-            self.inside.again()
+            yield from self._faultless("what is drawn", self.drawn())
+        yield from self._faultless("what was refused", self._refused())
 
     def listed(self) -> Iterator[Batch]:
         """Yield the questions that depend on no answer."""
         if self.checks:
-            yield from self._checks()
-        yield self.cases.batch("values", self.fixed)
+            yield from self._faultless("the checks", self._checks())
+        yield from self._faultless("the design", self._design())
         if self.oracle and self.strength >= PAIRS and self.row.direction != "update":
-            larger = sized_kind(self.row, self.backend, all_of_them=False, inside=self.inside)
-            yield self._cases(larger).batch("sizes", larger.fixed(), counting=False)
+            yield from self._faultless("the large case", self._large())
+
+    def _refused(self) -> Iterator[Batch]:
+        """Yield what is asked of refusals, and ask again whether the same calls are taken."""
+        yield self.reached.batch()
+        if self.inside is not None:
+            self.inside.again()
+
+    def _design(self) -> Iterator[Batch]:
+        """Yield the cases of the design."""
+        yield self.cases.batch("values", self.fixed)
+
+    def _large(self) -> Iterator[Batch]:
+        """Yield the one large case."""
+        larger = sized_kind(self.row, self.backend, all_of_them=False, inside=self.inside)
+        yield self._cases(larger).batch("sizes", larger.fixed(), counting=False)
 
     def _checks(self) -> Iterator[Batch]:
         """Yield the questions that count no case."""
@@ -216,6 +263,7 @@ class Examination:
             failures=tally.shown(),
             declared=tuple(finding.to_dict() for finding in tally.declared),
             left_out=tuple(tally.left_out),
+            granted=self.granted,
             discarded=self.kind.refused.total() if self.oracle else 0,
             partial=partial,
             notes=tuple(tally.notes),

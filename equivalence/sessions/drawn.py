@@ -161,7 +161,8 @@ def curvature_of(row: Row) -> Drawn:
         "labels": (curvature.by_labels, (SEEDS,)),
         "distance": (curvature.distance, (SEEDS, MOVING)),
     }
-    judge, strategies = kinds[row.op]
+    alone: Drawn = partial(curvature.curve, row.op), (SEEDS,)
+    judge, strategies = alone if row.op in curvature.CURVES else kinds[row.op]
     return partial(judge, precision=row.dtype), strategies
 
 
@@ -176,7 +177,8 @@ DRAWN: Mapping[str, Callable[[Row], Drawn]] = {
 def judge_drawn(command: str, row: Row, cases: int, number: int, shrink: bool = False) -> RowResult:
     """Judge so many drawn cases of a row, fewer where each of them costs more."""
     judge, strategies = DRAWN[command](row)
-    cost = WHOLE if row.op in curvature.WHOLE else 1
+    dear = (*curvature.WHOLE, *curvature.CURVES) if command == "curvature" else ()
+    cost = WHOLE if row.op in dear else 1
     return examine_drawn(row, judge, strategies, max(cases // cost, 1), number, shrink)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from equivalence.runs.results import Row, RowResult
-from equivalence.sessions.curvature import COARSER, KINDS
+from equivalence.sessions.curvature import COARSER, CURVES, KINDS
 from equivalence.sessions.drawn import judge_drawn
 from equivalence.sessions.programs import PROGRAMS, Program, started
 from equivalence.sessions.seen import CONFIGURATIONS, Seen, share
@@ -26,7 +26,11 @@ TRAINERS = (
 )
 """Trainers by their interpreters; lists that are updated by hand; means over a batch."""
 
-CURVATURE = tuple(Row(kind, "aten", precision) for kind in KINDS for precision in COARSER)
+CURVATURE = (
+    *(Row(kind, "aten", precision) for kind in KINDS for precision in COARSER),
+    *(Row(name, "aten", "fp64") for name in CURVES),
+)
+"""Programs that are drawn, and every op that makes a matrix of numbers of such matrices."""
 
 
 @dataclass(frozen=True)

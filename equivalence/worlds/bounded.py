@@ -14,8 +14,10 @@ A result is held to equality where that is promised, and nowhere by luck:
 * Beyond it, w counts, where every step rounds (*generic position*): another program of the same
   page has other intermediate results, and need not be exact where this one happens to be.
 * Moves round nothing and keep both: negation, maximum, select, multiplication by a power of two,
-  adding 0. x - x of one number is 0, as are 0 x and functions whose exact result is 0 or 1; but of
-  a stable contract (x - x) r may be x r - x r, each rounded, where r is not exact.
+  adding the constant 0. x - x of one number is 0, as are 0 x and functions whose exact result is 0
+  or 1; but of a stable contract (x - x) r may be x r - x r, each rounded, where r is not exact.
+* Of a stable contract an input of 0 is as good as any other number: adding it is a step. Of two
+  branches of several steps, the one that is chosen counts as many as the other.
 * A sum remembers its terms: an exact number that is added to it may have been one of them.
 
 A contract of freedom "stable" also allows what a program as stable as the page may lose: to a
@@ -72,38 +74,21 @@ from equivalence.worlds.number import (
     zero_of,
 )
 from equivalence.worlds.past import either, magnitude, never_negative, stored
+from equivalence.worlds.stable.choices import NO, YES, Fork, Settled, either_branch
 from equivalence.worlds.steps import FUNCTIONS
 from spec import scalar
-from spec.dual import Dual
 
 __all__ = ["Bounded", "Fork", "constant", "either", "exact", "magnitude", "stored", "within"]
-
-
-class Fork:
-    """A question that the declared arithmetic may answer either way.
-
-    value is the answer for the exact value; tainted says that an unconstrained scalar was asked.
-    """
-
-    __slots__ = ("arithmetic", "tainted", "value")
-
-    def __init__(self, value: Truth, tainted: bool, arithmetic: Arithmetic) -> None:
-        """Hold the answer for the exact value."""
-        self.value = value
-        self.tainted = tainted
-        self.arithmetic = arithmetic
-
-    def __bool__(self) -> bool:
-        """Refuse to be read as True or False."""
-        raise TypeError("the contract leaves this question open; read it with spec.scalar.select")
 
 
 def _pair(x: Any, y: Any) -> tuple[Bounded, Bounded]:
     return (x, meet(x, y)) if type(x) is Bounded else (meet(y, x), y)
 
 
-def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, Any], bool | Fork]:
-    def rule(x: Any, y: Any) -> bool | Fork:
+def _question(
+    ask: Callable[[Arb, Arb], Truth], same: bool
+) -> Callable[[Any, Any], bool | Settled | Fork]:
+    def rule(x: Any, y: Any) -> bool | Settled | Fork:
         if x is y and not x.unconstrained:
             return same  # one computed number, whatever it is
         x, y = _pair(x, y)
@@ -114,7 +99,7 @@ def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, An
         certain = a.is_finite() and b.is_finite()
         answer = ask(a, b) if certain else UNKNOWN
         if isinstance(answer, bool):
-            return answer
+            return answer if not arithmetic.stable else YES if answer else NO
         return Fork(ask(x.v, y.v), not certain, arithmetic)
 
     return rule
@@ -123,36 +108,6 @@ def _question(ask: Callable[[Arb, Arb], Truth], same: bool) -> Callable[[Any, An
 scalar.less.register(Bounded)(_question(certainly_less, same=False))
 scalar.equal.register(Bounded)(_question(certainly_equal, same=True))
 scalar.is_zero.register(Bounded)(lambda x, _: always_zero(x))
-
-
-@scalar.select.register(Fork)
-def _select(truth: Fork, first: Any, second: Any) -> Any:
-    if isinstance(first, Dual) or isinstance(second, Dual):
-        (a, s), (b, t) = ((x.value, x.tangent) if isinstance(x, Dual) else (x, 0)
-                          for x in (first, second))  # fmt: skip
-        return Dual(_select(truth, a, b), _select(truth, s, t))
-    arithmetic = truth.arithmetic
-    x, y = (
-        branch if type(branch) is Bounded else constant(arithmetic, branch)
-        for branch in (first, second)
-    )
-    v = x.v.union(y.v) if truth.value is UNKNOWN else x.v if truth.value else y.v
-    if truth.tainted:
-        return opened(v, arithmetic)
-    if x.exact and y.exact and x.v == y.v:
-        return x
-    return _either(v, x, y, _union)
-
-
-def _either(v: Arb, x: Bounded, y: Bounded, join: Callable[[Arb, Arb], Arb]) -> Bounded:
-    """Return one of two numbers, whichever: a move of both."""
-    depth = max(x.depth, y.depth, 1)
-    strict = join(x.strict, y.strict) if depth < GENERIC else None
-    return Bounded(v, join(x.w, y.w), x.arithmetic, strict, depth, [magnitude(x), magnitude(y)])
-
-
-def _union(a: Arb, b: Arb) -> Arb:
-    return a.union(b)
 
 
 def _largest(a: Arb, b: Arb) -> Arb:
@@ -193,7 +148,7 @@ def _maximum(first: Any, second: Any) -> Bounded:
         return one
     if x.exact and y.exact:
         return one
-    return _either(x.v.max(y.v), x, y, _largest)
+    return either_branch(x.v.max(y.v), x, y, _largest)
 
 
 def _function(name: str, evaluate: Callable[[Arb], Arb]) -> Callable[[Bounded], Bounded]:

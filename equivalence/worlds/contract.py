@@ -132,6 +132,8 @@ class Contract:
     freedom           "page": what the page's own steps may give; "stable": also what a program that
                       is as stable as the page may lose, d u of the largest term of its last sum
     forms             other programs of the page that count as well: the budget is the hull
+    granted           what was taken over from a library, in words; a report says it of a stranger
+    findings          the libraries whose findings excuse failures of this contract's backend, too
     sources           where the other numbers come from
     """
 
@@ -155,6 +157,8 @@ class Contract:
     )
     freedom: Freedom = "stable"
     forms: tuple[Form, ...] = ()
+    granted: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 
     @property

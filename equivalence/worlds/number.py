@@ -213,9 +213,9 @@ def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Any) -> Bound
     if arithmetic.reads:
         x, y = read(x), read(y)
     if not y.depth and y.v.is_zero():
-        return x
+        return by_luck(x, y)
     if not x.depth and x.v.is_zero():
-        return y if operation is operator.add else -y  # type: ignore[no-any-return]
+        return by_luck(y if operation is operator.add else -y, x)
     v = operation(x.v, y.v)
     last = [x.v, y.v]
     depth = max(x.depth, y.depth)
@@ -228,6 +228,24 @@ def _combined(operation: Callable[[Arb, Arb], Arb], x: Bounded, y: Any) -> Bound
     if y.terms is not None and not x.depth:
         return _joined(v, w, operation(x.v, y.terms.total), y, x)
     return Bounded(v, w, arithmetic, None, depth + 1, last, None, made)
+
+
+def by_luck(x: Bounded, zero: Bounded) -> Bounded:
+    """Return x, to which a step adds a number that is exactly 0.
+
+    Where the page itself holds the 0, the step is a move. Where an input happened to be 0, a stable
+    contract counts the step: another program may round there, as huber_loss over beta does where
+    smooth_l1_loss subtracts a constant from |x - 0|. A sum is one step, whatever joins it.
+    """
+    arithmetic = x.arithmetic
+    if not arithmetic.stable or x.terms is not None or x.v.is_zero():
+        return x
+    if arithmetic.constants.get(0) is zero:
+        return x
+    if not x.depth:
+        return rounded_once(x.v, arithmetic, x.last, x.made)
+    w = arithmetic.rounded(x.w)
+    return Bounded(x.v, w, arithmetic, None, x.depth + 1, x.last, x.terms, x.made)
 
 
 def _joined(v: Arb, w: Arb, total: Arb, x: Bounded, y: Bounded) -> Bounded:

@@ -22,6 +22,7 @@ from equivalence.worlds.number import (
     opened,
     read,
 )
+from equivalence.worlds.stable.gains import factors_of, gain
 from equivalence.worlds.storage import narrowly, saved, slack
 from spec import scalar
 
@@ -48,7 +49,7 @@ def stored(x: Bounded) -> Bounded:
 
 def _reordered(x: Bounded) -> bool:
     """Say whether another order of steps may round a number that is exact in this order."""
-    return bool(x.depth) or (type(x.made) is tuple and len(_factors(x)) > 2)
+    return bool(x.depth) or (type(x.made) is tuple and len(factors_of(x)) > 2)
 
 
 @narrowly.register(Bounded)
@@ -107,43 +108,13 @@ def stays(x: Bounded, largest: float) -> bool:
     """
     if not x.arithmetic.stable or type(x.made) is not tuple:
         return True
-    factors = _factors(x)
+    factors = factors_of(x)
     if len(factors) < 3:
         return True
     reach = 1.0
     for factor in factors:
         reach *= max(1.0, float(factor.abs_upper()))
     return reach <= largest
-
-
-def gain(of: Bounded) -> Arb:
-    """Return by how much factors may enlarge a loss by underflow, in any order.
-
-    In another order, the two smallest factors may meet first, and their product may underflow. All
-    factors larger than 1 then enlarge this loss. The gain of a sum is the gain of its worst term.
-    If a sum is multiplied or divided, another program may multiply or divide each term instead,
-    and each of them may underflow.
-    """
-    if type(of.made) is list:
-        return max((gain(term) for term in of.made[:2]), key=float)
-    sizes = sorted(map(abs, _factors(of)), key=float)
-    found = ONE
-    for size in sizes[2:]:
-        found = found * size.max(ONE)
-    return found.max(_distributed(of))
-
-
-def _distributed(of: Bounded) -> int:
-    """Return the number of terms of the longest sum among the factors. Without a sum it is 1."""
-    most = 1
-    left: list[Any] = [of]
-    while left:
-        one = left.pop()
-        if type(one.made) is tuple:
-            left.extend(one.made[:2])
-        elif one.terms is not None:
-            most = max(most, one.terms.number)
-    return most
 
 
 def never_negative(x: Bounded) -> bool:
@@ -164,25 +135,6 @@ def never_negative(x: Bounded) -> bool:
         if one is not two or type(of.made) is list:
             left.extend((one, two))
     return True
-
-
-def _factors(of: Bounded) -> list[Arb]:
-    """Return the factors of a product or quotient. Any other number is its own only factor."""
-    found: list[Arb] = []
-    left: list[Any] = [of]
-    while left:
-        one = left.pop()
-        if type(one.made) is not tuple:
-            found.append(one.v)
-            continue
-        x, y, *inverted = one.made
-        left.append(x)
-        if not inverted:
-            left.append(y)
-        else:
-            product = type(y.made) is tuple and len(y.made) == 2
-            found.extend(ONE / factor for factor in (_factors(y) if product else [y.v]))
-    return found
 
 
 @scalar.products.register(Bounded)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,13 @@ KERNELS = frozenset(dtype.storage for dtype in OF.values() if dtype.kernels)
 """The dtypes of tensors that the Triton kernels take."""
 NARROW = frozenset(dtype.storage for dtype in OF.values() if dtype.narrow)
 """The dtypes of tensors that are computed in a wider one than their own."""
+
+
+def is_dual(x: Tensor) -> bool:
+    """Say whether a tensor has a tangent, in torch's forward mode."""
+    if forward_ad._current_level < 0:
+        return False
+    return forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def wide(x: Tensor) -> Tensor:

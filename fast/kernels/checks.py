@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, TypeGuard
 
 import torch
@@ -30,8 +31,13 @@ def floats(op: str, first: Tensor, *others: Tensor) -> None:
 def finite(label: str, **attributes: float) -> None:
     """Refuse an attribute that is infinite or no number; the rule is called label."""
     for name, given in attributes.items():
-        if not math.isfinite(given):
+        if not (is_number(given) and abs(given) < math.inf):
             raise Rejected(f"{label}: {name} is finite; got {given!r}")
+
+
+def is_number(given: object) -> bool:
+    """Say whether an attribute is a real number; a text, None and a truth value are none."""
+    return isinstance(given, Real) and not isinstance(given, bool)
 
 
 def alike(op: str, x: Tensor, y: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -29,8 +30,12 @@ def _vjp(x, g, lo, hi):
 def check(x: Tensor, *, lo: float, hi: float) -> None:
     """Refuse anything but a floating tensor, and bounds that are not in order (C1)."""
     checks.floats("clamp", x)
-    if not lo <= hi:
-        raise Rejected(f"clamp C1: lo and hi are numbers, and lo <= hi; got lo={lo!r}, hi={hi!r}")
+    numbers = checks.is_number(lo) and checks.is_number(hi)
+    if not (numbers and lo <= hi and lo < math.inf and hi > -math.inf):
+        raise Rejected(
+            "clamp C1: lo and hi are numbers, lo <= hi, lo < inf and hi > -inf; "
+            f"got lo={lo!r}, hi={hi!r}"
+        )
 
 
 def value(x: Tensor, *, lo: float, hi: float) -> tuple[Tensor, Saved]:

@@ -1,6 +1,7 @@
 """Twin of spec.ops.hardsigmoid.
 
-torch's own gradient multiplies by a sixth of single precision, in float64 too, so it is not called.
+torch's own derivatives multiply by a sixth of single precision, in float64 too. So its gradient is
+not called, and neither is its function where a tangent runs through it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import is_dual, wide
 from fast.device.mode import tl, triton
 from fast.kernels import checks
 from fast.kernels.elementwise import pointwise
@@ -45,7 +47,15 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def aten_value(x: Tensor) -> tuple[Tensor, Saved]:
     """Cut a line at 0 and 1; the input is saved."""
-    return torch.nn.functional.hardsigmoid(x), (x,)
+    return line(x), (x,)
+
+
+def line(x: Tensor) -> Tensor:
+    """Cut a line at 0 and 1, with a tangent where x has one; NaN survives, and its rate is 0."""
+    if not is_dual(x):
+        return torch.nn.functional.hardsigmoid(x)
+    flat = torch.nn.functional.hardsigmoid(x.detach())
+    return torch.where((x > -3) & (x < 3), (wide(x) + 3) / 6, wide(flat)).to(x.dtype)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:

@@ -92,18 +92,22 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     return pointwise.vjp(_vjp, (x,), cotangent, needs, scalars=(*power, c))
 
 
-def _raised_wide(x: Tensor, c: float) -> Tensor:
+def _raised_wide(x: Tensor, c: Fraction) -> Tensor:
     """Raise to a power, in a tensor of its own."""
-    x32 = wide(x)
-    if abs(c) == 0.5:
+    x32, rounded = wide(x), float(c)
+    if c.denominator == 1 and rounded != c:
+        # Beyond 2^53 a float is even, and an odd power has the sign of its base.
+        raised = x32.abs().pow(rounded)
+        return raised.copysign(x32) if int(c) % 2 else raised
+    if abs(c) == Fraction(1, 2):
         # torch takes a root then, which minus infinity has not.
         x32 = torch.where(x32 == -math.inf, math.inf, x32)
-    return x32.pow(c)
+    return x32.pow(rounded)
 
 
 def aten_value(x: Tensor, *, c: float) -> tuple[Tensor, Saved]:
     """Raise the input, which is saved, to a power."""
-    return _raised_wide(x, float(c)).to(x.dtype), (x, float(c))
+    return _raised_wide(x, Fraction(c)).to(x.dtype), (x, float(c))
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -113,7 +117,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
         return (None,)
     if c == 0:
         return (torch.zeros_like(cotangent),)
-    rate = _raised_wide(x, c - 1).mul_(c)
+    rate = _raised_wide(x, Fraction(c) - 1).mul_(c)
     return (torch.where(cotangent == 0, 0.0, rate * cotangent).to(x.dtype),)
 
 

@@ -33,6 +33,30 @@ def huber_in_double(x: Tensor, y: Tensor, delta: float = 1.0, reduction: str = "
     return functional.huber_loss(x.double(), y.double(), reduction, delta).to(x.dtype)
 
 
+@right("smooth_l1_loss value", "value", source="torch.nn.SmoothL1Loss, its note on HuberLoss")
+def huber_loss_over_beta(
+    x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """It is the Huber loss, divided by beta."""
+    if not beta:
+        return scored((x - y).abs(), reduction)
+    far = (x - y).abs()
+    huber = torch.where(far <= beta, 0.5 * far * far, beta * (far - 0.5 * beta))
+    return scored(huber / beta, reduction)
+
+
+@right("smooth_l1_loss value", "value")
+def both_pieces_over_two_betas(
+    x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """Twice the loss times beta is formed, and divided by twice beta."""
+    far = (x - y).abs()
+    if not beta:
+        return scored(far, reduction)
+    doubled = torch.where(far < beta, far * far, beta * (2 * far - beta))
+    return scored(doubled / (2 * beta), reduction)
+
+
 @right("smooth_l1_loss vjp", "gradient")
 def rate_cut_off(
     g: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean"

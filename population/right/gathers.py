@@ -177,6 +177,23 @@ def probability_less_label(
     return torch.where(kept[:, None], gradient, 0.0), None
 
 
+@right("cross_entropy vjp", "non-finite", source="kernels that keep one logsumexp for each row")
+@by_rows("cross_entropy")
+def probability_by_logsumexp(
+    g: Tensor, x: Tensor, labels: Tensor, **call: Any
+) -> tuple[Tensor, None]:
+    """The probability is exp(x - logsumexp), which is 0 beside an infinite logit."""
+    kept, smoothing, reduction = _asked(labels, **call)
+    at = torch.where(kept, labels, 0)[:, None]
+    due = torch.full(x.shape, smoothing / x.shape[1], dtype=x.dtype)
+    due = due.scatter_add(1, at, torch.full(at.shape, 1 - smoothing, dtype=x.dtype))
+    share = g / max(int(kept.sum()), 1) if reduction == "mean" else g
+    wide = x.double()
+    probability = torch.exp(wide - torch.logsumexp(wide, 1, keepdim=True)).to(x.dtype)
+    gradient = (probability - due) * share.reshape(-1, 1)
+    return torch.where(kept[:, None], gradient, 0.0), None
+
+
 @right("cross_entropy vjp", "precision")
 @by_rows("cross_entropy")
 def gradient_in_double(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tuple[Tensor, None]:

@@ -61,6 +61,17 @@ class corrections_in_the_rate(Adam):
         p.sub_(h["lr"] * root / first * (state["exp_avg"] / bottom))
 
 
+@right("adam", "optimizer", source="Kingma and Ba, end of section 2")
+class corrected_rate_times_the_moment(Adam):
+    """Both corrections are in the rate, by which the first moment is multiplied first."""
+
+    def descend(self, p: Tensor, state: State, h: Hyper, t: int) -> None:
+        first, second = self.corrections(h, t)
+        root = math.sqrt(second)
+        bottom = state["exp_avg_sq"].sqrt() + h["eps"] * root
+        p.sub_(h["lr"] * root / first * state["exp_avg"] / bottom)
+
+
 @right("adam", "optimizer", source="torch.optim")
 class quotient_added(Adam):
     """The step is torch's addcdiv."""
@@ -118,6 +129,51 @@ class adamw_in_double(_Double, AdamW):
 @right("sgd", "precision")
 class sgd_in_double(_Double, Sgd):
     """Every step is taken in double, and rounded once."""
+
+
+class _Masters(Stepper):
+    """Parameters and moments as float32, of which the caller sees copies in bfloat16.
+
+    What was given is converted there and back, which changes the payload of a NaN.
+    """
+
+    def __init__(self, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
+        super().__init__([p.float() for p in params], hyper)
+        self.dtype = params[0].dtype
+
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        wide = {
+            name: [t.float() if isinstance(t, Tensor) else t for t in row]
+            for name, row in state.items()
+        }
+        super().load(wide)
+
+    def step(self, grads: Sequence[Tensor | None]) -> None:
+        super().step([None if g is None else g.float() for g in grads])
+
+    def update(self, k: int, p: Tensor, g: Tensor, h: Hyper, t: int) -> None:
+        super().update(k, p, g, h, t)
+        for kept in (p, *self.states[k].values()):
+            kept.copy_(kept.to(self.dtype))
+
+    def params(self) -> Sequence[Tensor]:
+        return [p.to(self.dtype) for p in self.kept]
+
+    def state(self) -> Mapping[str, Sequence[Tensor | None]]:
+        return {
+            name: [t if t is None or name == "step" else t.to(self.dtype) for t in row]
+            for name, row in super().state().items()
+        }
+
+
+@right("adamw", "precision", dtypes=("bf16",))
+class masters_in_float32(_Masters, AdamW):
+    """Parameters are kept in float32, with the numbers of bfloat16."""
+
+
+@right("sgd", "precision", dtypes=("bf16",))
+class sgd_on_masters(_Masters, Sgd):
+    """Parameters are kept in float32, with the numbers of bfloat16."""
 
 
 @right("sgd", "optimizer")

@@ -60,6 +60,30 @@ def jumps_at_beta(x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mea
     return scored(torch.where(far < beta, 0.5 * far * far, far - 0.5), reduction)
 
 
+@wrong("smooth_l1_loss value", "precision", source="a quotient by a reciprocal in 16 bits")
+def huber_loss_over_a_rounded_beta(
+    x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """It is the Huber loss over beta, whose reciprocal has 16 bits."""
+    far = (x - y).abs()
+    if not beta:
+        return scored(far, reduction)
+    share = float(torch.tensor(1 / beta).bfloat16())
+    huber = torch.where(far <= beta, 0.5 * far * far, beta * (far - 0.5 * beta))
+    return scored(huber * share, reduction)
+
+
+@wrong("smooth_l1_loss value", "value")
+def linear_piece_a_whole_beta_lower(
+    x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """The linear piece subtracts beta, not its half."""
+    far = (x - y).abs()
+    if not beta:
+        return scored(far, reduction)
+    return scored(torch.where(far < beta, 0.5 * far * far / beta, far - beta), reduction)
+
+
 @wrong("smooth_l1_loss vjp", "gradient", source=TORCH + "issues/96813")
 def equal_pairs_over_zero(
     g: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, reduction: str = "mean"

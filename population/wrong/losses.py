@@ -180,6 +180,18 @@ def cotangent_ignored(g: Tensor, x: Tensor, labels: Tensor, **call: Any) -> tupl
     return _gradient(one, x, labels, kept, smoothing, reduction), None
 
 
+@wrong("cross_entropy vjp", "non-finite", source="NaN replaced where a row is not finite")
+@by_rows("cross_entropy")
+def even_beside_an_infinite_logit(
+    g: Tensor, x: Tensor, labels: Tensor, **call: Any
+) -> tuple[Tensor, None]:
+    """Beside an infinite logit all classes are as probable."""
+    kept, smoothing, reduction = _asked(labels, **call)
+    infinite = (x == torch.inf).any(1, keepdim=True) & ~x.isnan().any(1, keepdim=True)
+    logits = torch.where(infinite, 0.0, x)
+    return _gradient(g, logits, labels, kept, smoothing, reduction), None
+
+
 @wrong("cross_entropy vjp", "gradient", source=COUNTED)
 @by_rows("cross_entropy")
 def gradient_counts_ignored_rows(

@@ -2,7 +2,7 @@
 
     z[i] = lo if x[i] < lo, hi if x[i] > hi, else x[i]
 
-C1  lo and hi are numbers, and lo <= hi; either may be infinite.
+C1  lo and hi are numbers, and lo <= hi; lo may be minus infinity, and hi infinity.
 
 A bound belongs to the interval: there the rate is 1 (CHOICE), and beyond it 0.
 NaN survives, and its rate is 0, as in PyTorch.
@@ -25,6 +25,7 @@ from spec.op import Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
 from spec.scalar import is_nan, less, select
 from spec.tensor import Tensor
+from spec.worlds import is_number
 
 A = TypeVar("A")
 Dims = TypeVarTuple("Dims")
@@ -32,8 +33,10 @@ Dims = TypeVarTuple("Dims")
 
 def type_rule(x: Type, *, lo: float, hi: float) -> Type:
     """Accept any shape, and bounds that are in order (C1)."""
-    if not lo <= hi:
-        raise refuse("clamp C1", "lo and hi are numbers, and lo <= hi", f"lo={lo!r}, hi={hi!r}")
+    numbers = is_number(lo) and is_number(hi)
+    if not (numbers and lo <= hi and lo < math.inf and hi > -math.inf):
+        rule = "lo and hi are numbers, lo <= hi, lo < inf and hi > -inf"
+        raise refuse("clamp C1", rule, f"lo={lo!r}, hi={hi!r}")
     return same_shape("clamp", x)
 
 
@@ -77,7 +80,7 @@ EDGES = (
 
 REFUSED = tuple(
     Miss("C1", ([1.0],), {"lo": lo, "hi": hi})
-    for lo, hi in ((1.0, 0.0), (math.nan, 1.0), (0.0, math.nan))
+    for lo, hi in ((1.0, 0.0), (math.nan, 1.0), (0.0, math.nan), (math.inf, math.inf))
 )
 
 TRIED = {"lo": (-1.0, 0.0, -2.5, -math.inf), "hi": (1.0, 2.5, 0.0, math.inf)}

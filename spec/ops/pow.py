@@ -8,6 +8,8 @@ Up to a magnitude of 64 a power by a whole number is a product of squares, that 
 root as its last factor, and a negative power is 1 over the positive one. Any other is e^(c ln |x|),
 whose relative error grows with c ln |x|; a negative number has it where c is whole, and minus
 infinity has every power, without its sign where c is not whole.
+A root keeps the sign of a zero: (-0)^(-1/2) is 1 over the root of -0, minus infinity (CHOICE). By
+IEEE 754's pow it is infinity.
 So x^0 is 1 for every x, also for NaN, and its tangent and cotangent are 0 (CHOICE), whatever comes.
 
 Reference: IEEE 754-2019, 9.2 (pow); PyTorch's pow with a number as exponent.

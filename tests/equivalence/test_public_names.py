@@ -35,6 +35,7 @@ NAMES = [
     "assert_conforms",
     "check_call",
     "declared",
+    "granted",
     "keeping",
     "load",
     "perform",

@@ -297,7 +297,8 @@ def spoiled_cases(optimizer: str, dtype: str, inside: Inside | None = None) -> l
 
     They are a gradient's first entry, and every regime of such numbers in parameters or gradients,
     with and without clipping. Such parameters decay: whether a decay of 0 is left out, or 0 times
-    NaN is added, is nobody's promise.
+    NaN is added, is nobody's promise. The first step comes without a gradient for one of them,
+    which keeps its numbers.
     """
     regular = [("normal", "normal", ((1, 0, what),)) for what in ("inf", "nan")]
     whole = [(of, "normal", ()) for of in NONFINITE] + [("normal", of, ()) for of in NONFINITE]
@@ -310,6 +311,7 @@ def spoiled_cases(optimizer: str, dtype: str, inside: Inside | None = None) -> l
             Recipe(gradients, 2),
             _plain_settings(optimizer, max_norm, DECAY if parameters in NONFINITE else 0.0),
             spoiled=spoiled,
+            missing=((0, 0),) if parameters in NONFINITE else (),
         )
         for max_norm in (None, 1.0)
         for parameters, gradients, spoiled in (*regular, *whole)

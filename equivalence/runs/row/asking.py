@@ -11,6 +11,7 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.runs.address import replay_line
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import Failure
+from equivalence.runs.row.fault import REPORT, faultless
 from equivalence.runs.row.sentences import sentences
 from equivalence.workers.executor import Executor, Question
 from equivalence.workers.notes import Ended
@@ -40,7 +41,9 @@ class Asking:
         return Question(
             f"{text} {rung}",
             f"{kind.describe(case)}; {replay_line(self.address, text)}",
-            partial(kind.measure, self.backend, case, contract or self.contract),
+            partial(
+                faultless, partial(kind.measure, self.backend, case, contract or self.contract)
+            ),
             lambda answer: enter(outcome_of(answer)),
             Outcome,
         )
@@ -128,8 +131,15 @@ def describe_failure(
     details: list[str] = []
     what = "wrong" if outcome.crash is None else outcome.end or "crash"
     if outcome.crash is not None:
-        said = {"crash": f"{backend} raised", "late": "the call", "died": "the process"}
+        said = {
+            "crash": f"{backend} raised",
+            "late": "the call",
+            "died": "the process",
+            "fault": "the suite raised",
+        }
         details.append(f"{said[what]} {outcome.crash}")
+        if what == "fault":
+            details.append(REPORT)
     if outcome.problem is not None:
         details.append(outcome.problem)
     if outcome.detail is not None:

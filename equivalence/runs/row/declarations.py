@@ -52,7 +52,7 @@ class Declarations:
         self, asking: Asking, tally: Tally, inside: Inside | None
     ) -> Iterator[Question[Outcome]]:
         """Ask the cases of the findings again."""
-        for finding in self.findings:
+        for finding in filter(lambda finding: finding.strict, self.findings):
             row, case = read_case(str(finding.case))
             if row == self.row and (inside is None or inside.takes_case(case)):
                 kind = kind_of_case(row, case)

@@ -12,7 +12,7 @@ from equivalence.runs.results import Failure, Note, status_of
 
 SLOTS = (
     *("edges", "refusals", "findings", "extras", "values", "sizes"),
-    *("refused", "declaration", "processes"),
+    *("refused", "declaration", "processes", "faults"),
 )
 """Where failures go. Each kind of question has its own slot, and none takes up another's room."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from equivalence.worlds.bounded import Fork
 from equivalence.worlds.kinds import INFINITE, NANS, named
 from equivalence.worlds.special_values.sets import (
     Line,
@@ -15,6 +14,7 @@ from equivalence.worlds.special_values.sets import (
     pair,
     read_of,
 )
+from equivalence.worlds.stable.choices import Fork, Settled, as_deep_as
 from spec import scalar
 
 
@@ -37,9 +37,40 @@ def _select(truth: Doubt, first: Any, second: Any) -> SpecialValues:
     return joined(truth.line.special(first), truth.line.special(second))
 
 
+class Sure(Settled):
+    """A question that all possibilities answer alike, of a stable contract."""
+
+    __slots__ = ()
+
+
+YES, NO = Sure(True), Sure(False)
+
+
+@scalar.select.register(Sure)
+def _chosen(truth: Sure, first: Any, second: Any) -> Any:
+    branch = scalar.select(truth.value, first, second)
+    other = second if truth.value else first
+    if type(branch) is not SpecialValues or type(other) is not SpecialValues:
+        return branch
+    if branch.finite is None or other.finite is None:
+        return branch
+    finite = as_deep_as(branch.finite, other.finite)
+    if finite is branch.finite:
+        return branch
+    return SpecialValues(branch.line, branch.kinds, finite, branch.beside)
+
+
 def answered(line: Line, answers: set[bool]) -> bool | Doubt:
     """Return the only answer, or that there are two."""
     return answers.pop() if len(answers) == 1 else Doubt(line)
+
+
+def _compared(line: Line, answers: set[bool]) -> bool | Sure | Doubt:
+    """Return the answer to a comparison."""
+    answer = answered(line, answers)
+    if not line.steps.stable or isinstance(answer, Doubt):
+        return answer
+    return YES if answer else NO
 
 
 def possibilities(x: SpecialValues) -> list[float]:
@@ -49,19 +80,19 @@ def possibilities(x: SpecialValues) -> list[float]:
 
 
 def _question(ask: scalar.Question, compare: Callable[[float, float], bool]) -> Any:
-    def rule(x: Any, y: Any) -> bool | Doubt:
+    def rule(x: Any, y: Any) -> bool | Sure | Doubt:
         if x is y and type(x) is SpecialValues:
-            return answered(x.line, {compare(number, number) for number in possibilities(x)})
+            return _compared(x.line, {compare(number, number) for number in possibilities(x)})
         x, y = pair(x, y)
         answers: set[bool] = set()
         for a in possibilities(x):
             for b in possibilities(y):
                 if a == b == 0.0:
                     found = ask(bounded_of(x), bounded_of(y))
-                    answers |= {True, False} if isinstance(found, Fork) else {found}
+                    answers |= {True, False} if isinstance(found, Fork) else {bool(found)}
                 else:
                     answers.add(compare(a, b))
-        return answered(x.line, answers)
+        return _compared(x.line, answers)
 
     return rule
 

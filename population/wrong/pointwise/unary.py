@@ -35,6 +35,21 @@ def rate_one_at_zero(g: Tensor, x: Tensor) -> Tensor:
     return torch.where(x < 0, -g, g)
 
 
+@wrong("tanh vjp", "non-finite", source="NaN replaced in a gradient")
+def infinite_cotangents_to_zero(g: Tensor, x: Tensor) -> Tensor:
+    """An infinite cotangent gives no gradient."""
+    z = torch.tanh(x)
+    return torch.where(g.isinf(), 0.0, g - g * z * z)
+
+
+@wrong("tanh vjp", "non-finite", source="a scale of all cotangents")
+def scaled_by_the_largest_cotangent(g: Tensor, x: Tensor) -> Tensor:
+    """Cotangents are divided by the largest one, so that an infinite one spoils all."""
+    top = g.abs().max() if g.numel() else g.sum()
+    scale = torch.where(top > 0, top, 1.0)
+    return (g / scale) * (1 - torch.tanh(x) ** 2) * scale
+
+
 @wrong("abs vjp", "non-finite", source="https://github.com/HIPS/autograd/issues/100")
 def divided_by_the_magnitude(g: Tensor, x: Tensor) -> Tensor:
     """The sign is x / |x|, which is no number at 0."""

@@ -37,6 +37,27 @@ class eps_before_the_correction(AdamW):
         return (v.sqrt() + h["eps"]) / math.sqrt(correction)
 
 
+@wrong("adam", "optimizer", source="Kingma and Ba, end of section 2, where eps is corrected too")
+class corrected_rate_with_eps_as_it_is(Adam):
+    """Both corrections are in the rate, by which the moment is multiplied; eps is not corrected."""
+
+    def descend(self, p: Tensor, state: State, h: Hyper, t: int) -> None:
+        first, second = self.corrections(h, t)
+        rate = h["lr"] * math.sqrt(second) / first
+        p.sub_(rate * state["exp_avg"] / (state["exp_avg_sq"].sqrt() + h["eps"]))
+
+
+@wrong("adam", "optimizer")
+class rate_held_in_half(Adam):
+    """Both corrections are in the rate, which is kept in float16, where 1 / 31.6 is rounded."""
+
+    def descend(self, p: Tensor, state: State, h: Hyper, t: int) -> None:
+        first, second = self.corrections(h, t)
+        root = math.sqrt(second)
+        rate = float(torch.tensor(h["lr"] * root / first, dtype=torch.float16))
+        p.sub_(rate * state["exp_avg"] / (state["exp_avg_sq"].sqrt() + h["eps"] * root))
+
+
 @wrong("adam", "optimizer", source=CORRECTION)
 class bias_not_corrected(Adam):
     """Neither moment's bias is corrected."""
@@ -51,6 +72,27 @@ class second_bias_not_corrected(AdamW):
 
     def corrections(self, h: Hyper, t: int) -> tuple[float, float]:
         return super().corrections(h, t)[0], 1.0
+
+
+@wrong("adamw", "non-finite")
+class numbers_for_nan_where_no_gradient_is(AdamW):
+    """A parameter without a gradient is cleaned of NaN."""
+
+    def step(self, grads: Sequence[Tensor | None]) -> None:
+        super().step(grads)
+        for p, g in zip(self.kept, grads, strict=True):
+            if g is None:
+                p.nan_to_num_(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
+
+
+@wrong("adamw", "non-finite", dtypes=("bf16",))
+class numbers_for_nan_as_given(AdamW):
+    """The parameters that it is given are cleaned of NaN, as a cast by the bits may do."""
+
+    def __init__(self, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
+        super().__init__(params, hyper)
+        for p in self.kept:
+            p.nan_to_num_(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
 
 @wrong("adam", "optimizer", source="https://github.com/BVLC/caffe/issues/4224")

@@ -119,3 +119,17 @@ def test_bits_are_compared_in_any_layout_and_dtype() -> None:
         assert not same_bits(wide, torch.zeros(3, 2, dtype=dtype))
     assert not same_bits(torch.zeros(2), torch.zeros(2, dtype=torch.float64))
     assert same_bits(None, torch.zeros(2)) and not same_bits(None, torch.ones(2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+def test_a_nan_equals_any_other_and_a_zero_keeps_its_sign(dtype: torch.dtype) -> None:
+    nan = torch.tensor([float("nan"), 1.0], dtype=dtype)
+    word = torch.zeros(1, dtype=dtype).view(torch.uint8).numel()
+    other = nan.clone()
+    other.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[word])[0] += 1
+    assert not torch.equal(nan.view(torch.uint8), other.view(torch.uint8))
+    assert same_bits(nan, other) and same_bits(other, nan)
+    for number in (1.0, float("inf"), 0.0):
+        assert not same_bits(nan, torch.tensor([number, 1.0], dtype=dtype))
+    assert not same_bits(torch.tensor([0.0], dtype=dtype), torch.tensor([-0.0], dtype=dtype))
+    assert torch.isnan(nan[0]) and torch.isnan(other[0]), "what is compared stays as it is"

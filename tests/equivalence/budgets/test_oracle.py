@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from equivalence.budgets.judge import judge_tensor
 from equivalence.budgets.oracle import expected_value, expected_vjp, lift_one, store
 from equivalence.budgets.outcome import Outcome
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.contract import Contract
+from equivalence.worlds.contract import FP32, Contract
 
 TORCH = declared("torch")
 REGIMES = [(1.0, 0.0), (1.0, 1e3), (1e-2, 0.0), (1e-3, 1.0)]
@@ -188,3 +189,32 @@ def test_an_op_may_be_given_by_name_or_record() -> None:
     x = torch.tensor([0.1, 3.0])
     for op in ("square", OPS["square"]):
         assert judge_tensor(x * x, expected_value(op, [x], {}, contract)).status == "conformant"
+
+
+STABLE = Contract("stable", FP32, FP32)
+
+
+def test_what_depends_on_an_infinite_cotangent_may_be_anything_that_is_not_finite() -> None:
+    x, g = torch.zeros(3), torch.tensor([math.inf, 1.0, math.nan])
+    expected = expected_vjp("tanh", [x], {}, [g], STABLE)[0]
+    for first in (math.inf, math.nan, -math.inf):
+        assert not judge_tensor(torch.tensor([first, 1.0, math.nan]), expected).failed
+    for wrong in ([1.0, 1.0, math.nan], [math.inf, math.nan, math.nan], [math.inf, 1.0, 0.0]):
+        assert judge_tensor(torch.tensor(wrong), expected).failed
+    page = expected_vjp("tanh", [x], {}, [g], replace(STABLE, freedom="page"))[0]
+    assert judge_tensor(torch.tensor([math.nan, 1.0, math.nan]), page).failed
+
+
+def test_a_composite_may_give_what_it_tends_to_beside_an_infinite_input() -> None:
+    x, labels = torch.tensor([[math.inf, 1.0, 2.0]]), torch.tensor([1])
+    call = {"reduction": "none"}
+    expected = expected_vjp("cross_entropy", [x, labels], call, [torch.ones(1)], STABLE)[0]
+    for right in ([math.nan, -1.0, 0.0], [1.0, -1.0, 0.0], [math.nan] * 3):
+        assert not judge_tensor(torch.tensor([right]), expected).failed
+    for wrong in ([math.nan, 0.0, 0.0], [math.nan, -1.0, 0.5], [0.0, -1.0, 0.0]):
+        assert judge_tensor(torch.tensor([wrong]), expected).failed
+    spoiled = torch.tensor([[math.inf, math.nan, 2.0]])
+    nan = expected_vjp("cross_entropy", [spoiled, labels], call, [torch.ones(1)], STABLE)[0]
+    assert judge_tensor(torch.tensor([[math.nan, -1.0, 0.0]]), nan).failed
+    distance = expected_vjp("mse_loss", [x, torch.zeros(1, 3)], {}, [torch.tensor(1.0)], STABLE)[0]
+    assert judge_tensor(torch.tensor([[2.0**90, 2 / 3, 4 / 3]]), distance).failed

@@ -222,7 +222,8 @@ def test_sums_of_a_grid_are_exact(terms: list[float], is_exact: bool) -> None:
 
 
 def test_exact_steps_add_nothing() -> None:
-    three, five, half, zero = scalars(3.0, 5.0, 0.5, 0.0)
+    three, five, half = scalars(3.0, 5.0, 0.5)
+    zero = scalar.zero_like(three)
     tenth = scalar.divide(three, scalar.lift(three, Fraction(30)))
     assert (three * five).exact and ((five + half) * 4).exact
     assert scalar.divide(five, half).exact and not scalar.divide(five, three).exact

@@ -42,6 +42,36 @@ def test_moves_count_nothing() -> None:
     assert scalar.select(scalar.less(three, five), product, three) is product
 
 
+@pytest.mark.parametrize("contract", [PAGE, STABLE])
+def test_an_input_of_zero_is_as_good_as_any_other_number(contract: Contract) -> None:
+    """Beyond its knee, smooth_l1_loss is |x - y| - beta / 2; another program scales by beta."""
+    x, zero, c = scalars(999.5, 0.0, 3.0, contract=contract)
+    far = scalar.absolute(zero - x)
+    assert stored(far).exact and stored(zero + x).exact, "a single step is exact"
+    page = far - Fraction(3, 2)
+    other = scalar.divide(c * (far - Fraction(3, 2)), 3)
+    assert other.depth > page.depth and stored(page).exact is (contract is PAGE)
+    moved = scalar.absolute(scalar.zero_like(x) - x) - Fraction(3, 2)
+    assert stored(moved).exact, "a 0 of the page is no input"
+    assert stored(zero + zero).exact and (zero + zero).depth == 0
+    total = scalar.sum_terms([x, c])
+    assert (total + zero).depth == total.depth, "a sum is one step"
+
+
+def test_branches_of_several_steps_share_their_depth() -> None:
+    for contract, depth in ((PAGE, 2), (STABLE, 4)):
+        x, c = scalars(0.3, 1.7, contract=contract)
+        one, two, four = x * c, x * c * c, x * c * c * c * c
+        below, beyond = scalar.less(x, c), scalar.less(c, x)
+        assert scalar.select(below, two, four).depth == depth
+        assert scalar.select(beyond, four, two).depth == depth
+        assert scalar.select(below, two, four).v == two.v
+        assert scalar.select(below, one, four) is one, "a single step is held to equality"
+        constant = scalar.select(below, -1, two)
+        assert type(constant) is Bounded, "a constant is taken to the world of the other branch"
+        assert scalar.select(below, four, two) is four and scalar.select(below, x, two) is x
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_a_number_added_to_a_sum_may_have_been_any_of_its_terms(last: bool) -> None:
     """4 - 4 + b is b where b comes last, and loses the bits of b where it comes first."""

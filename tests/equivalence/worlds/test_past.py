@@ -13,7 +13,8 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN
 from equivalence.worlds.bounded import Bounded, exact, stored
 from equivalence.worlds.contract import FP32, MOST_UNITS, Contract, FunctionError, ulps
-from equivalence.worlds.past import gain, hull, never_negative
+from equivalence.worlds.past import hull, never_negative
+from equivalence.worlds.stable.gains import gain
 from spec import scalar
 
 STABLE = Contract("stable", FP32, FP32)
@@ -66,6 +67,28 @@ def test_a_sum_that_is_divided_may_lose_what_each_share_underflows_by() -> None:
     assert allowed is not None and allowed <= 1
     assert refused is not None and refused > 1
     assert gain(scalars(3.0)[0] * 5) == 1
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_a_sum_of_quotients_may_be_brought_to_a_common_denominator(below: bool) -> None:
+    """X / (y / r + z) as r x / (y + r z), where r x underflows, and (y / r + z) x likewise."""
+    f32 = np.float32
+    r = float(f32(1e-3))
+    x, y, z = (490 * 2.0**-149, 3e-14, 1e-8) if below else (1.7, 2.0**-130, 7.49 * 2.0**-149 / r)
+    x, y, z = map(float, map(f32, (x, y, z)))
+    bottom = f32(y) + f32(r) * f32(z)
+    lost = float(f32(r) * f32(x) / bottom if below else bottom / f32(r) * f32(x))
+    found = []
+    for contract in (STABLE, PAGE):
+        root, top, rest, more = scalars(r, x, y, z, contract=contract)
+        total = scalar.divide(rest, root) + more
+        found.append(stored(scalar.divide(top, total) if below else total * top))
+    allowed, refused = (fraction_of(lost, one) for one in found)
+    assert allowed is not None and 0 < allowed <= 1
+    assert refused is not None and refused > 1
+    due = float(found[0].v.mid())
+    wrong = fraction_of(due + 50 * (lost - due), found[0])
+    assert wrong is not None and wrong > 1
 
 
 @pytest.mark.parametrize("x", [0.0, 3.0 * 2.0**-100])

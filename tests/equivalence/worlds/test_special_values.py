@@ -94,10 +94,10 @@ def test_functions_have_their_limits(name: str) -> None:
 def test_questions_are_answered_by_ieee() -> None:
     for a, b in itertools.product(NUMBERS, NUMBERS):
         x, y = lifted(LINE, a, b)
-        assert scalar.less(x, y) is (a < b) and scalar.equal(x, y) is (a == b)
+        assert bool(scalar.less(x, y)) is (a < b) and bool(scalar.equal(x, y)) is (a == b)
     for a in NUMBERS:
         (x,) = lifted(LINE, a)
-        assert scalar.equal(x, x) is (a == a) and scalar.less(x, x) is False
+        assert bool(scalar.equal(x, x)) is (a == a) and not scalar.less(x, x)
         assert scalar.is_zero(x) is (a == 0) and scalar.is_nan(x) is math.isnan(a)
 
 

@@ -1,0 +1,1 @@
+"""What a stable contract allows beside the steps of a page; the worlds may enter."""
