@@ -16,6 +16,7 @@ from equivalence.cases.covering import PAIRS, SINGLES, Levels, owners
 from equivalence.cases.families.meeting import SEEDS, column
 from equivalence.cases.families.signatures import Signature
 from equivalence.cases.families.table import family_of
+from equivalence.cases.strata.added.rules import Added, added
 from equivalence.cases.strata.rules import Rules, design, factors_of
 from equivalence.cases.strata.turns import with_regimes
 from equivalence.dtypes import DTYPES
@@ -45,16 +46,31 @@ def strata(
 
 
 def shared_out(op: Op, direction: str, strength: int, places: int) -> list[list[Numbered]]:
-    """Return the rows of a design that each of several dtypes has."""
+    """Return the rows of a design that each of several dtypes has, and those that rules add."""
     made = design(op, direction)
     rows, everywhere = made.rows(strength), len(made.rows(SINGLES))
     own = [owners(number, everywhere, places) for number in range(len(rows))]
     cost = Rules(op, direction).cost if strength > SINGLES else None
     found: list[list[Numbered]] = [[] for _ in range(places)]
     for number, (levels, theirs) in enumerate(with_regimes(rows, own, cost)):
+        if number == everywhere:
+            _deal(added(op, direction, SINGLES), found)
         for place in theirs:
             found[place].append((number, levels))
+    if len(rows) == everywhere:
+        _deal(added(op, direction, SINGLES), found)
+    if strength >= PAIRS:
+        _deal(added(op, direction, PAIRS), found)
     return found
+
+
+def _deal(cases: Sequence[Added], found: list[list[Numbered]]) -> None:
+    """Give every place the cases that it needs, and one in turn of the others."""
+    turn = 0
+    for number, levels, everywhere in cases:
+        for place in range(len(found)) if everywhere else (turn % len(found),):
+            found[place].append((number, levels))
+        turn += not everywhere
 
 
 def extras(op: str, direction: str, dtype: str) -> list[CaseSpec]:

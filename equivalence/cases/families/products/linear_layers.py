@@ -48,8 +48,13 @@ def a_single_row_is_one(leading: int | None, rows: int) -> bool:
     return leading is not None or rows == 1
 
 
-def shared_out(leading: int | None, rows: int) -> Shape:
-    """Return so many axes more than one, which share rows out where they can; None is no axis."""
+def shared_out(leading: int | Shape | None, rows: int) -> Shape:
+    """Return so many axes more than one, which share rows out where they can; None is no axis.
+
+    Their extents may be said as well.
+    """
+    if isinstance(leading, tuple):
+        return leading
     first = next((d for d in range(2, rows + 1) if rows % d == 0), 1)
     return {None: (), 0: (rows,), 1: (first, rows // first), 2: (first, 1, rows // first)}[leading]
 
