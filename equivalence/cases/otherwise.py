@@ -52,6 +52,9 @@ def _others(op: Op, name: str, value: Any, rank: int) -> Iterator[Any]:
     """Yield other values of an attribute: those that the page tries, or those of its kind."""
     if name in op.tried:
         yield from op.tried[name]
+        # The same names with other numbers, such as those of a chain's steps.
+        if isinstance(value, tuple):
+            yield _doubled(value)
     elif name == "reduction":
         yield from REDUCTIONS
     elif name == "axis":
@@ -64,3 +67,10 @@ def _others(op: Op, name: str, value: Any, rank: int) -> Iterator[Any]:
         yield from (value + 1, value - 1)
     elif isinstance(value, tuple):
         yield value[::-1]
+
+
+def _doubled(value: Any) -> Any:
+    """Return nested tuples with other numbers, and the same words."""
+    if isinstance(value, tuple):
+        return tuple(map(_doubled, value))
+    return 2.0 * value if isinstance(value, float) else value

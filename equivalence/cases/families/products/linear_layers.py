@@ -28,7 +28,10 @@ from equivalence.cases.families.growing import (
     grows,
 )
 from equivalence.cases.families.products.products import (
+    BOTH,
+    NEARLY,
     PAIRED,
+    THIN,
     one_factor_is_a_sign,
     so_many_products_cost_too_much,
 )
@@ -95,7 +98,12 @@ GROWTHS = (
     Growth("inner", fixed(lambda n: ((64, n), (65, n), (65,))), 2**13, 1_025, WHOLE),
     Growth("inner", fixed(lambda n: ((33, n), (35, n), (35,))), 513, 513, SPREAD),
     Growth("rows", fixed(lambda n: ((n, 15), (3, 15), (3,))), MANY_ROWS, 2_731, WHOLE),
+    Growth("both", fixed(lambda n: ((n, THIN), (n + 2, THIN), (n + 2,))), BOTH, NEARLY, WHOLE),
+    Growth("both", fixed(lambda n: ((n, n + 2), (THIN, n + 2), (THIN,))), BOTH, NEARLY, WHOLE),
+    Growth("both", fixed(lambda n: ((THIN, n), (n + 2, n), (n + 2,))), BOTH, NEARLY, WHOLE),
+    Growth("batch", fixed(lambda n: ((n, n + 2, 5), (3, 5), (3,))), NEARLY, 131, WHOLE),
 )
+"""The last ones have two axes of a result, or a batch and its rows, beyond every likely tile."""
 
 LINEAR = Family(
     name="linear layers",
