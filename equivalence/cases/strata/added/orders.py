@@ -19,7 +19,7 @@ TURNED = tuple(LAYOUTS[LAYOUTS.index("transposed") : LAYOUTS.index("expanded")])
 def orders(wishing: Wishing) -> Iterator[Wish]:
     """Wish for every order of the axes in every tensor: of two and three axes, then of more."""
     for rank, beside in BESIDE.items():
-        among = TURNED if rank < 4 else ORDERS
+        among = TURNED if rank < 4 else (*TURNED, *ORDERS) if rank == 4 else ORDERS
         for turn in range(len(among)):
             for shape in _shapes(wishing, rank, beside):
                 yield Wish({**shape, **_layouts(wishing, among, turn)})
@@ -29,12 +29,13 @@ def _shapes(wishing: Wishing, rank: int, beside: tuple[int, ...]) -> Iterator[di
     structure = wishing.structure
     if wishing.has_long_axis:
         if rank in structure["rank"]:
-            yield {"rank": rank, "extent": 5 if rank < 5 else 3, "rows": beside}
+            none = {"repeated": "none"} if "repeated" in structure else {}
+            yield {"rank": rank, "extent": 5 if rank < 5 else 3, "rows": beside, **none}
     elif rank == 4 and "rest" in structure:
         yield {"rows": 2, "classes": 5, "rest": (2, 3)}
     elif rank == 4 and "leading" in structure:
         yield {**dict.fromkeys(wishing.extents, 3), "leading": (2, 3, 2), "rows": 12}
-    elif rank == 4 and "lead" in structure:
+    elif rank == 4 and "diagonal" in structure:
         yield {"rank": 4, "rows": 3, "columns": 4, "lead": (2, 3)}
 
 

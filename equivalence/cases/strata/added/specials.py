@@ -26,6 +26,9 @@ LONG = {"value": 1033, "vjp": 521, "jvp": 521}
 """The lengths of rows: within a vector, beyond a block, and beyond several; derivatives cost more.
 None is a multiple of a vector, and behind the last full block there is more than the last entry."""
 
+LONGER = 1.4
+"""How much longer the rows of a result may be: what is padded or joined grows."""
+
 ROWS = 5
 """How many rows a case has."""
 
@@ -54,9 +57,10 @@ def with_rows(
     best: tuple[Mapping[str, Any], int] | None = None
     for wish in _shapes(wishing, length, rows):
         levels = wishing.row(wish)
-        if levels is None or _length(wishing, levels, tensor) != length:
+        own = 0 if levels is None else _length(wishing, levels, tensor)
+        if levels is None or not length <= own < LONGER * length:
             continue
-        count = math.prod(wishing.shape_of(levels, tensor)) // length
+        count = math.prod(wishing.shape_of(levels, tensor)) // own
         if best is None or count > best[1]:
             best = wish, count
     if best is not None and best[1] == 1 and rows > 2:
@@ -74,6 +78,13 @@ def _shapes(wishing: Wishing, length: int, rows: int) -> Iterator[dict[str, Any]
             yield {"rank": 2, "extent": length, "rows": rows, **more}
             yield {"rank": 2, "extent": 2, "rows": length, **more}
             yield {"rank": 1, "extent": length, **more}
+            if "inputs" in wishing.structure:
+                yield {"rank": 2, "extent": length, "rows": rows, "inputs": 1, **more}
+            read = wishing.structure.get("length", ("",))[0]
+            if isinstance(read, int):
+                yield {"rank": 2, "extent": rows, "rows": rows, "length": length, **more}
+            if "indices" in wishing.structure:
+                yield {"rank": 2, "extent": rows, "rows": rows, "indices": (length,), **more}
         names = () if wishing.has_long_axis else wishing.extents
         for name in names:
             others = [other for other in names if other != name]
