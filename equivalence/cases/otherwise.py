@@ -54,7 +54,7 @@ def _others(op: Op, name: str, value: Any, rank: int) -> Iterator[Any]:
         yield from op.tried[name]
         # The same names with other numbers, such as those of a chain's steps.
         if isinstance(value, tuple):
-            yield _doubled(value)
+            yield doubled(value)
     elif name == "reduction":
         yield from REDUCTIONS
     elif name == "axis":
@@ -69,8 +69,8 @@ def _others(op: Op, name: str, value: Any, rank: int) -> Iterator[Any]:
         yield value[::-1]
 
 
-def _doubled(value: Any) -> Any:
+def doubled(value: Any) -> Any:
     """Return nested tuples with other numbers, and the same words."""
     if isinstance(value, tuple):
-        return tuple(map(_doubled, value))
+        return tuple(map(doubled, value))
     return 2.0 * value if isinstance(value, float) else value

@@ -74,9 +74,7 @@ def maximum_of_1024(x: Tensor, axis: int = -1) -> Tensor:
 
 
 @wrong("logsumexp value", "sizes", source=ONE_BLOCK)
-def largest_of_1024(
-    x: Tensor, axes: Sequence[int] | None = None, keepdims: bool = False
-) -> Tensor:
+def largest_of_1024(x: Tensor, axes: Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """The largest entry along one axis is looked for among the first 1,024."""
     gone = _along(x, axes)
     if len(gone) != 1 or x.shape[gone[0]] <= 1024:
