@@ -57,11 +57,10 @@ def around(levels: Levels, most: int = 600, beside: int = 1) -> tuple[Shape, int
     as the whole has at most so many. A place may be the number of an axis, and rows may be how many
     slices there are, the extents of the other axes, or "alike" where all have the same extent.
     """
-    rank, extent, place, rows = (
-        *(levels["rank"], levels["extent"]),
-        *(levels.get("place", "last"), levels.get("rows")),
-    )
-    axis = {"first": 0, "middle": rank // 2, "last": max(rank - 1, 0)}.get(place, place)
+    rank, extent, rows = levels["rank"], levels["extent"], levels.get("rows")
+    place = levels.get("place", "last")
+    names = {"first": 0, "middle": rank // 2, "last": max(rank - 1, 0)}
+    axis: int = names.get(place, place)
     if not rank:
         return (), axis
     if rows == "alike":

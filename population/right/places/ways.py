@@ -38,7 +38,9 @@ def maximum_of_block_maxima(
     gone = tuple(range(x.dim())) if axes is None else tuple(axes)
     if len(gone) != 1:
         return x.amax(gone, keepdim=keepdims) if gone else x.clone()
-    blocks = [block.amax(gone, keepdim=True) for block in x.split(256, gone[0])]
+    length = x.shape[gone[0]]
+    parts = (x.narrow(gone[0], k, min(256, length - k)) for k in range(0, length, 256))
+    blocks = [part.amax(gone, keepdim=True) for part in parts]
     return torch.cat(blocks, gone[0]).amax(gone, keepdim=keepdims)
 
 

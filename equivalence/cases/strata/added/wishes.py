@@ -8,7 +8,7 @@ others are the plainest ones with which the page accepts the call and the call s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -112,7 +112,7 @@ class Wishing:
             if call is None:
                 continue
             full = self._with_recipes(call, wish)
-            if all(rule(Call(*_parts(call), full)) for rule in (*SEEN, *self.family.shows)):
+            if all(rule(replace(call, levels=full)) for rule in (*SEEN, *self.family.shows)):
                 return full
             first = full if first is None else first
         return first
@@ -153,7 +153,3 @@ def _is_recipe(name: str) -> bool:
 def _own(shape: Shape, wish: Mapping[str, Any], name: str) -> str:
     layout: str = wish.get(name, "contiguous")
     return layout if is_own(shape, layout) else "contiguous"
-
-
-def _parts(call: Call) -> tuple[Any, ...]:
-    return call.op, call.direction, call.shapes, call.attributes, call.results
