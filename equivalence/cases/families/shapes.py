@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -58,8 +59,8 @@ def around(levels: Levels, most: int = 600, beside: int = 1) -> tuple[Shape, int
     slices there are, the extents of the other axes, or "alike" where all have the same extent.
     """
     rank, extent, rows = levels["rank"], levels["extent"], levels.get("rows")
-    place = levels.get("place", "last")
-    names = {"first": 0, "middle": rank // 2, "last": max(rank - 1, 0)}
+    place: Any = levels.get("place", "last")
+    names: dict[Any, int] = {"first": 0, "middle": rank // 2, "last": max(rank - 1, 0)}
     axis: int = names.get(place, place)
     if not rank:
         return (), axis

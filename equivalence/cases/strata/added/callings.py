@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from equivalence.cases.call import OTHERWISE
-from equivalence.cases.otherwise import doubled
+from equivalence.cases.strata.added.otherwise import doubled
 from equivalence.cases.strata.added.wishes import Wish, Wishing
 
 
