@@ -16,7 +16,6 @@ from torch import Tensor
 from equivalence.answers import gradients, in_memory, is_plain, several
 from equivalence.cases.built import Built, build
 from equivalence.cases.call import OTHERWISE, Recipe, handed
-from equivalence.cases.call import OTHERWISE, Recipe, handed
 from equivalence.cases.guard import Guarded, Trespass, controlled
 from equivalence.cases.strata.added.otherwise import otherwise
 from equivalence.registry import OPS
