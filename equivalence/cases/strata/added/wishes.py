@@ -99,11 +99,15 @@ class Wishing:
         return self.family.call(self.op, self.direction, levels)
 
     def shape_of(self, levels: Levels, tensor: str) -> Shape:
-        """Return the shape of a tensor, which is told by the factor of its regime."""
+        """Return the shape of a tensor, which is told by the factor of its regime.
+
+        It is () where a call of fewer inputs has no such tensor.
+        """
         shapes, _ = signature = self.signature(levels)
         if tensor == "seed_regime" and self.direction == "vjp":
             return (results(self.op, signature) or ((),))[0]
-        return shapes[0 if tensor == "seed_regime" else int(tensor.rpartition("_")[2])]
+        k = 0 if tensor == "seed_regime" else int(tensor.rpartition("_")[2])
+        return shapes[k] if k < len(shapes) else ()
 
     def _row(self, wish: Mapping[str, Any]) -> Levels | None:
         first: Levels | None = None
