@@ -144,7 +144,7 @@ class Wishing:
             levels[f"regime_{k}"] = wish.get(f"regime_{k}", usual)
             levels[f"layout_{k}"] = _own(shapes.get(f"layout_{k}", ()), wish, f"layout_{k}")
         if self.direction in SEEDS:
-            shape = call.results[0] if self.direction == "vjp" else call.shapes[0]
+            shape = (call.results if self.direction == "vjp" else (*call.shapes, ()))[0]
             levels["seed_regime"] = wish.get("seed_regime", "normal")
             levels["seed_layout"] = _own(shape, wish, "seed_layout")
         return levels
