@@ -63,6 +63,7 @@ class Reach:
     tiny, small         the exponent of numbers whose squares vanish, and of small gradients
     offset, constant    what numbers lie around, and what fills a slice
     logit               the spread of logits
+    peak                what exponentials overflow by, beside numbers around 0
     largest             the largest finite number
     smallest, least     the smallest normal number, and the smallest of all but 0
     """
@@ -74,6 +75,7 @@ class Reach:
     offset: float = 1e3
     constant: float = 1e4
     logit: float = 30.0
+    peak: float = 120.0
     largest: float = FP32.max_finite
     smallest: float = FP32.min_normal
     least: float = 2.0**FP32.least_exponent
@@ -124,7 +126,7 @@ DTYPES: Mapping[str, Dtype] = {
         Dtype(FP32, FP32, "float32", "fp32"),
         Dtype(BF16, FP32, "bfloat16", "fp32", FAR.of(BF16)),
         Dtype(FP16, FP32, "float16", "fp32", _HALF),
-        Dtype(FP64, FP64, "float64", "fp64", FAR.of(FP64), asked=False),
+        Dtype(FP64, FP64, "float64", "fp64", replace(FAR, peak=800.0).of(FP64), asked=False),
     )
 }
 """The records by name."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -200,10 +201,14 @@ def _axis_of_rows(case: CaseSpec, shape: Shape) -> int:
 
     Of several axes it is the last one; a tensor of another rank than the first input has its own.
     """
-    attributes = case.attributes()
+    return axis_of_rows(case.attributes(), case.shapes, shape)
+
+
+def axis_of_rows(attributes: Mapping[str, Any], shapes: Sequence[Shape], shape: Shape) -> int:
+    """Return the axis along which a call takes the rows of a tensor of some shape."""
     axis = attributes.get("axis")
     axes = attributes.get("axes") or (-1 if axis is None else axis,)
-    return axes[-1] if case.shapes and len(shape) == len(case.shapes[0]) else -1
+    return axes[-1] if shapes and len(shape) == len(shapes[0]) else -1
 
 
 def _index_tensor(case: CaseSpec, k: int, device: str, numbers: Numbers | None) -> Guarded:

@@ -17,11 +17,12 @@ import torch
 
 from equivalence import registry
 from equivalence.cases.fills import (
+    BY_TURNS,
     INDEX_REGIMES,
     MASK_REGIMES,
     REGIMES,
 )
-from equivalence.cases.guard import LAYOUTS
+from equivalence.cases.guard import EVERY_LAYOUT
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
 from spec.op import Integers, Op, Type
@@ -39,7 +40,7 @@ DIRECTIONS = ("value", "vjp", "jvp")
 ENOUGH = 8
 """A case counts towards its row only with this many judged elements."""
 
-EVERY_REGIME = (*REGIMES, *INDEX_REGIMES, *MASK_REGIMES)
+EVERY_REGIME = (*REGIMES, *BY_TURNS, *INDEX_REGIMES, *MASK_REGIMES)
 """Those of real numbers, of indices and of masks, the plainest of each first."""
 
 
@@ -55,6 +56,12 @@ CALLING_PATTERNS = ("alone", "again", "repeated", "late", "shared", "overlapping
 * shared: real tensors of one shape, cotangent and tangents included, are one and the same tensor.
 * overlapping: real tensors are different views of one allocation, each an element further on.
 """
+
+OTHERWISE = "otherwise"
+"""Just before, calls of the same op came with the same shapes and other attributes, dtypes and
+strides; what a cache keeps under too short a name is taken for this call's."""
+
+EVERY_CALLING = (*CALLING_PATTERNS, OTHERWISE)
 
 
 def counts(judged: int) -> bool:
@@ -172,7 +179,7 @@ def _check(case: CaseSpec) -> None:
         ("op", case.op, OPS),
         ("direction", case.direction, DIRECTIONS),
         ("dtype", case.dtype, DTYPES),
-        ("calling", case.calling, CALLING_PATTERNS),
+        ("calling", case.calling, EVERY_CALLING),
     ):
         if name not in known:
             raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(known)}")
@@ -194,8 +201,8 @@ def read_recipe(item: Sequence[Any]) -> Recipe:
     regime, seed, layout = item
     if regime not in EVERY_REGIME:
         raise ValueError(f"unknown regime {regime!r}; known: {', '.join(EVERY_REGIME)}")
-    if layout not in LAYOUTS:
-        raise ValueError(f"unknown layout {layout!r}; known: {', '.join(LAYOUTS)}")
+    if layout not in EVERY_LAYOUT:
+        raise ValueError(f"unknown layout {layout!r}; known: {', '.join(EVERY_LAYOUT)}")
     return Recipe(regime, int(seed), layout)
 
 
@@ -216,8 +223,8 @@ def size_key(case: CaseSpec) -> tuple[int, ...]:
         sum(len(shape) for shape in shapes),
         sum(math.prod(shape) for shape in shapes),
         sum(EVERY_REGIME.index(recipe.regime) for recipe in recipes),
-        sum(LAYOUTS.index(recipe.layout) for recipe in recipes),
-        CALLING_PATTERNS.index(case.calling),
+        sum(EVERY_LAYOUT.index(recipe.layout) for recipe in recipes),
+        EVERY_CALLING.index(case.calling),
         len(case.attrs),
         sum(recipe.seed for recipe in recipes),
         sum(words),

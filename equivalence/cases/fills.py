@@ -55,6 +55,18 @@ def _sparse(rng: random.Random, reach: Reach) -> float:
     return rng.choice((0.0, 0.0, -0.0, 1.0, rng.gauss(0.0, 1.0)))
 
 
+def _nearly_tie(rng: random.Random, reach: Reach) -> float:
+    """Draw a tie of a format, or what lies beside one beyond the width of a narrower format.
+
+    Who rounds by way of a format between makes a tie of it, and rounds that to even.
+    """
+    kept, beyond = rng.choice((8, 11, 24)), rng.choice((13, 20, 26, 40, 50))
+    lowest = (2 * rng.randint(0, 3) + rng.choice((0, 1))) * 2.0 ** (1 - kept) + 2.0**-kept
+    beside = rng.choice((0.0, 1.0, -1.0, 1.0, -1.0)) * 2.0**-beyond if beyond > kept else 0.0
+    size = math.ldexp(1.0 + lowest + beside, rng.randint(-3, 3))
+    return rng.choice((-1.0, 1.0)) * size
+
+
 def _tie(rng: random.Random, reach: Reach) -> float:
     return rng.choice((-1.0, 0.5, 0.5))
 
@@ -246,6 +258,89 @@ def _root(rng: random.Random, reach: Reach) -> float:
     return rng.choice((-1.0, 1.0)) * size * math.sqrt(reach.smallest)
 
 
+KINDS = ("nan", "inf", "-inf", "largest", "-0", "subnormal")
+"""The kinds of special numbers."""
+
+SPOTS = ("first", "middle", "last", "behind")
+"""Where in a row a number may stand; behind is what lies behind the last full block, not last."""
+
+_ROUNDS = 5
+"""How many rows have every kind once: two zeros of a kind leave each other as they are."""
+
+TURNS = _ROUNDS * len(SPOTS)
+"""How many rows have every kind at every spot."""
+
+
+def spot(place: str, length: int) -> int:
+    """Return where in a row of some length a place is; behind a block of a power of two.
+
+    >>> [spot(place, 1033) for place in SPOTS]
+    [0, 516, 1032, 1028]
+    """
+    block = 1 << max(length - 2, 1).bit_length() - 1
+    behind = min(block + max(length - 1 - block, 0) // 2, length - 1)
+    return {"first": 0, "middle": length // 2, "last": length - 1, "behind": behind}[place]
+
+
+def _special(kind: str, rng: random.Random, reach: Reach) -> float:
+    """Return a number of a kind."""
+    if kind == "subnormal":
+        most = round(reach.smallest / reach.least) - 1
+        return rng.choice((-1.0, 1.0)) * rng.randint(1, most) * reach.least
+    if kind == "largest":
+        return rng.choice((-1.0, 1.0)) * reach.largest
+    return float(kind)
+
+
+def _specials(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
+    """Put one kind of special number at one spot of a row, by turns; of two kinds one at each."""
+    step, first = turn % _ROUNDS, turn // _ROUNDS
+    kinds = KINDS[step:] if step == _ROUNDS - 1 else KINDS[step : step + 1]
+    for k, kind in enumerate(kinds):
+        place = SPOTS[(first + step + k) % len(SPOTS)]
+        row[spot(place, len(row))] = _special(kind, rng, reach)
+
+
+def _specials_together(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
+    """Put another kind of special number at each spot of a row, by turns."""
+    for k, place in enumerate(SPOTS):
+        row[spot(place, len(row))] = _special(KINDS[(turn + k) % len(KINDS)], rng, reach)
+
+
+def _peak(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
+    """Let one number of a row stand out, by turns, so far that exponentials overflow below it."""
+    row[spot(SPOTS[turn % len(SPOTS)], len(row))] = reach.peak
+
+
+def _last_terms(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
+    """Let the last numbers of a row weigh most, so that it shows where they are dropped."""
+    for k in range(len(row)):
+        row[k] *= 1.0 if k + 1 == len(row) else 2.0**-6
+
+
+BY_TURNS: dict[str, Change] = {
+    "specials": _specials,
+    "specials_together": _specials_together,
+    "peaks": _peak,
+    "last_terms": _last_terms,
+}
+"""The regimes that change row after row in turn, from the turn of their seed on."""
+
+
+def _in_turns(
+    change: Change, rng: random.Random, turn: int, shape: Shape, reach: Reach
+) -> list[float]:
+    """Fill rows with normal numbers, and change each by its turn."""
+    length = shape[-1] if shape else 1
+    values: list[float] = []
+    for number in range(math.prod(shape[:-1])):
+        row = [_normal(rng, reach) for _ in range(length)]
+        if length:
+            change(rng, turn + number, row, reach)
+        values.extend(row)
+    return values
+
+
 BY_ROWS: dict[str, Fill] = {
     "largest": _rows(_large),
     "special_in_rows": _rows(_one_special),
@@ -286,6 +381,7 @@ REGIMES: dict[str, Fill] = {
     "largest": BY_ROWS["largest"],
     "special_alone": _alone,
     **BY_ROWS,
+    "nearly_ties": each(_nearly_tie),
 }
 """Plainest first, which is the order in which cases shrink."""
 
@@ -297,6 +393,9 @@ NONFINITE = (*ENDS, "special_alone", "special_in_rows", "opposite", "impossible"
 
 VANISHING = ("tiny",)
 """The regimes of numbers whose squares are 0: who squares them has lost them, and may say so."""
+
+SPECIAL = ("specials", "specials_together")
+"""The regimes in which every kind of special number stands at every spot."""
 
 EVERY = "every"
 """Every number of a format, those at its ends among them: a large case's regime."""
@@ -319,15 +418,23 @@ def fill(
 
     axis is that of the rows, where a regime is one of rows.
     """
-    if regime not in REGIMES:
-        raise ValueError(f"unknown value regime {regime!r}; known: {', '.join(REGIMES)}")
+    if regime not in REGIMES and regime not in BY_TURNS:
+        known = ", ".join((*REGIMES, *BY_TURNS))
+        raise ValueError(f"unknown value regime {regime!r}; known: {known}")
     rng = source(seed, position)
-    if regime not in BY_ROWS or not shape or axis % len(shape) == len(shape) - 1:
+
+    def filled(shape: Shape) -> list[float]:
+        if regime in BY_TURNS:
+            return _in_turns(BY_TURNS[regime], rng, seed, shape, reach)
         return REGIMES[regime](rng, shape, reach)
+
+    by_rows = regime in BY_ROWS or regime in BY_TURNS
+    if not by_rows or not shape or axis % len(shape) == len(shape) - 1:
+        return filled(shape)
     axis %= len(shape)
     outer, length = math.prod(shape[:axis]), shape[axis]
     inner = math.prod(shape[axis + 1 :])
-    rows = REGIMES[regime](rng, (outer * inner, length), reach)
+    rows = filled((outer * inner, length))
     # rows lie one behind the other; the entries of a column of rows lie so in the tensor.
     blocks = (rows[b * inner * length : (b + 1) * inner * length] for b in range(outer))
     return [number for block in blocks for k in range(length) for number in block[k::length]]

@@ -51,12 +51,38 @@ No stride is negative, since no tensor of torch has one.
 A layout that a shape is too short for is a simpler one, which `is_own` tells.
 """
 
+ORDERS = ("channels last", "channels first", "heads inside", "halves", "folded", "evens")
+"""The orders of four axes and more in memory that are no layouts of a design.
+
+* channels last: the second axis lies innermost; channels first: the last lies second;
+  heads inside: the second and the third have changed places.
+* halves: the axes behind the middle come first; folded: both halves lie in reverse order;
+  evens: every second axis comes first, these in reverse order.
+
+With the layouts above, three axes of four lie in every order, and each of more lies outermost and
+innermost.
+"""
+
+EVERY_LAYOUT = (*LAYOUTS, *ORDERS)
+
+
+def _half(axes: Sequence[int]) -> int:
+    """Return how many axes lie before the middle."""
+    return (len(axes) + 1) // 2
+
+
 _MEMORY: dict[str, Callable[[list[int]], list[int]]] = {
     "transposed": lambda axes: axes[::-1],
     "swapped": lambda axes: [*axes[:-2], *axes[-2:][::-1]],
     "led": lambda axes: [*axes[:2][::-1], *axes[2:]],
     "rotated": lambda axes: [*axes[1:], *axes[:1]],
     "rolled": lambda axes: [*axes[-1:], *axes[:-1]],
+    "channels last": lambda axes: [*axes[:1], *axes[2:], *axes[1:2]],
+    "channels first": lambda axes: [*axes[:1], *axes[-1:], *axes[1:-1]],
+    "heads inside": lambda axes: [*axes[:1], *axes[1:3][::-1], *axes[3:]],
+    "halves": lambda axes: [*axes[_half(axes) :], *axes[: _half(axes)]],
+    "folded": lambda axes: [*axes[: _half(axes)][::-1], *axes[_half(axes) :][::-1]],
+    "evens": lambda axes: [*axes[::2][::-1], *axes[1::2]],
 }
 """The order of the axes in memory, the outermost first, where it is not their own."""
 
@@ -103,12 +129,17 @@ def _row_major(shape: Sequence[int], step: int, padding: int) -> list[int]:
     return strides[::-1]
 
 
+def in_memory(rank: int, layout: str) -> list[int]:
+    """Return the axes of a tensor in the order in which a layout has them, the outermost first."""
+    return _MEMORY.get(layout, list)(list(range(rank)))
+
+
 def place(shape: Shape, layout: str) -> Placement:
     """Return where a tensor of this shape and layout lies in its arena."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"unknown layout {layout!r}; known: {', '.join(LAYOUTS)}")
+    if layout not in EVERY_LAYOUT:
+        raise ValueError(f"unknown layout {layout!r}; known: {', '.join(EVERY_LAYOUT)}")
     stored = core_shape(shape, layout)
-    order = _MEMORY.get(layout, list)(list(range(len(shape))))
+    order = in_memory(len(shape), layout)
     step, padding = 2 if layout == "strided" else 1, 5 if layout == "padded" else 0
     lain = dict(zip(order, _row_major([stored[k] for k in order], step, padding), strict=True))
     strides = [lain[k] for k in range(len(shape))]
@@ -141,7 +172,7 @@ def plainest_layout(shape: Shape, layout: str) -> str:
     ('contiguous', 'transposed')
     """
     placed = _reached(shape, layout)
-    return next(other for other in LAYOUTS if _reached(shape, other) == placed)
+    return next(other for other in EVERY_LAYOUT if _reached(shape, other) == placed)
 
 
 @cache

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from equivalence.answers import gradients, in_memory, is_plain, several
 from equivalence.cases.built import Built, build
-from equivalence.cases.call import Recipe, handed
-from equivalence.cases.guard import Guarded, controlled
+from equivalence.cases.call import OTHERWISE, Recipe, handed
+from equivalence.cases.guard import Guarded, Trespass, controlled
+from equivalence.cases.strata.added.otherwise import otherwise
 from equivalence.registry import OPS
 
 Results = list[Tensor | None]
@@ -30,6 +31,8 @@ def observe(backend: Any, built: Built) -> Results:
     calling = built.case.calling
     if calling == "again":
         _called(backend, built)
+    if calling == OTHERWISE:
+        _after_other_calls(backend, built)
     if calling == "repeated":
         _after_other_numbers(backend, built)
     results = _called(backend, built)
@@ -67,6 +70,20 @@ def _after_other_numbers(backend: Any, built: Built) -> None:
     _exchange(built, _memory(_other(built)))
     _called(backend, built)
     _exchange(built, own)
+
+
+def _after_other_calls(backend: Any, built: Built) -> None:
+    """Make calls of the same shapes whose attributes, strides or dtypes are other ones.
+
+    They may refuse or fail: what they give is judged where they are cases of their own.
+    """
+    for other in otherwise(built.case, backend.capabilities().ops.get(built.case.op, ())):
+        try:
+            _called(backend, build(other, built.device))
+        except Trespass:
+            raise
+        except Exception:
+            continue
 
 
 def _late(backend: Any, built: Built, results: Results) -> Results:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -54,12 +55,21 @@ def around(levels: Levels, most: int = 600, beside: int = 1) -> tuple[Shape, int
     """Return a shape with an axis of some extent at some place, and where that is.
 
     The other axes hold more than ENOUGH entries with it, and at least so many without it, as long
-    as the whole has at most so many.
+    as the whole has at most so many. A place may be the number of an axis, and rows may be how many
+    slices there are, the extents of the other axes, or "alike" where all have the same extent.
     """
-    rank, extent = levels["rank"], levels["extent"]
-    axis = {"first": 0, "middle": rank // 2, "last": max(rank - 1, 0)}[levels.get("place", "last")]
+    rank, extent, rows = levels["rank"], levels["extent"], levels.get("rows")
+    place: Any = levels.get("place", "last")
+    names: dict[Any, int] = {"first": 0, "middle": rank // 2, "last": max(rank - 1, 0)}
+    axis: int = names.get(place, place)
     if not rank:
         return (), axis
+    if rows == "alike":
+        return (extent,) * rank, axis
+    if isinstance(rows, int) and rank > 1:
+        rows = (rows, *(1 for _ in range(rank - 2)))
+    if isinstance(rows, tuple):
+        return (*rows[:axis], extent, *rows[axis:]), axis
     others = [(3, 2, 1, 2, 3)[k] for k in range(rank - 1)]
     for k in range(rank - 1):
         if math.prod(others[: k + 1]) * extent > most:

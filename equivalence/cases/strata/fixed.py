@@ -18,6 +18,7 @@ from equivalence.cases.families.meeting import SEEDS, column
 from equivalence.cases.families.signatures import Signature
 from equivalence.cases.families.table import family_of
 from equivalence.cases.strata.rules import Rules, declared_design, design, factors_of
+from equivalence.cases.strata.added.rules import Added, added
 from equivalence.cases.strata.turns import with_regimes
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
@@ -58,7 +59,9 @@ def designed(
     shared = strength == PAIRS and (inside is None or inside.part is not None)
     places = len(among) if shared else 1
     rows = shared_out(OPS[op], direction, strength, places, inside)[among.index(dtype) % places]
-    return [(case_of(op, direction, dtype, levels, number), levels) for number, levels in rows]
+    cases = [(case_of(op, direction, dtype, levels, number), levels) for number, levels in rows]
+    # The design lies inside already; what rules add is chosen for the whole op.
+    return [(case, levels) for case, levels in cases if inside is None or inside.takes_case(case)]
 
 
 def shared_out(
@@ -71,9 +74,24 @@ def shared_out(
     cost = Rules(op, direction, inside).cost if strength > SINGLES else None
     found: list[list[Numbered]] = [[] for _ in range(places)]
     for number, (levels, theirs) in enumerate(with_regimes(rows, own, cost)):
+        if number == everywhere:
+            _deal(added(op, direction, SINGLES), found)
         for place in theirs:
             found[place].append((number, levels))
+    if len(rows) == everywhere:
+        _deal(added(op, direction, SINGLES), found)
+    if strength >= PAIRS:
+        _deal(added(op, direction, PAIRS), found)
     return found
+
+
+def _deal(cases: Sequence[Added], found: list[list[Numbered]]) -> None:
+    """Give every place the cases that it needs, and one in turn of the others."""
+    turn = 0
+    for number, levels, everywhere in cases:
+        for place in range(len(found)) if everywhere else (turn % len(found),):
+            found[place].append((number, levels))
+        turn += not everywhere
 
 
 def extras(op: str, direction: str, dtype: str, inside: Inside | None = None) -> list[CaseSpec]:

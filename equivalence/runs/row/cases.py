@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from equivalence.budgets.outcome import Outcome
-from equivalence.cases.fills import EVERY, NONFINITE, VANISHING
+from equivalence.cases.fills import EVERY, NONFINITE, SPECIAL, VANISHING
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.row.asking import Asking, Hints
 from equivalence.runs.row.declarations import Declarations
@@ -78,7 +78,7 @@ class Cases:
 
     def _lies_at_an_end(self, case: Case) -> bool:
         """Say whether a tensor of a case holds numbers at the ends of its format, or beyond."""
-        ends = (*NONFINITE, *VANISHING, EVERY)
+        ends = (*NONFINITE, *SPECIAL, *VANISHING, EVERY)
         return any(recipe.regime in ends for _, recipe in self.kind.recipes(case))
 
     def _fail(self, slot: str, case: Case, outcome: Outcome) -> None:

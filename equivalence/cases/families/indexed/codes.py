@@ -34,7 +34,7 @@ from equivalence.cases.families.products.linear_layers import (
     a_single_row_is_one,
     shared_out,
 )
-from equivalence.cases.families.products.products import MOST, PAIRED
+from equivalence.cases.families.products.products import BOTH, MOST, NEARLY, PAIRED, THIN
 from equivalence.cases.families.shapes import extent
 from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, results
 from spec.op import Op
@@ -204,7 +204,10 @@ EVERY_GROWTH = (
     Growth("inner", _grown("inner", rows=33, columns=35), 513, 513, SPREAD),
     Growth("rows", _grown("rows", inner=15, columns=3), MANY_ROWS, 2_731, WHOLE),
     Growth("columns", _grown("columns", rows=17, inner=33), MANY_ROWS, 1_025, SPREAD),
+    Growth("rows", _grown("rows", inner=2 * 9, columns=BOTH + 2), BOTH, NEARLY, WHOLE),
+    Growth("columns", _grown("columns", rows=THIN, inner=BOTH + 2), BOTH, NEARLY, WHOLE),
 )
+"""The last two have both axes of a result beyond every likely tile."""
 
 
 def _growths(op: Op) -> tuple[Growth, ...]:

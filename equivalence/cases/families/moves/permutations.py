@@ -86,6 +86,7 @@ def _sample(sampler: Sampler, op: Op) -> Sample:
 GROWTHS = (
     Growth("rows", grown(lambda n: ((n, 16),), lambda n: {"axes": (1, 0)}), MANY_ROWS, 2_731),
     Growth("middle", grown(lambda n: ((33, n, 31),), lambda n: {"axes": (2, 0, 1)}), 1_025, 33),
+    Growth("both", grown(lambda n: ((n, n + 2),), lambda n: {"axes": (1, 0)}), 515, 259),
 )
 
 PERMUTES = Family(

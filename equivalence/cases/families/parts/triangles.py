@@ -55,7 +55,10 @@ def large_matrices_cost_too_much(rows: int, columns: int) -> bool:
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
     rows, columns = levels["rows"], levels["columns"]
-    lead = [(2, 1, 3, 1)[k] if rows * columns < 600 else 1 for k in range(levels["rank"] - 2)]
+    lead = levels.get(
+        "lead",
+        [(2, 1, 3, 1)[k] if rows * columns < 600 else 1 for k in range(levels["rank"] - 2)],
+    )
     own = (*lead, rows, columns)
     return (own,), {"diagonal": _diagonal(rows, columns, levels["diagonal"])}
 

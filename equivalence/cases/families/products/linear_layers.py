@@ -28,7 +28,10 @@ from equivalence.cases.families.growing import (
     grows,
 )
 from equivalence.cases.families.products.products import (
+    BOTH,
+    NEARLY,
     PAIRED,
+    THIN,
     one_factor_is_a_sign,
     so_many_products_cost_too_much,
 )
@@ -48,8 +51,13 @@ def a_single_row_is_one(leading: int | None, rows: int) -> bool:
     return leading is not None or rows == 1
 
 
-def shared_out(leading: int | None, rows: int) -> Shape:
-    """Return so many axes more than one, which share rows out where they can; None is no axis."""
+def shared_out(leading: int | Shape | None, rows: int) -> Shape:
+    """Return so many axes more than one, which share rows out where they can; None is no axis.
+
+    Their extents may be said as well.
+    """
+    if isinstance(leading, tuple):
+        return leading
     first = next((d for d in range(2, rows + 1) if rows % d == 0), 1)
     return {None: (), 0: (rows,), 1: (first, rows // first), 2: (first, 1, rows // first)}[leading]
 
@@ -90,7 +98,12 @@ GROWTHS = (
     Growth("inner", fixed(lambda n: ((64, n), (65, n), (65,))), 2**13, 1_025, WHOLE),
     Growth("inner", fixed(lambda n: ((33, n), (35, n), (35,))), 513, 513, SPREAD),
     Growth("rows", fixed(lambda n: ((n, 15), (3, 15), (3,))), MANY_ROWS, 2_731, WHOLE),
+    Growth("both", fixed(lambda n: ((n, THIN), (n + 2, THIN), (n + 2,))), BOTH, NEARLY, WHOLE),
+    Growth("both", fixed(lambda n: ((n, n + 2), (THIN, n + 2), (THIN,))), BOTH, NEARLY, WHOLE),
+    Growth("both", fixed(lambda n: ((THIN, n), (n + 2, n), (n + 2,))), BOTH, NEARLY, WHOLE),
+    Growth("batch", fixed(lambda n: ((n, n + 2, 5), (3, 5), (3,))), NEARLY, 131, WHOLE),
 )
+"""The last ones have two axes of a result, or a batch and its rows, beyond every likely tile."""
 
 LINEAR = Family(
     name="linear layers",

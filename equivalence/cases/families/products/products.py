@@ -40,6 +40,10 @@ MOST = 1200
 """So many products, at most, make a result, since the oracle adds each up alone."""
 
 
+THIN, BOTH, NEARLY = 19, 515, 259
+"""A contracted extent with a tail, and extents of which two make a result: beyond tiles of 256."""
+
+
 def so_many_products_cost_too_much(rows: int, inner: int, columns: int) -> bool:
     """Tall, deep and wide at once is a matter of real sizes."""
     return rows * inner * columns <= MOST
@@ -79,7 +83,11 @@ GROWTHS = (
     Growth("inner", fixed(lambda n: ((33, n), (n, 35))), 513, 513, SPREAD),
     Growth("rows", fixed(lambda n: ((n, 15), (15, 3))), MANY_ROWS, 2_731, WHOLE),
     Growth("outer", fixed(lambda n: ((17, 33), (33, n))), MANY_ROWS, 1_025, SPREAD),
+    Growth("both", fixed(lambda n: ((n, THIN), (THIN, n + 2))), BOTH, NEARLY, WHOLE),
+    Growth("both", fixed(lambda n: ((n, n + 2), (n + 2, THIN))), BOTH, NEARLY, WHOLE),
+    Growth("both", fixed(lambda n: ((THIN, n), (n, n + 2))), BOTH, NEARLY, WHOLE),
 )
+"""The last three have both axes of a result, the value or a gradient, beyond every likely tile."""
 
 
 def one_factor_is_a_sign(op: Op, k: int, exponent: int) -> int | None:

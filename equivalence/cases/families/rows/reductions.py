@@ -181,6 +181,7 @@ SUMS = (
     Growth("outer", fixed(lambda n: ((n, 8),), axes=(0,)), 2**17, 2**12, WHOLE),
     Growth("inner", fixed(lambda n: ((8, n),), axes=(0,)), 2**17, 2**12 + 5, WHOLE),
     Growth("elements", fixed(lambda n: ((n,),), axes=None), 2**22, 2**15, WHOLE),
+    Growth("both", fixed(lambda n: ((n, 4, n + 2),), axes=(1,)), 259, 131),
 )
 """Where a mean is judged to the bit it has a power of two of terms."""
 
@@ -189,6 +190,7 @@ CURVED = (
     Growth("rows", fixed(lambda n: ((n, 16),), axes=(1,)), MANY_ROWS, 2_731, SPREAD),
     Growth("outer", fixed(lambda n: ((n, 8),), axes=(0,)), 2**14, 2**12, SPREAD),
     Growth("elements", fixed(lambda n: ((n,),), axes=None), 2**20, 2**13, SPREAD),
+    Growth("both", fixed(lambda n: ((n, 4, n + 2),), axes=(1,)), 259, 131, SPREAD),
 )
 """Of a reduction that takes exponentials or logarithms no integers are exact."""
 

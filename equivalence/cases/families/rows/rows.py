@@ -119,6 +119,7 @@ GROWTHS = (
     Growth("columns", _in_rows(lambda n: (8, n), 1), 2**17, 8_201),
     Growth("rows", _in_rows(lambda n: (n, 9), -1), MANY_ROWS, 2_731),
     Growth("outer", _in_rows(lambda n: (n, 65), 0), 4_099, 515),
+    Growth("both", _in_rows(lambda n: (n, 3, n + 2), 1), 259, 131),
 )
 
 
@@ -132,6 +133,7 @@ def _running(*outer: str, ways: Sequence[Mapping[str, Any]] = ({},)) -> tuple[Gr
         Growth("rows", fixed(lambda n: ((n, 9),), axis=-1), MANY_ROWS, 2_731),
         Growth("outer", fixed(lambda n: ((n, 65),), axis=0), 4_099, 515, outer),
         Growth("elements", fixed(lambda n: ((n,),), axis=0), 2**20, 2**15, WHOLE),
+        Growth("both", fixed(lambda n: ((n, 3, n + 2),), axis=1), 259, 131),
     )
 
 

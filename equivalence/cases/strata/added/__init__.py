@@ -1,0 +1,1 @@
+"""Cases that a rule adds to the design of every row. The fixed cases of a row enter."""
