@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from equivalence.backends.fast.contract import FAMILIES as OF_FAST
-from equivalence.backends.granted import GENERIC, generic, granting, telling
+from equivalence.backends.grants import GENERIC, generic, granting, telling
 from equivalence.backends.jax.contract import FAMILIES as OF_JAX
 from equivalence.backends.torch.contract import FAMILIES as OF_TORCH
 from equivalence.budgets.findings import Finding, read

@@ -17,8 +17,8 @@ from equivalence.cases.declared.inside import Inside
 from equivalence.cases.families.meeting import SEEDS, column
 from equivalence.cases.families.signatures import Signature
 from equivalence.cases.families.table import family_of
-from equivalence.cases.strata.rules import Rules, declared_design, design, factors_of
 from equivalence.cases.strata.added.rules import Added, added
+from equivalence.cases.strata.rules import Rules, declared_design, design, factors_of
 from equivalence.cases.strata.turns import with_regimes
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
