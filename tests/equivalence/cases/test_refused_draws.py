@@ -19,6 +19,7 @@ from equivalence.cases.covering import PAIRS
 from equivalence.cases.families.table import family_of
 from equivalence.cases.probes import Call, calls
 from equivalence.cases.strata import fixed, rules
+from equivalence.cases.strata.added import wishes
 from equivalence.cases.strata.fixed import extras, strata
 from equivalence.cases.strategies import case_specs, draw_many
 from equivalence.dtypes import FP32 as FORMAT
@@ -145,7 +146,7 @@ def test_a_row_says_how_many_draws_it_discarded(planted: Op) -> None:
 def test_a_row_whose_draws_are_all_refused_says_so(
     planted: Op, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (strategies, rules, fixed):
+    for module in (strategies, rules, fixed, wishes):
         monkeypatch.setattr(module, "family_of", lambda _: family_of(OPS["sum"]))
     refused: Counter[str] = Counter()
     assert draw_many(case_specs(planted.name, "value", FP32, refused), 8, 0) == []
