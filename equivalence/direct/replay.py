@@ -12,7 +12,8 @@ from equivalence.backends.fence import Fenced
 from equivalence.blame import Refused
 from equivalence.budgets.outcome import Outcome
 from equivalence.runs.address import address_of
-from equivalence.runs.kinds import Case, Kind, kind_of_case, read_case
+from equivalence.runs.choice import kind_of_case, read_case
+from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.report import show_fraction
 from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row
 from equivalence.runs.row.asking import Asking, describe_failure

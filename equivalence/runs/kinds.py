@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from equivalence.budgets.outcome import Outcome
@@ -17,7 +14,6 @@ from equivalence.cases.domains import grouped_levels
 from equivalence.cases.guard import plainest_layout
 from equivalence.cases.updates import design, spec
 from equivalence.cases.updates.spec import UpdateSpec
-from equivalence.dtypes import DTYPES, FP64
 from equivalence.measure import plainly
 from equivalence.measure.call import measure
 from equivalence.measure.update import measure_update
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from hypothesis import strategies as st
 
     from equivalence.cases.declared.inside import Inside
-    from equivalence.cases.sizes import SizedCase
     from equivalence.worlds.contract import Contract
 
 Case = Any
@@ -126,7 +121,7 @@ class Calls:
 
     def smaller(self, case: CaseSpec) -> Iterator[CaseSpec]:
         """Yield smaller shapes, plainer numbers and plainer layouts."""
-        return _taken(self.inside, shrink.smaller_calls(case))
+        return taken(self.inside, shrink.smaller_calls(case))
 
     measure = staticmethod(measure)
     ways = staticmethod(plainly.ways)
@@ -176,7 +171,7 @@ class Updates:
 
     def smaller(self, case: UpdateSpec) -> Iterator[UpdateSpec]:
         """Yield fewer steps and plainer settings."""
-        return _taken(self.inside, shrink.smaller_updates(case))
+        return taken(self.inside, shrink.smaller_updates(case))
 
     measure = staticmethod(measure_update)
     ways = staticmethod(plainly.ways)
@@ -191,129 +186,7 @@ class Updates:
         return [("parameters", case.parameters), ("gradients", case.gradients)]
 
 
-class SizedCalls(Calls):
-    """Large calls of one operation; nothing of them is drawn, and nothing made smaller."""
-
-    def __init__(self, row: Row, cases: Sequence[SizedCase], inside: Inside | None = None) -> None:
-        """Remember the row and its cases, of which those stay that the backend takes."""
-        super().__init__(row, inside)
-        fitted = {case: case if inside is None else fitting(inside, case) for case in cases}
-        self.every = cases
-        self.cases = [case for case in fitted.values() if case is not None]
-        self.origins = {case: origin for origin, case in fitted.items()}
-
-    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
-        """Return all cases there are."""
-        return self.cases
-
-    def whole(self) -> Iterator[Places]:
-        """Yield the call of every case that a backend of the whole op has."""
-        return map(self.levels, self.every)
-
-    def levels(self, case: Case) -> Places:
-        """Let each large call be a level."""
-        return {"large call": self.describe(self.origins.get(case, case))}
-
-    def smaller(self, case: Case) -> Iterator[Case]:
-        """Yield nothing: what fails at a size may well pass below it."""
-        return iter(())
-
-    def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
-        """Call the operation and judge every element, or a sample."""
-        from equivalence.measure.sizes import measure_sized
-
-        return measure_sized(backend, case, contract)
-
-    def measure_plainly(
-        self, backend: Any, case: Case, contract: Contract, way: tuple[str, ...]
-    ) -> Outcome:
-        """Call the operation with tensors that lie row-major; there is no other way."""
-        return self.measure(backend, replace(case, case=plainly.laid_plainly(case.case)), contract)
-
-    def describe(self, case: Case) -> str:
-        """Return the call and what it is given."""
-        return f"{call.describe(case.case)}, {case.regime}"
-
-    def recipes(self, case: Case) -> Sequence[tuple[str, Recipe]]:
-        """Name the regime of all numbers, which follow from the case."""
-        return [("numbers", Recipe(case.regime))]
-
-
-class SizedUpdates(Updates):
-    """Steps of one optimizer on many elements, which lie row-major."""
-
-    def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
-        """Return the one case there is."""
-        from equivalence.cases.sizes import SizedUpdate
-        from equivalence.measure.sizes import sized_update
-
-        cases = _taken(self.inside, [sized_update(self.row.op, self.row.dtype)])
-        return [SizedUpdate(case) for case in cases]
-
-    def whole(self) -> Iterator[Places]:
-        """Yield the one case there is."""
-        yield {"large update": self.row.op}
-
-    def levels(self, case: Case) -> Places:
-        """Let the one case be a level."""
-        return {"large update": self.row.op}
-
-    def smaller(self, case: Case) -> Iterator[Case]:
-        """Yield nothing: what fails at a size may well pass below it."""
-        return iter(())
-
-    ways = staticmethod(plainly.no_ways)
-
-    def measure(self, backend: Any, case: Case, contract: Contract) -> Outcome:
-        """Step and judge every element of every parameter and every state after each step."""
-        from equivalence.measure.sizes import measure_sized_update
-
-        return measure_sized_update(backend, case.case, contract)
-
-    def describe(self, case: Case) -> str:
-        """Return the settings."""
-        return super().describe(case.case)
-
-    def recipes(self, case: Case) -> Sequence[tuple[str, Recipe]]:
-        """Name the parameters and the gradients."""
-        return super().recipes(case.case)
-
-
-def has_sizes(row: Row) -> bool:
-    """Say whether a row has large cases; updates in float64 have none, for lack of integers."""
-    return row.direction != "update" or DTYPES[row.dtype].compute != FP64
-
-
-def sized_kind(
-    row: Row, backend: Any, *, all_of_them: bool = True, inside: Inside | None = None
-) -> Kind:
-    """Return the large cases of a row, at the sizes that suit a backend; or only the nearest."""
-    if row.direction == "update":
-        return SizedUpdates(row, inside)
-    where = (row.op, row.direction, row.dtype)
-    if backend.capabilities().ring == "interpreted":
-        from equivalence.measure.grids import by_launches
-
-        fit = None if inside is None else partial(fitting, inside)
-        found = by_launches(backend, *where, all_of_them=all_of_them, fit=fit)
-        return SizedCalls(row, found, inside)
-    from equivalence.measure.sizes import full, near
-
-    dtypes = backend.capabilities().ops[row.op]
-    return SizedCalls(row, full(*where) if all_of_them else near(*where, dtypes), inside)
-
-
-def fitting(inside: Inside, case: SizedCase) -> SizedCase | None:
-    """Return a large call as a backend takes it, in another layout or with declared attributes.
-
-    None says that it takes it in no way.
-    """
-    among = (inside.laid(own) for own in (case.case, inside.with_values(case.case)))
-    taken = next((own for own in among if own is not None), None)
-    return None if taken is None else replace(case, case=taken)
-
-
-def _taken(inside: Inside | None, cases: Iterable[Any]) -> Iterator[Any]:
+def taken(inside: Inside | None, cases: Iterable[Any]) -> Iterator[Any]:
     """Yield the cases that a backend takes."""
     return (case for case in cases if inside is None or inside.takes_case(case))
 
@@ -343,37 +216,3 @@ def shows(case: Case, differing: bool) -> bool:
     return differing or (
         isinstance(call, CaseSpec) and call.direction != "value" and OPS[call.op].stops_gradients
     )
-
-
-def kind_of(row: Row, inside: Inside | None = None) -> Kind:
-    """Return the kind of a row's cases, or of those that a backend takes."""
-    return Updates(row, inside) if row.direction == "update" else Calls(row, inside)
-
-
-def kind_of_case(row: Row, case: Case) -> Kind:
-    """Return the kind of a case of a row, which may be one of its large calls."""
-    from equivalence.cases.sizes import SizedCase, SizedUpdate
-
-    if isinstance(case, SizedUpdate):
-        return SizedUpdates(row)
-    return SizedCalls(row, [case]) if isinstance(case, SizedCase) else kind_of(row)
-
-
-def read_case(text: str) -> tuple[Row, Case]:
-    """Read a case of either kind from JSON, with the row that it belongs to."""
-    plain = json.loads(text)
-    if not isinstance(plain, dict):
-        raise ValueError(f"a case is a JSON object; got {text}")
-    if "sized" in plain:
-        from equivalence.cases.sizes import sized_from_dict
-
-        large = sized_from_dict(plain)
-        own = large.case
-        if isinstance(own, spec.UpdateSpec):
-            return Row(own.optimizer, "update", own.dtype), large
-        return Row(own.op, own.direction, own.dtype), large
-    if "optimizer" in plain:
-        update = spec.update_from_dict(plain)
-        return Row(update.optimizer, "update", update.dtype), update
-    case = call.case_from_dict(plain)
-    return Row(case.op, case.direction, case.dtype), case

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from equivalence.measure.spent import Spent
-from equivalence.runs.results import NEAR_MISSES, Failure, Row, RowResult
+from equivalence.runs.failure import NEAR_MISSES, Failure
+from equivalence.runs.results import Row, RowResult
 
 COLUMNS = (
     *("op", "direction", "dtype", "cases", "worst", "page"),

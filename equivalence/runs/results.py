@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from equivalence.budgets.outcome import Detail, too_open, too_wide
+from equivalence.budgets.outcome import too_open, too_wide
 from equivalence.measure.spent import Spent
+from equivalence.runs.failure import Failure, plain_fraction, read_failure
 
 SCHEMA = 2
 
@@ -26,22 +26,6 @@ STATUSES = (
 """What a row may come to: declared, where all that fails is a declared finding; recorded, where it
 was written for another ring and not judged. docs/backends.md explains the others."""
 
-KINDS = ("wrong", "crash", "died", "late", "fault")
-"""What a failure is: a wrong result, an exception, the end of the process, a call that took longer
-than the limit, or an exception of this suite's own. All but the first make an error of a row."""
-
-CRASHES = ("died", "late", "crash")
-"""The kinds without a result, the worst first."""
-
-NEAR_MISSES = "refusals"
-"""The source of failures that are invalid calls which were accepted."""
-
-UNASKED = "processes"
-"""The source of the failure that nothing more was asked."""
-
-LAST = ("edges", "findings", UNASKED, NEAR_MISSES)
-"""Sources whose failures come after those of cases, in this order."""
-
 CONFORMANT, NONCONFORMANT, USAGE, CRASH, VACUOUS, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes of every command."""
 
@@ -57,77 +41,6 @@ class Row:
     def __str__(self) -> str:
         """Show as ``softmax vjp bf16``."""
         return f"{self.op} {self.direction} {self.dtype}"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One thing that went wrong, in words, with the line that replays it where there is one.
-
-    kind      one of KINDS
-    source    which questions of the row it comes from, such as values, edges or refusals
-    element   the first bad element, as numbers in text; details say the same in lines
-    """
-
-    title: str
-    details: tuple[str, ...] = ()
-    replay: str | None = None
-    kind: str = "wrong"
-    source: str = ""
-    element: Detail | None = None
-
-    @property
-    def crash(self) -> bool:
-        """Whether there was nothing to judge."""
-        return self.kind != "wrong"
-
-    def lines(self) -> list[str]:
-        """Return the failure as text."""
-        replay = [f"  replay: {self.replay}"] if self.replay else []
-        return [self.title, *(f"  {line}" for line in self.details), *replay]
-
-    @property
-    def same(self) -> tuple[str, str | None, str]:
-        """What two reports of one failure have in common: what failed, and how."""
-        beside = self.replay if self.replay is not None else "\n".join(self.details)
-        return self.title, beside, self.kind
-
-    @property
-    def severity(self) -> tuple[int, float]:
-        """What orders failures: the smaller comes first.
-
-        First come ended processes, calls that took too long and exceptions; then wrong results,
-        by the fraction of a budget; then edges, then findings that no longer hold; and at last
-        invalid calls that were accepted.
-        """
-        if self.crash and self.source != UNASKED:
-            return CRASHES.index(self.kind), 0.0
-        after = LAST.index(self.source) + 1 if self.source in LAST else 0
-        return len(CRASHES) + after, -(math.inf if self.element is None else self.element.fraction)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the failure as the schema has it; `read_failure` makes the same of it again."""
-        plain = asdict(self)
-        if self.element is not None:
-            plain["element"]["fraction"] = plain_fraction(self.element.fraction)
-            plain["element"]["inputs"] = dict(self.element.inputs)
-        return plain
-
-
-def read_failure(plain: Mapping[str, Any]) -> Failure:
-    """Return the failure that `Failure.to_dict` wrote, or that an older version wrote."""
-    given = {**plain, "details": tuple(plain["details"])}
-    element = plain.get("element")
-    if element is not None:
-        given["element"] = Detail(
-            **{
-                **element,
-                "index": tuple(map(int, element["index"])),
-                "fraction": float(element["fraction"]),
-                "inputs": tuple(element["inputs"].items()),
-                "common": tuple(element["common"]),
-            }
-        )
-    return Failure(**given)
 
 
 DECLARE = "Capabilities.takes can say which part it is: cases are then drawn inside it"
@@ -290,11 +203,6 @@ KEPT = (
     *("judged", "unconstrained", "wide", "beside"),
 )
 """Fields of a row that JSON carries as they are."""
-
-
-def plain_fraction(fraction: float | None) -> float | str | None:
-    """Return a fraction as JSON carries it: null where nothing was judged, "inf" for infinity."""
-    return "inf" if fraction is not None and math.isinf(fraction) else fraction
 
 
 def document(

@@ -20,7 +20,7 @@ from equivalence.backends.libraries import shipped
 from equivalence.blame import Refused
 from equivalence.budgets.findings import Finding
 from equivalence.runs.address import address_of
-from equivalence.runs.kinds import has_sizes
+from equivalence.runs.choice import has_sizes
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import UnknownOperation, rows_of, supported
 from equivalence.runs.runner import PROFILES, SIZES, STRENGTHS, run_row, run_sized_row
@@ -103,7 +103,7 @@ class Shelved:
     def finished(self, result: RowResult) -> None:
         """Enter the row, whose file is whole by now, and pass the result on."""
         if self.folder is not None:
-            from equivalence.runs.archive import note_row
+            from equivalence.runs.recorded.archive import note_row
 
             note_row(self.folder, result.row)
         self.watch.finished(result)
@@ -202,8 +202,8 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
     """Say how rows are run: live, recorded or by a recording, whose folder is checked first."""
     options: dict[str, Any] = {"findings": (*shipped(), *request.findings)}
     if request.replay is not None:
-        from equivalence.runs.archive import open_archive
-        from equivalence.runs.replay import replay_row
+        from equivalence.runs.recorded.archive import open_archive
+        from equivalence.runs.recorded.replay import replay_row
 
         open_archive(request.replay)
         return replay_row, {**options, "folder": request.replay}
@@ -216,8 +216,8 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
     options |= {"strength": STRENGTHS[request.profile]}
     if request.record is None:
         return run_row, {**options, "declare": request.declare}
-    from equivalence.runs.archive import start_archive
-    from equivalence.runs.recorder import record_row
+    from equivalence.runs.recorded.archive import start_archive
+    from equivalence.runs.recorded.recorder import record_row
 
     start_archive(request.record, request.profile, seed)
     return record_row, {**options, "folder": request.record, "ring": request.ring}

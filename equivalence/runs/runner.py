@@ -21,8 +21,10 @@ from equivalence.budgets.findings import Finding, for_row
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.cases.declared.inside import Misdeclared
 from equivalence.measure.spent import Spent, reading
-from equivalence.runs.kinds import Case, Kind, kind_of, sized_kind
-from equivalence.runs.results import Failure, Row, RowResult
+from equivalence.runs.choice import kind_of, sized_kind
+from equivalence.runs.failure import Failure
+from equivalence.runs.kinds import Case, Kind
+from equivalence.runs.results import Row, RowResult
 from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.cases import Cases
 from equivalence.runs.row.declarations import Declarations

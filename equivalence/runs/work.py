@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from equivalence.blame import Refused
 from equivalence.registry import OPS
-from equivalence.runs.results import Failure, Row, RowResult
+from equivalence.runs.failure import Failure
+from equivalence.runs.results import Row, RowResult
 from equivalence.workers.pool import Died, spread
 
 RunRow = Callable[[Row], RowResult]

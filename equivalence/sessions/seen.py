@@ -11,7 +11,8 @@ from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.violation import Violation
 from equivalence.dtypes import ASKED, DTYPES
 from equivalence.measure.spent import Spent
-from equivalence.runs.results import Failure, Row, RowResult, status_of
+from equivalence.runs.failure import Failure
+from equivalence.runs.results import Row, RowResult, status_of
 from equivalence.runs.runner import PROFILES
 from equivalence.workers import notes
 

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equivalence.budgets.outcome import Outcome, merged, mismatch
+from equivalence.runs.failure import plain_fraction
 from equivalence.runs.report import show_fraction
-from equivalence.runs.results import CONFORMANT, NONCONFORMANT, plain_fraction
+from equivalence.runs.results import CONFORMANT, NONCONFORMANT
 from equivalence.training.checks import Manifest, NoRecord
 from equivalence.training.record import (
     Taken,

@@ -14,7 +14,8 @@ from typing import Any
 
 from equivalence.budgets.outcome import Outcome
 from equivalence.measure.plainly import no_ways
-from equivalence.runs.kinds import Case, Kind, kind_of
+from equivalence.runs.choice import kind_of
+from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import inside_of
 from equivalence.runs.runner import PROFILES, STRENGTHS, run_row

@@ -18,8 +18,9 @@ from typing import Any
 
 from equivalence.backends import load
 from equivalence.budgets.outcome import Outcome
-from equivalence.runs.kinds import kind_of
-from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row, plain_fraction
+from equivalence.runs.choice import kind_of
+from equivalence.runs.failure import plain_fraction
+from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row
 
 BACKEND = "fast-triton-interpreted"
 

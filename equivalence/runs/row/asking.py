@@ -9,8 +9,8 @@ from typing import Any
 
 from equivalence.budgets.outcome import Outcome
 from equivalence.runs.address import replay_line
+from equivalence.runs.failure import Failure
 from equivalence.runs.kinds import Case, Kind
-from equivalence.runs.results import Failure
 from equivalence.runs.row.fault import REPORT, faultless
 from equivalence.runs.row.sentences import sentences
 from equivalence.workers.executor import Executor, Question

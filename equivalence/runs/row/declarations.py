@@ -8,8 +8,10 @@ from functools import partial
 from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, Over
 from equivalence.cases.declared.inside import Inside
-from equivalence.runs.kinds import Case, Kind, kind_of_case, read_case
-from equivalence.runs.results import Failure, Row
+from equivalence.runs.choice import kind_of_case, read_case
+from equivalence.runs.failure import Failure
+from equivalence.runs.kinds import Case, Kind
+from equivalence.runs.results import Row
 from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.tally import Tally
 from equivalence.workers.executor import Batch, Question

@@ -10,7 +10,8 @@ from equivalence.budgets.findings import Finding
 from equivalence.cases.declared.calls import call_types
 from equivalence.cases.declared.inside import Inside
 from equivalence.cases.edges import call_shapes, edge_problem, edges, plain_call
-from equivalence.runs.results import Failure, Row
+from equivalence.runs.failure import Failure
+from equivalence.runs.results import Row
 from equivalence.runs.row.asking import ended
 from equivalence.runs.row.declarations import passes
 from equivalence.runs.row.proposals import Author

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from equivalence.budgets.outcome import Outcome
 from equivalence.measure.call import crash_text
-from equivalence.runs.results import Failure
+from equivalence.runs.failure import Failure
 from equivalence.worlds.contract import FormFailed
 
 REPORT = (

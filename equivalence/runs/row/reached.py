@@ -18,8 +18,9 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.cases.declared.plain import plain_numbers, signature
 from equivalence.registry import OPS
 from equivalence.runs.address import replay_line
+from equivalence.runs.failure import Failure
 from equivalence.runs.kinds import Case, Kind, Places
-from equivalence.runs.results import Failure, Partial
+from equivalence.runs.results import Partial
 from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.tally import Tally
 from equivalence.workers.executor import Batch, Question

@@ -20,7 +20,8 @@ from equivalence.cases.nearmiss import (
     shapes_of,
     words_of_reference,
 )
-from equivalence.runs.results import Failure, Note, Row
+from equivalence.runs.failure import Failure
+from equivalence.runs.results import Note, Row
 from equivalence.runs.row.asking import ended
 from equivalence.runs.row.declarations import passes
 from equivalence.runs.row.proposals import Author

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from equivalence.budgets.findings import Finding
 from equivalence.budgets.outcome import Outcome, larger
 from equivalence.cases.call import counts
+from equivalence.runs.failure import Failure
 from equivalence.runs.kinds import Case, shows
-from equivalence.runs.results import Failure, Note, status_of
+from equivalence.runs.results import Note, status_of
 
 SLOTS = (
     *("edges", "refusals", "findings", "extras", "values", "sizes"),

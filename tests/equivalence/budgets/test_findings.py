@@ -13,7 +13,7 @@ from equivalence.backends import EXTRAS, libraries, load
 from equivalence.backends.libraries import shipped
 from equivalence.budgets.findings import Finding, for_row, parse, read, written
 from equivalence.budgets.outcome import Outcome, Over
-from equivalence.runs.kinds import kind_of_case, read_case
+from equivalence.runs.choice import kind_of_case, read_case
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row
 

@@ -31,7 +31,7 @@ from equivalence.cases.strategies import case_specs, draw_many
 from equivalence.cases.updates.design import spoiled_cases, update_strata
 from equivalence.cases.updates.tensors import build_gradients
 from equivalence.measure.call import result_names
-from equivalence.runs.kinds import read_case
+from equivalence.runs.choice import read_case
 from equivalence.runs.rows import rows_of
 from spec.op import Rejected, Type
 from spec.ops import OPS

@@ -24,8 +24,8 @@ from equivalence.cases.strategies import case_specs, draw_many
 from equivalence.cases.updates.design import designed_updates, update_specs, update_strata
 from equivalence.measure.grids import by_launches
 from equivalence.measure.sizes import full
-from equivalence.runs.kinds import SizedCalls
 from equivalence.runs.results import Row
+from equivalence.runs.sized import SizedCalls
 
 
 class Offering:

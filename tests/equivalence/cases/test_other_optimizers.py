@@ -21,7 +21,7 @@ from equivalence.cases.updates.design import (
     walk,
 )
 from equivalence.measure.sizes import sized_update
-from equivalence.runs.kinds import read_case
+from equivalence.runs.choice import read_case
 from spec.op import AnyTensor, refuse, zeros_like
 from spec.optim import OPTIMIZERS
 from spec.optim._optimizer import Optimizer

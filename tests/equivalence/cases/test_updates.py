@@ -23,7 +23,7 @@ from equivalence.cases.updates.levels import SHAPES, WRITABLE, choices
 from equivalence.cases.updates.spec import UpdateSpec, describe
 from equivalence.cases.updates.tensors import Gradients, build_parameters, long, marks
 from equivalence.measure.update import MOST_ELEMENTS, MOST_STEPS, shorter
-from equivalence.runs.kinds import read_case
+from equivalence.runs.choice import read_case
 from spec.optim import OPTIMIZERS
 
 NAMES = sorted(OPTIMIZERS)

@@ -22,7 +22,8 @@ from equivalence.cli.options import (
     write,
 )
 from equivalence.measure.spent import Spent
-from equivalence.runs.results import Failure, Row, RowResult, document, read_row
+from equivalence.runs.failure import Failure
+from equivalence.runs.results import Row, RowResult, document, read_row
 from tests.support import untimed
 
 RESULT = RowResult(

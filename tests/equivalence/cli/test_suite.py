@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from equivalence.cli import main
-from equivalence.runs.kinds import kind_of
+from equivalence.runs.choice import kind_of
 from equivalence.runs.results import Row
 from tests.equivalence.backends import fakes
 from tests.support import untimed
@@ -195,7 +195,7 @@ WITHOUT = """
 import sys
 sys.modules["flint"] = sys.modules["hypothesis"] = None
 from equivalence.cli import main
-from equivalence.runs.kinds import kind_of
+from equivalence.runs.choice import kind_of
 from equivalence.runs.results import Row
 sys.exit(main(sys.argv[1:]))
 """

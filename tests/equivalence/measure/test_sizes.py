@@ -30,7 +30,7 @@ from equivalence.measure.sizes import (
     near,
     sized_update,
 )
-from equivalence.runs.kinds import read_case
+from equivalence.runs.choice import read_case
 from equivalence.runs.results import Row
 from equivalence.runs.run import Request, perform
 from equivalence.worlds.contract import Form

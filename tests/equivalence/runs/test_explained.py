@@ -14,9 +14,10 @@ from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.levels import plainest
 from equivalence.cases.updates.spec import EVENTS, HANDINGS, UpdateSpec
 from equivalence.measure.update import measure_update
-from equivalence.runs.kinds import kind_of, read_case
+from equivalence.runs.choice import kind_of, read_case
+from equivalence.runs.failure import Failure
 from equivalence.runs.report import in_order, only_one_dtype
-from equivalence.runs.results import Failure, Row, RowResult, read_row
+from equivalence.runs.results import Row, RowResult, read_row
 from equivalence.runs.row.sentences import (
     CALLINGS,
     EVENTS_SAID,

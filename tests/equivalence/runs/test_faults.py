@@ -12,7 +12,7 @@ from torch import Tensor
 from equivalence.backends import Capabilities, declared
 from equivalence.measure import update
 from equivalence.runs import runner
-from equivalence.runs.kinds import kind_of
+from equivalence.runs.choice import kind_of
 from equivalence.runs.results import CRASH, Row, exit_code
 from equivalence.runs.runner import run_row
 from equivalence.worlds.contract import Contract

@@ -12,10 +12,12 @@ from equivalence.cases.call import case_from_dict
 from equivalence.cases.sizes import SizedUpdate
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.measure.sizes import sized_update
-from equivalence.runs.kinds import Calls, SizedUpdates, kind_of_case, read_case
+from equivalence.runs.choice import kind_of_case, read_case
+from equivalence.runs.kinds import Calls
 from equivalence.runs.results import Row, RowResult, exit_code
 from equivalence.runs.row.proposals import Author, Proposals
 from equivalence.runs.run import Request, perform
+from equivalence.runs.sized import SizedUpdates
 from tests.equivalence.backends import declarable
 
 ROW = Row("mul", "value", "fp32")

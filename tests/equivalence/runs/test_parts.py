@@ -20,8 +20,8 @@ from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.declared.plain import signature
 from equivalence.cases.sizes import SizedCase
 from equivalence.cli import main
-from equivalence.runs.recorder import record_row
-from equivalence.runs.replay import replay_row
+from equivalence.runs.recorded.recorder import record_row
+from equivalence.runs.recorded.replay import replay_row
 from equivalence.runs.results import (
     CONFORMANT,
     NONCONFORMANT,

@@ -17,8 +17,8 @@ from equivalence.budgets.recorded import Recorded
 from equivalence.cases.call import attribute_pairs
 from equivalence.cases.updates.design import update_strata
 from equivalence.cases.updates.tensors import build_gradients, build_parameters
-from equivalence.runs.archive import compact, load_archive
-from equivalence.runs.recorder import _entry
+from equivalence.runs.recorded.archive import compact, load_archive
+from equivalence.runs.recorded.recorder import _entry
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.run import Request, perform
 from equivalence.runs.work import Damaged

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from equivalence.budgets.findings import parse
-from equivalence.runs.kinds import kind_of, read_case
+from equivalence.runs.choice import kind_of, read_case
+from equivalence.runs.failure import Failure
 from equivalence.runs.results import (
     CONFORMANT,
     CRASH,
     NONCONFORMANT,
     VACUOUS,
-    Failure,
     Row,
     RowResult,
     exit_code,

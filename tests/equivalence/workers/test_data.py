@@ -16,7 +16,8 @@ from equivalence.exact.points import Verdict
 from equivalence.exact.rows import Found
 from equivalence.exact.rows import Row as ExactRow
 from equivalence.measure.spent import Spent
-from equivalence.runs.results import Failure, Row, RowResult
+from equivalence.runs.failure import Failure
+from equivalence.runs.results import Row, RowResult
 from equivalence.workers import data
 
 RESULT = RowResult(

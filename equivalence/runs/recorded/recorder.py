@@ -18,15 +18,16 @@ from equivalence.cases.updates.tensors import build_gradients, build_parameters,
 from equivalence.measure.call import expectation, result_names
 from equivalence.measure.reference import Taken, entered, scaled_gradients
 from equivalence.registry import OPS, OPTIMIZERS
-from equivalence.runs.archive import (
+from equivalence.runs.choice import kind_of
+from equivalence.runs.kinds import Case
+from equivalence.runs.recorded.archive import (
     Archive,
     Entry,
     counting,
     result_name,
     save_archive,
 )
-from equivalence.runs.kinds import Case, kind_of
-from equivalence.runs.replay import replay_row
+from equivalence.runs.recorded.replay import replay_row
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.row.drawn import drawn_batches, least
 from equivalence.runs.row.reached import left_by

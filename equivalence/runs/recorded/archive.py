@@ -29,7 +29,8 @@ import numpy.typing as npt
 
 from equivalence.budgets.recorded import Recorded, differ
 from equivalence.cases.call import counts
-from equivalence.runs.kinds import Case, read_case, shows
+from equivalence.runs.choice import read_case
+from equivalence.runs.kinds import Case, shows
 from equivalence.runs.results import Row
 from equivalence.runs.work import Damaged
 

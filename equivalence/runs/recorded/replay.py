@@ -17,9 +17,18 @@ from equivalence.measure.explained.steps import explained_step
 from equivalence.measure.reference import Expected
 from equivalence.measure.shadow import Step, judge_step, measure_steps
 from equivalence.registry import OPTIMIZERS
-from equivalence.runs.archive import Archive, Entry, counting, load_archive, path_of, result_name
-from equivalence.runs.kinds import Case, kind_of
-from equivalence.runs.results import Failure, Row, RowResult
+from equivalence.runs.choice import kind_of
+from equivalence.runs.failure import Failure
+from equivalence.runs.kinds import Case
+from equivalence.runs.recorded.archive import (
+    Archive,
+    Entry,
+    counting,
+    load_archive,
+    path_of,
+    result_name,
+)
+from equivalence.runs.results import Row, RowResult
 from equivalence.runs.rows import inside_of, supported
 
 if TYPE_CHECKING:
