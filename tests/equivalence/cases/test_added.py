@@ -34,10 +34,13 @@ ROWS = [
 ]
 EVERY_DTYPE = tuple(DTYPES)
 
-FIRST = ("softmax", "sum", "matmul", "gather")
-"""The ops of families that differ most: these are tried first, and all others in the long run."""
+FIRST = ("rows", "reductions", "products", "picks")
+"""The families that differ most: these are tried at once, and all others by `make full`."""
 
-IN_TURN = [row if row[0] in FIRST else pytest.param(*row, marks=pytest.mark.slow) for row in ROWS]
+IN_TURN = [
+    row if family_of(OPS[row[0]]).name in FIRST else pytest.param(*row, marks=pytest.mark.full)
+    for row in ROWS
+]
 
 SIZES = {"short": range(4, 17), "a block": range(17, 129), "blocks": range(257, 10**6)}
 """The size classes of rows: within a vector, within a tile, beyond two blocks of 128."""
