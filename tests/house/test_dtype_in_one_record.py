@@ -15,7 +15,7 @@ import pytest
 
 from tests.house.conftest import copied_tree
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 RECORDS = {
     "fast/device/dtypes.py": ("(FP32, BF16, FP16, FP64)", "(FP32, BF16, FP64)"),

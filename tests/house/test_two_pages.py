@@ -7,9 +7,9 @@ and adds up what was read twice, an op of two results of different shapes, and a
 unlike Adam: it steps by signs, remembers one moment, counts nothing, and is never tried at a rate
 of 1e-3. The files that others read are written by the one command that CONTRIBUTING names.
 
-`make test` judges them at `quick`, and runs the tests that are named after a page: about 100 s of a
-processor. `make full` adds what takes longer: the judge at `ci`, the kernels in the interpreter and
-on exact numbers (5 minutes), and all of `make test` in the copy (as long as here).
+`make test` judges them at `quick`, and runs the tests that are named after a page: about a minute of
+a processor. `make full` adds what takes longer: the judge at `ci`, the kernels in the interpreter
+and on exact numbers (5 minutes), and all of `make test` in the copy (as long as here).
 """
 
 from __future__ import annotations
@@ -30,12 +30,6 @@ GENERATE = ("-m", "tools.generate")
 
 MEETING = ("tests/spec", "tests/fast", "tests/equivalence", "proofs_notes")
 """Where tests have a table of pages for their parameters: each page names its own."""
-
-COPYING = (
-    "tests/house/test_two_pages.py",
-    "tests/house/test_dtype_in_one_record.py",
-)
-"""The house tests that copy the tree themselves."""
 
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 
@@ -69,8 +63,6 @@ def test_pages_are_found_and_judged(tree: Copy) -> None:
     """One test, since each worker that had a part of it would make a copy of its own."""
     meeting = " or ".join(NAMES)
     tree.run(*PYTEST, "-m", "not full", "-k", meeting, *MEETING)
-    ignored = [f"--ignore={path}" for path in COPYING]
-    tree.run(*PYTEST, "-m", "not full", *ignored, "tests/house")
     conformant(tree, "fast-aten", "quick")
     said = tree.run("-m", "fast", "kernels", "--target", "sm_80", "--ops", ",".join(NAMES))
     assert "0 faults" in said
@@ -117,4 +109,4 @@ def test_the_whole_of_make_test_passes(tmp_path: Path) -> None:
     tree.git("commit", "--quiet", "--message", "Plant pages")
     tree.run(*GENERATE, "--check")
     parallel = ("-n", "2", "--dist", "worksteal")
-    tree.run(*PYTEST, *parallel, "-m", "not full", f"--ignore={COPYING[0]}")
+    tree.run(*PYTEST, *parallel, "-m", "not full", "--ignore=tests/house/test_two_pages.py")
