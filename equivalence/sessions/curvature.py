@@ -12,6 +12,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -22,13 +23,14 @@ import spec.autodiff
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.violation import check_equal
 from equivalence.cases.call import TORCH
+from equivalence.cases.domains import domain
 from equivalence.registry import OPS
 from equivalence.sessions.judge import Judge
 from equivalence.sessions.numbers import integers, normal
 from equivalence.sessions.pair import Listed
 from equivalence.sessions.texts import SQUARE, Step, run
 from equivalence.worlds.contract import FP64, TF32, Contract, Format
-from spec.op import AnyTensor, Type
+from spec.op import AnyTensor, Op, Type
 from spec.ops import OPS as BOOK
 from spec.refusals import Rejected
 from spec.tensor import Tensor as SpecTensor
@@ -199,14 +201,15 @@ def curve(name: str, seed: int, precision: str) -> Ledger:
     page = OPS[name]
 
     def f(ops: Any, *leaves: Any) -> Any:
-        z = ops.apply(name, leaves, required(name))
-        return ops.sum(ops.mul(z, z))
+        made = ops.apply(name, leaves, required(name))
+        parts = made if isinstance(made, tuple) else (made,)
+        return reduce(ops.add, [ops.sum(ops.mul(z, z)) for z in parts])
 
     ledger = Ledger()
     for scale in (1.0, 4.0):
         drawn = [normal(seed + k, *SQUARE) for k in range(len(page.inputs))]
         x = [scale * torch.sigmoid(one) for one in drawn]
-        if scale > 1.0 and name not in FROM_ZERO:
+        if scale > 1.0 and takes_all_numbers(page):
             x = [scale * one for one in drawn]
         curvature = Curvature(f, x, precision)
         curvature.ledger = ledger
@@ -214,8 +217,10 @@ def curve(name: str, seed: int, precision: str) -> Ledger:
     return ledger
 
 
-FROM_ZERO = frozenset({"kl_div", "log", "log1p", "sqrt", "rsqrt", "pow"})
-"""The ops that have no derivative below 0, or below -1."""
+def takes_all_numbers(page: Op) -> bool:
+    """Say whether an op has a value and derivatives at negative numbers, too."""
+    below = ("positive", "past_minus_one")
+    return not any(domain(page, k, required(page.name)) in below for k in range(len(page.inputs)))
 
 
 KINDS = ("product", "exact-product", "hessian", "labels", "distance")

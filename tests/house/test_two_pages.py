@@ -7,7 +7,7 @@ and adds up what was read twice, an op of two results of different shapes, and a
 unlike Adam: it steps by signs, remembers one moment, counts nothing, and is never tried at a rate
 of 1e-3. The files that others read are written by the one command that CONTRIBUTING names.
 
-`make test` judges them at `quick`, and runs the tests that are named after a page: about a minute of
+`make test` judges them at `quick`, and runs the tests that are named after a page: a minute of
 a processor. `make full` adds what takes longer: the judge at `ci`, the kernels in the interpreter
 and on exact numbers (5 minutes), and all of `make test` in the copy (as long as here).
 """
