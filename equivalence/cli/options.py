@@ -258,7 +258,8 @@ def line(command: str, asked: Mapping[str, Any]) -> str:
 def words(asked: Mapping[str, Any]) -> Iterator[str]:
     """Yield options as the words of a command line, but for those that have their defaults."""
     for name, value in asked.items():
-        if OPTIONS[name].asked and value == OPTIONS[name].default:
+        known = OPTIONS.get(name)  # another program has options of its own
+        if known is not None and known.asked and value == known.default:
             continue
         yield flag(name)
         if value is not True:
