@@ -102,6 +102,7 @@ OPTIONS: dict[str, Option] = {
     "whole": Option(
         "also fail if a row judged a part of its operation alone (exit code 1)",
         False,
+        asked=False,
         reading={"action": "store_true"},
     ),
     "call_limit": Option(

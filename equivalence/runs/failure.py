@@ -13,7 +13,7 @@ KINDS = ("wrong", "crash", "died", "late", "fault")
 """What a failure is: a wrong result, an exception, the end of the process, a call that took longer
 than the limit, or an exception of this suite's own. All but the first make an error of a row."""
 
-CRASHES = ("died", "late", "crash")
+CRASHES = ("fault", "died", "late", "crash")
 """The kinds without a result, the worst first."""
 
 NEAR_MISSES = "refusals"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -75,7 +76,10 @@ class Tail(Base):
 
 
 class Lenient(Base):
-    """Accepts what the page refuses: it broadcasts."""
+    """Accepts what the page refuses, for it broadcasts, and says that it checks constraints."""
+
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities(), checks_constraints=True)
 
     def checked(self, inputs: Sequence[Tensor]) -> None:
         return None

@@ -251,7 +251,8 @@ def test_what_fails_can_be_declared_with_a_reason(
     assert f"findings in {path}; add a reason to each" in capsys.readouterr().out
     assert run("Lenient", "--ops", "mul", "--findings", str(path)) == 2
     said = capsys.readouterr().err
-    assert "known.toml: finding 1, mul value (near-miss), has no reason: write in 'reason'" in said
+    about = "finding 1, mul value fp32 (near-miss)"
+    assert f"known.toml: {about}, has no reason: write in 'reason'" in said
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('reason = ""', 'reason = "so it is"'), encoding="utf-8")
     known = ["--ops", "mul", "--findings", str(path), "--json", str(result)]

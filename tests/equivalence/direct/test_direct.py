@@ -96,7 +96,7 @@ def test_a_wrong_backend_fails_with_the_report() -> None:
         assert_conforms(Wrong(), ops=["square"])
     said = str(failed.value)
     assert said.startswith("squares: 1 nonconformant, 1 conformant")
-    assert "result[]: got 1.0010" in said and "replay: python -m equivalence replay-case" in said
+    assert "result[]: got 1.001" in said and "replay: python -m equivalence replay-case" in said
 
 
 def test_nothing_judged_is_no_pass_and_an_unknown_name_no_failure() -> None:
@@ -110,7 +110,7 @@ def test_nothing_judged_is_no_pass_and_an_unknown_name_no_failure() -> None:
     ("backend", "kind", "code", "said"),
     [
         ("Squares", "", CONFORMANT, "1 elements judged"),
-        ("Wrong", "wrong", NONCONFORMANT, "result[]: got 1.0010"),
+        ("Wrong", "wrong", NONCONFORMANT, "result[]: got 1.001"),
         ("Raising", "crash", CRASH, "squares raised KeyError: 'no kernel'"),
     ],
 )
