@@ -65,7 +65,8 @@ def row_seed(seed: int, row: Row) -> int:
 def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
     """Ask what a row asks, batch after batch, and return what the answers come to.
 
-    A row that the backend does not support says so. The options are those of `Examination`.
+    A row that the backend does not support says so. The options are those of `Examination`. A fault
+    of the suite costs the question it is at.
     """
     capabilities = backend.capabilities()
     if not supported(capabilities, row):
@@ -74,7 +75,16 @@ def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
     examination = Examination(backend, row, **options)
     try:
         for batch in examination.batches():
-            examination.put(batch)
+            for question in examination.faultless("the list of cases", batch.questions):
+                if batch.enough():
+                    break
+                try:
+                    question.enter(examination.executor.ask(question))
+                except ENDING:
+                    raise
+                except Exception as error:
+                    examination.tally.fail("faults", fault(question.title, error))
+            batch.close()
     except TooManyEnded as stop:
         examination.tally.fail("processes", Failure(str(stop), kind="died"))
     except Misdeclared as error:
@@ -160,20 +170,7 @@ class Examination:
             proposals=proposals,
         )
 
-    def put(self, batch: Batch) -> None:
-        """Ask the questions of a batch; a fault of the suite costs the question it is at."""
-        for question in self._faultless("the list of cases", batch.questions):
-            if batch.enough():
-                break
-            try:
-                question.enter(self.executor.ask(question))
-            except ENDING:
-                raise
-            except Exception as error:
-                self.tally.fail("faults", fault(question.title, error))
-        batch.close()
-
-    def _faultless(self, title: str, of: Iterable[T]) -> Iterator[T]:
+    def faultless(self, title: str, of: Iterable[T]) -> Iterator[T]:
         """Yield what there is up to a fault of the suite, and enter the fault."""
         try:
             yield from of
@@ -186,16 +183,16 @@ class Examination:
         """Yield all questions of the row, in the order in which they are asked."""
         yield from self.listed()
         if self.oracle:
-            yield from self._faultless("what is drawn", self.drawn())
-        yield from self._faultless("what was refused", self._refused())
+            yield from self.faultless("what is drawn", self.drawn())
+        yield from self.faultless("what was refused", self._refused())
 
     def listed(self) -> Iterator[Batch]:
         """Yield the questions that depend on no answer."""
         if self.checks:
-            yield from self._faultless("the checks", self._checks())
-        yield from self._faultless("the design", self._design())
+            yield from self.faultless("the checks", self._checks())
+        yield from self.faultless("the design", self._design())
         if self.oracle and self.strength >= PAIRS and self.row.direction != "update":
-            yield from self._faultless("the large case", self._large())
+            yield from self.faultless("the large case", self._large())
 
     def _refused(self) -> Iterator[Batch]:
         """Yield what is asked of refusals, and ask again whether the same calls are taken."""

@@ -11,7 +11,7 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.runs.address import replay_line
 from equivalence.runs.failure import Failure
 from equivalence.runs.kinds import Case, Kind
-from equivalence.runs.row.fault import REPORT, faultless
+from equivalence.runs.row.fault import REPORT
 from equivalence.runs.row.sentences import sentences
 from equivalence.workers.executor import Executor, Question
 from equivalence.workers.notes import Ended
@@ -41,9 +41,7 @@ class Asking:
         return Question(
             f"{text} {rung}",
             f"{kind.describe(case)}; {replay_line(self.address, text)}",
-            partial(
-                faultless, partial(kind.measure, self.backend, case, contract or self.contract)
-            ),
+            partial(kind.measure, self.backend, case, contract or self.contract),
             lambda answer: enter(outcome_of(answer)),
             Outcome,
         )
