@@ -300,32 +300,42 @@ def expected_vjp(
     # No wider format tells which intermediate results of float64 another form would keep in range.
     widest = contract.compute == FP64
     results = evaluated(contract, [*inputs, cotangent], run, many, overflow=not widest)
-    if contract.freedom != "stable":
-        return list(results)
-    if not np.isfinite(numbers(cotangent)).all():
-        return _or_not_finite_where(results, inputs, cotangent, page, attrs, contract)
-    if many and infinite(inputs):
-        results = _or_limits(contract, results, run)
-    return list(results)
+
+    def pulled(given: Sequence[AnyTensor], seeds: Sequence[Any]) -> Sequence[AnyTensor | None]:
+        return page.vjp(given, *seeds, **attrs)
+
+    return _of_other_forms(contract, results, run, many, inputs, [cotangent], pulled)
 
 
-def _or_not_finite_where(
-    found: Sequence[Expected | None],
-    inputs: Sequence[TorchTensor],
-    cotangent: TorchTensor,
-    page: Op,
-    attrs: Mapping[str, Any],
+def _of_other_forms(
     contract: Contract,
+    found: Sequence[Expected | None],
+    run: Callable[[World], Sequence[Expected | None]],
+    many: bool,
+    inputs: Sequence[TorchTensor],
+    seeds: Sequence[TorchTensor | None],
+    derived: Callable[
+        [Sequence[AnyTensor], Sequence[AnyTensor | None]], Sequence[AnyTensor | None]
+    ],
 ) -> list[Expected | None]:
-    """Let what depends on a cotangent that is not finite be anything that is not, too.
+    """Let derivatives be what formulas of equal standing give beside infinities.
 
-    An entry depends on a cotangent if the page makes it NaN where that is NaN.
+    seeds are the cotangents or tangents, and derived are the page's derivatives for others. What
+    depends on a seed that is not finite may be anything that is not, too. An entry depends on a
+    seed if the page makes it NaN where that is NaN.
     """
+    if contract.freedom != "stable":
+        return list(found)
+    if all(seed is None or np.isfinite(numbers(seed)).all() for seed in seeds):
+        limits = many and infinite(inputs)
+        return list(_or_limits(contract, found, run) if limits else found)
     world = Extended(contract, ONE_FORM)
     nan = world.line.of(NOT_A_NUMBER)
-    seed = world.lift(cotangent).map(lambda g: nan if g.kinds else g)
-    spoiled = page.vjp(tuple(map(world.lift, inputs)), seed, **attrs)
-    return or_not_finite(found, spoiled, world.line)
+    spoiled = [
+        None if seed is None else world.lift(seed).map(lambda g: nan if g.kinds else g)
+        for seed in seeds
+    ]
+    return or_not_finite(found, derived(tuple(map(world.lift, inputs)), spoiled), world.line)
 
 
 def expected_jvp(
@@ -344,6 +354,11 @@ def expected_jvp(
         moved = tuple(None if t is None else world.lift(t) for t in tangents)
         return [world.store(page.jvp(tuple(map(world.lift, inputs)), moved, **attrs))]
 
-    (found,) = evaluated(contract, [*inputs, *tangents], run, many)
+    results = evaluated(contract, [*inputs, *tangents], run, many)
+
+    def pushed(given: Sequence[AnyTensor], seeds: Sequence[Any]) -> Sequence[AnyTensor | None]:
+        return [page.jvp(tuple(given), tuple(seeds), **attrs)]
+
+    (found,) = _of_other_forms(contract, results, run, many, inputs, tangents, pushed)
     assert found is not None, "every op has a tangent"
     return found
