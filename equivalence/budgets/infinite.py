@@ -18,6 +18,7 @@ from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import Contract
 from equivalence.worlds.kinds import ANYTHING, NANS, NOT_A_NUMBER
+from equivalence.worlds.special_values.last import either_of
 from equivalence.worlds.special_values.sets import Line, SpecialValues
 from spec.tensor import zip_map
 
@@ -64,6 +65,24 @@ def or_not_finite(found: Results, spoiled: Sequence[Any], line: Line) -> list[Ex
         None if t is None or s is None else zip_map(joined, t, s)
         for t, s in zip(found, spoiled, strict=True)
     ]
+
+
+def or_nan(found: Results, spoiled: Sequence[Any], line: Line) -> list[Expected | None]:
+    """Let results be NaN where `spoiled` is NaN, too."""
+
+    def joined(x: Bounded | SpecialValues, reached: Any) -> Bounded | SpecialValues:
+        nan = line.special(reached).kinds & NANS
+        return either_of(x, line.of(NOT_A_NUMBER)) if nan else x
+
+    return [
+        None if t is None or s is None else zip_map(joined, t, s)
+        for t, s in zip(found, spoiled, strict=True)
+    ]
+
+
+def or_open(line: Line, x: Bounded | SpecialValues) -> Bounded | SpecialValues:
+    """Let a number be infinite, or NaN, too."""
+    return x if x.unconstrained else SpecialValues(line, ANYTHING, line.special(x).finite)
 
 
 def real(held: npt.NDArray[Any]) -> bool:

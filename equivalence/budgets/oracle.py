@@ -17,10 +17,13 @@ import numpy as np
 
 from equivalence.budgets.infinite import (
     GROWN,
+    Results,
     infinite,
     may_leave,
     or_limits,
+    or_nan,
     or_not_finite,
+    or_open,
     real,
 )
 from equivalence.budgets.judge import Expected
@@ -29,7 +32,7 @@ from equivalence.registry import OPS
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, either, exact, stored
 from equivalence.worlds.contract import FP64, Contract, of_result, programs_of
-from equivalence.worlds.kinds import ANYTHING, NANS, NOT_A_NUMBER
+from equivalence.worlds.kinds import NANS, NOT_A_NUMBER
 from equivalence.worlds.special_values.last import (
     LARGE_FORMS,
     LEAVING_FORMS,
@@ -171,24 +174,21 @@ class Extended:
             return list(gradients)
         nan = self.line.of(NOT_A_NUMBER)
         spoiled = pulled(zip_map(lambda bad, s: nan if bad else s, undefined, seed))
-        return [
-            None if g is None or s is None else zip_map(self._or_nan, g, s)
-            for g, s in zip(gradients, spoiled, strict=True)
-        ]
+        return or_nan(gradients, spoiled, self.line)
 
-    def _or_nan(self, allowed: Bounded | SpecialValues, spoiled: Any) -> Bounded | SpecialValues:
-        reached = self.line.special(spoiled).kinds & NANS
-        return either_of(allowed, self.line.of(NOT_A_NUMBER)) if reached else allowed
+
+Run = Callable[[World], Results]
+"""Pages, run in a world."""
 
 
 def evaluated(
     contract: Contract,
     tensors: Iterable[TorchTensor | None],
-    run: Callable[[World], Sequence[Expected | None]],
+    run: Run,
     many: bool = False,
     finite: Finite | None = None,
     overflow: bool = True,
-) -> Sequence[Expected | None]:
+) -> Results:
     """Return what pages give on these tensors, in the first world that says all of it.
 
     finite is the world of the contract's Bounded scalars, where the caller has one already.
@@ -207,7 +207,7 @@ def evaluated(
         found = run(Finite(contract) if finite is None else finite)
         if not overflow and forms == LARGE_FORMS:
             line = Line(contract, overflow)
-            return [None if t is None else t.map(partial(_or_not_finite, line)) for t in found]
+            return [None if t is None else t.map(partial(or_open, line)) for t in found]
         if not overflow or not any(x.unconstrained for x in _entries(found)):
             return found
     world = Extended(contract, forms, overflow)
@@ -218,28 +218,19 @@ def evaluated(
     return found
 
 
-def _or_limits(
-    contract: Contract,
-    found: Sequence[Expected | None],
-    run: Callable[[World], Sequence[Expected | None]],
-) -> Sequence[Expected | None]:
+def _or_limits(contract: Contract, found: Results, run: Run) -> Results:
     """Let results that are not finite beside infinite inputs be what they tend to, if anything."""
     near, far = (run(Extended(contract, ONE_FORM, infinity=large)) for large in GROWN)
     return or_limits(found, near, far, Line(contract))
 
 
-def _or_not_finite(line: Line, x: Bounded | SpecialValues) -> Bounded | SpecialValues:
-    """Let a number be infinite, or NaN, too."""
-    return x if x.unconstrained else SpecialValues(line, ANYTHING, line.special(x).finite)
-
-
-def _hull(world: World, results: Sequence[Expected | None]) -> Expected | None:
+def _hull(world: World, results: Results) -> Expected | None:
     """Return what several programs may store of one result, None where it has no gradient."""
     known = [result for result in results if result is not None]
     return reduce(world.either, known) if known else None
 
 
-def _entries(results: Sequence[Expected | None]) -> Iterator[Bounded | SpecialValues]:
+def _entries(results: Results) -> Iterator[Bounded | SpecialValues]:
     return (x for tensor in results if tensor is not None for x in tensor.data)
 
 
@@ -300,32 +291,37 @@ def expected_vjp(
     # No wider format tells which intermediate results of float64 another form would keep in range.
     widest = contract.compute == FP64
     results = evaluated(contract, [*inputs, cotangent], run, many, overflow=not widest)
-    if contract.freedom != "stable":
-        return list(results)
-    if not np.isfinite(numbers(cotangent)).all():
-        return _or_not_finite_where(results, inputs, cotangent, page, attrs, contract)
-    if many and infinite(inputs):
-        results = _or_limits(contract, results, run)
-    return list(results)
+    pulled = partial(page.vjp, **attrs)
+    return _of_other_forms(contract, results, run, many, inputs, [cotangent], pulled)
 
 
-def _or_not_finite_where(
-    found: Sequence[Expected | None],
-    inputs: Sequence[TorchTensor],
-    cotangent: TorchTensor,
-    page: Op,
-    attrs: Mapping[str, Any],
+def _of_other_forms(
     contract: Contract,
+    found: Results,
+    run: Run,
+    many: bool,
+    inputs: Sequence[TorchTensor],
+    seeds: Sequence[TorchTensor | None],
+    derived: Callable[..., Sequence[AnyTensor | None]],
 ) -> list[Expected | None]:
-    """Let what depends on a cotangent that is not finite be anything that is not, too.
+    """Let derivatives be what formulas of equal standing give beside infinities.
 
-    An entry depends on a cotangent if the page makes it NaN where that is NaN.
+    seeds are the cotangents or tangents, and derived are the page's derivatives for others. What
+    depends on a seed that is not finite may be anything that is not, too. An entry depends on a
+    seed if the page makes it NaN where that is NaN.
     """
+    if contract.freedom != "stable":
+        return list(found)
+    if all(seed is None or np.isfinite(numbers(seed)).all() for seed in seeds):
+        limits = many and infinite(inputs)
+        return list(_or_limits(contract, found, run) if limits else found)
     world = Extended(contract, ONE_FORM)
     nan = world.line.of(NOT_A_NUMBER)
-    seed = world.lift(cotangent).map(lambda g: nan if g.kinds else g)
-    spoiled = page.vjp(tuple(map(world.lift, inputs)), seed, **attrs)
-    return or_not_finite(found, spoiled, world.line)
+    spoiled = [
+        None if seed is None else world.lift(seed).map(lambda g: nan if g.kinds else g)
+        for seed in seeds
+    ]
+    return or_not_finite(found, derived(tuple(map(world.lift, inputs)), *spoiled), world.line)
 
 
 def expected_jvp(
@@ -344,6 +340,11 @@ def expected_jvp(
         moved = tuple(None if t is None else world.lift(t) for t in tangents)
         return [world.store(page.jvp(tuple(map(world.lift, inputs)), moved, **attrs))]
 
-    (found,) = evaluated(contract, [*inputs, *tangents], run, many)
+    results = evaluated(contract, [*inputs, *tangents], run, many)
+
+    def pushed(given: Sequence[AnyTensor], *seeds: Any) -> list[AnyTensor]:
+        return [page.jvp(given, seeds, **attrs)]
+
+    (found,) = _of_other_forms(contract, results, run, many, inputs, tangents, pushed)
     assert found is not None, "every op has a tangent"
     return found

@@ -14,6 +14,7 @@ READERS = (
     "tests/spec/test_elsewhere.py",
     "tests/spec/test_values.py",
     "tests/equivalence/backends/opinfo.py",
+    "tests/equivalence/backends/opinfo_calls.py",
     "tests/equivalence/backends/test_opinfo.py",
 )
 """The modules that read pages' independent sources, where an op's name stands for no rule."""

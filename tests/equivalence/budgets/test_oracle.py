@@ -11,7 +11,7 @@ import torch
 
 from equivalence.backends import declared
 from equivalence.budgets.judge import judge_tensor
-from equivalence.budgets.oracle import expected_value, expected_vjp, lift_one, store
+from equivalence.budgets.oracle import expected_jvp, expected_value, expected_vjp, lift_one, store
 from equivalence.budgets.outcome import Outcome
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.contract import FP32, Contract
@@ -218,3 +218,43 @@ def test_a_composite_may_give_what_it_tends_to_beside_an_infinite_input() -> Non
     assert judge_tensor(torch.tensor([[math.nan, -1.0, 0.0]]), nan).failed
     distance = expected_vjp("mse_loss", [x, torch.zeros(1, 3)], {}, [torch.tensor(1.0)], STABLE)[0]
     assert judge_tensor(torch.tensor([[2.0**90, 2 / 3, 4 / 3]]), distance).failed
+
+
+def test_what_depends_on_an_infinite_tangent_may_be_anything_that_is_not_finite() -> None:
+    x, t = torch.zeros(3), torch.tensor([math.inf, 1.0, math.nan])
+    expected = expected_jvp("tanh", [x], {}, [t], STABLE)
+    for first in (math.inf, math.nan, -math.inf):
+        assert not judge_tensor(torch.tensor([first, 1.0, math.nan]), expected).failed
+    for wrong in ([1.0, 1.0, math.nan], [math.inf, math.nan, math.nan], [math.inf, 1.0, 0.0]):
+        assert judge_tensor(torch.tensor(wrong), expected).failed
+    page = expected_jvp("tanh", [x], {}, [t], replace(STABLE, freedom="page"))
+    assert judge_tensor(torch.tensor([math.nan, 1.0, math.nan]), page).failed
+
+
+def test_only_what_an_infinite_tangent_reaches_may_be_what_is_not_finite() -> None:
+    """A tangent that is None moves nothing; another row's infinity does not reach a row."""
+    x, y = torch.ones(2, 2), torch.full((2, 2), 2.0)
+    t = torch.tensor([[math.inf, 1.0], [1.0, 1.0]])
+    expected = expected_jvp("softmax", [x], {"axis": 1}, [t], STABLE)
+    for first in ([math.inf, -math.inf], [math.nan, math.nan]):
+        assert not judge_tensor(torch.tensor([first, [0.0, 0.0]]), expected).failed
+    assert judge_tensor(torch.tensor([[math.inf, 0.0], [0.0, 0.0]]), expected).failed
+    assert judge_tensor(torch.tensor([[math.nan] * 2, [math.nan, 0.0]]), expected).failed
+    product = expected_jvp("mul", [x, y], {}, [None, t], STABLE)
+    assert not judge_tensor(torch.tensor([[math.nan, 1.0], [1.0, 1.0]]), product).failed
+    assert judge_tensor(torch.tensor([[math.nan, 1.0], [math.nan, 1.0]]), product).failed
+
+
+def test_a_tangent_of_a_composite_may_be_what_it_tends_to_beside_an_infinite_input() -> None:
+    """A softmax by its maximum is NaN beside an infinite logit; by its logsumexp it is still."""
+    x, t = torch.tensor([[math.inf, 1.0, 2.0], [0.0, 0.0, 0.0]]), torch.ones(2, 3)
+    expected = expected_jvp("softmax", [x], {"axis": 1}, [t], STABLE)
+    for right in ([math.nan] * 3, [0.0] * 3, [math.nan, 0.0, 0.0]):
+        assert not judge_tensor(torch.tensor([right, [0.0] * 3]), expected).failed
+    for wrong in ([1.0, 0.0, 0.0], [math.nan, 0.5, 0.0]):
+        assert judge_tensor(torch.tensor([wrong, [0.0] * 3]), expected).failed
+    spoiled = torch.where(x == 1, math.nan, x)
+    nan = expected_jvp("softmax", [spoiled], {"axis": 1}, [t], STABLE)
+    assert judge_tensor(torch.zeros(2, 3), nan).failed
+    page = expected_jvp("softmax", [x], {"axis": 1}, [t], replace(STABLE, freedom="page"))
+    assert judge_tensor(torch.zeros(2, 3), page).failed

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from equivalence.backends import load
+from equivalence.backends import Capabilities, declared, load
 from equivalence.backends.libraries import shipped
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import PROFILES, STRENGTHS, run_row
@@ -128,3 +128,38 @@ def test_the_right_one_passes(row: Row) -> None:
     counted = PROFILES["ci"]
     result = run_row(load("fast-aten"), row, counted=counted, seed=0, findings=shipped())
     assert result.status == "conformant", result.failures
+
+
+class Forward(Planted):
+    """Our provider, with the tangent of one op, by a contract that is stable."""
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities({self.row.op: ("fp32",)}, declared("torch"))
+
+    def jvp(
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        tangents: Sequence[Tensor | None],
+    ) -> Tensor:
+        (x,), (t,) = inputs, tangents
+        assert t is not None, "what moves has a tangent"
+        found: Tensor = self.change(torch.tanh(x), t)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (lambda z, t: t * (1 - z * z), "conformant"),
+        (lambda z, t: t - t * z * z, "conformant"),
+        (lambda z, t: t.where(t.isfinite(), 0.0) * (1 - z * z), "nonconformant"),
+        (lambda z, t: (t + 0 * t.sum()) * (1 - z * z), "nonconformant"),
+    ],
+    ids=["by the rate", "less its share", "infinite ones to zero", "spoiled by another's"],
+)
+def test_formulas_of_a_tangent_differ_where_it_is_infinite(change: Change, status: str) -> None:
+    row = Row("tanh", "jvp", "fp32")
+    result = run_row(Forward(row, change), row, counted=8, seed=0, findings=())
+    assert result.status == status, result.failures
