@@ -142,7 +142,7 @@ class Judging:
             found.append(expected)
             return list(expected.tensors.values())
 
-        clipped = case.max_norm is not None
+        clipped = case.max_norm_at(one.number) is not None
         given = one.gradients if clipped else [step.gradients[step.parameter] for step, _ in alike]
         evaluated(
             self.contract,
@@ -157,9 +157,9 @@ class Judging:
     def _gradient(self, world: World, step: Step, kinds: Distinct, case: UpdateSpec) -> Any:
         """Return the gradients of the distinct elements, divided by the scale and clipped."""
         own = there(step.gradients[step.parameter])
-        if case.max_norm is None:
+        if case.max_norm_at(step.number) is None:
             rows = self._taken(world, there(kinds.rows(own)))
-            return scaled_gradients([rows], None, case.grad_scale)[0]
+            return scaled_gradients([rows], None, case.grad_scale_at(step.number))[0]
         places = _places(own)[kinds.first]
         scaled = self._clipped(world, step, case)[step.parameter].data
         return SpecTensor((len(places),), [scaled[place] for place in places])
@@ -176,7 +176,8 @@ class Judging:
                 None if g is None else self._taken(world, _zero_and_nonzeros(g))
                 for g in step.gradients
             ]
-            self.clipped[key] = scaled_gradients(lifted, case.max_norm, case.grad_scale)
+            told = case.max_norm_at(step.number), case.grad_scale_at(step.number)
+            self.clipped[key] = scaled_gradients(lifted, *told)
         return self.clipped[key]
 
 
