@@ -19,6 +19,7 @@ from equivalence.cases.call import Recipe, Shape
 from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering
 from equivalence.cases.fills import KINDS, SPOTS
 from equivalence.cases.updates.levels import (
+    STARTS,
     accepted,
     choices,
     permitted_pairs,
@@ -47,6 +48,15 @@ def plain_settings(
     if "weight_decay" in hyper:
         hyper["weight_decay"] = accepted(optimizer, "weight_decay", weight_decay)
     return permitted_pairs(optimizer, hyper)
+
+
+def late_settings(
+    optimizer: str, max_norm: float | None, weight_decay: float = 0.0
+) -> tuple[tuple[str, Any], ...]:
+    """Take the same after many updates, when what corrects a bias does not cancel any more."""
+    hyper = dict(plain_settings(optimizer, max_norm, weight_decay))
+    late = {"start_step": STARTS[-1]} if OPTIMIZERS[optimizer].counted else {}
+    return permitted_pairs(optimizer, {**hyper, **late})
 
 
 def settings(optimizer: str, dtype: str) -> Iterator[Added]:
@@ -91,19 +101,19 @@ def specials(optimizer: str, dtype: str) -> Iterator[Added]:
     """
     shapes: tuple[Shape, ...] = tuple((n,) for n in lengths(optimizer) for _ in KINDS)
     every, plain = range(len(shapes)), (Recipe("normal", 1), Recipe("normal", 2))
-    special, hyper = Recipe("specials_together"), plain_settings(optimizer, None)
+    special, hyper = Recipe("specials_together"), late_settings(optimizer, None)
 
     def found(where: str, parameters: Recipe, gradients: Recipe, **more: Any) -> Added:
         own = {"hyper": hyper, "steps": 1, **more}
         case = UpdateSpec(optimizer, dtype, shapes, parameters, gradients, **own)
         return case, {"case": f"special numbers in {where}"}
 
-    decays = plain_settings(optimizer, None, DECAY)
+    decays = late_settings(optimizer, None, DECAY)
     alone = tuple((0, k) for k in every)
     yield found("parameters", special, plain[1], hyper=decays, steps=2, missing=alone)
     yield found("gradients", plain[0], special)
     if OPTIMIZERS[optimizer].moments:
-        loaded = Event(0, "load", 3, Recipe("finite_specials"))
+        loaded = Event(0, "load", STARTS[-1], Recipe("finite_specials"))
         written = Event(1, "write_state", 0.0, special)
         yield found("moments that are loaded", *plain, events=(loaded,))
         yield found("moments that are written", *plain, steps=2, events=(written,))
@@ -130,7 +140,7 @@ def clipped_by(optimizer: str, dtype: str, kind: str) -> UpdateSpec:
         dtype,
         shapes,
         *numbers,
-        plain_settings(optimizer, 1.0),
+        late_settings(optimizer, 1.0),
         steps=len(SPOTS),
         spoiled=tuple((step, 0, f"{kind} {place}") for step, place in enumerate(SPOTS)),
         events=tuple(Event(step, what, 0.0, anew) for step in steps for what in kinds),
