@@ -114,6 +114,8 @@ def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
         yield replace(case, steps=steps, missing=tuple(kept), zeroed=tuple(zeroed), events=events)
     if case.events:
         yield replace(case, events=())
+    for k in range(len(case.events) if len(case.events) > 1 else 0):
+        yield replace(case, events=(*case.events[:k], *case.events[k + 1 :]))
     if case.handing != HANDINGS[0]:
         yield replace(case, handing=HANDINGS[0])
     if case.company != COMPANY[0]:

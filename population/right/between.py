@@ -63,7 +63,7 @@ class norm_by_blocks(AdamW):
     """The global norm is formed by blocks of 256 entries."""
 
     def norm(self, grads: Sequence[Tensor]) -> Tensor:
-        blocks = [block for g in grads for block in g.reshape(-1).double().split(256)]
+        blocks = [block for g in grads for block in torch.split(g.reshape(-1).double(), 256)]
         return torch.stack([(block * block).sum() for block in blocks]).sum().sqrt().float()
 
 

@@ -7,9 +7,9 @@ one per level of the hyper-parameters at once, a group each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from equivalence import registry
@@ -24,10 +24,10 @@ from equivalence.cases.updates.levels import (
     GRADIENTS,
     GROUPS,
     LONG_SHAPES,
+    NORMS,
     PARAMETERS,
     SCALES,
     SHAPES,
-    NORMS,
     WRITABLE,
     accepted,
     changes,
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 QUIET = "nothing"
 """The event that is none."""
 
+ARGUMENTS = "set_arguments"
+"""The event by which all arguments of a step change that are not the rate."""
+
 ANOTHER_RATE = 0.75
 """The rate that is set between two steps: it is no usual one."""
 
@@ -64,11 +67,13 @@ BASES = 8
 
 
 def events(optimizer: str) -> tuple[str, ...]:
-    """Name what may happen between the steps; a state may be loaded before the first one, too."""
+    """Name what may happen between the steps; a state may be loaded before the first one, too.
+
+    Arguments that are not the rate change together, so that the design has no more rows for them.
+    """
     rated = ("set_lr", "set_first_lr") if "lr" in OPTIMIZERS[optimizer].arguments else ()
-    told = (*rated, "set_hyper", "set_grad_scale", "set_max_norm")
     kept = ("resume", "load", "write_state") if OPTIMIZERS[optimizer].moments else ()
-    return (QUIET, *told, *kept, "write")
+    return (QUIET, *rated, ARGUMENTS, *kept, "write")
 
 
 def factors(optimizer: str) -> dict[str, tuple[Any, ...]]:
@@ -103,7 +108,7 @@ def allowed(optimizer: str, levels: Levels) -> bool:
     hyper = frozenset((name, levels[name]) for name in tried if name in levels)
     kept = levels.get("event") in ("resume", "load", "write_state")
     scaled = levels.get("max_norm") is not None or levels.get("grad_scale", SCALES[0]) != SCALES[0]
-    scaled = scaled or levels.get("event") in ("set_grad_scale", "set_max_norm")
+    scaled = scaled or levels.get("event") == ARGUMENTS
     if levels.get("gradients") == "tiny" and scaled:
         return False
     if levels.get("shapes") == "one" and levels.get("groups", GROUPS[0]) != GROUPS[0]:
@@ -140,8 +145,18 @@ def assembled(optimizer: str, dtype: str, levels: Mapping[str, Any], number: int
     )
 
 
-def _tried(optimizer: str) -> Sequence[str]:
-    return tuple(OPTIMIZERS[optimizer].tried)
+def _told(
+    optimizer: str, levels: Mapping[str, Any], grouped: Sequence[Group], number: int
+) -> Iterator[Event]:
+    """Yield the events by which arguments that are not the rate change, each to another level."""
+    own = {name: levels[name] for name in OPTIMIZERS[optimizer].tried}
+    told = changes(optimizer, own, grouped)
+    if told:
+        name, value = told[number % len(told)]
+        yield Event(1, "set_hyper", value, name=name)
+    for name, among in (("grad_scale", SCALES), ("max_norm", NORMS)):
+        others = [n for n in among if n is not None and n != levels[name]]
+        yield Event(1, f"set_{name}", others[number % len(others)])
 
 
 def _happening(
@@ -152,14 +167,8 @@ def _happening(
     recipe = Recipe(PARAMETERS[number % len(PARAMETERS)], number, LAYOUTS[number % len(LAYOUTS)])
     if event in ("set_lr", "set_first_lr"):
         return (Event(1, event, accepted(optimizer, "lr", ANOTHER_RATE)),)
-    if event == "set_hyper":
-        told = changes(optimizer, {name: levels[name] for name in _tried(optimizer)}, grouped)
-        name, value = told[number % len(told)] if told else ("", 0.0)
-        return (Event(1, event, value, name=name),) if told else ()
-    if event in ("set_grad_scale", "set_max_norm"):
-        among = {"set_grad_scale": SCALES, "set_max_norm": NORMS[1:]}[event]
-        others = [n for n in among if n != levels[event.removeprefix("set_")]]
-        return (Event(1, event, others[number % len(others)]),)
+    if event == ARGUMENTS:
+        return tuple(_told(optimizer, levels, grouped, number))
     if event == "resume":
         return (Event(0, "load", max(start, 1), recipe),)
     if event == "load":

@@ -152,7 +152,9 @@ def other_choices(optimizer: str, hyper: Mapping[str, Any], name: str) -> list[A
 def another(optimizer: str, hyper: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that differ from the given ones in all that the page lets differ."""
     tried = OPTIMIZERS[optimizer].tried
-    changed = {n: next((v for v in all_ if v != hyper.get(n)), all_[0]) for n, all_ in tried.items()}
+    changed = {
+        n: next((v for v in all_ if v != hyper.get(n)), all_[0]) for n, all_ in tried.items()
+    }
     return dict(permitted_pairs(optimizer, changed))
 
 

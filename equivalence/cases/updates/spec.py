@@ -169,16 +169,16 @@ class UpdateSpec:
 
     def max_norm_at(self, step: int) -> float | None:
         """Return what the gradients' norm is clipped to at a step."""
-        return self._set("set_max_norm", self.max_norm, step)
+        return self._told("set_max_norm", step) or self.max_norm
 
     def grad_scale_at(self, step: int) -> float:
         """Return how many times too large the gradients come at a step."""
-        return self._set("set_grad_scale", self.grad_scale, step)
+        return self._told("set_grad_scale", step) or self.grad_scale
 
-    def _set(self, kind: str, first: Any, step: int) -> Any:
-        """Return what was set last, up to a step."""
-        told = [e.number for e in self.events if e.kind == kind and e.step <= step]
-        return told[-1] if told else first
+    def _told(self, kind: str, step: int) -> float | None:
+        """Return what was set last, up to a step. Both arguments are above 0."""
+        told = [event.number for event in self.events if event.kind == kind and event.step <= step]
+        return told[-1] if told else None
 
     @property
     def max_norm(self) -> float | None:

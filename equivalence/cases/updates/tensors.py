@@ -204,10 +204,10 @@ def build_state(case: UpdateSpec, event: Event, device: str) -> Mapping[str, lis
     Where numbers stand by turns, each moment of a parameter has another turn.
     """
     page, found = OPTIMIZERS[case.optimizer], dict[str, list[Guarded]]()
-    for turn, field in enumerate(page.moments):
-        found[field] = []
+    for turn, moment in enumerate(page.moments):
+        found[moment] = []
         for k, shape in enumerate(case.shapes):
-            recipe, where = turned(event.recipe, turn + k), f"{field} {k}"
-            squares = field in page.squares
-            found[field].append(_placed(case, recipe, where, shape, device, None, squares)[1])
+            recipe, where = turned(event.recipe, turn + k), f"{moment} {k}"
+            squares = moment in page.squares
+            found[moment].append(_placed(case, recipe, where, shape, device, None, squares)[1])
     return found

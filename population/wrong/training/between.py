@@ -1,4 +1,4 @@
-"""Wrong optimizers: what changes between their steps, what they keep for others, special numbers."""
+"""Wrong optimizers: arguments that change, what is kept for other handles, special numbers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,6 @@ class settings_of_the_latest_handle(Sgd):
 class rate_of_the_latest_step(Adam):
     """A handle that steps after another one of its shapes takes the rate of that one."""
 
-    kept: Sequence[Tensor]
     before: tuple[Any, ...] = ()
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
