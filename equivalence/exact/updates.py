@@ -19,7 +19,7 @@ from equivalence.cases.updates.spec import UpdateSpec, describe
 from equivalence.exact.literals import meant
 from equivalence.exact.numbers import traced
 from equivalence.exact.points import Drawn, Form, Point, Verdict, compared
-from equivalence.measure.events import lacking, tell
+from equivalence.measure.between.events import lacking, tell
 from equivalence.measure.reference import scaled_gradients
 from equivalence.measure.shadow import offered
 from equivalence.registry import OPTIMIZERS

@@ -22,9 +22,8 @@ from equivalence.cases.built import Numbers
 from equivalence.cases.guard import Guarded, Trespass, controlled
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters
-from equivalence.measure.call import Judge, compare, crash_text
-from equivalence.measure.company import company
-from equivalence.measure.events import (
+from equivalence.measure.between.company import company
+from equivalence.measure.between.events import (
     OFFERS,
     Snapshot,
     around,
@@ -34,6 +33,7 @@ from equivalence.measure.events import (
     same_bits,
     snapshot,
 )
+from equivalence.measure.call import Judge, compare, crash_text
 from equivalence.measure.reference import Expected
 from equivalence.registry import OPTIMIZERS
 

@@ -22,7 +22,7 @@ from equivalence.cases.updates.levels import changes, settable
 from equivalence.cases.updates.spec import EVENTS, Event, UpdateSpec, read_event, update_from_dict
 from equivalence.cases.updates.tensors import Gradients, build_parameters, build_state
 from equivalence.dtypes import DTYPES
-from equivalence.measure.company import others
+from equivalence.measure.between.company import others
 from spec.optim import OPTIMIZERS
 from tests.equivalence.cases.test_added import SIZES, kind_of
 
