@@ -120,6 +120,26 @@ class SetsLr(Protocol):
 
 
 @runtime_checkable
+class SetsHyper(Protocol):
+    """A handle whose other hyper-parameters may change between steps."""
+
+    def set_hyper(self, name: str, value: float, group: int) -> None:
+        """Use another number as a hyper-parameter of a group from the next step on.
+
+        name is one of the page that is not "lr". Groups are numbered as for `set_lr`. Every group
+        is told in turn, and all of them the same.
+        """
+
+
+@runtime_checkable
+class SetsMaxNorm(Protocol):
+    """A handle that clips gradients to a norm that may change between steps."""
+
+    def set_max_norm(self, max_norm: float) -> None:
+        """Clip the global norm of the gradients to another bound, from the next step on."""
+
+
+@runtime_checkable
 class SetsGradScale(Protocol):
     """A handle that divides its gradients first, as whoever scales a loss needs."""
 

@@ -261,6 +261,9 @@ def _root(rng: random.Random, reach: Reach) -> float:
 KINDS = ("nan", "inf", "-inf", "largest", "-0", "subnormal")
 """The kinds of special numbers."""
 
+FINITE = ("largest", "-0", "subnormal")
+"""Those that are finite: a checkpoint with others may be refused."""
+
 SPOTS = ("first", "middle", "last", "behind")
 """Where in a row a number may stand; behind is what lies behind the last full block, not last."""
 
@@ -282,7 +285,7 @@ def spot(place: str, length: int) -> int:
     return {"first": 0, "middle": length // 2, "last": length - 1, "behind": behind}[place]
 
 
-def _special(kind: str, rng: random.Random, reach: Reach) -> float:
+def special(kind: str, rng: random.Random, reach: Reach) -> float:
     """Return a number of a kind."""
     if kind == "subnormal":
         most = round(reach.smallest / reach.least) - 1
@@ -298,13 +301,19 @@ def _specials(rng: random.Random, turn: int, row: list[float], reach: Reach) -> 
     kinds = KINDS[step:] if step == _ROUNDS - 1 else KINDS[step : step + 1]
     for k, kind in enumerate(kinds):
         place = SPOTS[(first + step + k) % len(SPOTS)]
-        row[spot(place, len(row))] = _special(kind, rng, reach)
+        row[spot(place, len(row))] = special(kind, rng, reach)
 
 
 def _specials_together(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
     """Put another kind of special number at each spot of a row, by turns."""
     for k, place in enumerate(SPOTS):
-        row[spot(place, len(row))] = _special(KINDS[(turn + k) % len(KINDS)], rng, reach)
+        row[spot(place, len(row))] = special(KINDS[(turn + k) % len(KINDS)], rng, reach)
+
+
+def _finite_together(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
+    """Put another finite kind of special number at each spot of a row, by turns."""
+    for k, place in enumerate(SPOTS):
+        row[spot(place, len(row))] = special(FINITE[(turn + k) % len(FINITE)], rng, reach)
 
 
 def _peak(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
@@ -321,6 +330,7 @@ def _last_terms(rng: random.Random, turn: int, row: list[float], reach: Reach) -
 BY_TURNS: dict[str, Change] = {
     "specials": _specials,
     "specials_together": _specials_together,
+    "finite_specials": _finite_together,
     "peaks": _peak,
     "last_terms": _last_terms,
 }

@@ -19,7 +19,7 @@ from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.smaller.axes import without_an_axis
 from equivalence.cases.smaller.extents import lower_extents, with_lower_extents
 from equivalence.cases.updates.levels import GRADIENTS, PARAMETERS, SCALES, choices, permitted_pairs
-from equivalence.cases.updates.spec import HANDINGS, UpdateSpec
+from equivalence.cases.updates.spec import COMPANY, HANDINGS, UpdateSpec
 from equivalence.registry import OPS
 from spec.op import Rejected
 
@@ -114,8 +114,12 @@ def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
         yield replace(case, steps=steps, missing=tuple(kept), zeroed=tuple(zeroed), events=events)
     if case.events:
         yield replace(case, events=())
+    for k in range(len(case.events) if len(case.events) > 1 else 0):
+        yield replace(case, events=(*case.events[:k], *case.events[k + 1 :]))
     if case.handing != HANDINGS[0]:
         yield replace(case, handing=HANDINGS[0])
+    if case.company != COMPANY[0]:
+        yield replace(case, company=COMPANY[0])
     if case.zeroed:
         yield replace(case, zeroed=())
     if case.missing:

@@ -19,7 +19,7 @@ from equivalence.cases.updates.spec import UpdateSpec, describe
 from equivalence.exact.literals import meant
 from equivalence.exact.numbers import traced
 from equivalence.exact.points import Drawn, Form, Point, Verdict, compared
-from equivalence.measure.events import lacking
+from equivalence.measure.between.events import lacking, tell
 from equivalence.measure.reference import scaled_gradients
 from equivalence.measure.shadow import offered
 from equivalence.registry import OPTIMIZERS
@@ -35,6 +35,9 @@ NORM = 0.5
 
 LATEST = 50
 """After how many updates a case starts at most: pages round beta^t beyond 1200 binary places."""
+
+TOLD = ("set_lr", "set_first_lr", "set_hyper", "set_grad_scale")
+"""The events that change an argument of a step; whether a norm is clipped is the row's to say."""
 
 CLIPPED, FREE = "clipped", "update"
 """The rows of an optimizer: with its gradients clipped by their norm, and without.
@@ -55,14 +58,19 @@ def _fitted(case: UpdateSpec, direction: str) -> UpdateSpec:
     hyper["max_norm"] = (case.max_norm or NORM) if direction == CLIPPED else None
     if "start_step" in hyper:
         hyper["start_step"] = min(case.start_step, LATEST)
-    events = tuple(event for event in case.events if event.kind == "set_lr")
+    events = tuple(event for event in case.events if event.kind in TOLD)
     shapes, left = list[Shape](), LARGEST
     for shape in case.shapes:
         rest = prod(shape[1:])
         shapes.append((max(1, min(shape[0], left // rest)), *shape[1:]) if shape else shape)
         left = max(0, left - prod(shapes[-1]))
     return replace(
-        case, shapes=tuple(shapes), hyper=attribute_pairs(hyper), zeroed=(), events=events
+        case,
+        shapes=tuple(shapes),
+        hyper=attribute_pairs(hyper),
+        zeroed=(),
+        events=events,
+        company="alone",
     )
 
 
@@ -120,8 +128,7 @@ class _Walk:
         """Take all steps, and compare after each."""
         for number in range(self.case.steps):
             for event in self.case.before(number):
-                for group in range(len(self.case.groups) + 1):
-                    self.handle.set_lr(event.rate(group), group)
+                tell(self.handle, self.case, event)
             drawn = self._draw(self.case.gradients.layout)
             given = [
                 None if (number, k) in self.case.missing else one for k, one in enumerate(drawn)
@@ -134,7 +141,7 @@ class _Walk:
         """Take the same step by the page."""
         bound = self.case.max_norm
         norm = None if bound is None else Fraction(meant(bound))
-        scale = Fraction(meant(self.case.grad_scale))
+        scale = Fraction(meant(self.case.grad_scale_at(number)))
         for k, gradient in enumerate(scaled_gradients(gradients, norm, scale)):
             if gradient is not None:
                 hyper = self.page.hyper(**_told(self.case.hyper_parameters(k, number)))

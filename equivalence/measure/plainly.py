@@ -13,7 +13,7 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.cases.built import build
 from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.guard import Guarded
-from equivalence.cases.updates.spec import HANDINGS, UpdateSpec
+from equivalence.cases.updates.spec import COMPANY, HANDINGS, UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters
 from equivalence.measure.call import measure_built
 from equivalence.measure.shadow import measure_steps
@@ -40,6 +40,7 @@ def ways(case: Any) -> Sequence[Ways]:
         if own.steps > MOST_STEPS:
             return ()
         apart += [OWN] if own.handing != HANDINGS[0] else []
+        apart += [ALONE] if own.company != COMPANY[0] else []
     elif own.calling != "alone":
         apart.append(ALONE)
     # Tensors that overlap hold other numbers where they are laid out in another way.
@@ -91,6 +92,8 @@ def update_plainly(backend: Any, case: UpdateSpec, contract: Contract, way: Ways
         changed = replace(case, parameters=plain(case.parameters), gradients=plain(case.gradients))
     if OWN in way:
         changed = replace(changed, handing=HANDINGS[0])
+    if ALONE in way:
+        changed = replace(changed, company=COMPANY[0])
     return measure_steps(backend, changed, Judging(contract), numbers)
 
 

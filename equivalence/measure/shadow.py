@@ -22,8 +22,8 @@ from equivalence.cases.built import Numbers
 from equivalence.cases.guard import Guarded, Trespass, controlled
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters
-from equivalence.measure.call import Judge, compare, crash_text
-from equivalence.measure.events import (
+from equivalence.measure.between.company import company
+from equivalence.measure.between.events import (
     OFFERS,
     Snapshot,
     around,
@@ -33,6 +33,7 @@ from equivalence.measure.events import (
     same_bits,
     snapshot,
 )
+from equivalence.measure.call import Judge, compare, crash_text
 from equivalence.measure.reference import Expected
 from equivalence.registry import OPTIMIZERS
 
@@ -115,6 +116,7 @@ def _parts(
     yield merged(*_taken_over(params, handle))
     if case.grad_scale != 1.0:
         handle.set_grad_scale(case.grad_scale)
+    in_turn = company(backend, case)
     counts = [case.start_step] * len(params)
     judged, gradients = case.judged(), Gradients(case, device, numbers)
     for number in range(case.steps):
@@ -122,6 +124,7 @@ def _parts(
             problem = happen(handle, case, event, counts, device)
             if problem:
                 yield mismatch(f"before step {number}: {problem}")
+        in_turn()
         before = snapshot(handle) if number in judged else None
         guarded = gradients.at(number)
         given = () if before is None else _copies(guarded)

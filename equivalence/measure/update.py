@@ -109,14 +109,47 @@ class Judging:
         return merged(*outcomes)
 
     def _expected(self, alike: Sequence[tuple[Step, Distinct]], case: UpdateSpec) -> Expected:
-        """Return the allowed numbers after a step, for the distinct elements of all parameters."""
-        from equivalence.budgets.oracle import evaluated
+        """Return the allowed numbers after a step, for the distinct elements of all parameters.
 
+        What an entry is left depends on the numbers that it meets. Where a page updates entry by
+        entry, those that meet what is finite and small, what is not finite, and what is large are
+        looked at apart: beside the others, all of them would be left what only some may be.
+        """
         one = alike[0][0]
         columns = {
             field: _joined([kinds.rows(_held(step, case).get(field)) for step, kinds in alike])
             for field in ("parameter", *one.moments(case.optimizer))
         }
+        clipped = case.max_norm_at(one.number) is not None
+        if self.whole or clipped:
+            given = one.gradients if clipped else [s.gradients[s.parameter] for s, _ in alike]
+            return self._left(alike, case, columns, given, None)
+        gradient = _joined([kinds.rows(there(s.gradients[s.parameter])) for s, kinds in alike])
+        parts = _apart(self.contract, [*columns.values(), gradient])
+        found = [
+            self._left(
+                alike,
+                case,
+                {f: None if t is None else t[part] for f, t in columns.items()},
+                [there(gradient)[part]],
+                part,
+            )
+            for part in parts
+        ]
+        return found[0] if len(found) == 1 else _stitched(found, parts)
+
+    def _left(
+        self,
+        alike: Sequence[tuple[Step, Distinct]],
+        case: UpdateSpec,
+        columns: Mapping[str, Tensor | None],
+        given: Sequence[Tensor | None],
+        part: Tensor | None,
+    ) -> Expected:
+        """Return the allowed numbers after a step for some of the elements, all if none is told."""
+        from equivalence.budgets.oracle import evaluated
+
+        one = alike[0][0]
         found: list[Expected] = []
         shape = tuple(one.before.params[one.parameter].shape)
 
@@ -128,8 +161,13 @@ class Judging:
                 f: None if t is None else shaped(self._taken(world, t).data)
                 for f, t in columns.items()
             }
-            gradients = [self._gradient(world, *pair, case) for pair in alike]
-            entries = [entry for gradient in gradients for entry in gradient.data]
+            entries: Sequence[Any]
+            if part is None:
+                gradients = [self._gradient(world, *pair, case) for pair in alike]
+                entries = [entry for gradient in gradients for entry in gradient.data]
+            else:
+                rows = self._taken(world, there(given[0]))
+                entries = scaled_gradients([rows], None, case.grad_scale_at(one.number))[0].data
             taken = Taken(
                 case.optimizer,
                 held.pop("parameter"),
@@ -142,8 +180,6 @@ class Judging:
             found.append(expected)
             return list(expected.tensors.values())
 
-        clipped = case.max_norm is not None
-        given = one.gradients if clipped else [step.gradients[step.parameter] for step, _ in alike]
         evaluated(
             self.contract,
             [*columns.values(), *given],
@@ -157,9 +193,9 @@ class Judging:
     def _gradient(self, world: World, step: Step, kinds: Distinct, case: UpdateSpec) -> Any:
         """Return the gradients of the distinct elements, divided by the scale and clipped."""
         own = there(step.gradients[step.parameter])
-        if case.max_norm is None:
+        if case.max_norm_at(step.number) is None:
             rows = self._taken(world, there(kinds.rows(own)))
-            return scaled_gradients([rows], None, case.grad_scale)[0]
+            return scaled_gradients([rows], None, case.grad_scale_at(step.number))[0]
         places = _places(own)[kinds.first]
         scaled = self._clipped(world, step, case)[step.parameter].data
         return SpecTensor((len(places),), [scaled[place] for place in places])
@@ -176,8 +212,34 @@ class Judging:
                 None if g is None else self._taken(world, _zero_and_nonzeros(g))
                 for g in step.gradients
             ]
-            self.clipped[key] = scaled_gradients(lifted, case.max_norm, case.grad_scale)
+            told = case.max_norm_at(step.number), case.grad_scale_at(step.number)
+            self.clipped[key] = scaled_gradients(lifted, *told)
         return self.clipped[key]
+
+
+def _apart(contract: Contract, columns: Sequence[Tensor | None]) -> list[Tensor]:
+    """Part the positions of some columns by the numbers that meet there.
+
+    A part has the positions at which a product may leave the range, others at which some number is
+    not finite, or the rest.
+    """
+    numbers = torch.stack([column.double() for column in columns if column is not None])
+    finite = numbers.isfinite()
+    reach = numbers.abs().clamp(min=1.0).where(finite, torch.ones_like(numbers)).prod(0)
+    large, special = reach * numbers.numel() > contract.compute.max_finite, ~finite.all(0)
+    parts = [torch.nonzero(m).reshape(-1) for m in (~large & ~special, special & ~large, large)]
+    return [part for part in parts if len(part)] or parts[:1]
+
+
+def _stitched(found: Sequence[Expected], parts: Sequence[Tensor]) -> Expected:
+    """Put the allowed numbers of several parts back to their positions."""
+    order = torch.argsort(torch.cat(list(parts))).tolist()
+    tensors: dict[str, Any] = {}
+    for field, first in found[0].tensors.items():
+        entries = [entry for one in found for entry in one.tensors[field].data] if first else []
+        whole = SpecTensor((len(order),), [entries[k] for k in order]) if first else None
+        tensors[field] = whole
+    return Expected(tensors, found[0].step)
 
 
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:

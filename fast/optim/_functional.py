@@ -42,7 +42,7 @@ class Functional:
         self._rule = rule
         self._provider = provider
         self._groups = groups
-        self._max_norm = None if max_norm is None else clip.check(max_norm)
+        self.set_max_norm(max_norm)
         self._places: list[tuple[torch.dtype, int]] = []
         layouts: dict[torch.dtype, Layout] = {}
         for k, param in enumerate(params):
@@ -78,6 +78,13 @@ class Functional:
             dtype: tuple(group_of[k] for k, (own, _) in enumerate(places) if own is dtype)
             for dtype in dict.fromkeys(own for own, _ in places)
         }
+
+    def set_max_norm(self, max_norm: float | None) -> None:
+        """Clip the gradients' norm to another bound from the next step on; None clips nothing.
+
+        Rejected says that a bound is not finite or not above 0.
+        """
+        self._max_norm = None if max_norm is None else clip.check(max_norm)
 
     def step(self, grads: Sequence[Tensor | None], grad_scale: float = 1.0) -> None:
         """Update every parameter that has a gradient; None leaves one and its state untouched.

@@ -38,6 +38,7 @@ class Stepper:
         self.usual: dict[str, Any] = {**vars(OPTIMIZERS[self.page].hyper(**own))}
         self.groups = [dict(group) for group in hyper.get("groups", ())]
         self.max_norm: float | None = hyper.get("max_norm")
+        self.grad_scale = 1.0
         self.kept = [copied(p) for p in params]
         started = int(hyper.get("start_step", 0))
         self.counts = [started] * len(self.kept)
@@ -55,13 +56,25 @@ class Stepper:
 
     def set_lr(self, lr: float, group: int) -> None:
         """Use another rate from the next step on; group 0 has whom no group names."""
+        self.set_hyper("lr", lr, group)
+
+    def set_hyper(self, name: str, value: float, group: int) -> None:
+        """Use another hyper-parameter from the next step on, in one group."""
         if group:
-            self.groups[group - 1]["lr"] = lr
+            self.groups[group - 1][name] = value
             return
         # What a group has taken over from all stays as it was.
         for other in self.groups:
-            other.setdefault("lr", self.usual["lr"])
-        self.usual["lr"] = lr
+            other.setdefault(name, self.usual[name])
+        self.usual[name] = value
+
+    def set_grad_scale(self, grad_scale: float) -> None:
+        """Take gradients to be so many times too large, from the next step on."""
+        self.grad_scale = grad_scale
+
+    def set_max_norm(self, max_norm: float) -> None:
+        """Clip the global norm to another bound, from the next step on."""
+        self.max_norm = max_norm
 
     def load(self, state: Mapping[str, Sequence[Any]]) -> None:
         """Replace the state of every parameter by copies of this one."""
@@ -79,6 +92,8 @@ class Stepper:
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
         """Update every parameter that has a gradient."""
+        if self.grad_scale != 1.0:
+            grads = [None if g is None else g * (1 / self.grad_scale) for g in grads]
         present = [g for g in grads if g is not None]
         scale = self.scale(present) if present else None
         for k, g in enumerate(grads):

@@ -24,7 +24,7 @@ class FastOptimizer:
         rule = OPTIMIZERS[name]
         self._hyper = {key: value for key, value in hyper.items() if key not in APART}
         self._groups = [dict(group) for group in hyper.get("groups", ())]
-        self._grad_scale = 1.0
+        self._usual, self._grad_scale = rule.defaults, 1.0
         self._held = Functional(
             rule, params, self._hyper, provider, self._groups, hyper.get("max_norm")
         )
@@ -47,12 +47,27 @@ class FastOptimizer:
 
     def set_lr(self, lr: float, group: int) -> None:
         """Use another learning rate from the next step on, in one group."""
-        (self._groups[group - 1] if group else self._hyper)["lr"] = lr
+        self.set_hyper("lr", lr, group)
+
+    def set_hyper(self, name: str, value: float, group: int) -> None:
+        """Use another hyper-parameter from the next step on, in one group.
+
+        A group that had taken over the number of all keeps it.
+        """
+        if not group:
+            usual = self._hyper.get(name, self._usual.get(name))
+            for other in self._groups:
+                other.setdefault(name, usual)
+        (self._groups[group - 1] if group else self._hyper)[name] = value
         self._held.set_hyper(self._hyper, self._groups)
 
     def set_grad_scale(self, grad_scale: float) -> None:
         """Take gradients to be so many times too large, from the next step on."""
         self._grad_scale = grad_scale
+
+    def set_max_norm(self, max_norm: float) -> None:
+        """Clip the global norm of the gradients to another bound, from the next step on."""
+        self._held.set_max_norm(max_norm)
 
     def load(self, state: Mapping[str, Sequence[Any]]) -> None:
         """Replace the state of every parameter by copies of this one."""

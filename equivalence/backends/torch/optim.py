@@ -74,6 +74,20 @@ class TorchOptimizer:
         """Use another learning rate from the next step on, in one group."""
         self._optimizer.param_groups[group]["lr"] = lr
 
+    def set_hyper(self, name: str, value: float, group: int) -> None:
+        """Use another hyper-parameter from the next step on, in one group."""
+        own = self._optimizer.param_groups[group]
+        if name not in ("beta1", "beta2"):
+            own[name] = value
+            return
+        betas = list(own["betas"])
+        betas[int(name == "beta2")] = value
+        own["betas"] = tuple(betas)
+
+    def set_max_norm(self, max_norm: float) -> None:
+        """Clip the global norm of the gradients to another bound, from the next step on."""
+        self._max_norm = max_norm
+
     def load(self, state: Mapping[str, Sequence[Any]]) -> None:
         """Replace the state of every parameter by copies of this one."""
         for k, p in enumerate(self._params):

@@ -175,10 +175,11 @@ def types_of_update(case: UpdateSpec) -> tuple[CallTypes, ...]:
     """Return the types of a case's steps: one entry for each set of hyper-parameters in use."""
     parameters = tuple(tensor_types(s, case.dtype, case.parameters.layout) for s in case.shapes)
     gradients = tuple(tensor_types(s, case.dtype, case.gradients.layout) for s in case.shapes)
+    told = {event.kind for event in case.events}
     used = {
         "groups": bool(case.groups),
-        "max_norm": case.max_norm is not None,
-        "grad_scale": case.grad_scale != 1.0,
+        "max_norm": case.max_norm is not None or "set_max_norm" in told,
+        "grad_scale": case.grad_scale != 1.0 or "set_grad_scale" in told,
         "start_step": case.start_step > 0,
         "missing": bool(case.missing),
     }

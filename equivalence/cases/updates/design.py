@@ -7,9 +7,9 @@ one per level of the hyper-parameters at once, a group each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from equivalence import registry
@@ -18,24 +18,28 @@ from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering, dealt
 from equivalence.cases.declared.inside import Inside
 from equivalence.cases.fills import NONFINITE
 from equivalence.cases.guard import LAYOUTS
+from equivalence.cases.updates.added import DECAY, added, plain_settings
 from equivalence.cases.updates.levels import (
     GAPS,
     GRADIENTS,
     GROUPS,
     LONG_SHAPES,
+    NORMS,
     PARAMETERS,
     SCALES,
     SHAPES,
     WRITABLE,
     accepted,
+    changes,
     choices,
     gaps,
     groups,
     permitted_pairs,
     remembering,
+    settable,
     small_rate,
 )
-from equivalence.cases.updates.spec import HANDINGS, Event, UpdateSpec
+from equivalence.cases.updates.spec import HANDINGS, Event, Group, UpdateSpec
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPTIMIZERS
 
@@ -45,8 +49,8 @@ if TYPE_CHECKING:
 QUIET = "nothing"
 """The event that is none."""
 
-DECAY = 0.1
-"""The weight decay of parameters that are not finite."""
+ARGUMENTS = "set_arguments"
+"""The event by which all arguments of a step change that are not the rate."""
 
 ANOTHER_RATE = 0.75
 """The rate that is set between two steps: it is no usual one."""
@@ -63,10 +67,13 @@ BASES = 8
 
 
 def events(optimizer: str) -> tuple[str, ...]:
-    """Name what may happen between the steps; a state may be loaded before the first one, too."""
-    rated = ("set_lr",) if "lr" in OPTIMIZERS[optimizer].arguments else ()
+    """Name what may happen between the steps; a state may be loaded before the first one, too.
+
+    Arguments that are not the rate change together, so that the design has no more rows for them.
+    """
+    rated = ("set_lr", "set_first_lr") if "lr" in OPTIMIZERS[optimizer].arguments else ()
     kept = ("resume", "load", "write_state") if OPTIMIZERS[optimizer].moments else ()
-    return (QUIET, *rated, *kept, "write")
+    return (QUIET, *rated, ARGUMENTS, *kept, "write")
 
 
 def factors(optimizer: str) -> dict[str, tuple[Any, ...]]:
@@ -90,16 +97,6 @@ def factors(optimizer: str) -> dict[str, tuple[Any, ...]]:
     }
 
 
-@registry.remembering
-def _settable(optimizer: str, chosen: frozenset[tuple[str, Any]], stateful: bool) -> bool:
-    """Say whether some settings that the page permits have these among them, and remember."""
-    page, known = OPTIMIZERS[optimizer], dict(chosen)
-    among = [(known[name],) if name in known else all_ for name, all_ in page.tried.items()]
-    every = (dict(zip(page.tried, values, strict=True)) for values in product(*among))
-    fit = (hyper for hyper in every if page.permitted(hyper) == hyper)
-    return any(page.stateful(hyper) if stateful else True for hyper in fit)
-
-
 def allowed(optimizer: str, levels: Levels) -> bool:
     """Say whether levels may meet in a case, or may yet, where some are not there.
 
@@ -111,11 +108,12 @@ def allowed(optimizer: str, levels: Levels) -> bool:
     hyper = frozenset((name, levels[name]) for name in tried if name in levels)
     kept = levels.get("event") in ("resume", "load", "write_state")
     scaled = levels.get("max_norm") is not None or levels.get("grad_scale", SCALES[0]) != SCALES[0]
+    scaled = scaled or levels.get("event") == ARGUMENTS
     if levels.get("gradients") == "tiny" and scaled:
         return False
     if levels.get("shapes") == "one" and levels.get("groups", GROUPS[0]) != GROUPS[0]:
         return False
-    return _settable(optimizer, hyper, kept)
+    return settable(optimizer, hyper, kept)
 
 
 def assembled(optimizer: str, dtype: str, levels: Mapping[str, Any], number: int) -> UpdateSpec:
@@ -123,12 +121,13 @@ def assembled(optimizer: str, dtype: str, levels: Mapping[str, Any], number: int
     shapes, page = SHAPES[levels["shapes"]], OPTIMIZERS[optimizer]
     missing, zeroed, steps = gaps(levels["gaps"], len(shapes))
     hyper = {name: levels[name] for name in page.tried}
-    start, resumed = levels.get("start_step", 0), levels["event"] == "resume"
+    resumed = levels["event"] == "resume"
     of_case = {name: levels[name] for name in ("start_step", "max_norm") if name in levels}
     if levels["grad_scale"] != SCALES[0]:
         of_case["grad_scale"] = levels["grad_scale"]
     if resumed and page.counted:
         of_case["start_step"] = 0
+    grouped = groups(optimizer, levels["groups"], hyper, len(shapes), number)
     return UpdateSpec(
         optimizer,
         dtype,
@@ -138,19 +137,38 @@ def assembled(optimizer: str, dtype: str, levels: Mapping[str, Any], number: int
         permitted_pairs(optimizer, {**hyper, **of_case}),
         steps,
         missing,
-        groups(optimizer, levels["groups"], hyper, len(shapes), number),
+        grouped,
         (),
         zeroed,
-        _happening(optimizer, levels["event"], start, number),
+        _happening(optimizer, levels, grouped, number),
         levels["handing"],
     )
 
 
-def _happening(optimizer: str, event: str, start: int, number: int) -> tuple[Event, ...]:
+def _told(
+    optimizer: str, levels: Mapping[str, Any], grouped: Sequence[Group], number: int
+) -> Iterator[Event]:
+    """Yield the events by which arguments that are not the rate change, each to another level."""
+    own = {name: levels[name] for name in OPTIMIZERS[optimizer].tried}
+    told = changes(optimizer, own, grouped)
+    if told:
+        name, value = told[number % len(told)]
+        yield Event(1, "set_hyper", value, name=name)
+    for name, among in (("grad_scale", SCALES), ("max_norm", NORMS)):
+        others = [n for n in among if n is not None and n != levels[name]]
+        yield Event(1, f"set_{name}", others[number % len(others)])
+
+
+def _happening(
+    optimizer: str, levels: Mapping[str, Any], grouped: Sequence[Group], number: int
+) -> tuple[Event, ...]:
     """Return the events of a case by their name: what is written lies in every layout in turn."""
+    event, start = levels["event"], levels.get("start_step", 0)
     recipe = Recipe(PARAMETERS[number % len(PARAMETERS)], number, LAYOUTS[number % len(LAYOUTS)])
-    if event == "set_lr":
+    if event in ("set_lr", "set_first_lr"):
         return (Event(1, event, accepted(optimizer, "lr", ANOTHER_RATE)),)
+    if event == ARGUMENTS:
+        return tuple(_told(optimizer, levels, grouped, number))
     if event == "resume":
         return (Event(0, "load", max(start, 1), recipe),)
     if event == "load":
@@ -192,12 +210,16 @@ def designed_updates(
     own = levels.rows(strength)
     designed = ((assembled(optimizer, dtype, row, number), row) for number, row in enumerate(own))
     found = [(_guarded_case(optimizer, dtype), GUARDED), *designed]
+    by_rules = added(optimizer, dtype, SINGLES)
     if strength > SINGLES:
+        among: list[str] = []
         if dtype in dtypes and (inside is None or inside.part is not None):
             among = [name for name in DTYPES if name in dtypes]
             everywhere = 1 + len(levels.rows(SINGLES))
             found = dealt(found, everywhere, among.index(dtype), len(among))
         found.append((levels.nearest(walk(optimizer, dtype)), WALKED))
+        by_rules += added(optimizer, dtype, PAIRS, among)
+    found += by_rules
     return [(case, row) for case, row in found if inside is None or inside.takes_case(case)]
 
 
@@ -269,17 +291,6 @@ def walk(optimizer: str, dtype: str) -> UpdateSpec:
     )
 
 
-def _plain_settings(
-    optimizer: str, max_norm: float | None, weight_decay: float = 0.0
-) -> tuple[tuple[str, Any], ...]:
-    """Take the plainest settings that remember something, with this weight decay if any."""
-    hyper = {name: among[0] for name, among in choices(optimizer).items()}
-    hyper |= {**remembering(optimizer), "max_norm": max_norm}
-    if "weight_decay" in hyper:
-        hyper["weight_decay"] = accepted(optimizer, "weight_decay", weight_decay)
-    return permitted_pairs(optimizer, hyper)
-
-
 def _guarded_case(optimizer: str, dtype: str) -> UpdateSpec:
     """Return the case in which the norm is no larger than what guards the division by it."""
     return UpdateSpec(
@@ -288,7 +299,7 @@ def _guarded_case(optimizer: str, dtype: str) -> UpdateSpec:
         ((3, 5), (4,)),
         Recipe("nothing"),
         Recipe("small", 3),
-        _plain_settings(optimizer, 1e-7),
+        plain_settings(optimizer, 1e-7),
     )
 
 
@@ -309,7 +320,7 @@ def spoiled_cases(optimizer: str, dtype: str, inside: Inside | None = None) -> l
             ((3, 5), (4,)),
             Recipe(parameters, 1),
             Recipe(gradients, 2),
-            _plain_settings(optimizer, max_norm, DECAY if parameters in NONFINITE else 0.0),
+            plain_settings(optimizer, max_norm, DECAY if parameters in NONFINITE else 0.0),
             spoiled=spoiled,
             missing=((0, 0),) if parameters in NONFINITE else (),
         )

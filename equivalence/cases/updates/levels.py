@@ -8,7 +8,8 @@ and steps without a gradient.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from equivalence import registry
@@ -95,6 +96,16 @@ def permitted_pairs(optimizer: str, hyper: dict[str, Any]) -> tuple[tuple[str, A
     return attribute_pairs({**OPTIMIZERS[optimizer].permitted(given), **own})
 
 
+@registry.remembering
+def settable(optimizer: str, chosen: frozenset[tuple[str, Any]], stateful: bool) -> bool:
+    """Say whether settings that the page permits have these among them, and if so remember."""
+    page, known = OPTIMIZERS[optimizer], dict(chosen)
+    among = [(known[name],) if name in known else all_ for name, all_ in page.tried.items()]
+    every = (dict(zip(page.tried, values, strict=True)) for values in product(*among))
+    fit = (hyper for hyper in every if page.permitted(hyper) == hyper)
+    return any(page.stateful(hyper) if stateful else True for hyper in fit)
+
+
 def plainest(optimizer: str) -> dict[str, Any]:
     """Return the plainest level of every hyper-parameter."""
     return {name: among[0] for name, among in OPTIMIZERS[optimizer].tried.items()}
@@ -136,6 +147,41 @@ def other_choices(optimizer: str, hyper: Mapping[str, Any], name: str) -> list[A
     kept = page.permitted({**plainest(optimizer), **hyper})
     others = [value for value in page.tried[name] if value != hyper[name]]
     return [v for v in others if page.permitted({**kept, name: v}) == {**kept, name: v}]
+
+
+def another(optimizer: str, hyper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings that differ from the given ones in all that the page lets differ."""
+    tried = OPTIMIZERS[optimizer].tried
+    changed = {
+        n: next((v for v in all_ if v != hyper.get(n)), all_[0]) for n, all_ in tried.items()
+    }
+    return dict(permitted_pairs(optimizer, changed))
+
+
+def changes(
+    optimizer: str, hyper: Mapping[str, Any], grouped: Sequence[Group]
+) -> list[tuple[str, float]]:
+    """Return the numbers to which a hyper-parameter may change between the steps of every group.
+
+    They are tried ones, of which the page accepts each beside the settings of each group, and after
+    which the same groups remember something. A learning rate has events of its own.
+    """
+    page, own = OPTIMIZERS[optimizer], permitted_pairs(optimizer, dict(hyper))
+    every = [{**dict(own), **dict(pairs)} for pairs in ((), *(pairs for _, pairs in grouped))]
+
+    def fits(name: str, value: Any) -> bool:
+        changed = [{**settings, name: value} for settings in every]
+        return all(
+            page.permitted(new) == new and page.stateful(new) == page.stateful(old)
+            for old, new in zip(every, changed, strict=True)
+        )
+
+    return [
+        (name, value)
+        for name, among in page.tried.items()
+        for value in among
+        if name != "lr" and type(value) is float and value != dict(own)[name] and fits(name, value)
+    ]
 
 
 def groups(

@@ -23,8 +23,18 @@ HANDINGS = ("fresh", "reused", "shared")
 """Whose tensors gradients are: new ones at each step, the same ones with other content, or one
 tensor for all the parameters of a shape."""
 
-EVENTS = ("set_lr", "load", "write", "write_state")
+EVENTS = (
+    *("set_lr", "set_first_lr", "set_hyper", "set_grad_scale", "set_max_norm"),
+    *("load", "write", "write_state"),
+)
 """What may happen between two steps."""
+
+COMPANY = ("alone", "otherwise")
+"""Whether other handles of the same optimizer live beside a case's, and step before each step.
+
+otherwise   they have parameters of the same shapes, one with other hyper-parameters, and one of
+            another dtype
+"""
 
 Group = tuple[tuple[int, ...], tuple[tuple[str, Any], ...]]
 """The positions of a group's parameters, and the hyper-parameters that differ for them."""
@@ -39,21 +49,39 @@ Places = tuple[tuple[int, int], ...]
 class Event:
     """What happens before the step of a number.
 
-    set_lr        group 0 goes on with the learning rate `number`, group j with number / (j + 1)
-    load          every parameter gets a state that `number` updates have made, and its position
-                  more; the moments are drawn by the recipe
-    write         every second parameter, from the first, gets numbers drawn by the recipe
-    write_state   every moment that there is gets numbers drawn by the recipe
+    set_lr          group 0 goes on with the learning rate `number`, group j with number / (j + 1)
+    set_first_lr    group 0 goes on with the learning rate `number`, and the others with their own
+    set_hyper       every group goes on with the hyper-parameter `name` of `number`
+    set_grad_scale  gradients come `number` times too large from now on
+    set_max_norm    the gradients' norm is clipped to `number` from now on
+    load            every parameter gets a state that `number` updates have made, and its position
+                    more; the moments are drawn by the recipe
+    write           every second parameter, from the first, gets numbers drawn by the recipe
+    write_state     every moment that there is gets numbers drawn by the recipe
     """
 
     step: int
     kind: str
     number: float = 0.0
     recipe: Recipe = PLAIN
+    name: str = ""
 
     def rate(self, group: int) -> float:
         """Return the learning rate that a group goes on with."""
         return self.number / (group + 1)
+
+    def changed(self, group: int) -> dict[str, float]:
+        """Return the hyper-parameters of a group that the event changes, by name."""
+        if self.kind == "set_lr":
+            return {"lr": self.rate(group)}
+        if self.kind == "set_first_lr":
+            return {} if group else {"lr": self.number}
+        return {self.name: self.number} if self.kind == "set_hyper" else {}
+
+    def plain(self) -> list[Any]:
+        """Return the event as plain data, as `read_event` takes it."""
+        found = [self.step, self.kind, self.number, _plain_recipe(self.recipe)]
+        return [*found, self.name] if self.name else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +89,9 @@ class UpdateSpec:
     """Some steps of an optimizer on some parameters, described in a few words.
 
     missing holds (step, parameter) pairs at which the parameter gets no gradient, and zeroed those
-    at which it gets one of zeros; spoiled holds (step, parameter, "inf" or "nan") where the first
-    entry of a gradient is no finite number.
+    at which it gets one of zeros; spoiled holds (step, parameter, what) where one entry of a
+    gradient is no usual number: what is a kind of `KINDS`, with a place of `SPOTS` behind it if it
+    is not the first entry ("nan", "-inf last").
     """
 
     optimizer: str
@@ -78,6 +107,7 @@ class UpdateSpec:
     zeroed: Places = ()
     events: tuple[Event, ...] = ()
     handing: str = "fresh"
+    company: str = "alone"
 
     def to_json(self) -> str:
         """Return the case as one line of JSON."""
@@ -95,12 +125,11 @@ class UpdateSpec:
         if self.groups:
             plain["groups"] = [[members, dict(pairs)] for members, pairs in self.groups]
         if self.events:
-            plain["events"] = [
-                [event.step, event.kind, event.number, _plain_recipe(event.recipe)]
-                for event in self.events
-            ]
+            plain["events"] = [event.plain() for event in self.events]
         if self.handing != HANDINGS[0]:
             plain["handing"] = self.handing
+        if self.company != COMPANY[0]:
+            plain["company"] = self.company
         plain |= {
             name: getattr(self, name) for name in ("zeroed", "spoiled") if getattr(self, name)
         }
@@ -117,8 +146,8 @@ class UpdateSpec:
         own = self.groups[group - 1][1] if group else ()
         found = {name: v for name, v in (*self.hyper, *own) if name not in OF_A_CASE}
         for event in self.events:
-            if event.kind == "set_lr" and event.step <= step:
-                found["lr"] = event.rate(group)
+            if event.step <= step:
+                found |= event.changed(group)
         return found
 
     def settings(self) -> dict[str, Any]:
@@ -138,15 +167,28 @@ class UpdateSpec:
         last = self.steps - 1
         return {k for k in range(self.steps) if k < 5 or k >= last - 1 or str(k).strip("0") == "1"}
 
+    def max_norm_at(self, step: int) -> float | None:
+        """Return what the gradients' norm is clipped to at a step."""
+        return self._told("set_max_norm", step) or self.max_norm
+
+    def grad_scale_at(self, step: int) -> float:
+        """Return how many times too large the gradients come at a step."""
+        return self._told("set_grad_scale", step) or self.grad_scale
+
+    def _told(self, kind: str, step: int) -> float | None:
+        """Return what was set last, up to a step. Both arguments are above 0."""
+        told = [event.number for event in self.events if event.kind == kind and event.step <= step]
+        return told[-1] if told else None
+
     @property
     def max_norm(self) -> float | None:
-        """What the gradients' norm is clipped to."""
+        """What the gradients' norm is clipped to from the first step on."""
         found: float | None = dict(self.hyper).get("max_norm")
         return found
 
     @property
     def grad_scale(self) -> float:
-        """How many times too large the gradients come."""
+        """How many times too large the gradients come from the first step on."""
         return float(dict(self.hyper).get("grad_scale", 1.0))
 
     @property
@@ -158,12 +200,14 @@ class UpdateSpec:
 def update_from_dict(plain: Mapping[str, Any]) -> UpdateSpec:
     """Read a case back from plain data; ValueError says what is wrong with it."""
     registry.found(plain)
-    events = [Event(int(s), kind, n, read_recipe(r)) for s, kind, n, r in plain.get("events", ())]
+    events = [read_event(event) for event in plain.get("events", ())]
     handing = plain.get("handing", HANDINGS[0])
+    company = plain.get("company", COMPANY[0])
     for kind, name, known in (
         ("optimizer", plain.get("optimizer"), OPTIMIZERS),
         ("dtype", plain.get("dtype"), DTYPES),
         ("handing", handing, HANDINGS),
+        ("company", company, COMPANY),
         *(("event", event.kind, EVENTS) for event in events),
     ):
         if name not in known:
@@ -185,7 +229,14 @@ def update_from_dict(plain: Mapping[str, Any]) -> UpdateSpec:
         zeroed=_places(plain.get("zeroed", ())),
         events=tuple(events),
         handing=handing,
+        company=company,
     )
+
+
+def read_event(plain: Sequence[Any]) -> Event:
+    """Read an event back from plain data; that of an older suite has no name."""
+    step, kind, number, recipe, *name = plain
+    return Event(int(step), kind, number, read_recipe(recipe), *map(str, name[:1]))
 
 
 def _plain_recipe(recipe: Recipe) -> list[Any]:
@@ -202,9 +253,13 @@ def describe(case: UpdateSpec) -> str:
     more = f" and {len(shapes) - 4} more" if len(shapes) > 4 else ""
     hyper = ", ".join(f"{name}={value!r}" for name, value in case.hyper)
     groups = "".join(f", {dict(pairs)} for {list(members)}" for members, pairs in case.groups)
-    events = "".join(f", {event.kind} before step {event.step}" for event in case.events)
+    events = "".join(
+        f", {event.kind}{event.name and f' of {event.name}'} before step {event.step}"
+        for event in case.events
+    )
     handing = f", gradients {case.handing}" if case.handing != HANDINGS[0] else ""
+    beside = ", beside other handles" if case.company != COMPANY[0] else ""
     return (
         f"{case.optimizer}({hyper}{groups}) on {', '.join(shapes[:4])}{more}, "
-        f"{case.steps} steps{events}{handing}"
+        f"{case.steps} steps{events}{handing}{beside}"
     )

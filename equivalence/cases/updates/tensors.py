@@ -16,7 +16,7 @@ import torch
 
 from equivalence.cases.built import Numbers
 from equivalence.cases.call import TORCH, Recipe, Shape
-from equivalence.cases.fills import fill
+from equivalence.cases.fills import BY_TURNS, SPOTS, fill, source, special, spot
 from equivalence.cases.guard import Guarded, core_shape, guard
 from equivalence.cases.updates.spec import Event, UpdateSpec
 from equivalence.dtypes import DTYPES
@@ -58,9 +58,17 @@ def marks(elements: int) -> list[int]:
 def build_parameters(case: UpdateSpec, device: str, numbers: Numbers | None = None) -> list[Named]:
     """Construct the parameters before the first step, by their positions."""
     return [
-        _placed(case, case.parameters, f"parameter {k}", shape, device, numbers)
+        _placed(case, turned(case.parameters, k), f"parameter {k}", shape, device, numbers)
         for k, shape in enumerate(case.shapes)
     ]
+
+
+def turned(recipe: Recipe, turns: int) -> Recipe:
+    """Return the recipe of a tensor by its number: a regime of turns goes on from tensor to tensor.
+
+    So the parameters of a case have every kind of special number at every spot.
+    """
+    return replace(recipe, seed=recipe.seed + turns) if recipe.regime in BY_TURNS else recipe
 
 
 def _placed(
@@ -79,9 +87,17 @@ def _placed(
 
 
 def _drawn(case: UpdateSpec, recipe: Recipe, where: str, shape: Shape) -> list[float]:
-    """Draw the numbers of a tensor, as many as its layout stores."""
+    """Draw the numbers of a tensor, as many as its layout stores.
+
+    A regime of turns takes all of a tensor for one row: an optimizer reads no axes.
+    """
     stored, reach = core_shape(shape, recipe.layout), DTYPES[case.dtype].reach
     count = math.prod(stored)
+    if recipe.regime in BY_TURNS:
+        row = _drawn(case, replace(recipe, regime="normal"), where, shape)
+        if row:
+            BY_TURNS[recipe.regime](source(recipe.seed, where), recipe.seed, row, reach)
+        return row
     if not long(count):
         return fill(recipe.regime, recipe.seed, where, stored, reach)
     once = fill(recipe.regime, recipe.seed, where, (PERIOD,), reach)
@@ -136,7 +152,7 @@ class Gradients:
         drawn_at = step % ROUND if case.steps > ROUND else step
         if (owner, drawn_at) not in self.drawn:
             where = f"gradient {owner} at step {drawn_at}"
-            self.drawn[owner, drawn_at] = _drawn(case, recipe, where, shape)
+            self.drawn[owner, drawn_at] = _drawn(case, turned(recipe, owner), where, shape)
         drawn = self.drawn[owner, drawn_at]
         if (step, k) in case.zeroed:
             return [0.0] * len(drawn)
@@ -147,8 +163,16 @@ class Gradients:
             drawn = sparse
         for at, parameter, what in case.spoiled:
             if (at, parameter) == (step, k):
-                drawn = [float(what), *drawn[1:]]
+                drawn = _spoiled(case, drawn, what)
         return drawn
+
+
+def _spoiled(case: UpdateSpec, drawn: Sequence[float], what: str) -> list[float]:
+    """Return the numbers with one of a kind at a place, the first if none is told."""
+    kind, _, place = what.partition(" ")
+    found, at = list(drawn), spot(place or SPOTS[0], len(drawn))
+    found[at] = special(kind, source(at, what), DTYPES[case.dtype].reach)
+    return found
 
 
 def build_gradients(
@@ -168,21 +192,22 @@ def refilled(held: Guarded, values: Sequence[float]) -> Guarded:
 def build_written(case: UpdateSpec, event: Event, device: str) -> dict[int, Named]:
     """Construct the numbers that parameters get from outside, by the parameters' positions."""
     return {
-        k: _placed(case, event.recipe, f"parameter {k} as written", shape, device, None)
+        k: _placed(case, turned(event.recipe, k), f"parameter {k} as written", shape, device, None)
         for k, shape in enumerate(case.shapes)
         if k % 2 == 0
     }
 
 
 def build_state(case: UpdateSpec, event: Event, device: str) -> Mapping[str, list[Guarded]]:
-    """Construct moments for every parameter, by the fields of a state; squares are not below 0."""
-    page = OPTIMIZERS[case.optimizer]
-    return {
-        field: [
-            _placed(case, event.recipe, f"{field} {k}", shape, device, None, field in page.squares)[
-                1
-            ]
-            for k, shape in enumerate(case.shapes)
-        ]
-        for field in page.moments
-    }
+    """Construct moments for every parameter, by the fields of a state; squares are not below 0.
+
+    Where numbers stand by turns, each moment of a parameter has another turn.
+    """
+    page, found = OPTIMIZERS[case.optimizer], dict[str, list[Guarded]]()
+    for turn, moment in enumerate(page.moments):
+        found[moment] = []
+        for k, shape in enumerate(case.shapes):
+            recipe, where = turned(event.recipe, turn + k), f"{moment} {k}"
+            squares = moment in page.squares
+            found[moment].append(_placed(case, recipe, where, shape, device, None, squares)[1])
+    return found

@@ -34,7 +34,8 @@ def explained_step(outcome: Outcome, step: Step, case: UpdateSpec) -> Outcome:
 def _settings(step: Step, case: UpdateSpec) -> str:
     """Write the hyper-parameters of a step, and what the case does to its gradients."""
     own = case.hyper_parameters(step.parameter, step.number)
-    beside = {"max_norm": case.max_norm, "grad_scale": case.grad_scale}
+    number = step.number
+    beside = {"max_norm": case.max_norm_at(number), "grad_scale": case.grad_scale_at(number)}
     plain = {"max_norm": None, "grad_scale": 1.0}
     own |= {name: value for name, value in beside.items() if value != plain[name]}
     return ", ".join(f"{name}={value!r}" for name, value in own.items())

@@ -180,7 +180,9 @@ def _trajectory(
             None if made is None else entered(world.lift(made.view), contract)
             for _, made in guarded
         ]
-        for k, gradient in enumerate(scaled_gradients(lifted, case.max_norm, case.grad_scale)):
+        for k, gradient in enumerate(
+            scaled_gradients(lifted, case.max_norm_at(number), case.grad_scale_at(number))
+        ):
             if gradient is None:
                 continue
             left = Taken(

@@ -68,8 +68,18 @@ HANDINGS_SAID: Mapping[str, tuple[str, str]] = {
 }
 """Whose tensors the gradients are, and what to ask."""
 
+COMPANY_SAID: Mapping[str, str] = {
+    "otherwise": "other handles of this optimizer step in turn, with other hyper-parameters and in "
+    "another dtype: is something kept by name or by shape?",
+}
+"""Which handles there are beside the one that is judged."""
+
 EVENTS_SAID: Mapping[str, str] = {
     "set_lr": "the learning rate of every group is set anew: is the old one kept?",
+    "set_first_lr": "the learning rate of the first group alone is set: do the others keep theirs?",
+    "set_hyper": "a hyper-parameter of every group is set anew: is the old one kept?",
+    "set_grad_scale": "gradients come with another scale from now on: is the old one kept?",
+    "set_max_norm": "the norm has another bound from now on: is the old one kept?",
     "load": "a state is loaded: are its tensors copied, and do step counts go on from it?",
     "write": "every second parameter is overwritten: is an own copy of it kept?",
     "write_state": "every moment is overwritten: is an own copy of it kept?",
@@ -97,6 +107,8 @@ def sentences(kind: Kind, case: Case, cause: str | None = None) -> Iterator[str]
         yield said(f"{name} {lies} {layout!r}", LAYOUTS_SAID[layout], CONTIGUOUS)
     if handing in HANDINGS_SAID:
         yield said(f"gradients come {handing!r}", HANDINGS_SAID[handing], OWN)
+    if getattr(own, "company", "") in COMPANY_SAID:
+        yield f"beside other handles: {COMPANY_SAID[own.company]}"
     for event in getattr(own, "events", ()):
         yield f"{event.kind!r} before step {event.step}: {EVENTS_SAID[event.kind]}"
 

@@ -14,7 +14,7 @@ from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.updates.design import update_strata
 from equivalence.cases.updates.levels import permitted_pairs, plainest
 from equivalence.cases.updates.spec import UpdateSpec
-from equivalence.measure.events import same_bits
+from equivalence.measure.between.events import same_bits
 from equivalence.measure.update import measure_update
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row

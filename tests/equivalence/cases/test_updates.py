@@ -64,6 +64,7 @@ def test_cases_survive_json_and_describe_themselves(optimizer: str) -> None:
     assert {event.kind for case in fixed for event in case.events} >= set(events(optimizer)) - {
         "nothing",
         "resume",
+        "set_arguments",
     }
 
 

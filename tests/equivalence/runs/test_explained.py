@@ -12,7 +12,7 @@ from equivalence.budgets.outcome import Detail, Outcome
 from equivalence.cases.call import CALLING_PATTERNS, Recipe, attribute_pairs
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.levels import plainest
-from equivalence.cases.updates.spec import EVENTS, HANDINGS, UpdateSpec
+from equivalence.cases.updates.spec import COMPANY, EVENTS, HANDINGS, UpdateSpec
 from equivalence.measure.update import measure_update
 from equivalence.runs.choice import kind_of, read_case
 from equivalence.runs.failure import Failure
@@ -20,6 +20,7 @@ from equivalence.runs.report import in_order, only_one_dtype
 from equivalence.runs.results import Row, RowResult, read_row
 from equivalence.runs.row.sentences import (
     CALLINGS,
+    COMPANY_SAID,
     EVENTS_SAID,
     HANDINGS_SAID,
     LAYOUTS_SAID,
@@ -39,6 +40,7 @@ QUICK: dict[str, Any] = {"counted": 8, "seed": 0, "findings": ()}
         (CALLING_PATTERNS, CALLINGS),
         (LAYOUTS, LAYOUTS_SAID),
         (HANDINGS, HANDINGS_SAID),
+        (COMPANY, COMPANY_SAID),
         (("", *EVENTS), EVENTS_SAID),
     ],
 )

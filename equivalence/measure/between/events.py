@@ -1,10 +1,14 @@
 """Events between two steps of an optimizer, and a check of their effects.
 
-event         the caller's action                              the usual way in torch
-set_lr        changes the learning rate of every group         a scheduler, `param_groups[g]["lr"]`
-load          replaces the state of every parameter            `load_state_dict`
-write         overwrites every second parameter                `copy_` under `no_grad`
-write_state   overwrites every moment that the handle has      `copy_` on tensors of the state
+event           the caller's action                            the usual way in torch
+set_lr          changes the learning rate of every group       a scheduler, `param_groups[g]["lr"]`
+set_first_lr    changes the learning rate of group 0 alone     `param_groups[0]["lr"]`
+set_hyper       changes another hyper-parameter of all groups  `param_groups[g]["weight_decay"]`
+set_grad_scale  changes by what gradients are divided          `GradScaler.update`
+set_max_norm    changes the bound of the gradients' norm       an argument of `clip_grad_norm_`
+load            replaces the state of every parameter          `load_state_dict`
+write           overwrites every second parameter              `copy_` under `no_grad`
+write_state     overwrites every moment that the handle has    `copy_` on tensors of the state
 
 A handle is a backend's optimizer with its parameters. After an event it must hold the given
 numbers, and everything else must be unchanged. `Event` says which numbers each event gives.
@@ -23,11 +27,11 @@ from torch import Tensor
 
 from equivalence.answers import in_memory, is_plain
 from equivalence.cases.guard import Guarded, controlled
-from equivalence.cases.updates.spec import Event, UpdateSpec
+from equivalence.cases.updates.spec import EVENTS, Event, UpdateSpec
 from equivalence.cases.updates.tensors import build_state, build_written
 from equivalence.registry import OPTIMIZERS
 
-OFFERS = {"set_lr": "set_lr", "load": "load", "write": "write", "write_state": "write"}
+OFFERS = {kind: kind for kind in EVENTS} | {"set_first_lr": "set_lr", "write_state": "write"}
 """The method that a handle needs for each kind of event."""
 
 
@@ -102,8 +106,8 @@ def happen(handle: Any, case: UpdateSpec, event: Event, counts: list[int], devic
     event the given tensors are overwritten, since they belong to the caller.
     """
     before = snapshot(handle)
-    if event.kind == "set_lr":
-        expected = _set_rates(handle, case, event)
+    if event.kind.startswith("set_"):
+        expected = _set(handle, case, event)
     elif event.kind == "load":
         expected = _load(handle, case, event, counts, device)
     else:
@@ -111,12 +115,25 @@ def happen(handle: Any, case: UpdateSpec, event: Event, counts: list[int], devic
     return _difference(before, snapshot(handle), expected, event.kind)
 
 
-def _set_rates(handle: Any, case: UpdateSpec, event: Event) -> Expected:
-    """Give every group of parameters a new learning rate. No tensor may change."""
+def _set(handle: Any, case: UpdateSpec, event: Event) -> Expected:
+    """Change an argument of the steps. No tensor may change."""
     with controlled():
-        for group in range(len(case.groups) + 1):
-            handle.set_lr(event.rate(group), group)
+        tell(handle, case, event)
     return {}
+
+
+def tell(handle: Any, case: UpdateSpec, event: Event) -> None:
+    """Tell a handle the argument that an event changes, of every group that it changes."""
+    if event.kind == "set_grad_scale":
+        handle.set_grad_scale(event.number)
+    elif event.kind == "set_max_norm":
+        handle.set_max_norm(event.number)
+    for group in range(len(case.groups) + 1):
+        for name, number in event.changed(group).items():
+            if event.kind == "set_hyper":
+                handle.set_hyper(name, number, group)
+            else:
+                handle.set_lr(number, group)
 
 
 def _load(handle: Any, case: UpdateSpec, event: Event, counts: list[int], device: str) -> Expected:

@@ -1,0 +1,1 @@
+"""What happens between the steps of an optimizer: events, and steps of other handles."""
