@@ -49,7 +49,7 @@ def test_what_is_declared_is_green(backend: type, op: str, seed: int) -> None:
     assert "declared" in {result.status for result in results}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("backend", [declarable.Large, declarable.Flat, declarable.Tail])
 def test_what_is_declared_is_green_at_ci(backend: type) -> None:
     _, results = declared(backend, "square", "ci", 3)
