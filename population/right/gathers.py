@@ -162,19 +162,23 @@ def from_log_softmax(x: Tensor, labels: Tensor, **call: Any) -> Tensor:
     return _reduced(losses, kept, reduction)
 
 
+def _less_label(probability: Tensor, g: Tensor, labels: Tensor, **call: Any) -> Tensor:
+    """Return the probability less the label, times the share of the cotangent."""
+    kept, smoothing, reduction = _asked(labels, **call)
+    at = torch.where(kept, labels, 0)[:, None]
+    due = torch.full(probability.shape, smoothing / probability.shape[1], dtype=probability.dtype)
+    due = due.scatter_add(1, at, torch.full(at.shape, 1 - smoothing, dtype=due.dtype))
+    share = g / max(int(kept.sum()), 1) if reduction == "mean" else g
+    return torch.where(kept[:, None], (probability - due) * share.reshape(-1, 1), 0.0)
+
+
 @right("cross_entropy vjp", "gradient", source="what most kernels do")
 @by_rows("cross_entropy")
 def probability_less_label(
     g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
     """The gradient is the probability less the label, times the cotangent."""
-    kept, smoothing, reduction = _asked(labels, **call)
-    at = torch.where(kept, labels, 0)[:, None]
-    due = torch.full(x.shape, smoothing / x.shape[1], dtype=x.dtype)
-    due = due.scatter_add(1, at, torch.full(at.shape, 1 - smoothing, dtype=x.dtype))
-    share = g / max(int(kept.sum()), 1) if reduction == "mean" else g
-    gradient = (torch.softmax(x, 1) - due) * share.reshape(-1, 1)
-    return torch.where(kept[:, None], gradient, 0.0), None
+    return _less_label(torch.softmax(x, 1), g, labels, **call), None
 
 
 @right("cross_entropy vjp", "non-finite", source="kernels that keep one logsumexp for each row")
@@ -183,15 +187,9 @@ def probability_by_logsumexp(
     g: Tensor, x: Tensor, labels: Tensor, **call: Any
 ) -> tuple[Tensor, None]:
     """The probability is exp(x - logsumexp), which is 0 beside an infinite logit."""
-    kept, smoothing, reduction = _asked(labels, **call)
-    at = torch.where(kept, labels, 0)[:, None]
-    due = torch.full(x.shape, smoothing / x.shape[1], dtype=x.dtype)
-    due = due.scatter_add(1, at, torch.full(at.shape, 1 - smoothing, dtype=x.dtype))
-    share = g / max(int(kept.sum()), 1) if reduction == "mean" else g
     wide = x.double()
     probability = torch.exp(wide - torch.logsumexp(wide, 1, keepdim=True)).to(x.dtype)
-    gradient = (probability - due) * share.reshape(-1, 1)
-    return torch.where(kept[:, None], gradient, 0.0), None
+    return _less_label(probability, g, labels, **call), None
 
 
 @right("cross_entropy vjp", "precision")
