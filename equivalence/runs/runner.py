@@ -30,7 +30,7 @@ from equivalence.runs.row.cases import Cases
 from equivalence.runs.row.declarations import Declarations
 from equivalence.runs.row.drawn import drawn_batches, least, nearly_all
 from equivalence.runs.row.edges import Edges
-from equivalence.runs.row.fault import fault
+from equivalence.runs.row.fault import ENDING, fault
 from equivalence.runs.row.proposals import Author, Proposals
 from equivalence.runs.row.reached import Reached
 from equivalence.runs.row.refusals import Refusals
@@ -50,10 +50,6 @@ STRENGTHS: dict[str, int] = {"quick": SINGLES, "ci": PAIRS, "thorough": TRIPLES}
 
 SIZES = "sizes"
 """The profile of real sizes: a row's large cases, all of them, and nothing else."""
-
-
-ENDING = (TooManyEnded, Misdeclared, FormFailed)
-"""What ends a row and is no fault of the suite."""
 
 
 def row_seed(seed: int, row: Row) -> int:

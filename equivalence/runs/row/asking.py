@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 from equivalence.budgets.outcome import Outcome
+from equivalence.measure.call import crash_text
 from equivalence.runs.address import replay_line
 from equivalence.runs.failure import Failure
 from equivalence.runs.kinds import Case, Kind
-from equivalence.runs.row.fault import REPORT
+from equivalence.runs.row.fault import ENDING, REPORT
 from equivalence.runs.row.sentences import sentences
 from equivalence.workers.executor import Executor, Question
 from equivalence.workers.notes import Ended
@@ -49,9 +50,14 @@ class Asking:
     def measure(
         self, kind: Kind, case: Case, contract: Contract | None = None, rung: str = ""
     ) -> Outcome:
-        """Put a case at once, and return how it is judged."""
+        """Put a case at once, and return how it is judged; a fault of the suite is an outcome."""
         question = self.question(kind, case, lambda outcome: None, contract, rung)
-        answer = self.executor.ask(question)
+        try:
+            answer = self.executor.ask(question)
+        except ENDING:
+            raise
+        except Exception as error:
+            return Outcome(crash=crash_text(error), end="fault")
         return outcome_of(answer)
 
     def describe(

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from equivalence.cases.declared.inside import Misdeclared
 from equivalence.measure.call import crash_text
 from equivalence.runs.failure import Failure
+from equivalence.workers.executor import TooManyEnded
+from equivalence.worlds.contract import FormFailed
+
+ENDING = (TooManyEnded, Misdeclared, FormFailed)
+"""What ends a row and is no fault of the suite."""
 
 REPORT = (
     "this is a fault of the suite, not of the backend: please report it, with this text; the cases "

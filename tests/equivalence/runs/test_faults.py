@@ -65,6 +65,30 @@ def test_a_case_at_which_the_suite_raises_costs_itself_alone() -> None:
     of_the_suite(run(kind=Faulty()))
 
 
+def test_a_fault_at_another_rung_costs_no_case() -> None:
+    """The rungs of a wrong backend are asked last, when all cases of the row are judged."""
+    kind = kind_of(ROW)
+    measure = kind.measure
+    own = Squares().capabilities().contract(ROW.op, ROW.dtype)
+
+    class Off(Squares):
+        def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+            return super().value(op, inputs, attrs) * 1.01
+
+    class Faulty:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(kind, name)
+
+        def measure(self, backend: Any, case: Any, contract: Contract) -> Any:
+            if contract != own:
+                raise KeyError("lost")
+            return measure(backend, case, contract)
+
+    found = run_row(Off(), ROW, counted=8, seed=0, findings=(), kind=Faulty())
+    assert (found.status, found.inferred) == ("nonconformant", "none")
+    assert found.judged and {failure.kind for failure in found.failures} == {"wrong"}
+
+
 @pytest.mark.parametrize("name", ["sized_kind", "Edges", "Refusals", "drawn_batches", "least"])
 def test_what_the_suite_cannot_list_costs_no_case(
     name: str, monkeypatch: pytest.MonkeyPatch
