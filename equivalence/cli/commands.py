@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from equivalence.cli.coverage import command_coverage
 from equivalence.cli.exact import command_exact
 from equivalence.cli.leave import leave
 from equivalence.cli.options import UsageError, add
@@ -76,6 +77,11 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     )
     judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")
+    command(
+        "coverage",
+        "say which special numbers, extents and squares the fixed cases of rows meet",
+        *("ops", "pages", "profile", "json"),
+    )
     command("list", "list backends, operations, optimizers and profiles", "pages", "json")
     replay = command(
         "replay-case",
@@ -118,6 +124,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "replay-case": command_replay,
     "judge": command_judge,
     "exact": command_exact,
+    "coverage": command_coverage,
     "races": command_races,
     **dict.fromkeys(PAIRS, command_pairs),
     **dict.fromkeys(MOVED, _moved),

@@ -5,8 +5,6 @@ What a row cannot meet stands in a table, with the reason.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from itertools import combinations, permutations, product
 from typing import Any
 
@@ -17,12 +15,14 @@ from equivalence.cases.built import axis_of_rows, build
 from equivalence.cases.call import OTHERWISE, CaseSpec
 from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.families.table import family_of
-from equivalence.cases.fills import KINDS, SPECIAL, SPOTS, spot
 from equivalence.cases.guard import EVERY_LAYOUT, core_shape, in_memory, is_own
 from equivalence.cases.strata import fixed
 from equivalence.cases.strata.added import rules
 from equivalence.cases.strata.fixed import strata
-from equivalence.dtypes import DTYPES
+from equivalence.runs.met.extents import FREE, axes_of, squares_met, squares_wanted
+from equivalence.runs.met.numbers import met_by_op, wanted_of_op
+from equivalence.runs.met.row import EVERY_DTYPE
+from equivalence.runs.met.row import cases_of as cases_of_strength
 from spec.ops import OPS
 
 ONE_OF_EACH = {family_of(op).name: name for name, op in reversed(OPS.items())}
@@ -32,8 +32,6 @@ ROWS = [
     for direction in ("value", "vjp")
     if OPS[op].moves or direction == "value"
 ]
-EVERY_DTYPE = tuple(DTYPES)
-
 FIRST = ("rows", "reductions", "products", "picks")
 """The families that differ most: these are tried at once, and all others by `make full`."""
 
@@ -42,90 +40,16 @@ IN_TURN = [
     for row in ROWS
 ]
 
-SIZES = {"short": range(4, 17), "a block": range(17, 129), "blocks": range(257, 10**6)}
-"""The size classes of rows: within a vector, within a tile, beyond two blocks of 128."""
-
-
 forget: Any = rules.added.cache_clear  # type: ignore[attr-defined]
 """Let the added cases be found anew."""
 
 
 def cases_of(op: str, direction: str) -> list[CaseSpec]:
-    """Return the cases of a row in all dtypes, which share them out."""
-    return [c for d in EVERY_DTYPE for c in strata(op, direction, d, PAIRS, EVERY_DTYPE)]
-
-
-def kind_of(number: float, dtype: str) -> str | None:
-    reach = DTYPES[dtype].reach
-    if math.isnan(number):
-        return "nan"
-    if math.isinf(number):
-        return "inf" if number > 0 else "-inf"
-    if number == 0:
-        return "-0" if math.copysign(1, number) < 0 else None
-    if abs(number) == reach.largest:
-        return "largest"
-    return "subnormal" if abs(number) < reach.smallest else None
-
-
-def real_tensors(case: CaseSpec) -> Iterator[tuple[str, Any]]:
-    """Yield a position, where one input of several stands for all, with what it holds."""
-    built = build(case)
-    for k, item in enumerate(built.inputs):
-        if k not in OPS[case.op].index_inputs:
-            yield f"input {k % 2 if OPS[case.op].variadic else k}", item.view
-    if built.cotangents:
-        yield "cotangent", built.cotangents[0].view
-
-
-def special_meetings(op: str, direction: str) -> set[tuple[str, str, str, str]]:
-    """Return which kind of number stands where in rows of which size, by tensor."""
-    met: set[tuple[str, str, str, str]] = set()
-    for case in cases_of(op, direction):
-        recipes = [*case.recipes, *(recipe for _, recipe in case.seeds())]
-        if not any(recipe.regime in SPECIAL for recipe in recipes):
-            continue
-        for position, view in real_tensors(case):
-            if not view.dim() or not view.is_floating_point():
-                continue
-            axis = axis_of_rows(case.attributes(), case.shapes, tuple(view.shape))
-            rows = view.double().movedim(axis, -1).reshape(-1, view.shape[axis])
-            length = rows.shape[1]
-            sizes = [name for name, among in SIZES.items() if length in among]
-            for place, size in product(SPOTS, sizes):
-                for number in rows[:, spot(place, length)].tolist():
-                    if kind := kind_of(number, case.dtype):
-                        met.add((position, kind, place, size))
-    return met
-
-
-NO_ROWS = {
-    ("random", "value"): "nothing real goes in",
-    ("classes", "value"): "nothing real goes in",
-    ("positions", "vjp"): "positions have no gradient",
-}
-"""By family and direction: why no real tensor has rows."""
-
-NO_SUCH_ROWS = {
-    ("broadcasts", "input 0"): "a gradient reads no input, and a value repeats each of its entries",
-}
-"""By family and tensor: why it has no rows of every length."""
-
-
-def tensors_of(op: str, direction: str) -> list[str]:
-    page = OPS[op]
-    real = range(2 if page.variadic else len(page.inputs))
-    named = [f"input {k}" for k in real if k not in page.index_inputs]
-    return [*named, *(["cotangent"] if direction == "vjp" else [])]
+    return cases_of_strength(op, direction, PAIRS)
 
 
 def unmet_specials(op: str, direction: str) -> set[Any]:
-    family = family_of(OPS[op]).name
-    if (family, direction) in NO_ROWS:
-        return set()
-    tensors = [t for t in tensors_of(op, direction) if (family, t) not in NO_SUCH_ROWS]
-    wanted = set(product(tensors, KINDS, SPOTS, SIZES))
-    return wanted - special_meetings(op, direction)
+    return wanted_of_op(op, direction) - met_by_op(cases_of(op, direction))
 
 
 @pytest.mark.parametrize(("op", "direction"), IN_TURN)
@@ -135,69 +59,13 @@ def test_every_kind_of_number_stands_everywhere_in_rows_of_every_size(
     assert unmet_specials(op, direction) == set()
 
 
-def axes_of(case: CaseSpec) -> tuple[Any, ...]:
-    """Return the axes that a call names, from the front."""
-    attrs, rank = case.attributes(), len(case.shapes[0])
-    named = attrs.get("axes", attrs.get("axis"))
-    if named is None:
-        return (None,)
-    many = named if isinstance(named, tuple) else (named,)
-    return tuple(axis % rank for axis in many)
-
-
-def square_meetings(op: str, direction: str) -> set[Any]:
-    """Return along which axes squares of which rank are taken, and how axes are kept."""
-    return {
-        (len(shape), axis, case.attributes().get("keepdims"))
-        for case in cases_of(op, direction)
-        for shape in (case.shapes or (case.attributes()["shape"],))[:1]
-        if len(shape) > 1 and len(set(shape)) == 1 and shape[0] > 1
-        for axis in (axes_of(case) if case.shapes else (None,))
-    }
-
-
-RANKED = {
-    **dict.fromkeys(("products",), (2,)),
-    "linear layers": (2,),
-    "norms": (2, 3, 4, 5, 6),
-    "codes": (2,),
-    "lookups": (2,),
-    "losses of labels": (2, 3, 4),
-    "triangles": (2, 3, 4),
-    "broadcasts": (2, 3, 4),
-}
-"""The ranks of squares that a family takes, where they are not all of two to six."""
-
-FREE = ("reductions", "positions", "rows", "flips", "slices", "concatenations", "picks", "takes")
-"""The families that take any axis."""
-
-NO_SQUARE = {
-    "classes": "positions are written down, whose shape is any",
-    "lookups": "the table is no first input",
-    "random": "a shape alone is square, which any draw fills",
-}
-
-
-def wanted_squares(op: str) -> set[tuple[int, Any]]:
-    family = family_of(OPS[op]).name
-    ranks = RANKED.get(family, (2, 3, 4, 5, 6))
-    if family not in FREE:
-        return {(rank, None) for rank in ranks}
-    return {(rank, axis) for rank in ranks for axis in range(rank)}
+def lacking_squares(op: str, direction: str) -> set[Any]:
+    return squares_wanted(op) - squares_met(cases_of(op, direction))
 
 
 @pytest.mark.parametrize(("op", "direction"), IN_TURN)
 def test_squares_of_every_rank_are_met_along_each_axis(op: str, direction: str) -> None:
-    family = family_of(OPS[op]).name
-    if family in NO_SQUARE:
-        pytest.skip(NO_SQUARE[family])
-    met = square_meetings(op, direction)
-    along = family in FREE
-    assert wanted_squares(op) - {(rank, axis if along else None) for rank, axis, _ in met} == set()
-    if "keepdims" in OPS[op].attributes:
-        few = {(rank, axis, kept) for rank, axis, kept in met if rank < 5}
-        wanted = {(r, a, kept) for r, a in wanted_squares(op) if r < 5 for kept in (False, True)}
-        assert wanted - few == set()
+    assert lacking_squares(op, direction) == set()
 
 
 def test_three_axes_of_four_lie_in_every_order_and_each_of_more_at_both_ends() -> None:
@@ -266,6 +134,24 @@ def ones_met(op: str, direction: str) -> set[tuple[tuple[bool, ...], Any]]:
     }
 
 
+def wide_met(op: str, direction: str) -> set[Any]:
+    """Return along which axis matrices are taken whose two axes are beyond tiles of 128."""
+    return {
+        axis
+        for case in cases_of(op, direction)
+        for shape in case.shapes[:1]
+        if len(shape) == 2 and min(shape) > 128
+        for axis in axes_of(case)
+    }
+
+
+@pytest.mark.parametrize(("op", "direction"), IN_TURN)
+def test_many_rows_of_many_entries_are_met_along_each_axis(op: str, direction: str) -> None:
+    if not {"rank", "extent", "rows"} <= {*family_of(OPS[op]).factors(OPS[op])}:
+        pytest.skip("its calls have no rows of any number")
+    assert wide_met(op, direction) == {0, 1}
+
+
 BOTH_WAYS = ((True, False), (False, True))
 
 
@@ -312,12 +198,12 @@ def test_every_row_comes_after_calls_of_its_shapes_at_quick(op: str, direction: 
     assert any(case.calling == OTHERWISE for case in strata(op, direction, "fp32", SINGLES))
 
 
-def lacking_squares(op: str, direction: str) -> set[Any]:
-    return wanted_squares(op) - {meeting[:2] for meeting in square_meetings(op, direction)}
-
-
 def lacking_orders(op: str, direction: str) -> set[Any]:
     return {("input 0", 4, (0, 2, 3, 1))} - order_meetings(op, direction)
+
+
+def lacking_wide(op: str, direction: str) -> set[Any]:
+    return {0, 1} - wide_met(op, direction)
 
 
 def lacking_ones(op: str, direction: str) -> set[Any]:
@@ -331,6 +217,7 @@ def lacking_ones(op: str, direction: str) -> set[Any]:
         ("squares", "flip", "vjp", lacking_squares),
         ("orders", "softmax", "vjp", lacking_orders),
         ("ones", "logsumexp", "value", lacking_ones),
+        ("wide", "max", "value", lacking_wide),
     ],
 )
 def test_a_rule_that_is_removed_is_missed(

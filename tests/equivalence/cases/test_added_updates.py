@@ -6,7 +6,6 @@ What a row cannot meet stands in a table, with the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import cache
 from itertools import combinations, product
 from typing import Any
@@ -15,32 +14,19 @@ import pytest
 
 from equivalence.cases.call import TORCH
 from equivalence.cases.covering import PAIRS, SINGLES
-from equivalence.cases.fills import KINDS, SPOTS, spot
+from equivalence.cases.fills import SPOTS
 from equivalence.cases.updates import added as rules
 from equivalence.cases.updates.design import update_strata
 from equivalence.cases.updates.levels import changes, settable
 from equivalence.cases.updates.spec import EVENTS, Event, UpdateSpec, read_event, update_from_dict
-from equivalence.cases.updates.tensors import Gradients, build_parameters, build_state
+from equivalence.cases.updates.tensors import Gradients
 from equivalence.dtypes import DTYPES
 from equivalence.measure.between.company import others
+from equivalence.runs.met.numbers import met_by_optimizer, seen, wanted_of_optimizer
 from spec.optim import OPTIMIZERS
-from tests.equivalence.cases.test_added import SIZES, kind_of
 
 NAMES = sorted(OPTIMIZERS)
 EVERY_DTYPE = tuple(DTYPES)
-SPECIAL = ("specials_together", "finite_specials")
-
-NO_SUCH_NUMBERS = {
-    ("loaded", kind): "who loads a checkpoint may refuse what is not finite"
-    for kind in ("nan", "inf", "-inf")
-}
-"""By where numbers stand and their kind: why they do not."""
-
-NO_SUCH_SQUARES = {
-    "-0": "a mean of squares is not below 0, and none gives -0",
-    "-inf": "a mean of squares is not below 0",
-}
-"""By kind: why a moment that a page names among its squares has none."""
 
 
 def cases_of(optimizer: str) -> list[UpdateSpec]:
@@ -48,59 +34,9 @@ def cases_of(optimizer: str) -> list[UpdateSpec]:
     return [c for d in EVERY_DTYPE for c in update_strata(optimizer, d, PAIRS, EVERY_DTYPE)]
 
 
-Met = set[tuple[str, str, str, str]]
-
-
-def seen(where: str, view: Any, dtype: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yield which kind of number stands at which spot of a flat tensor of which size."""
-    flat = view.double().reshape(-1)
-    sizes = [name for name, among in SIZES.items() if len(flat) in among]
-    for place, size in product(SPOTS, sizes):
-        kind = kind_of(float(flat[spot(place, len(flat))]), dtype)
-        if kind:
-            yield where, kind, place, size
-
-
-def written(case: UpdateSpec) -> Iterator[tuple[str, Any]]:
-    """Yield the moments that events of a case give, with where they stand."""
-    for event in case.events:
-        if event.kind in ("load", "write_state") and event.recipe.regime in SPECIAL:
-            ways = {"load": "loaded", "write_state": "written"}
-            for field, row in build_state(case, event, "cpu").items():
-                for item in row:
-                    yield f"{ways[event.kind]} {field}", item.view
-
-
-def met_by(optimizer: str) -> Met:
-    """Return which kind of number stands where in parameters, gradients and moments."""
-    met: Met = set()
-    for case in cases_of(optimizer):
-        if case.parameters.regime in SPECIAL:
-            for _, item in build_parameters(case, "cpu"):
-                met |= {*seen("parameter", item.view, case.dtype)}
-        if case.gradients.regime in SPECIAL:
-            for _, given in Gradients(case, "cpu").at(0):
-                met |= {*seen("gradient", given.view, case.dtype)} if given else set()
-        for where, view in written(case):
-            met |= {*seen(where, view, case.dtype)}
-    return met
-
-
-def wanted(optimizer: str) -> Met:
-    page = OPTIMIZERS[optimizer]
-    sizes = list(SIZES) if page.elementwise else list(SIZES)[:2]
-    found: Met = {*product(("parameter", "gradient"), KINDS, SPOTS, sizes)}
-    for way, field in product(("loaded", "written"), page.moments):
-        for kind in KINDS:
-            squares = field in page.squares and kind in NO_SUCH_SQUARES
-            if (way, kind) not in NO_SUCH_NUMBERS and not squares:
-                found |= {*product((f"{way} {field}",), (kind,), SPOTS, sizes)}
-    return found
-
-
 @pytest.mark.parametrize("optimizer", NAMES)
 def test_every_kind_of_number_stands_everywhere_in_all_that_a_step_reads(optimizer: str) -> None:
-    assert wanted(optimizer) - met_by(optimizer) == set()
+    assert wanted_of_optimizer(optimizer) - met_by_optimizer(cases_of(optimizer)) == set()
 
 
 def clipped_by_one(optimizer: str) -> set[tuple[str, str]]:
@@ -110,7 +46,7 @@ def clipped_by_one(optimizer: str) -> set[tuple[str, str]]:
         for step, k, _ in case.spoiled if case.max_norm is not None else ():
             item = Gradients(case, "cpu").at(step)[k][1]
             assert item is not None and item.view.numel() > 1000
-            met |= {seen_[1:3] for seen_ in seen("gradient", item.view, case.dtype)}
+            met |= {meeting[1:3] for meeting in seen("gradient", item.view, case.dtype)}
     return met
 
 

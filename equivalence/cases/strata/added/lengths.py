@@ -1,4 +1,4 @@
-"""Lengths: one entry beside long axes, and where in a long row its largest entry stands."""
+"""Lengths: long axes beside one entry, two long axes, and where a row has its largest entry."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from equivalence.cases.strata.added.wishes import Wish, Wishing
 
 LONGER = 1033
 """A row beyond a block of 1,024, whose last entry is not the only one beyond it."""
+
+TILES = 133, 131
+"""Two extents beyond tiles of up to 128."""
 
 BETWEEN = 33
 """How long the others are, where only one of several extents is 1."""
@@ -31,6 +34,16 @@ def ones(wishing: Wishing) -> Iterator[Wish]:
         yield Wish({**dict.fromkeys(names, 1), name: long})
         if len(names) > 2:
             yield Wish({**dict.fromkeys(names, BETWEEN), name: 1})
+
+
+def wide(wishing: Wishing) -> Iterator[Wish]:
+    """Wish for many rows of many entries: both axes go beyond one tile, with a tail each.
+
+    Products of two long axes are large cases (`equivalence.cases.families.products`).
+    """
+    if wishing.has_long_axis and "rows" in wishing.structure:
+        for place in ("last", "first"):
+            yield Wish({"rank": 2, "extent": TILES[0], "rows": TILES[1], "place": place})
 
 
 def peaks(wishing: Wishing) -> Iterator[Wish]:

@@ -1,0 +1,1 @@
+"""What the fixed cases of a row meet, read off their tensors. The command `coverage` enters."""
