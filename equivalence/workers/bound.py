@@ -1,8 +1,8 @@
 """A worker's process is bound to its caller: it ends when the caller does, and alone.
 
-The caller may be killed, and can then end nobody. So the system is asked to end the worker (Linux
-can do that), and a thread of the worker waits for the caller's end as well. A call that never
-returns to Python stops the thread, not the system.
+The caller may be killed, and can then end nobody. So a thread of the worker waits for the caller's
+end. A call that never returns to Python stops the thread. So the system is asked as well (Linux can
+do that): it ends the worker when the process ends that forked it, which ends with the caller.
 A worker leads a process group. What it sends to its own group never reaches the caller, and what it
 has started ends with it.
 """
@@ -18,6 +18,8 @@ import sys
 import threading
 from multiprocessing.connection import wait
 
+from equivalence.workers.born import release_server
+
 _SET_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2): which signal a process gets when its parent ends."""
 
@@ -30,7 +32,9 @@ def bind() -> None:
     if hasattr(os, "setsid"):
         with contextlib.suppress(PermissionError):  # it leads a group already
             os.setsid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     if sys.platform == "linux":
+        release_server()
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     threading.Thread(target=_follow, args=(caller.sentinel,), daemon=True).start()
 

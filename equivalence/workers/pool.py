@@ -13,7 +13,7 @@ the caller, and the caller reads what it sends as data (`equivalence.workers.dat
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
+import os
 import signal
 import tempfile
 import threading
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from equivalence.workers import data, notes, warned
+from equivalence.workers.born import context, started
 from equivalence.workers.bound import bind, end_group
 
 TRIES = 2
@@ -71,9 +72,11 @@ def expect_interpreter() -> None:
     warnings.filterwarnings("ignore", category=Interpreted)
 
 
-def _serve(pipe: Connection, since: notes.Mark) -> None:
+def _serve(pipe: Connection, since: notes.Mark, environment: dict[str, str]) -> None:
     """Take tasks and hand back their results until the pipe is closed; runs in a worker."""
     bind()
+    os.environ.clear()
+    os.environ.update(environment)
     import torch
 
     torch.set_num_threads(1)
@@ -92,10 +95,10 @@ def _serve(pipe: Connection, since: notes.Mark) -> None:
         pipe.send_bytes(answer)
 
 
-def _work(pipe: Connection, since: notes.Mark) -> None:
+def _work(pipe: Connection, since: notes.Mark, environment: dict[str, str]) -> None:
     """Serve, and end without a word where the caller has ended: nobody is left to be told."""
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, ConnectionResetError):
-        _serve(pipe, since)
+        _serve(pipe, since, environment)
 
 
 class Worker:
@@ -103,21 +106,23 @@ class Worker:
 
     def __init__(self) -> None:
         """Start the process, deaf to Ctrl-C from its first moment."""
-        context = multiprocessing.get_context("spawn")
+        made = context()
         self.task: int | None = None
         self.last: object = None
         self.form: Any = Any
         self.note = Path()
         self.noted = 0
         self.changed = 0.0
-        self.since = context.RawValue("d", 0.0)
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, self.since), daemon=True)
+        self.since = made.RawValue("d", 0.0)
+        self.pipe, theirs = made.Pipe()
+        arguments = theirs, self.since, dict(os.environ)
+        self.process = made.Process(target=_work, args=arguments, daemon=True)
         with _uninterrupted():
             # A child inherits what is blocked.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                self.process.start()
+                with started():
+                    self.process.start()
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()

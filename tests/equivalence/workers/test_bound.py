@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -20,13 +21,20 @@ from tools.tree import ROOT
 pytestmark = pytest.mark.slow
 
 ABANDONED = """
-import sys, time
-from pathlib import Path
-from tests.equivalence.workers.test_bound import hang
+import sys
+from tests.equivalence.workers import test_bound
 from equivalence.workers.pool import spread
-if __name__ == "__main__":
-    list(spread(hang, [(sys.argv[1],)], 1))
+list(spread(getattr(test_bound, sys.argv[2]), [(sys.argv[1],)], 1))
 """
+"""A script without a guard for processes that import it."""
+
+
+def sleep_in_a_library(folder: str) -> int:
+    """Write down the id twice, and never return to Python: no other thread runs either."""
+    (Path(folder) / "part").write_text(f"{os.getpid()} {os.getpid()}", encoding="utf-8")
+    (Path(folder) / "part").rename(Path(folder) / "ids")
+    ctypes.PyDLL(None).sleep(600)
+    return 0
 
 
 def hang(folder: str) -> int:
@@ -81,11 +89,12 @@ def waited(answer: object, seconds: float = 60.0) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_worker_and_what_it_started_end_with_a_caller_that_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", ["hang", "sleep_in_a_library"])
+def test_a_worker_ends_with_a_caller_that_was_killed(task: str, tmp_path: Path) -> None:
     script = tmp_path / "caller.py"
     script.write_text(ABANDONED, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    caller = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment)
+    caller = subprocess.Popen([sys.executable, str(script), str(tmp_path), task], env=environment)
     try:
         assert waited((tmp_path / "ids").exists)
         worker, _ = map(int, (tmp_path / "ids").read_text(encoding="utf-8").split())

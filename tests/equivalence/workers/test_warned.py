@@ -55,4 +55,4 @@ def test_a_worker_without_a_caller_says_nothing(
         raise error
 
     monkeypatch.setattr(pool, "_serve", cut)
-    pool._work(None, None)  # type: ignore[arg-type]
+    pool._work(None, None, {})  # type: ignore[arg-type]
