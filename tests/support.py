@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+
+from equivalence.workers.born import context, started
 
 
 def same(one: Any, two: Any) -> bool:
@@ -30,14 +35,29 @@ def same_where_it_fits(found: Tensor, truth: Tensor) -> bool:
 
 
 def judge(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of the judge in a folder, as its user would."""
-    return subprocess.run(
-        [sys.executable, "-m", "equivalence", *arguments],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    """Run a command of the judge in a folder, as its user would.
+
+    Where forks are safe, its process has torch imported: that takes longer than most commands.
+    """
+    with tempfile.TemporaryDirectory() as written:
+        made = context().Process(target=_command, args=(folder, written, arguments))
+        with started():
+            made.start()
+        made.join()
+        out, err = ((Path(written) / name).read_text("utf-8") for name in ("out", "err"))
+    return subprocess.CompletedProcess(arguments, made.exitcode or 0, out, err)
+
+
+def _command(folder: Path, written: str, arguments: Sequence[str]) -> None:
+    """Become the command, in a process of its own."""
+    os.chdir(folder)
+    for number, name in ((1, "out"), (2, "err")):
+        with (Path(written) / name).open("wb") as file:
+            os.dup2(file.fileno(), number)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sys.path.insert(0, str(folder))
+    sys.argv = ["equivalence", *arguments]
+    runpy.run_module("equivalence", run_name="__main__", alter_sys=True)
 
 
 def untimed(plain: dict[str, Any]) -> list[dict[str, Any]]:
