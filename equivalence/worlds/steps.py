@@ -71,6 +71,19 @@ class RoundingStep(NamedTuple):
         """The larger of the two relative errors."""
         return max(self.below, self.above)
 
+    def settled(self, x: float) -> float | None:
+        """Return the one number that x becomes; None where several may come of it.
+
+        Faithful rounding returns either neighbour, and a flush any number as small. Beyond the
+        largest number of the format the places go on, so that what became too large shows.
+        """
+        to_nearest, truncates = self.above == self.format.unit, self.above == 0.0
+        if not (to_nearest or truncates) or 0.0 < abs(x) < self.flushed:
+            return None
+        last = max(math.frexp(x)[1] - self.format.precision, self.format.least_exponent)
+        units = math.ldexp(x, -last)
+        return math.ldexp(float(round(units) if to_nearest else math.trunc(units)), last)
+
     def widened(self) -> RoundingStep:
         """Return a rounding as precise, in a format that overflows as late as any.
 
