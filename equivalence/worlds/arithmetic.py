@@ -309,7 +309,10 @@ class _Store:
         if self._grid.holds(w) if exact else not self._stores:
             return w
         once = self._last.settled(float(w)) if exact and w == float(w) else None
-        w = w * self._scale + self._eta if once is None else flint.arb(once)
+        if once is None:
+            w = w * self._scale + self._eta
+        else:
+            w = flint.arb(once[0]) * power_of_two(once[1])
         return w if self._range.contains(w) else NAN
 
 
