@@ -1,7 +1,7 @@
 """Twin of spec.ops.cast.
 
-The engine loads a number in fp32 and rounds it once as it stores it; on the aten provider torch
-does. The gradient is stored in the dtype that the input has. The result is a ref of another dtype
+The engine loads a number in fp32 and rounds it once as it stores it; so does the aten provider,
+where torch would round a number of fp64 twice. The gradient is stored in the dtype that the input has. The result is a ref of another dtype
 than the session's: ops take it beside others of its own, such as a loss of fp32 in a session of
 16 bits.
 """
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.device import rounding
 from fast.device.dtypes import NAMED
 from fast.errors import Rejected, Unavailable
 from fast.kernels import checks
@@ -43,16 +44,12 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def aten_value(x: Tensor, *, to: str) -> tuple[Tensor, Saved]:
     """Copy x into another dtype; its own is saved."""
-    return _copied(x, NAMED[to].storage), (x.dtype,)
+    return rounding.copied(x, NAMED[to].storage), (x.dtype,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Copy the cotangent into the dtype of x."""
-    return (_copied(cotangent, saved[0]) if needs[0] else None,)
-
-
-def _copied(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x.to(dtype, copy=True, memory_format=torch.contiguous_format)
+    return (rounding.copied(cotangent, saved[0]) if needs[0] else None,)
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
