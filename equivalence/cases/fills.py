@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-
+from equivalence.cases.ties import nearly_ties
 from equivalence.dtypes import FAR, Reach
 from spec.op import Integers
 
@@ -53,18 +53,6 @@ def _offset(rng: random.Random, reach: Reach) -> float:
 
 def _sparse(rng: random.Random, reach: Reach) -> float:
     return rng.choice((0.0, 0.0, -0.0, 1.0, rng.gauss(0.0, 1.0)))
-
-
-def _nearly_tie(rng: random.Random, reach: Reach) -> float:
-    """Draw a tie of a format, or what lies beside one beyond the width of a narrower format.
-
-    Who rounds by way of a format between makes a tie of it, and rounds that to even.
-    """
-    kept, beyond = rng.choice((8, 11, 24)), rng.choice((13, 20, 26, 40, 50))
-    lowest = (2 * rng.randint(0, 3) + rng.choice((0, 1))) * 2.0 ** (1 - kept) + 2.0**-kept
-    beside = rng.choice((0.0, 1.0, -1.0, 1.0, -1.0)) * 2.0**-beyond if beyond > kept else 0.0
-    size = math.ldexp(1.0 + lowest + beside, rng.randint(-3, 3))
-    return rng.choice((-1.0, 1.0)) * size
 
 
 def _tie(rng: random.Random, reach: Reach) -> float:
@@ -391,7 +379,7 @@ REGIMES: dict[str, Fill] = {
     "largest": BY_ROWS["largest"],
     "special_alone": _alone,
     **BY_ROWS,
-    "nearly_ties": each(_nearly_tie),
+    "nearly_ties": nearly_ties,
 }
 """Plainest first, which is the order in which cases shrink."""
 

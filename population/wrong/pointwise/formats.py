@@ -48,6 +48,23 @@ def ties_away_from_zero(x: Tensor, to: str) -> Tensor:
     return torch.where(x.isnan(), torch.nan, z)
 
 
+@wrong("cast value", "range", source="a table of halves that shifts the small ones down")
+def small_halves_cut_off(x: Tensor, to: str) -> Tensor:
+    """To fp16: what is below its normal numbers is rounded toward zero."""
+    z = x.to(TORCH[to])
+    smallest = torch.finfo(torch.float16).smallest_normal
+    small = (x.abs() < smallest) & (to == "fp16")
+    return torch.where(small, ((x * 2**24).trunc() * 2**-24).to(z.dtype), z)
+
+
+@wrong("cast value", "range", source="an overflow that is asked for before the rounding")
+def halves_end_at_the_largest(x: Tensor, to: str) -> Tensor:
+    """To fp16: all beyond the largest number is infinite, also what would be rounded down to it."""
+    z = x.to(TORCH[to])
+    beyond = (x.abs() > torch.finfo(torch.float16).max) & (to == "fp16")
+    return torch.where(beyond, torch.copysign(torch.tensor(torch.inf), x).to(z.dtype), z)
+
+
 @wrong("cast vjp", "precision", source=TWICE, dtypes=("bf16", "fp64"))
 def gradient_by_way_of_fp32(g: Tensor, x: Tensor, to: str) -> Tensor:
     """A cotangent of 64 bits is rounded to fp32, and that to 16 bits."""
