@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+
 from equivalence.cases.ties import nearly_ties
 from equivalence.dtypes import FAR, Reach
 from spec.op import Integers

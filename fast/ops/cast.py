@@ -1,9 +1,9 @@
 """Twin of spec.ops.cast.
 
-The engine loads a number in fp32 and rounds it once as it stores it; so does the aten provider,
-where torch would round a number of fp64 twice. The gradient is stored in the dtype that the input has. The result is a ref of another dtype
-than the session's: ops take it beside others of its own, such as a loss of fp32 in a session of
-16 bits.
+The engine loads a number in fp32 and rounds it once as it stores it. The aten provider rounds once,
+too, where torch would round a number of fp64 twice. The gradient is stored in the dtype that the
+input has. The result is a ref of another dtype than the session's: ops take it beside others of its
+own, such as a loss of fp32 in a session of 16 bits.
 """
 
 from __future__ import annotations

@@ -74,7 +74,6 @@ class Rounder:
             found &= (np.abs(v) >= self.least) | (v == 0)
         return found
 
-
     def settled(self, v: Doubles) -> tuple[Doubles, Doubles]:
         """Round exact numbers once: return what they become, and a bound, nan beyond the range.
 

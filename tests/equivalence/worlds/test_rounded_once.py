@@ -174,7 +174,11 @@ def test_as_many_ties_as_there_are_kinds_have_all_of_them() -> None:
     assert len(BEYOND) * len(PLACES) * 3 <= len(x)
     for name in ("bf16", "fp16", "fp32"):
         top = (2.0 - FORMATS[name].unit) * 2.0 ** FORMATS[name].max_exponent
-        assert {np.sign(abs(one) - top) for one in x if abs(abs(one) / top - 1) < 1e-3} == {-1, 0, 1}
+        assert {np.sign(abs(one) - top) for one in x if abs(abs(one) / top - 1) < 1e-3} == {
+            -1,
+            0,
+            1,
+        }
     assert FP64.precision - max(BEYOND) > 1, "each is a number of fp64"
     small = [one for one in x if 0 < abs(one) < FP16.min_normal]
     assert any(one % 2.0**-25 == 0 for one in small) and any(one % 2.0**-25 for one in small)
