@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fast.device import dtypes, rounding
+from fast.device import dtypes
 from fast.device.buffer import Buffer
 from fast.device.counters import counters
 from fast.device.options import placed
@@ -261,7 +261,7 @@ def _rounded_copy(source: Tensor, dtype: torch.dtype, device: torch.device) -> T
     long = source.dtype is torch.int64 and source.numel() and source.abs().max() > 2**53
     if long and dtypes.OF[dtype].narrow:
         source = _of_numbers(source.tolist(), dtype)
-    return rounding.copied(source, dtype, device)
+    return dtypes.copied(source, dtype, device)
 
 
 def _of_numpy(data: np.ndarray[Any, Any] | np.generic) -> Tensor:

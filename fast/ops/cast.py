@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast.device import rounding
-from fast.device.dtypes import NAMED
+from fast.device.dtypes import NAMED, copied
 from fast.errors import Rejected, Unavailable
 from fast.kernels import checks
 from fast.kernels.elementwise import pointwise
@@ -44,12 +43,12 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def aten_value(x: Tensor, *, to: str) -> tuple[Tensor, Saved]:
     """Copy x into another dtype; its own is saved."""
-    return rounding.copied(x, NAMED[to].storage), (x.dtype,)
+    return copied(x, NAMED[to].storage), (x.dtype,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Copy the cotangent into the dtype of x."""
-    return (rounding.copied(cotangent, saved[0]) if needs[0] else None,)
+    return (copied(cotangent, saved[0]) if needs[0] else None,)
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from equivalence.cases.call import TORCH
-from equivalence.dtypes import FORMATS
+from fast.device.bridge import round_number
 
 Axes = Sequence[int] | None
 
@@ -58,12 +57,8 @@ def kept_in(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 def rounded_once(x: Tensor, to: str) -> Tensor:
     """Round numbers to a format once, ties to even, by counting units of the last place."""
-    format, wide = FORMATS[to], x.double().numpy()
-    _, exponents = np.frexp(wide)
-    places = np.maximum(exponents - format.precision, format.least_exponent)
-    counted = np.rint(np.ldexp(wide, -places))
-    with np.errstate(over="ignore"):  # the largest of float64 leave it
-        return torch.tensor(np.ldexp(counted, places)).to(TORCH[to])
+    counted = [round_number(entry, TORCH[to]) for entry in x.reshape(-1).tolist()]
+    return torch.tensor(counted, dtype=torch.float64).reshape(x.shape).to(TORCH[to])
 
 
 def first_only(z: Tensor, count: int, other: Tensor | float) -> Tensor:

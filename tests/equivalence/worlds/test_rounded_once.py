@@ -18,7 +18,7 @@ from equivalence.budgets.arrays import Call, allowed, judge_arrays
 from equivalence.budgets.judge import fraction_of, judge_tensor, record
 from equivalence.budgets.oracle import expected_value
 from equivalence.budgets.recorded import judge_recorded
-from equivalence.cases.ties import BEYOND, PLACES, nearly_ties
+from equivalence.cases.fills import BEYOND, TIES, nearly_ties
 from equivalence.dtypes import BF16, DTYPES, FORMATS, FP16, FP32, FP64, Format
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import exact, stored
@@ -171,7 +171,7 @@ def test_what_may_be_flushed_is_open_in_large_results() -> None:
 def test_as_many_ties_as_there_are_kinds_have_all_of_them() -> None:
     """Numbers of fp64 lie on both sides of ties of three formats, in three places of each."""
     x = ties(3, 3 * 33)
-    assert len(BEYOND) * len(PLACES) * 3 <= len(x)
+    assert len(BEYOND) * len(TIES) * 3 <= len(x)
     for name in ("bf16", "fp16", "fp32"):
         top = (2.0 - FORMATS[name].unit) * 2.0 ** FORMATS[name].max_exponent
         assert {np.sign(abs(one) - top) for one in x if abs(abs(one) / top - 1) < 1e-3} == {

@@ -8,19 +8,19 @@ import random
 import pytest
 import torch
 
-from equivalence.cases.ties import nearly_ties
+from equivalence.cases.fills import nearly_ties
 from equivalence.dtypes import DTYPES
 from fast.device.bridge import round_number
-from fast.device.rounding import copied
+from fast.device.dtypes import copied
 from fast.programs import forward
 
 NARROW = (torch.bfloat16, torch.float16)
-TIES = nearly_ties(random.Random(0), (600,), DTYPES["fp64"].reach)
+BESIDE = nearly_ties(random.Random(0), (600,), DTYPES["fp64"].reach)
 
 
 @pytest.mark.parametrize("dtype", [*NARROW, torch.float32])
 def test_a_number_of_64_bits_is_rounded_once(dtype: torch.dtype) -> None:
-    x = torch.tensor([*TIES, 1e300, -1e-300, 0.1, math.pi], dtype=torch.float64)
+    x = torch.tensor([*BESIDE, 1e300, -1e-300, 0.1, math.pi], dtype=torch.float64)
     due = [round_number(one, dtype) for one in x.tolist()]
     assert copied(x, dtype).tolist() == due
     if dtype in NARROW:
@@ -51,7 +51,7 @@ def test_integers_are_rounded_once() -> None:
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_a_tangent_is_converted_as_its_number_is(dtype: torch.dtype) -> None:
-    x, v = (torch.tensor(part, dtype=torch.float64) for part in (TIES[:300], TIES[300:]))
+    x, v = (torch.tensor(part, dtype=torch.float64) for part in (BESIDE[:300], BESIDE[300:]))
     with forward.level():
         number, tangent = forward.split(copied(forward.dual(x, v), dtype))
         assert tangent is not None
