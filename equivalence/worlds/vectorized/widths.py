@@ -79,15 +79,13 @@ class Rounder:
 
         The bound is 0 where one number is right, as `RoundingStep.settled` says; the others stay.
         """
-        to_nearest = self.step.to_nearest
         open_ = self.widened(v, 0.0)
-        if to_nearest is None:
+        if not self.step.to_nearest:
             return v, np.where(self.holds(v), 0.0, open_)
         _, exponent = np.frexp(v)
         last = np.maximum(exponent - self.format.precision, self.format.least_exponent)
-        units = np.ldexp(v, -last)
         with np.errstate(over="ignore"):
-            found = np.ldexp(np.rint(units) if to_nearest else np.trunc(units), last)
+            found = np.ldexp(np.rint(np.ldexp(v, -last)), last)
         one = ((np.abs(v) >= self.least) | (v == 0)) & (np.abs(found) <= self.format.max_finite)
         return np.where(one, found, v), np.where(one, 0.0, open_)
 
