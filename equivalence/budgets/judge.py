@@ -2,7 +2,8 @@
 
 What is allowed is a tensor of Bounded scalars whose last step, rounding to storage, was taken.
 The budget of an element is the largest distance from its exact value to a result that the contract
-allows; the exact value's own uncertainty, 2^-256 of it, is taken off the error.
+allows; the exact value's own uncertainty, 2^-256 of it, is taken off the error. Where one result
+alone is allowed, it stands in the place of the exact value, and the budget is 0.
 `record` turns such a tensor into numbers that are judged without this module's libraries.
 """
 
