@@ -40,7 +40,7 @@ def or_limits(found: Results, near: Results, far: Results, line: Line) -> list[E
             return x
         if not (isinstance(one, Bounded) and isinstance(other, Bounded)):
             return x
-        settled = one.w.contains(other.v) and other.w.contains(one.v)
+        settled = one.w == other.w or (one.w.contains(other.v) and other.w.contains(one.v))
         return SpecialValues(line, x.kinds, one) if settled else x
 
     return [

@@ -2,7 +2,8 @@
 
 What is allowed is a tensor of Bounded scalars whose last step, rounding to storage, was taken.
 The budget of an element is the largest distance from its exact value to a result that the contract
-allows; the exact value's own uncertainty, 2^-256 of it, is taken off the error.
+allows; the exact value's own uncertainty, 2^-256 of it, is taken off the error. Where one result
+alone is allowed, it stands in the place of the exact value, and the budget is 0.
 `record` turns such a tensor into numbers that are judged without this module's libraries.
 """
 
@@ -37,9 +38,22 @@ def dtype_of(expected: Expected) -> str:
     return expected.data[0].arithmetic.contract.dtype.name if expected.data else ""
 
 
+def aimed(x: Bounded) -> tuple[Arb, Arb]:
+    """Return the value that is due, and the largest distance from it to an allowed result.
+
+    It is the exact value. Where one result alone is allowed, as of an exact number that is rounded
+    once, it is that result, and the distance is 0.
+    """
+    if x.exact:
+        return x.v, flint.arb(0)
+    if x.ball.is_exact() and x.ball.is_finite():
+        return x.ball, flint.arb(0)
+    return x.v, (x.ball - x.v).abs_upper()
+
+
 def budget_of(x: Bounded) -> Arb:
-    """Return the largest distance from the exact value to an allowed result; 0 if x is exact."""
-    return flint.arb(0) if x.exact else (x.ball - x.v).abs_upper()
+    """Return the largest distance from the value that is due to an allowed result."""
+    return aimed(x)[1]
 
 
 def fraction_of(got: float, x: Allowed) -> float | None:
@@ -55,10 +69,10 @@ def fraction_of(got: float, x: Allowed) -> float | None:
         return math.inf if x.finite is None else fraction_of(got, x.finite)
     if not math.isfinite(got):
         return math.inf
-    error = (flint.arb(got) - x.v).abs_lower()
+    due, budget = aimed(x)
+    error = (flint.arb(got) - due).abs_lower()
     if error.is_zero():
         return 0.0
-    budget = budget_of(x)
     return math.inf if budget.is_zero() else float(error / budget)
 
 
@@ -116,7 +130,8 @@ def wide(entries: Sequence[Allowed]) -> int:
 def _words(x: Allowed) -> tuple[str, str]:
     """Write down what is allowed: the exact value, or each possibility, and the budget."""
     if isinstance(x, Bounded):
-        return x.v.mid().str(17, radius=False), str(float(budget_of(x)))
+        due, budget = aimed(x)
+        return due.mid().str(17, radius=False), str(float(budget))
     exact, budget = ("", "0.0") if x.finite is None else _words(x.finite)
     return " or ".join([*named(x.kinds), *([exact] if exact else [])]), budget
 
@@ -140,10 +155,10 @@ def _doubles(x: Allowed) -> tuple[float, float, float]:
         return (0.0, 0.0, NOTHING_FINITE) if x.finite is None else _doubles(x.finite)
     if x.unconstrained:
         return 0.0, 0.0, math.inf
-    high = float(x.v)
-    low = float(x.v - high)
-    budget = budget_of(x)
-    missed = (x.v - high - low).abs_upper()
+    due, budget = aimed(x)
+    high = float(due)
+    low = float(due - high)
+    missed = (due - high - low).abs_upper()
     if budget.is_zero() and missed.is_zero():
         return high, low, 0.0
     return high, low, math.nextafter(float((budget + missed) * (1 + OUTWARD)), math.inf)

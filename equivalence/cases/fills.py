@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from itertools import product
 
-from equivalence.dtypes import FAR, Reach
+from equivalence.dtypes import BF16, FAR, FP16, FP32, Format, Reach
 from spec.op import Integers
 
 Shape = tuple[int, ...]
@@ -55,15 +56,53 @@ def _sparse(rng: random.Random, reach: Reach) -> float:
     return rng.choice((0.0, 0.0, -0.0, 1.0, rng.gauss(0.0, 1.0)))
 
 
-def _nearly_tie(rng: random.Random, reach: Reach) -> float:
-    """Draw a tie of a format, or what lies beside one beyond the width of a narrower format.
+BEYOND = (0, 13, 20, 26, 40, 50)
+"""How many places behind a number's first bit it differs from a tie, 0 where it is one."""
 
-    Who rounds by way of a format between makes a tie of it, and rounds that to even.
+
+def _normal_tie(format: Format, units: float) -> float:
+    return 1.0 + units * 2.0 ** (1 - format.precision)
+
+
+def _smallest_tie(format: Format, units: float) -> float:
+    return units * 2.0**format.least_exponent
+
+
+def _largest_tie(format: Format, units: float) -> float:
+    return (2.0 - format.unit) * 2.0**format.max_exponent
+
+
+TIES = (_normal_tie, _smallest_tie, _largest_tie)
+
+
+def nearly_ties(rng: random.Random, shape: Shape, reach: Reach) -> list[float]:
+    """Draw ties of formats, and what lies beside them beyond the width of a narrower format.
+
+    Who rounds by way of a format between makes a tie of it, and rounds that to even. Ties lie among
+    normal numbers, between the smallest ones, and where what rounds up is infinite. The kinds take
+    turns, so that as many numbers as there are kinds have all of them.
     """
-    kept, beyond = rng.choice((8, 11, 24)), rng.choice((13, 20, 26, 40, 50))
-    lowest = (2 * rng.randint(0, 3) + rng.choice((0, 1))) * 2.0 ** (1 - kept) + 2.0**-kept
-    beside = rng.choice((0.0, 1.0, -1.0, 1.0, -1.0)) * 2.0**-beyond if beyond > kept else 0.0
-    size = math.ldexp(1.0 + lowest + beside, rng.randint(-3, 3))
+    kinds = [
+        (format, place, beside)
+        for format, place, beyond in product((BF16, FP16, FP32), TIES, BEYOND)
+        for beside in ((2.0**-beyond, -(2.0**-beyond)) if beyond > format.precision else (0.0,))
+    ]
+    rng.shuffle(kinds)
+    return [_beside_a_tie(rng, reach, *kinds[k % len(kinds)]) for k in range(math.prod(shape))]
+
+
+def _beside_a_tie(
+    rng: random.Random,
+    reach: Reach,
+    format: Format,
+    place: Callable[[Format, float], float],
+    beside: float,
+) -> float:
+    """Return a number beside a tie, of either sign; a normal one where it is out of reach."""
+    units = rng.randint(0, 7) + 0.5
+    size = place(format, units) * (1.0 + beside)
+    if place is _normal_tie or not reach.least <= size <= reach.largest:
+        size = math.ldexp(_normal_tie(format, units) + beside, rng.randint(-3, 3))
     return rng.choice((-1.0, 1.0)) * size
 
 
@@ -391,7 +430,7 @@ REGIMES: dict[str, Fill] = {
     "largest": BY_ROWS["largest"],
     "special_alone": _alone,
     **BY_ROWS,
-    "nearly_ties": each(_nearly_tie),
+    "nearly_ties": nearly_ties,
 }
 """Plainest first, which is the order in which cases shrink."""
 

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import flint
+
 from equivalence.worlds.balls import NAN, Arb
 from equivalence.worlds.contract import Contract
 from equivalence.worlds.grid import ONE, Grid, Range, power_of_two, spread
@@ -282,17 +284,21 @@ class Arithmetic:
         return None if self._dot is None else self._dot.read
 
     def stored(self, w: Arb, exact: bool) -> Arb:
-        """Return what storing a number of the ball may give: the last step."""
+        """Return what storing a number of the ball may give: the last step.
+
+        An exact number is rounded once. Then one result is right, and the ball is that number.
+        """
         return self._store.stored(w, exact)
 
 
 class _Store:
     """The last step: rounding to the storage format."""
 
-    __slots__ = ("_eta", "_grid", "_range", "_scale", "_stores")
+    __slots__ = ("_eta", "_grid", "_last", "_range", "_scale", "_stores")
 
     def __init__(self, steps: Steps) -> None:
         rounder = Rounder(steps.last)
+        self._last = steps.last
         self._stores = steps.stores
         self._grid = Grid([steps.last])
         self._scale: Arb = rounder.scale
@@ -302,7 +308,11 @@ class _Store:
     def stored(self, w: Arb, exact: bool) -> Arb:
         if self._grid.holds(w) if exact else not self._stores:
             return w
-        w = w * self._scale + self._eta
+        once = self._last.settled(float(w)) if exact and w == float(w) else None
+        if once is None:
+            w = w * self._scale + self._eta
+        else:
+            w = flint.arb(once[0]) * power_of_two(once[1])
         return w if self._range.contains(w) else NAN
 
 

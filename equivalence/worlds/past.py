@@ -72,6 +72,7 @@ def either(x: Bounded, y: Bounded) -> Bounded:
 def hull(x: Bounded, y: Bounded) -> Bounded:
     """Allow the results of both numbers. The exact value is that of x."""
     within = y.exact and not y.unconstrained and x.v.overlaps(y.v)
+    within = within or bool(x.w == y.w)  # one number, which the union of balls would widen
     return Bounded(x.v, x.w if within else x.w.union(y.w), x.arithmetic, x.strict)
 
 

@@ -71,6 +71,24 @@ class RoundingStep(NamedTuple):
         """The larger of the two relative errors."""
         return max(self.below, self.above)
 
+    @property
+    def to_nearest(self) -> bool:
+        """Whether it is to nearest, ties to even."""
+        return self.above == self.below == self.format.unit
+
+    def settled(self, x: float) -> tuple[int, int] | None:
+        """Return the one number that x becomes, m 2^e as (m, e); None where several may come of it.
+
+        Only rounding to nearest names one. Faithful rounding returns either neighbour; who
+        truncates in a kernel may round to nearest on the host; and a flush returns any number as
+        small. Beyond the largest number of the format the places go on, so that what became too
+        large shows.
+        """
+        if not self.to_nearest or 0.0 < abs(x) < self.flushed:
+            return None
+        last = max(math.frexp(x)[1] - self.format.precision, self.format.least_exponent)
+        return round(math.ldexp(x, -last)), last
+
     def widened(self) -> RoundingStep:
         """Return a rounding as precise, in a format that overflows as late as any.
 

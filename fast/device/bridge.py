@@ -258,23 +258,10 @@ def _nearest(exact: Fraction, digits: int, lowest: int) -> float:
 def _rounded_copy(source: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
     if source.dtype is dtype and source.device == device:
         return source.clone(memory_format=torch.contiguous_format)
-    if dtypes.OF[dtype].narrow and source.dtype is not torch.float32:
-        if source.dtype is torch.int64 and source.numel() and source.abs().max() > 2**53:
-            source = _of_numbers(source.tolist(), dtype)
-        # Two roundings to nearest are not one, unless the first is to odd.
-        source = _round_to_odd(source.to(torch.float64))
-    return source.to(device=device, dtype=dtype, copy=True, memory_format=torch.contiguous_format)
-
-
-def _round_to_odd(source: Tensor) -> Tensor:
-    """Round float64 to float32 so that a later rounding to fewer digits is exact."""
-    nearest = source.to(torch.float32)
-    back = nearest.to(torch.float64)
-    bits = nearest.view(torch.int32)
-    away = (back.abs() > source.abs()) & back.isfinite()
-    bits = torch.where(away | (back.isinf() & source.isfinite()), bits - 1, bits)
-    inexact = (back != source) & source.isfinite()
-    return torch.where(inexact, bits | 1, bits).view(torch.float32)
+    long = source.dtype is torch.int64 and source.numel() and source.abs().max() > 2**53
+    if long and dtypes.OF[dtype].narrow:
+        source = _of_numbers(source.tolist(), dtype)
+    return dtypes.copied(source, dtype, device)
 
 
 def _of_numpy(data: np.ndarray[Any, Any] | np.generic) -> Tensor:

@@ -1,9 +1,9 @@
 """Twin of spec.ops.cast.
 
-The engine loads a number in fp32 and rounds it once as it stores it; on the aten provider torch
-does. The gradient is stored in the dtype that the input has. The result is a ref of another dtype
-than the session's: ops take it beside others of its own, such as a loss of fp32 in a session of
-16 bits.
+The engine loads a number in fp32 and rounds it once as it stores it. The aten provider rounds once,
+too, where torch would round a number of fp64 twice. The gradient is stored in the dtype that the
+input has. The result is a ref of another dtype than the session's: ops take it beside others of its
+own, such as a loss of fp32 in a session of 16 bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast.device.dtypes import NAMED
+from fast.device.dtypes import NAMED, copied
 from fast.errors import Rejected, Unavailable
 from fast.kernels import checks
 from fast.kernels.elementwise import pointwise
@@ -43,16 +43,12 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 
 def aten_value(x: Tensor, *, to: str) -> tuple[Tensor, Saved]:
     """Copy x into another dtype; its own is saved."""
-    return _copied(x, NAMED[to].storage), (x.dtype,)
+    return copied(x, NAMED[to].storage), (x.dtype,)
 
 
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Copy the cotangent into the dtype of x."""
-    return (_copied(cotangent, saved[0]) if needs[0] else None,)
-
-
-def _copied(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x.to(dtype, copy=True, memory_format=torch.contiguous_format)
+    return (copied(cotangent, saved[0]) if needs[0] else None,)
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:

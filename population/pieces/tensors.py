@@ -8,6 +8,9 @@ from functools import wraps
 import torch
 from torch import Tensor
 
+from equivalence.cases.call import TORCH
+from fast.device.bridge import round_number
+
 Axes = Sequence[int] | None
 
 
@@ -50,6 +53,12 @@ def offset_ignored(x: Tensor) -> Tensor:
 def kept_in(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Round a tensor to a narrower format, and give it back in its own."""
     return x.to(dtype).to(x.dtype)
+
+
+def rounded_once(x: Tensor, to: str) -> Tensor:
+    """Round numbers to a format once, ties to even, by counting units of the last place."""
+    counted = [round_number(entry, TORCH[to]) for entry in x.reshape(-1).tolist()]
+    return torch.tensor(counted, dtype=torch.float64).reshape(x.shape).to(TORCH[to])
 
 
 def first_only(z: Tensor, count: int, other: Tensor | float) -> Tensor:

@@ -17,6 +17,7 @@ from equivalence.cases.declared.inside import Inside
 from equivalence.cases.families.meeting import SEEDS, column
 from equivalence.cases.families.signatures import Signature
 from equivalence.cases.families.table import family_of
+from equivalence.cases.strata.added.casts import offered
 from equivalence.cases.strata.added.rules import Added, added
 from equivalence.cases.strata.rules import Rules, declared_design, design, factors_of
 from equivalence.cases.strata.turns import with_regimes
@@ -58,7 +59,9 @@ def designed(
     among = [name for name in DTYPES if name in dtypes] if dtype in dtypes else [dtype]
     shared = strength == PAIRS and (inside is None or inside.part is not None)
     places = len(among) if shared else 1
-    rows = shared_out(OPS[op], direction, strength, places, inside)[among.index(dtype) % places]
+    page = OPS[op]
+    rows = shared_out(page, direction, strength, places, inside)[among.index(dtype) % places]
+    rows = [(number, levels) for number, levels in rows if offered(page, levels, among)]
     cases = [(case_of(op, direction, dtype, levels, number), levels) for number, levels in rows]
     # The design lies inside already; what rules add is chosen for the whole op.
     return [(case, levels) for case, levels in cases if inside is None or inside.takes_case(case)]

@@ -49,6 +49,7 @@ class Rounder:
 
     def __init__(self, step: RoundingStep) -> None:
         """Take the errors of a rounding as doubles, which have a smallest one."""
+        self.step = step
         self.format = step.format
         self.unit = step.relative
         self.least = step.flushed
@@ -72,6 +73,21 @@ class Rounder:
         if self.least:
             found &= (np.abs(v) >= self.least) | (v == 0)
         return found
+
+    def settled(self, v: Doubles) -> tuple[Doubles, Doubles]:
+        """Round exact numbers once: return what they become, and a bound, nan beyond the range.
+
+        The bound is 0 where one number is right, as `RoundingStep.settled` says; the others stay.
+        """
+        open_ = self.widened(v, 0.0)
+        if not self.step.to_nearest:
+            return v, np.where(self.holds(v), 0.0, open_)
+        _, exponent = np.frexp(v)
+        last = np.maximum(exponent - self.format.precision, self.format.least_exponent)
+        with np.errstate(over="ignore"):
+            found = np.ldexp(np.rint(np.ldexp(v, -last)), last)
+        one = ((np.abs(v) >= self.least) | (v == 0)) & (np.abs(found) <= self.format.max_finite)
+        return np.where(one, found, v), np.where(one, 0.0, open_)
 
 
 def ranged(size: Doubles, bound: Doubles, largest: float) -> Doubles:

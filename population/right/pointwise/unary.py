@@ -12,7 +12,7 @@ from torch import Tensor
 
 from equivalence.backends.torch.backend import OPS, pulled_back
 from equivalence.cases.call import TORCH
-from population.pieces.tensors import absorbed
+from population.pieces.tensors import absorbed, rounded_once
 from population.record import right
 
 
@@ -115,6 +115,18 @@ def half_of_the_last_place_added(x: Tensor, to: str) -> Tensor:
     rounded = bits + 0x7FFF + (bits >> 16 & 1)
     z = (rounded >> 16 << 16).to(torch.int32).view(torch.float32).to(torch.bfloat16)
     return torch.where(x.isnan(), torch.nan, z)
+
+
+@right("cast value", "precision", dtypes=("fp64",))
+def counted_in_units(x: Tensor, to: str) -> Tensor:
+    """How many units of its last place a number has is rounded to an integer, once."""
+    return rounded_once(x, to)
+
+
+@right("cast vjp", "precision", dtypes=("bf16", "fp16", "fp64"))
+def gradient_counted_in_units(g: Tensor, x: Tensor, to: str) -> Tensor:
+    """A cotangent of any format is rounded to the gradient's once."""
+    return rounded_once(g, next(name for name, dtype in TORCH.items() if dtype is x.dtype))
 
 
 @right("cast vjp", "dtype")

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from equivalence.cases.call import TORCH
+from population.pieces.tensors import rounded_once
 from population.record import wrong
 
 TRUNCATED = "https://github.com/tinygrad/tinygrad/pull/11848"
 OVERFLOWN = "https://github.com/tenstorrent/tt-metal/issues/57215"
 KEPT = "https://github.com/tinygrad/tinygrad/issues/17087"
+TWICE = "https://github.com/pytorch/pytorch/blob/v2.13.0/torch/headeronly/util/BFloat16.h"
 FLUSHED = "https://github.com/jax-ml/jax/issues/38995"
 
 
@@ -22,6 +24,51 @@ def lower_bits_cut_off(x: Tensor, to: str) -> Tensor:
     if to != "bf16":
         return x.to(TORCH[to])
     return (x.view(torch.int32) & -(2**16)).view(torch.float32).to(torch.bfloat16)
+
+
+@wrong("cast value", "precision", source=TWICE, dtypes=("fp64",))
+def to_bf16_by_way_of_fp32(x: Tensor, to: str) -> Tensor:
+    """A number of 64 bits is rounded to fp32, and that to bf16."""
+    return x.float().bfloat16() if to == "bf16" else rounded_once(x, to)
+
+
+@wrong("cast value", "precision", source=TWICE, dtypes=("fp64",))
+def to_fp16_by_way_of_fp32(x: Tensor, to: str) -> Tensor:
+    """A number of 64 bits is rounded to fp32, and that to fp16."""
+    return x.float().half() if to == "fp16" else rounded_once(x, to)
+
+
+@wrong("cast value", "precision", source="ties of decimal notation go up")
+def ties_away_from_zero(x: Tensor, to: str) -> Tensor:
+    """To bf16: what lies half way between two numbers becomes the larger one."""
+    if to != "bf16":
+        return x.to(TORCH[to])
+    bits = x.view(torch.int32).long() + 0x8000
+    z = (bits >> 16 << 16).to(torch.int32).view(torch.float32).to(torch.bfloat16)
+    return torch.where(x.isnan(), torch.nan, z)
+
+
+@wrong("cast value", "range", source="a table of halves that shifts the small ones down")
+def small_halves_cut_off(x: Tensor, to: str) -> Tensor:
+    """To fp16: what is below its normal numbers is rounded toward zero."""
+    z = x.to(TORCH[to])
+    smallest = torch.finfo(torch.float16).smallest_normal
+    small = (x.abs() < smallest) & (to == "fp16")
+    return torch.where(small, ((x * 2**24).trunc() * 2**-24).to(z.dtype), z)
+
+
+@wrong("cast value", "range", source="an overflow that is asked for before the rounding")
+def halves_end_at_the_largest(x: Tensor, to: str) -> Tensor:
+    """To fp16: all beyond the largest number is infinite, also what would be rounded down to it."""
+    z = x.to(TORCH[to])
+    beyond = (x.abs() > torch.finfo(torch.float16).max) & (to == "fp16")
+    return torch.where(beyond, torch.copysign(torch.tensor(torch.inf), x).to(z.dtype), z)
+
+
+@wrong("cast vjp", "precision", source=TWICE, dtypes=("bf16", "fp64"))
+def gradient_by_way_of_fp32(g: Tensor, x: Tensor, to: str) -> Tensor:
+    """A cotangent of 64 bits is rounded to fp32, and that to 16 bits."""
+    return g.float().to(x.dtype) if g.dtype is torch.float64 else g.to(x.dtype)
 
 
 @wrong("cast value", "range", source=OVERFLOWN)

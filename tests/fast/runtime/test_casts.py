@@ -10,6 +10,7 @@ import torch
 
 from fast import CompiledSession, Rejected, Session, Unavailable
 from fast.autodiff import hvp
+from fast.device.bridge import round_number
 from fast.ref import Ref
 
 KINDS = (Session, CompiledSession)
@@ -102,3 +103,40 @@ def test_a_second_derivative_starts_at_a_one_of_the_results_dtype() -> None:
 
     found, due = (hvp(cubes, x, v, precision=precision)[0] for precision in ("fp32", "fp16"))
     assert torch.equal(found, due.to(torch.float32))
+
+
+BESIDE_TIES = [1.0 + 2.0**-8 + 2.0**-40, 1.0 + 2.0**-11 + 2.0**-40, 1.0 + 3 * 2.0**-8 - 2.0**-40]
+"""Numbers of fp64 that a first rounding to fp32 makes ties of bf16, or of fp16."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("to", "dtype"), [("bf16", torch.bfloat16), ("fp16", torch.float16)])
+def test_what_is_64_bits_wide_is_rounded_once(kind: Any, to: str, dtype: torch.dtype) -> None:
+    s = kind(provider="aten", precision="fp64")
+
+    def narrowed(ops: Any, x: Ref) -> Ref:
+        return ops.cast(x, to=to)  # type: ignore[no-any-return]
+
+    found = s.value(s.run(narrowed, [], [torch.tensor(BESIDE_TIES, dtype=torch.float64)]))
+    assert found.tolist() == [round_number(x, dtype) for x in BESIDE_TIES]
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("bf16", torch.bfloat16), ("fp16", torch.float16)]
+)
+def test_a_cotangent_of_64_bits_is_rounded_once(precision: str, dtype: torch.dtype) -> None:
+    s = Session(provider="aten", precision=precision)
+    x = s.input([1.0, 2.0, 3.0], requires_grad=True)
+    seed = torch.tensor(BESIDE_TIES, dtype=torch.float64)
+    found = s.grad(s.backward(s.cast(x, to="fp64"), seed=seed), x)
+    assert found.tolist() == [round_number(one, dtype) for one in BESIDE_TIES]
+
+
+def test_a_tangent_passes_a_cast_of_64_bits() -> None:
+    def cubes(ops: Any, x: Ref) -> Any:
+        narrow = ops.cast(x, to="bf16")
+        return ops.sum(narrow * narrow * narrow)
+
+    x, v = [[1.0, 0.5, -2.0]], [[1.0, -1.0, 0.5]]
+    (found,) = hvp(cubes, x, v, precision="fp64")
+    assert found.tolist() == [6.0, -3.0, -6.0]
