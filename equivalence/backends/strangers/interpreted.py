@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from equivalence.backends.libraries import declared
 from equivalence.worlds.contract import Contract
+from fast.device.mode import tl
 
 
 def contract(op: str, dtype: str) -> Contract:
@@ -46,3 +50,26 @@ def copied(x: Tensor) -> Tensor:
     extent = 1 + sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
     memory = x.detach().as_strided((extent,), (1,)).clone()
     return memory.as_strided(x.shape, x.stride())
+
+
+@contextmanager
+def floats_as_compiled() -> Iterator[None]:
+    """Hand a kernel each float as a scalar of fp32, as the compiler does.
+
+    The interpreter of triton 3.7.1 hands integers so, and leaves floats to Python, where they have
+    no `.to(tl.float32)`.
+    """
+    interpreter: Any = importlib.import_module("triton.runtime.interpreter")
+    convert = interpreter._implicit_cvt
+
+    def converted(arg: Any) -> Any:
+        if not isinstance(arg, float):
+            return convert(arg)
+        handle = interpreter.TensorHandle(np.array([arg], dtype=np.float32), tl.float32)
+        return tl.tensor(handle, tl.float32)
+
+    interpreter._implicit_cvt = converted
+    try:
+        yield
+    finally:
+        interpreter._implicit_cvt = convert

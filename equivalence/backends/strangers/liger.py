@@ -7,6 +7,7 @@ Every op is Liger's autograd function. What the adapter does besides:
 * The kernels write gradients over their inputs, so each call gets copies, with the same strides.
 * `rsqrt` and `tanh` of libdevice exist on a GPU alone. The interpreter gets Triton's own `rsqrt`,
   to which Liger itself falls back for old versions, and the `tanh` of `fast`.
+* The interpreter gets floats as the compiler does (`floats_as_compiled`).
 * silu and gelu are halves of Liger's gates `silu(a) b` and `gelu(a) b`: b is 1.
 """
 
@@ -29,7 +30,12 @@ from liger_kernel.ops.swiglu import LigerSiLUMulFunction
 from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities
-from equivalence.backends.strangers.interpreted import contract, copied, through_autograd
+from equivalence.backends.strangers.interpreted import (
+    contract,
+    copied,
+    floats_as_compiled,
+    through_autograd,
+)
 from fast.device.mode import tl
 from fast.kernels.elementwise.functions import tanh
 
@@ -54,9 +60,7 @@ def _cross_entropy(
     return _tensor(loss)
 
 
-def _kl_div(
-    x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean"
-) -> Tensor:
+def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:
     return _tensor(LigerKLDivLossFunction.apply(x, target, reduction, log_target, 1e-10))
 
 
@@ -142,7 +146,8 @@ class Liger:
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         """Call Liger on copies."""
-        return OPS[op](*map(copied, inputs), **attrs).detach()
+        with floats_as_compiled():
+            return OPS[op](*map(copied, inputs), **attrs).detach()
 
     def vjp(
         self,
@@ -156,4 +161,5 @@ class Liger:
         def call(*xs: Tensor) -> Tensor:
             return OPS[op](*xs, **attrs)
 
-        return through_autograd(call, [copied(x) for x in inputs], cotangents[0])
+        with floats_as_compiled():
+            return through_autograd(call, [copied(x) for x in inputs], cotangents[0])
