@@ -8,6 +8,7 @@ Every op is Liger's autograd function. What the adapter does besides:
 * `rsqrt` and `tanh` of libdevice exist on a GPU alone. The interpreter gets Triton's own `rsqrt`,
   to which Liger itself falls back for old versions, and the `tanh` of `fast`.
 * The interpreter gets floats as the compiler does (`floats_as_compiled`).
+* kl_div returns fp32, whatever came. The adapter casts it, so that the numbers are judged.
 * silu and gelu are halves of Liger's gates `silu(a) b` and `gelu(a) b`: b is 1.
 """
 
@@ -36,8 +37,14 @@ from equivalence.backends.strangers.interpreted import (
     floats_as_compiled,
     through_autograd,
 )
-from fast.device.mode import tl
+from fast.device.mode import tl, triton
 from fast.kernels.elementwise.functions import tanh
+
+
+@triton.jit
+def rsqrt(x):  # type: ignore[no-untyped-def]
+    """Compute 1 / sqrt(x) as Triton does."""
+    return tl.rsqrt(x)
 
 
 def _softmax(x: Tensor, axis: int = -1) -> Tensor:
@@ -61,7 +68,8 @@ def _cross_entropy(
 
 
 def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:
-    return _tensor(LigerKLDivLossFunction.apply(x, target, reduction, log_target, 1e-10))
+    found = _tensor(LigerKLDivLossFunction.apply(x, target, reduction, log_target, 1e-10))
+    return found.to(x.dtype)
 
 
 def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
@@ -114,11 +122,11 @@ TAKES: Mapping[str, Mapping[str, Any]] = {
 
 DTYPES = ("fp32", "bf16", "fp16")
 
-IN_FP32 = frozenset({"cross_entropy", "kl_div", "layer_norm"})
+IN_FP32 = frozenset({"kl_div", "layer_norm"})
 """The ops whose kernels compute in fp32.
 
-The others compute in the dtype of their inputs, and Triton's interpreter computes nothing in bf16:
-it takes the bits of a number for an integer.
+The others multiply in the dtype of their inputs, and Triton's interpreter multiplies nothing in
+bf16: it takes the bits of a number for an integer.
 """
 
 
@@ -129,7 +137,7 @@ class Liger:
 
     def __init__(self) -> None:
         """Give the kernels what they import from libdevice."""
-        libdevice: Any = {"rsqrt": tl.rsqrt, "tanh": tanh}
+        libdevice: Any = {"rsqrt": rsqrt, "tanh": tanh}
         for module in (layer_norm_module, geglu_module, cross_entropy_module):
             for name, function in libdevice.items():
                 if hasattr(module, name):
