@@ -76,10 +76,19 @@ BUILT_IN: dict[str, str] = {
     "fast-aten": "equivalence.backends.fast.providers:FastAten",
     "torch": "equivalence.backends.torch.backend:TorchBackend",
     "jax": "equivalence.backends.jax.backend:JaxBackend",
+    "liger": "equivalence.backends.strangers.liger:Liger",
+    "flaggems": "equivalence.backends.strangers.flaggems:FlagGems",
 }
 
-EXTRAS = ("jax",)
-"""The built-in backends that import a library of their own name, which an extra of it installs."""
+EXTRAS: dict[str, tuple[str, str]] = {
+    "jax": ("jax", "pip install 'twingrad[jax]'"),
+    "liger": ("liger_kernel", "pip install 'twingrad[liger]'"),
+    "flaggems": ("flag_gems", "pip install --no-deps flag_gems==5.0.2 PyYAML SQLAlchemy"),
+}
+"""The built-in backends of a library that stays out of the install: its package, and what adds it.
+
+FlagGems is no extra, for it pins an older numpy and packaging than `twingrad[check]` runs with.
+"""
 
 
 class UnknownBackend(Refused):
@@ -159,9 +168,10 @@ def _attribute(name: str, module: str, attribute: str) -> object:
         found = imported(f"backend {name!r}", module, UnknownBackend)
     except UnknownBackend as error:
         absent = error.__cause__
-        if name in EXTRAS and isinstance(absent, ModuleNotFoundError) and absent.name == name:
+        package, command = EXTRAS.get(name, ("", ""))
+        if package and isinstance(absent, ModuleNotFoundError) and absent.name == package:
             raise UnknownBackend(
-                f"backend {name!r}: {name} is not installed: pip install 'twingrad[{name}]'"
+                f"backend {name!r}: {package} is not installed: {command}"
             ) from error
         raise
     if not hasattr(found, attribute):

@@ -49,6 +49,8 @@ RULES = {
         in_files={
             "equivalence/backends/jax/backend.py": frozenset({"jax"}),
             "equivalence/backends/jax/losses.py": frozenset({"jax"}),
+            "equivalence/backends/strangers/liger.py": frozenset({"liger_kernel"}),
+            "equivalence/backends/strangers/flaggems.py": frozenset({"flag_gems"}),
         },
         why="the judge knows both sides and the libraries of the extra [check]; what a backend of "
         "another library needs is imported by that backend's module alone",
