@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -53,14 +55,15 @@ def copied(x: Tensor) -> Tensor:
 
 
 @contextmanager
-def floats_as_compiled() -> Iterator[None]:
-    """Hand a kernel each float as a scalar of fp32, as the compiler does.
+def as_compiled() -> Iterator[None]:
+    """Let the interpreter do two things as the compiler does, in which triton 3.7.1 differs.
 
-    The interpreter of triton 3.7.1 hands integers so, and leaves floats to Python, where they have
-    no `.to(tl.float32)`.
+    A float that is handed to a kernel is a scalar of fp32. The interpreter leaves it to Python,
+    where it has no `.to(tl.float32)`.
+    `a and b` of blocks holds entry by entry. The interpreter gives b, so that masks are lost.
     """
     interpreter: Any = importlib.import_module("triton.runtime.interpreter")
-    convert = interpreter._implicit_cvt
+    convert, rewriter = interpreter._implicit_cvt, interpreter.FunctionRewriter
 
     def converted(arg: Any) -> Any:
         if not isinstance(arg, float):
@@ -68,8 +71,39 @@ def floats_as_compiled() -> Iterator[None]:
         handle = interpreter.TensorHandle(np.array([arg], dtype=np.float32), tl.float32)
         return tl.tensor(handle, tl.float32)
 
-    interpreter._implicit_cvt = converted
-    try:
+    class Rewriting(type(rewriter.ast_transformer)):  # type: ignore[misc]
+        def visit_Assign(self, node: ast.Assign) -> ast.AST:
+            node.value = self.visit(node.value)
+            found: ast.AST = super().visit_Assign(node)
+            return found
+
+        def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+            self.generic_visit(node)
+            if not isinstance(node.op, ast.And):
+                return node
+            parts = [ast.Lambda(_NO_ARGUMENTS, value) for value in node.values]
+            return ast.Call(ast.Name(_BOTH, ast.Load()), list(parts), [])
+
+    # What is named in the interpreter's module is known to every kernel that it rewrites.
+    setattr(interpreter, _BOTH, _both)
+    with (
+        patch.object(interpreter, "_implicit_cvt", converted),
+        patch.object(rewriter, "ast_transformer", Rewriting()),
+    ):
         yield
-    finally:
-        interpreter._implicit_cvt = convert
+
+
+_BOTH = "both_entry_by_entry"
+_NO_ARGUMENTS = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+
+
+def _both(*parts: Callable[[], Any]) -> Any:
+    """Join conditions as Triton's compiler does: blocks entry by entry, else as Python's `and`."""
+    joined = parts[0]()
+    for part in parts[1:]:
+        if not isinstance(joined, tl.tensor):
+            joined = joined and part()
+            continue
+        other = part()
+        joined = joined & other if isinstance(other, tl.tensor) else joined if other else other
+    return joined

@@ -7,7 +7,7 @@ Every op is Liger's autograd function. What the adapter does besides:
 * The kernels write gradients over their inputs, so each call gets copies, with the same strides.
 * `rsqrt` and `tanh` of libdevice exist on a GPU alone. The interpreter gets Triton's own `rsqrt`,
   to which Liger itself falls back for old versions, and the `tanh` of `fast`.
-* The interpreter gets floats as the compiler does (`floats_as_compiled`).
+* The interpreter is given the compiler's floats and `and` (`as_compiled`).
 * kl_div returns fp32, whatever came. The adapter casts it, so that the numbers are judged.
 * silu and gelu are halves of Liger's gates `silu(a) b` and `gelu(a) b`: b is 1.
 """
@@ -32,9 +32,9 @@ from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities
 from equivalence.backends.strangers.interpreted import (
+    as_compiled,
     contract,
     copied,
-    floats_as_compiled,
     through_autograd,
 )
 from fast.device.mode import tl, triton
@@ -154,7 +154,7 @@ class Liger:
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
         """Call Liger on copies."""
-        with floats_as_compiled():
+        with as_compiled():
             return OPS[op](*map(copied, inputs), **attrs).detach()
 
     def vjp(
@@ -169,5 +169,5 @@ class Liger:
         def call(*xs: Tensor) -> Tensor:
             return OPS[op](*xs, **attrs)
 
-        with floats_as_compiled():
+        with as_compiled():
             return through_autograd(call, [copied(x) for x in inputs], cotangents[0])
