@@ -36,7 +36,7 @@ from equivalence.runs.row.reached import Reached
 from equivalence.runs.row.refusals import Refusals
 from equivalence.runs.row.tally import Tally
 from equivalence.runs.rows import dtypes_of, inside_of, supported
-from equivalence.workers.executor import Batch, Executor, TooManyEnded
+from equivalence.workers.executor import Batch, Executor, LeftOut, TooManyEnded
 from equivalence.workers.watched import Watched
 from equivalence.worlds.contract import Contract, FormFailed, rungs
 
@@ -76,6 +76,8 @@ def run_row(backend: Any, row: Row, **options: Any) -> RowResult:
                     break
                 try:
                     question.enter(examination.executor.ask(question))
+                except LeftOut:
+                    continue
                 except ENDING:
                     raise
                 except Exception as error:
@@ -236,6 +238,9 @@ class Examination:
     def result(self, start: Spent) -> RowResult:
         """Sum the row up, which began at this reading of the clock."""
         tally = self.tally
+        for alike, count in self.executor.left_out.items():
+            what = f"cases of {alike}" if alike else "other questions"
+            tally.left_out[f"{count} {what}, at one of which a process ended"] = None
         partial = None if tally.failed else self.reached.partial()
         status = tally.status(self.counted, partial is not None)
         proposed = self._proposed()

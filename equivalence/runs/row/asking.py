@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from equivalence.budgets.outcome import Outcome
+from equivalence.cases.strata.rules import EXTENTS, size_class
 from equivalence.measure.call import crash_text
 from equivalence.runs.address import replay_line
 from equivalence.runs.failure import Failure
@@ -45,6 +46,7 @@ class Asking:
             partial(kind.measure, self.backend, case, contract or self.contract),
             lambda answer: enter(outcome_of(answer)),
             Outcome,
+            alike(case),
         )
 
     def measure(
@@ -85,6 +87,17 @@ class Asking:
         put = partial(kind.measure_plainly, self.backend, case, self.contract, way)
         text, title = f"{case.to_json()} {words}", f"{kind.describe(case)}, {words}"
         return not outcome_of(self.executor.ask(Question(text, title, put, form=Outcome))).failed
+
+
+def alike(case: Case) -> str:
+    """Return what a case has in common with others that may end a process as well.
+
+    It is the most axes, and the size class of the longest one, that a tensor of the case has.
+    """
+    shapes = getattr(case, "case", case).shapes
+    extent = max((n for shape in shapes for n in shape), default=1)
+    size = size_class(EXTENTS[0], extent)
+    return f"rank {max(map(len, shapes), default=0)} and an extent of {size}"
 
 
 @dataclass(frozen=True, slots=True)

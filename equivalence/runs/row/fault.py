@@ -5,11 +5,11 @@ from __future__ import annotations
 from equivalence.cases.declared.inside import Misdeclared
 from equivalence.measure.call import crash_text
 from equivalence.runs.failure import Failure
-from equivalence.workers.executor import TooManyEnded
+from equivalence.workers.executor import LeftOut, TooManyEnded
 from equivalence.worlds.contract import FormFailed
 
-ENDING = (TooManyEnded, Misdeclared, FormFailed)
-"""What ends a row and is no fault of the suite."""
+ENDING = (TooManyEnded, LeftOut, Misdeclared, FormFailed)
+"""What ends a row, or a question of it, and is no fault of the suite."""
 
 REPORT = (
     "this is a fault of the suite, not of the backend: please report it, with this text; the cases "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from equivalence.runs.row.proposals import _toml
 from equivalence.runs.row.tally import MOST_FAILURES, Tally
 from equivalence.runs.runner import run_row
 from equivalence.workers import notes
-from equivalence.workers.executor import MOST_ENDED
+from equivalence.workers.executor import MOST_ENDED, MOST_IN_ALL
 from tests.equivalence.backends import fakes
 
 QUICK: dict[str, Any] = {"counted": 8, "seed": 0, "findings": ()}
@@ -142,8 +143,8 @@ def test_what_a_slot_has_no_room_for_is_counted() -> None:
 class Mortality(dict[str, Any]):
     """The notes of a task whose processes ended at questions about some cases."""
 
-    def __init__(self, late: bool) -> None:
-        self.how = notes.Ended("was ended", late)
+    def __init__(self, late: bool, deadly: Callable[[tuple[int, ...]], bool]) -> None:
+        self.how, self.deadly = notes.Ended("was ended", late), deadly
         self.met: list[str] = []
 
     def __contains__(self, question: object) -> bool:
@@ -151,27 +152,42 @@ class Mortality(dict[str, Any]):
         if not text.startswith("{"):
             return False
         _, case = read_case(text.rpartition("}")[0] + "}")
-        return math.prod(case.shapes[0]) > 20
+        return self.deadly(case.shapes[0])
 
     def __getitem__(self, question: str) -> notes.Ended:
         self.met.append(question)
         return self.how
 
 
-@pytest.mark.parametrize(("late", "kind"), [(False, "died"), (True, "late")])
-def test_a_row_ends_with_what_it_has_where_too_many_processes_end(
-    monkeypatch: pytest.MonkeyPatch, late: bool, kind: str
+def test_a_row_ends_with_what_it_has_where_too_many_calls_hang(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    mortality = Mortality(late)
+    mortality = Mortality(late=True, deadly=lambda shape: math.prod(shape) > 20)
     monkeypatch.setattr(notes, "answers", lambda: mortality)
     result = run(fakes.OneOff(), op="square")
     assert len(set(mortality.met)) == MOST_ENDED
     assert (result.status, result.beside) == ("error", "nonconformant")
     crashes = [failure for failure in result.failures if failure.crash]
-    assert [failure.kind for failure in crashes[:3]] == [kind] * 3
-    assert f"the {'call' if late else 'process'} was ended" in crashes[0].details[0]
+    assert [failure.kind for failure in crashes[:3]] == ["late"] * 3
+    assert "the call was ended" in crashes[0].details[0]
     told = [failure.title for failure in result.failures]
     assert told[-1] == "nothing more was asked, as 3 processes have ended"
+
+
+def test_cases_unlike_those_at_which_processes_ended_are_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mortality = Mortality(late=False, deadly=lambda shape: len(shape) > 2)
+    monkeypatch.setattr(notes, "answers", lambda: mortality)
+    result = run(fakes.Right(), op="square")
+    assert MOST_ENDED <= len(set(mortality.met)) < MOST_IN_ALL
+    assert (result.status, result.beside) == ("error", "conformant")
+    assert result.cases >= QUICK["counted"]
+    crashes = [failure for failure in result.failures if failure.crash]
+    assert crashes[0].kind == "died" and "the process was ended" in crashes[0].details[0]
+    assert all("nothing more was asked" not in failure.title for failure in result.failures)
+    left = r"\d+ cases of rank \d and an extent of .*, at one of which a process ended"
+    assert any(re.fullmatch(left, said) for said in result.left_out), result.left_out
 
 
 def case_of(regime: str, second: str = "", size: int = 5, seeds: tuple[int, int] = (0, 1)) -> str:

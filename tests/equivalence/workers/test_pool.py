@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from equivalence.workers import notes
-from equivalence.workers.executor import MOST_ENDED, Executor, Question, TooManyEnded
+from equivalence.workers.executor import MOST_IN_ALL, Executor, LeftOut, Question, TooManyEnded
 from equivalence.workers.pool import Died, TaskFailed, Worker, spread
 
 pytestmark = pytest.mark.slow
@@ -127,18 +127,38 @@ def test_an_answer_is_found_in_the_notes_and_no_new_question_follows_too_many_en
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ended = notes.Ended("exited")
-    known = {"a": 1, **{f"ended {k}": ended for k in range(MOST_ENDED)}}
+    known = {"a": 1, **{f"ended {k}": ended for k in range(MOST_IN_ALL)}}
     monkeypatch.setattr(notes, "answers", lambda: known)
     executor = Executor()
 
     def ask(text: str) -> object:
-        return executor.ask(Question(text, text, lambda: 2))
+        return executor.ask(Question(text, text, lambda: 2, alike=text))
 
     assert (ask("a"), ask("b")) == (1, 2)
-    assert [ask(text) for text in [*known][1:]] == [ended] * MOST_ENDED
+    assert [ask(text) for text in [*known][1:]] == [ended] * MOST_IN_ALL
     assert ask("ended 0") == ended, "what is known to have ended a process is answered all the same"
-    with pytest.raises(TooManyEnded, match="nothing more was asked, as 3 processes have ended"):
+    with pytest.raises(TooManyEnded, match="nothing more was asked, as 12 processes have ended"):
         ask("c")
+
+
+def test_after_three_ends_nothing_is_put_that_is_like_one_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = notes.Ended("exited")
+    known = {"a": ended, "b": ended, "c": ended}
+    monkeypatch.setattr(notes, "answers", lambda: known)
+    executor = Executor()
+
+    def ask(text: str, alike: str) -> object:
+        return executor.ask(Question(text, text, lambda: 2, alike=alike))
+
+    assert (ask("a", "large"), ask("d", "large"), ask("b", "high")) == (ended, 2, ended)
+    assert ask("c", "high") == ended and executor.exhausted
+    for alike in ("large", "high", "high"):
+        with pytest.raises(LeftOut, match="e"):
+            ask("e", alike)
+    assert ask("e", "small") == 2
+    assert executor.left_out == {"large": 1, "high": 2}
 
 
 def meets(folder: str, name: str, other: str) -> int:
