@@ -11,6 +11,7 @@ the pair that torch would call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -97,3 +98,12 @@ class FlagGems:
         """Call what FlagGems registers for its backward, on what its forward saves."""
         with as_compiled(), told_of_a_device():
             return OPS[op][1](cotangents[0], *inputs, **attrs)
+
+
+class FlagGemsOfMatrices(FlagGems):
+    """The same of matrices alone, of which the backward of layer_norm takes the rows rightly."""
+
+    def capabilities(self) -> Capabilities:
+        """Offer the same ops, layer_norm of rank 2."""
+        part = {**TAKES["layer_norm"], "ranks": [2]}
+        return replace(super().capabilities(), takes={**TAKES, "layer_norm": part})

@@ -15,6 +15,7 @@ Every op is Liger's autograd function. What the adapter does besides:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from liger_kernel.ops.swiglu import LigerSiLUMulFunction
 from torch import Tensor
 
 from equivalence.backends.protocol import Capabilities
+from equivalence.backends.strangers.forms import declared_by_liger
 from equivalence.backends.strangers.interpreted import (
     as_compiled,
     contract,
@@ -171,3 +173,16 @@ class Liger:
 
         with as_compiled():
             return through_autograd(call, [copied(x) for x in inputs], cotangents[0])
+
+
+class DeclaredLiger(Liger):
+    """Liger as a user may declare it: with its forms, and for the logits that it computes well."""
+
+    def capabilities(self) -> Capabilities:
+        """Offer the same ops, cross_entropy on rows that lie apart and whose last stride is 1."""
+        rows = {**TAKES["cross_entropy"], "layouts": ["contiguous", "offset", "padded"]}
+        return replace(
+            super().capabilities(),
+            contract=declared_by_liger,
+            takes={**TAKES, "cross_entropy": rows},
+        )
