@@ -145,7 +145,8 @@ def test_a_finding_that_is_too_wide_is_told(
 def test_a_shipped_finding_still_fails_and_is_narrow(finding: Finding) -> None:
     assert finding.case is not None
     if finding.backend in EXTRAS:
-        pytest.importorskip(finding.backend, reason=f"{finding.backend} comes with its extra")
+        package, command = EXTRAS[finding.backend]
+        pytest.importorskip(package, reason=f"{package} is not installed: {command}")
     row, case = read_case(finding.case)
     backend = load(finding.backend)
     contract = backend.capabilities().contract(row.op, row.dtype)
