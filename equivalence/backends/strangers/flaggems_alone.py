@@ -17,7 +17,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 import torch
 
-from fast.device.mode import triton
+from equivalence.backends.strangers.interpreted import triton
 
 PACKAGE = "flag_gems"
 
@@ -82,7 +82,10 @@ def _bare(name: str, folder: str) -> None:
 @contextmanager
 def told_of_a_device() -> Iterator[None]:
     """Let torch.cuda answer as if there were a device, which heuristics ask for its size."""
-    with patch.dict(os.environ, {"GEMS_VENDOR": "nvidia"}), patch.multiple(torch.cuda, **_DEVICE):
+    with ExitStack() as patches:
+        patches.enter_context(patch.dict(os.environ, {"GEMS_VENDOR": "nvidia"}))
+        for name, answer in _DEVICE.items():
+            patches.enter_context(patch.object(torch.cuda, name, answer))
         yield
 
 

@@ -35,7 +35,7 @@ def _by_logsumexp(
     """
     read: dict[str, Any] = {"ignore_index": ignore_index, "weight": weight}
     if not size(logits.shape):
-        smoothed = {"label_smoothing": label_smoothing, "reduction": reduction}
+        smoothed: dict[str, Any] = {"label_smoothing": label_smoothing, "reduction": reduction}
         return page(ops, logits, labels, **smoothed, **read)
     labels = counting(labels, weight, ignore_index, reduction)
     ignored = entries_ignored(labels, logits.shape, ignore_index)

@@ -16,7 +16,10 @@ from torch import Tensor
 
 from equivalence.backends.libraries import declared
 from equivalence.worlds.contract import Contract
-from fast.device.mode import tl
+from fast.device import mode
+
+triton: Any = mode.require_triton()
+tl: Any = triton.language
 
 
 def contract(op: str, dtype: str) -> Contract:

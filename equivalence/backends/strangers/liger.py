@@ -38,8 +38,9 @@ from equivalence.backends.strangers.interpreted import (
     contract,
     copied,
     through_autograd,
+    tl,
+    triton,
 )
-from fast.device.mode import tl, triton
 from fast.kernels.elementwise.functions import tanh
 
 

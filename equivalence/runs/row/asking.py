@@ -94,7 +94,8 @@ def alike(case: Case) -> str:
 
     It is the most axes, and the size class of the longest one, that a tensor of the case has.
     """
-    shapes = getattr(case, "case", case).shapes
+    own: Any = getattr(case, "case", case)
+    shapes = own.shapes
     extent = max((n for shape in shapes for n in shape), default=1)
     size = size_class(EXTENTS[0], extent)
     return f"rank {max(map(len, shapes), default=0)} and an extent of {size}"
