@@ -22,6 +22,8 @@ OLDEST := 3.6.0
 NEWEST := 3.9.0
 RACES := build/races
 JAX := build/jax
+LIGER := build/liger
+FLAGGEMS := build/flaggems
 EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
 BACKENDS := fast-aten fast-triton-interpreted torch jax
@@ -31,7 +33,7 @@ FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest \
 	programs trainers curvature $(STATEFUL:%=machine-%) exact matrix flat bench
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
-	programs trainers curvature exact laws matrix sizes flat bench gpu-cases gpu races clean FORCE
+	programs trainers curvature exact laws matrix sizes flat bench gpu-cases gpu races strangers clean FORCE
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -136,6 +138,15 @@ conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 	PYTHONPATH=$(JAX) $(VPY) -m pytest -q -k jax tests/equivalence/backends/jax/test_backend.py \
 		tests/equivalence/budgets/test_findings.py
 	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS) --json build/jax.json
+
+$(LIGER)/.ready: $(READY)
+	@$(VPY) tools/set_up.py $(LIGER) liger-kernel
+
+$(FLAGGEMS)/.ready: $(READY)
+	@$(VPY) tools/set_up.py $(FLAGGEMS) flag_gems==5.0.2 PyYAML==6.0.3 SQLAlchemy==2.0.48
+
+strangers: $(LIGER)/.ready $(FLAGGEMS)/.ready  ## find again what is known of Liger and FlagGems (docs/findings.md)
+	PYTHONPATH=$(LIGER):$(FLAGGEMS) $(VPY) -m pytest -q tests/equivalence/backends/strangers
 
 conformance-%: $(READY)
 	$(EQUIVALENCE) run $(if $(filter fast-%,$*),--whole) --backend $* --profile ci --jobs $(WORKERS) --json build/$*.json
