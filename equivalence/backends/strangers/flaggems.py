@@ -20,6 +20,7 @@ from equivalence.backends.protocol import Capabilities
 from equivalence.backends.strangers.flaggems_alone import module, told_of_a_device
 from equivalence.backends.strangers.interpreted import as_compiled, contract
 
+embedding: Any = module("embedding")
 layernorm: Any = module("layernorm")
 softmax: Any = module("softmax")
 log_softmax: Any = module("log_softmax")
@@ -60,13 +61,26 @@ def _log_softmax_back(g: Tensor, x: Tensor, axis: int = -1) -> Gradients:
     return [log_softmax.log_softmax_backward(g, log_softmax.log_softmax(x, axis), axis, x.dtype)]
 
 
+def _embedding(indices: Tensor, table: Tensor) -> Tensor:
+    result: Tensor = embedding.embedding(table, indices)
+    return result
+
+
+def _embedding_back(g: Tensor, indices: Tensor, table: Tensor) -> Gradients:
+    return [None, embedding.embedding_backward(g, indices, table.shape[0])]
+
+
 OPS: Mapping[str, tuple[Callable[..., Tensor], Callable[..., Gradients]]] = {
     "layer_norm": (_layer_norm, _layer_norm_back),
     "softmax": (_softmax, _softmax_back),
     "log_softmax": (_log_softmax, _log_softmax_back),
+    "embedding": (_embedding, _embedding_back),
 }
 
-TAKES: Mapping[str, Mapping[str, Any]] = {"layer_norm": {"empty": False}}
+TAKES: Mapping[str, Mapping[str, Any]] = {
+    "layer_norm": {"empty": False},
+    "embedding": {"empty": False},
+}
 
 
 class FlagGems:
