@@ -11,6 +11,7 @@ import torch
 
 from equivalence.backends import load
 from equivalence.backends.protocol import Backend
+from equivalence.budgets.outcome import Outcome
 from equivalence.runs.choice import kind_of_case, read_case
 from tests.support import judge
 
@@ -28,14 +29,30 @@ def test_it_follows_the_protocol_and_leaves_torch_as_it_was() -> None:
     assert torch.cuda.device_count is before
 
 
-def test_the_backward_of_layer_norm_is_right_for_matrices() -> None:
+def outcome(**plain: object) -> Outcome:
+    """Judge a case of a gradient in fp32."""
     backend = load("flaggems")
-    plain = [["normal", seed, "contiguous"] for seed in range(4)]
-    text = {"op": "layer_norm", "direction": "vjp", "dtype": "fp32", "shapes": [[3, 5], [5], [5]]}
-    row, case = read_case(json.dumps({**text, "recipes": plain[:3], "cotangent": plain[3]}))
+    row, case = read_case(json.dumps({**plain, "direction": "vjp", "dtype": "fp32"}))
     contract = backend.capabilities().contract(row.op, row.dtype)
-    outcome = kind_of_case(row, case).measure(backend, case, contract)
-    assert not outcome.failed and outcome.judged == 3 * 5 + 5 + 5
+    return kind_of_case(row, case).measure(backend, case, contract)
+
+
+def test_the_backward_of_layer_norm_is_right_for_matrices() -> None:
+    recipes = [["normal", seed, "contiguous"] for seed in range(4)]
+    shapes = [[3, 5], [5], [5]]
+    found = outcome(op="layer_norm", shapes=shapes, recipes=recipes[:3], cotangent=recipes[3])
+    assert not found.failed and found.judged == 3 * 5 + 5 + 5
+
+
+@pytest.mark.parametrize(("layout", "fails"), [("contiguous", False), ("padded", True)])
+def test_the_backward_of_embedding_reads_a_cotangent_without_its_strides(
+    layout: str, fails: bool
+) -> None:
+    recipes = [["indices", 0, "contiguous"], ["integers", 0, "contiguous"]]
+    cotangent = ["integers", 0, layout]
+    shapes = [[2], [1, 1]]
+    found = outcome(op="embedding", shapes=shapes, recipes=recipes, cotangent=cotangent)
+    assert (found.failed, found.crash) == (fails, None)
 
 
 @pytest.mark.slow
