@@ -49,7 +49,7 @@ def too_open(judged: float, unconstrained: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """The first element over budget of the result that is worst; fraction is that result's.
+    """The worst element of a case, the first of several; fraction is the one that it takes.
 
     got      what came, as the shortest text that the result's dtype reads back as this number
     exact    the certified value, or each possibility
@@ -251,8 +251,8 @@ def decide(
     detail: Detail | None = None
     wrong: tuple[Wrong, ...] = ()
     if bad and worst is not None:
-        first = next(iter(bad))
-        detail = detail_of(position(first, shape), element(first), worst, dtype)
+        there = next(k for k, fraction in bad.items() if not fraction < worst)
+        detail = detail_of(position(there, shape), element(there), worst, dtype)
         judged = np.array([fraction is not None for fraction in fractions])
         failing = np.isin(np.arange(len(fractions)), list(bad))
         wrong = (Wrong("", judged.reshape(shape), failing.reshape(shape)),)

@@ -56,7 +56,7 @@ def command_races(chosen: argparse.Namespace) -> int:
 
 
 def _known(backend: str | None) -> list[str]:
-    """Return the ops and optimizers of our kernels, or the ops of a backend."""
+    """Return the ops and optimizers of our kernels, or those of a backend."""
     if backend is None:
         from fast.binaries import driving
 
@@ -68,13 +68,13 @@ def _known(backend: str | None) -> list[str]:
 
 
 def _of_backend(backend: str, names: Sequence[str], jobs: int) -> list[Examined]:
-    """Watch the kernels of a backend. Refuse one that launches none."""
+    """Watch the kernels of a backend. Refuse one that launches none, if no fault says why."""
     from equivalence.races.backends import examine_backend
     from equivalence.registry import addresses
 
     pages = addresses(names)
     found = _spread(examine_backend, [(backend, name, pages) for name in names], jobs)
-    if not any(one.launches for one in found):
+    if not any(one.launches or one.faults for one in found):
         raise UsageError(
             f"races --backend {backend}: no launch of a Triton kernel was seen in any call of "
             f"{', '.join(names)}, so nothing is known of races; name a backend, or --ops, whose "

@@ -28,6 +28,7 @@ from equivalence.cases.call import (
     integers_of,
 )
 from equivalence.cases.covering import SINGLES
+from equivalence.cases.declared.inside import Inside
 from equivalence.cases.domains import LABELS, domain, usual
 from equivalence.cases.families.entries.random import chances
 from equivalence.cases.families.losses.labels import SCORES
@@ -70,30 +71,42 @@ LARGE: Mapping[str, tuple[tuple[Shape, ...], ...]] = {
 """The shapes that fill the wide tile of rows, with a block and with two, by family."""
 
 
-def cases(op: str, direction: str) -> list[CaseSpec]:
+def cases(op: str, direction: str, inside: Inside | None = None) -> list[CaseSpec]:
     """Return the cases of a row: the design in which every level is met, each called alone.
 
     Small ones come again with all tensors contiguous, so that no layout hides what a shape shows,
     and the one whose smallest tensor is the largest with every setting of the attributes, with what
     else it has and without what it may do without.
+    inside says which part of the op a backend takes, if not all of it: the design is then that of
+    the part, and what comes again lies as the backend takes it, or is left out.
     """
     designed = [
         replace(case, calling="alone")
-        for case in strata(op, direction, DTYPE, SINGLES)
+        for case in strata(op, direction, DTYPE, SINGLES, inside=inside)
         if all(_found_again(op, name, value) for name, value in case.attrs)
         and dtype_of_value(op, case.attributes(), DTYPE) in (TORCH[DTYPE], torch.int64)
     ]
+    again = _again(op, designed)
+    if inside is not None:
+        again = [laid for case in again if (laid := inside.laid(case)) is not None]
+    return list(dict.fromkeys([*designed, *again]))
+
+
+def _again(op: str, designed: Sequence[CaseSpec]) -> list[CaseSpec]:
+    """Return what comes beside the design: the small ones contiguous, and the largest of them."""
     small = [_plain(case) for case in designed if _size(case) <= SMALL]
+    if not small:
+        return []
     largest = max(small, key=_least)
     kept = {name: value for name, value in largest.attrs if not _is_setting(value)}
     settings = [{n: v for n, v in case.attrs if _is_setting(v)} for case in designed]
     bare = {name: value for name, value in kept.items() if OPS[op].attributes[name] is not None}
-    again = [
+    with_settings = [
         replace(largest, attrs=attribute_pairs({**own, **set_}))
         for own in (kept, bare)
         for set_ in settings
     ]
-    return list(dict.fromkeys([*designed, *small, *again, *_large(largest)]))
+    return [*small, *with_settings, *_large(largest)]
 
 
 def _size(case: CaseSpec) -> int:

@@ -164,7 +164,7 @@ class Point:
             self._degree = max(self._degree, top + below, above + bottom)
         wrong = [k for k, (here, there) in enumerate(pairs) if here != there]
         if wrong:
-            here, there = (_short(x) for x in pairs[wrong[0]])
+            here, there = told_apart(*pairs[wrong[0]])
             self._differences.append(
                 f"{name}: {len(wrong)} of {len(pairs)} entries differ; "
                 f"entry {wrong[0]} is {here}, and the page says {there}"
@@ -205,10 +205,24 @@ class Point:
         return Fraction(self._degree + meetings * 2 * self._trace.degree, 2**BITS)
 
 
-def _short(x: Any) -> str:
+def told_apart(here: Any, there: Any) -> tuple[str, str]:
+    """Show two numbers that differ, each by a float near it, with digits until they differ."""
+    for digits in (6, 9, 17):
+        one, other = _short(here, digits), _short(there, digits)
+        if one != other:
+            return one, other
+    difference = _value(here) - _value(there)
+    return f"{other} + {_short(difference, 3)}", other
+
+
+def _value(x: Any) -> Any:
+    return x.value if isinstance(x, Number) else x
+
+
+def _short(x: Any, digits: int) -> str:
     """Show a number by a float near it."""
-    value = x.value if isinstance(x, Number) else x
-    return f"{float(value):.6g}" if isinstance(value, (int, Fraction)) else str(value)
+    value = _value(x)
+    return f"{float(value):.{digits}g}" if isinstance(value, (int, Fraction)) else str(value)
 
 
 def _said(error: BaseException) -> str:

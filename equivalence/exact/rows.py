@@ -6,12 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from equivalence import registry
 from equivalence.backends import Backend, load
+from equivalence.backends.parts import offers, part_of
+from equivalence.cases.declared.inside import Inside, Misdeclared
 from equivalence.exact import operations, training, updates
 from equivalence.exact.points import Verdict
 from equivalence.registry import OPS, OPTIMIZERS
@@ -35,12 +37,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found about a row: at how many points, and in how many seconds."""
+    """What was found about a row: at how many points, and in how many seconds.
+
+    part says whether the backend declares to take a part of the op, inside which all points lie.
+    """
 
     row: Row
     points: int
     verdict: Verdict
     seconds: float
+    part: bool = False
 
     @property
     def equal(self) -> bool:
@@ -81,6 +87,7 @@ class Found:
         homomorphic = self.row.of in OPS and operations.rescales(self.row.of)
         refused = len(self.verdict.refused)
         parts = ["exp is g^x modulo a prime"] if homomorphic else []
+        parts += ["inside the declared part"] if self.part else []
         parts += [f"{refused} of {self.points} points refused"] if refused else []
         return ", ".join(parts)
 
@@ -128,11 +135,14 @@ def rows(ops: Sequence[str] | None = None, backend: Backend | None = None) -> li
     of_trainings = [Row(name, TRAINING) for name in training.TRAININGS]
     every = (*of_ops, *of_optimizers, *of_trainings)
     if backend is not None:
-        offers = backend.capabilities()
-        offered = {**offers.ops, **offers.optimizers}
-        both = (*of_ops, *of_optimizers)
-        every = tuple(row for row in both if operations.DTYPE in offered.get(row.of, ()))
+        own, both = backend.capabilities(), (*of_ops, *of_optimizers)
+        every = tuple(row for row in both if offers(own, *_where(row)))
     return [row for row in every if ops is None or row.of in ops]
+
+
+def _where(row: Row) -> tuple[str, str, str]:
+    """Return the name, the direction and the dtype of a row as a backend declares parts of them."""
+    return row.of, row.direction if row.of in OPS else "update", operations.DTYPE
 
 
 def found(
@@ -149,22 +159,34 @@ def found(
     start = time.perf_counter()
     for where in pages:
         registry.bring(where)
-    judged, cases = asked(row, None if backend is None else load(backend))
-    verdict = Verdict()
-    for case in cases[:points]:
-        verdict |= judged(case, seed)
-    return Found(row, len(cases[:points]), verdict, time.perf_counter() - start)
+    own = None if backend is None else load(backend)
+    inside = None if own is None else part_of(own.capabilities(), *_where(row))
+    count, verdict = 0, Verdict()
+    try:
+        judged, cases = asked(row, own, inside)
+        for case in cases[:points]:
+            verdict |= judged(case, seed)
+            count += 1
+        if inside is not None:
+            inside.again()
+    except Misdeclared as error:
+        verdict |= Verdict(differences=(str(error),))
+    if inside is not None:
+        said = tuple(f"declared, then refused: {text}" for text in verdict.refused)
+        verdict = replace(verdict, differences=(*verdict.differences, *said), refused=())
+    return Found(row, count, verdict, time.perf_counter() - start, inside is not None)
 
 
 def asked(
-    row: Row, backend: Backend | None = None
+    row: Row, backend: Backend | None = None, inside: Inside | None = None
 ) -> tuple[Callable[[Any, int], Verdict], Sequence[Any]]:
-    """Return how a case of a row is compared, and the cases of the row."""
+    """Return how a case of a row is compared, and the cases of the row, or of a part of it."""
     if row.of in OPS:
         judged = partial(operations.judged, backend=backend)
-        return judged, operations.cases(row.of, row.direction)
+        return judged, operations.cases(row.of, row.direction, inside)
     if row.of in OPTIMIZERS:
-        return partial(updates.judged, backend=backend), updates.cases(row.of, row.direction)
+        found = updates.cases(row.of, row.direction, inside)
+        return partial(updates.judged, backend=backend), found
     return training.judged, (row.of,)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from equivalence.backends.fast.optim import FastOptimizer
 from equivalence.cases.call import Shape, attribute_pairs
 from equivalence.cases.covering import SINGLES
+from equivalence.cases.declared.inside import Inside
 from equivalence.cases.updates.design import update_strata
 from equivalence.cases.updates.spec import UpdateSpec, describe
 from equivalence.exact.literals import meant
@@ -46,10 +47,14 @@ Whether a norm is clipped is asked of computed numbers, so that the first kind h
 """
 
 
-def cases(optimizer: str, direction: str) -> list[UpdateSpec]:
-    """Return the cases of a row: the design in which every level is met, made small."""
-    found = [_fitted(case, direction) for case in update_strata(optimizer, DTYPE, SINGLES)]
-    return list(dict.fromkeys(found))
+def cases(optimizer: str, direction: str, inside: Inside | None = None) -> list[UpdateSpec]:
+    """Return the cases of a row: the design in which every level is met, made small.
+
+    inside says which steps a backend takes, if not all.
+    """
+    designed = update_strata(optimizer, DTYPE, SINGLES, inside=inside)
+    found = dict.fromkeys(_fitted(case, direction) for case in designed)
+    return [case for case in found if inside is None or inside.takes_case(case)]
 
 
 def _fitted(case: UpdateSpec, direction: str) -> UpdateSpec:

@@ -72,7 +72,7 @@ def measure_steps(
     """Step a backend through a case. The first failing step ends the case."""
     total, judge = Outcome(), _Judged(judge)
     try:
-        for part in _parts(backend, case, judge, numbers):
+        for part in parts(backend, case, judge, numbers):
             total = merged(total, part)
             if part.failed:
                 break
@@ -98,13 +98,16 @@ class _Judged:
         return found
 
 
-def _parts(
+def parts(
     backend: Any,
     case: UpdateSpec,
     judge: Callable[[Sequence[Step], UpdateSpec], Outcome],
-    numbers: Numbers | None,
+    numbers: Numbers | None = None,
 ) -> Iterator[Outcome]:
-    """Step the backend, and yield the verdict on each parameter after each step."""
+    """Step the backend, and yield the verdict on each parameter after each step.
+
+    What the backend raises is passed on.
+    """
     device = backend.capabilities().device
     params = build_parameters(case, device, numbers)
     with controlled():

@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from equivalence.cases import call
+from equivalence.cases.declared.large import fitting
 from equivalence.cases.updates import spec
 from equivalence.dtypes import DTYPES, FP64
 from equivalence.runs.kinds import Calls, Case, Kind, Updates
 from equivalence.runs.results import Row
-from equivalence.runs.sized import SizedCalls, SizedUpdates, fitting
+from equivalence.runs.sized import SizedCalls, SizedUpdates
 
 if TYPE_CHECKING:
     from equivalence.cases.declared.inside import Inside

@@ -1,9 +1,9 @@
-"""A failure: one thing that went wrong, in words, and how much it weighs in a report."""
+"""A failure: one thing that went wrong, in words, how much it weighs, and hints at its cause."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +22,9 @@ NEAR_MISSES = "refusals"
 UNASKED = "processes"
 """The source of the failure that nothing more was asked."""
 
+GROSS = 1e3
+"""A result that is this many budgets off is no worse than one that is further off."""
+
 LAST = ("edges", "findings", UNASKED, NEAR_MISSES)
 """Sources whose failures come after those of cases, in this order."""
 
@@ -32,7 +35,7 @@ class Failure:
 
     kind      one of KINDS
     source    which questions of the row it comes from, such as values, edges or refusals
-    element   the first bad element, as numbers in text; details say the same in lines
+    element   the worst element, as numbers in text; details say the same in lines
     """
 
     title: str
@@ -63,13 +66,15 @@ class Failure:
         """What orders failures: the smaller comes first.
 
         First come ended processes, calls that took too long and exceptions; then wrong results,
-        by the fraction of a budget; then edges, then findings that no longer hold; and at last
-        invalid calls that were accepted.
+        by the fraction of a budget, where all that are gross keep their order, as the first of
+        them was made small; then edges, then findings that no longer hold; and at last invalid
+        calls that were accepted.
         """
         if self.crash and self.source != UNASKED:
             return CRASHES.index(self.kind), 0.0
         after = LAST.index(self.source) + 1 if self.source in LAST else 0
-        return len(CRASHES) + after, -(math.inf if self.element is None else self.element.fraction)
+        fraction = math.inf if self.element is None else self.element.fraction
+        return len(CRASHES) + after, -min(fraction, GROSS)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the failure as the schema has it; `read_failure` makes the same of it again."""
@@ -100,3 +105,28 @@ def read_failure(plain: Mapping[str, Any]) -> Failure:
 def plain_fraction(fraction: float | None) -> float | str | None:
     """Return a fraction as JSON carries it: null where nothing was judged, "inf" for infinity."""
     return "inf" if fraction is not None and math.isinf(fraction) else fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What was found of the cause of a failure.
+
+    cause    in which plain way its numbers pass; "" in none, and None where nobody asked
+    origin   the larger case of which the shown one was made
+    shared   what the wrong elements of that one have in common
+    probed   what other calls have shown, in sentences
+    """
+
+    cause: str | None = None
+    origin: str = ""
+    shared: tuple[str, ...] = ()
+    probed: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield what was found, as lines of a failure."""
+        if self.shared:
+            yield f"it was made smaller from {self.origin}"
+            yield from (f"of the wrong elements there: {said}" for said in self.shared)
+        yield from self.probed
+        if self.cause:
+            yield f"the same numbers pass when {self.cause}"

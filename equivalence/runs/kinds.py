@@ -111,7 +111,7 @@ class Calls:
     def levels(self, case: CaseSpec) -> Places:
         """Return the levels of a case of the design; of another, those of its tensors."""
         known = self._levels.get(case)
-        return grouped_levels(_levels_of_tensors(case) if known is None else known)
+        return grouped_levels(levels_of_tensors(case) if known is None else known)
 
     def drawn(self) -> st.SearchStrategy[CaseSpec]:
         """Draw from the page's type rule."""
@@ -191,7 +191,7 @@ def taken(inside: Inside | None, cases: Iterable[Any]) -> Iterator[Any]:
     return (case for case in cases if inside is None or inside.takes_case(case))
 
 
-def _levels_of_tensors(case: CaseSpec) -> Places:
+def levels_of_tensors(case: CaseSpec) -> Places:
     """Return the levels that a case has by its tensors and its calling pattern alone."""
     found: dict[str, Any] = {"calling": case.calling}
     variadic = OPS[case.op].variadic

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from equivalence.backends.names import unknown_calls
+from equivalence.backends.parts import dtypes_offered, offers, part_of
 from equivalence.blame import Refused
 from equivalence.cases.declared.inside import Inside
-from equivalence.cases.declared.reading import read_declaration
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.runs.results import Row
@@ -59,23 +59,14 @@ def _dtypes(supported: Collection[str]) -> list[str]:
 
 def dtypes_of(capabilities: Capabilities, row: Row) -> tuple[str, ...]:
     """Return the dtypes in which a backend offers the op or the optimizer of a row."""
-    offered = capabilities.optimizers if row.direction == "update" else capabilities.ops
-    return tuple(offered.get(row.op, ()))
+    return dtypes_offered(capabilities, row.op, row.direction)
 
 
 def supported(capabilities: Capabilities, row: Row) -> bool:
     """Say whether a backend offers a row at all, or some part of it."""
-    if row.dtype not in dtypes_of(capabilities, row):
-        return False
-    declared = inside_of(capabilities, row)
-    part = None if declared is None else declared.part
-    ways = None if part is None else part.directions
-    return ways is None or row.direction in ways
+    return offers(capabilities, row.op, row.direction, row.dtype)
 
 
 def inside_of(capabilities: Capabilities, row: Row) -> Inside | None:
     """Return which part of a row a backend declares to take; None where it declares nothing."""
-    written = capabilities.takes.get(row.op)
-    if written is None:
-        return None
-    return Inside(read_declaration(row.op, written), row.direction, row.dtype)
+    return part_of(capabilities, row.op, row.direction, row.dtype)

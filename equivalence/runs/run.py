@@ -215,7 +215,7 @@ def _way(request: Request, seed: int) -> tuple[Callable[..., RowResult], dict[st
     options |= {"counted": PROFILES[request.profile], "seed": seed}
     options |= {"strength": STRENGTHS[request.profile]}
     if request.record is None:
-        return run_row, {**options, "declare": request.declare}
+        return run_row, {**options, "declare": request.declare, "probing": not request.declare}
     from equivalence.runs.recorded.archive import start_archive
     from equivalence.runs.recorded.recorder import record_row
 

@@ -118,6 +118,7 @@ class Examination:
         checks: bool = True,
         address: str | None = None,
         declare: bool = False,
+        probing: bool = False,
     ) -> None:
         """Prepare the row; nothing is asked yet.
 
@@ -127,10 +128,11 @@ class Examination:
         checks    whether edges, invalid calls and uncounted cases are asked, too
         address   where the backend can be loaded from again, None where nowhere
         declare   whether the row goes on past failures, and proposes findings that declare them
+        probing   whether the first failure is explained by other calls, which takes seconds
         """
         self.backend, self.row, self.strength = backend, row, strength
         self.counted, self.seed = counted, row_seed(seed, row)
-        self.oracle, self.checks, self.declare = oracle, checks, declare
+        self.oracle, self.checks, self.declare, self.probing = oracle, checks, declare, probing
         self.capabilities = backend.capabilities()
         self.contract: Contract = self.capabilities.contract(row.op, row.dtype)
         self.inside = inside_of(self.capabilities, row)
@@ -166,6 +168,7 @@ class Examination:
             shrinking=self.oracle and not self.declare,
             endless=self.declare,
             proposals=proposals,
+            probing=self.oracle and self.probing,
         )
 
     def faultless(self, title: str, of: Iterable[T]) -> Iterator[T]:

@@ -10,8 +10,10 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.cases import call
 from equivalence.cases.call import Recipe
 from equivalence.cases.covering import SINGLES
+from equivalence.cases.declared.large import fitting, fitting_update, lengthened
+from equivalence.cases.updates import spec
 from equivalence.measure import plainly
-from equivalence.runs.kinds import Calls, Case, Places, Updates, taken
+from equivalence.runs.kinds import Calls, Case, Places, Updates, levels_of_tensors
 from equivalence.runs.results import Row
 
 if TYPE_CHECKING:
@@ -20,26 +22,18 @@ if TYPE_CHECKING:
     from equivalence.worlds.contract import Contract
 
 
-def fitting(inside: Inside, case: SizedCase) -> SizedCase | None:
-    """Return a large call as a backend takes it, in another layout or with declared attributes.
-
-    None says that it takes it in no way.
-    """
-    among = (inside.laid(own) for own in (case.case, inside.with_values(case.case)))
-    found = next((own for own in among if own is not None), None)
-    return None if found is None else replace(case, case=found)
-
-
 class SizedCalls(Calls):
     """Large calls of one operation; nothing of them is drawn, and nothing made smaller."""
 
     def __init__(self, row: Row, cases: Sequence[SizedCase], inside: Inside | None = None) -> None:
-        """Remember the row and its cases, of which those stay that the backend takes."""
+        """Remember the row and its cases, as far as the backend takes them or what is like them."""
         super().__init__(row, inside)
-        fitted = {case: case if inside is None else fitting(inside, case) for case in cases}
         self.every = cases
-        self.cases = [case for case in fitted.values() if case is not None]
-        self.origins = {case: origin for origin, case in fitted.items()}
+        self.cases = list(cases)
+        if inside is not None:
+            fitted = (fitting(inside, case) for case in cases)
+            taken = dict.fromkeys(case for case in fitted if case is not None)
+            self.cases = list(taken or lengthened(*self.where, inside))
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return all cases there are."""
@@ -50,8 +44,10 @@ class SizedCalls(Calls):
         return map(self.levels, self.every)
 
     def levels(self, case: Case) -> Places:
-        """Let each large call be a level."""
-        return {"large call": self.describe(self.origins.get(case, case))}
+        """Let each large call be a level, and each layout; one that was changed is another one."""
+        own = levels_of_tensors(case.case)
+        layouts = {name: level for name, level in own.items() if name.startswith("layout_")}
+        return {"large call": self.describe(case), **layouts}
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: what fails at a size may well pass below it."""
@@ -86,16 +82,19 @@ class SizedUpdates(Updates):
         from equivalence.cases.sizes import SizedUpdate
         from equivalence.measure.sizes import sized_update
 
-        cases = taken(self.inside, [sized_update(self.row.op, self.row.dtype)])
-        return [SizedUpdate(case) for case in cases]
+        whole = sized_update(self.row.op, self.row.dtype)
+        case = whole if self.inside is None else fitting_update(self.inside, whole)
+        return [] if case is None else [SizedUpdate(case)]
 
     def whole(self) -> Iterator[Places]:
-        """Yield the one case there is."""
-        yield {"large update": self.row.op}
+        """Yield the one case that a backend of the whole op has."""
+        from equivalence.measure.sizes import sized_update
+
+        yield {"large update": spec.describe(sized_update(self.row.op, self.row.dtype))}
 
     def levels(self, case: Case) -> Places:
-        """Let the one case be a level."""
-        return {"large update": self.row.op}
+        """Let the one case be a level: one that was changed is not the whole op's."""
+        return {"large update": self.describe(case)}
 
     def smaller(self, case: Case) -> Iterator[Case]:
         """Yield nothing: what fails at a size may well pass below it."""

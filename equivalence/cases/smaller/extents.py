@@ -29,7 +29,7 @@ def with_lower_extents(case: CaseSpec) -> Iterator[CaseSpec]:
     shapes = case.shapes or (case.attributes().get("shape", ()),)
     for extent in sorted({n for shape in shapes for n in shape}, reverse=True):
         for lower in lower_extents(extent, min(extent, 1)):
-            yield _renamed(case, extent, lower)
+            yield renamed(case, extent, lower)
     first = shapes[0]
     for axis, extent in enumerate(first):
         if first.count(extent) > 1:
@@ -37,7 +37,7 @@ def with_lower_extents(case: CaseSpec) -> Iterator[CaseSpec]:
                 yield _at_axis(case, axis, lower)
 
 
-def _renamed(case: CaseSpec, extent: int, lower: int) -> CaseSpec:
+def renamed(case: CaseSpec, extent: int, lower: int) -> CaseSpec:
     """Change an extent wherever it occurs, in a target shape too, so that types still fit."""
 
     def rename(shape: Sequence[int]) -> Shape:

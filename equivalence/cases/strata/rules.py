@@ -25,6 +25,7 @@ from equivalence.cases.families.meeting import RULES, SEEDS, SIGHT, column
 from equivalence.cases.families.signatures import Shape, Signature, results
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
+from equivalence.cases.strata.classes import size_class
 from equivalence.registry import remembering
 from spec.op import Op
 
@@ -37,25 +38,8 @@ MOST_STRUCTURES = 3000
 FEW_STRUCTURES = 400
 """A larger family has a design of triples instead; it takes factors with so few combinations."""
 
-CLASSES = (16, 129, 513)
-"""The largest extents of the size classes: a vector, a tile and its neighbours, some tiles."""
-
-EXTENTS = ("extent", "rows", "inner", "columns", "classes")
-"""The factors whose levels are extents."""
-
 ANY = 100
 """Every case costs as much as this number of entries, in addition to its own entries."""
-
-
-def size_class(name: str, level: Any) -> Any:
-    """Return the size class of an extent.
-
-    In pairs of levels, extents of one class stand for each other. An extent of 1 is a class of its
-    own. So is every level of any other factor.
-    """
-    if name not in EXTENTS or not isinstance(level, int) or level == 1:
-        return level
-    return next((f"at most {most}" for most in CLASSES if level <= most), f"above {CLASSES[-1]}")
 
 
 def factors_of(op: Op, direction: str, inside: Inside | None = None) -> Factors:

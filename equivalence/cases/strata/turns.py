@@ -14,7 +14,7 @@ from typing import Any
 from equivalence.cases.covering import Levels
 from equivalence.cases.domains import GROUPS
 from equivalence.cases.fills import source
-from equivalence.cases.strata.rules import size_class
+from equivalence.cases.strata.classes import size_class
 
 LENGTHS = ("extent", "columns", "classes")
 """The factors that set the length of a row. Along it the place of a number may matter."""

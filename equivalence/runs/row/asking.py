@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from equivalence.budgets.outcome import Outcome
-from equivalence.cases.strata.rules import EXTENTS, size_class
+from equivalence.cases.strata.classes import EXTENTS, size_class
 from equivalence.measure.call import crash_text
 from equivalence.runs.address import replay_line
-from equivalence.runs.failure import Failure
+from equivalence.runs.failure import Failure, Hints
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.row.fault import ENDING, REPORT
 from equivalence.runs.row.sentences import sentences
 from equivalence.workers.executor import Executor, Question
 from equivalence.workers.notes import Ended
 from equivalence.worlds.contract import Contract
+
+INTERPRETER = "triton.runtime.interpreter"
+"""The module that is loaded where Triton interprets kernels."""
+
+SLOW = (
+    "Triton interprets kernels here, about a millisecond for each program instance: with "
+    "Capabilities(..., ring='interpreted') large calls are only as large as the launches ask for"
+)
+"""What to say of a call that took too long, where a backend does not say so."""
 
 
 class Asking:
@@ -66,27 +76,11 @@ class Asking:
         self, kind: Kind, case: Case, outcome: Outcome, hints: Hints | None = None
     ) -> Failure:
         """Put a failing case in words, with what was found of its cause."""
-        return describe_failure(kind, self.backend.name, case, outcome, self.address, hints)
-
-    def cause(self, kind: Kind, case: Case) -> str | None:
-        """Say in which plain way the numbers of a failing case pass; "" where they fail in all.
-
-        None says that there is no other way, or that nobody could ask.
-        """
-        *single, whole = kind.ways(case) or [()]
-        if not whole or self.executor.exhausted or not self._passes(kind, case, whole):
-            return "" if whole else None
-        way = next((way for way in single if self._passes(kind, case, way)), whole)
-        return " and ".join(way)
-
-    def _passes(self, kind: Kind, case: Case, way: tuple[str, ...]) -> bool:
-        """Put the numbers of a case in a plain way, and say whether they pass."""
-        if self.executor.exhausted:
-            return False
-        words = " and ".join(way)
-        put = partial(kind.measure_plainly, self.backend, case, self.contract, way)
-        text, title = f"{case.to_json()} {words}", f"{kind.describe(case)}, {words}"
-        return not outcome_of(self.executor.ask(Question(text, title, put, form=Outcome))).failed
+        described = describe_failure(kind, self.backend.name, case, outcome, self.address, hints)
+        slow = outcome.end == "late" and INTERPRETER in sys.modules
+        if slow and self.backend.capabilities().ring == "host":
+            return replace(described, details=(*described.details, SLOW))
+        return described
 
 
 def alike(case: Case) -> str:
@@ -99,28 +93,6 @@ def alike(case: Case) -> str:
     extent = max((n for shape in shapes for n in shape), default=1)
     size = size_class(EXTENTS[0], extent)
     return f"rank {max(map(len, shapes), default=0)} and an extent of {size}"
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What was found of the cause of a failure.
-
-    cause    in which plain way its numbers pass; "" in none, and None where nobody asked
-    origin   the larger case of which the shown one was made
-    shared   what the wrong elements of that one have in common
-    """
-
-    cause: str | None = None
-    origin: str = ""
-    shared: tuple[str, ...] = ()
-
-    def lines(self) -> Iterator[str]:
-        """Yield what was found, as lines of a failure."""
-        if self.shared:
-            yield f"it was made smaller from {self.origin}"
-            yield from (f"of the wrong elements there: {said}" for said in self.shared)
-        if self.cause:
-            yield f"the same numbers pass when {self.cause}"
 
 
 def outcome_of(answer: Outcome | Ended) -> Outcome:

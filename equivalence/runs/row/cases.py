@@ -9,9 +9,12 @@ from functools import partial
 
 from equivalence.budgets.outcome import Outcome
 from equivalence.cases.fills import EVERY, NONFINITE, SPECIAL, VANISHING
+from equivalence.runs.failure import Hints
 from equivalence.runs.kinds import Case, Kind
-from equivalence.runs.row.asking import Asking, Hints
+from equivalence.runs.results import Note
+from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.declarations import Declarations
+from equivalence.runs.row.probes import Probes
 from equivalence.runs.row.proposals import Proposals
 from equivalence.runs.row.reached import Reached
 from equivalence.runs.row.tally import MOST_FAILURES, Tally
@@ -30,6 +33,7 @@ class Cases:
     shrinking  whether failing cases are made smaller
     proposals  where undeclared failures are collected; None where failures are simply shown
     endless    whether cases go on past failures
+    probing    whether other calls than the first failing one are made, to explain it
     """
 
     kind: Kind
@@ -41,7 +45,9 @@ class Cases:
     shrinking: bool = False
     endless: bool = False
     proposals: Proposals | None = None
+    probing: bool = False
     shrunk: set[tuple[str, bool]] = field(default_factory=set[tuple[str, bool]])
+    probed: set[str] = field(default_factory=set[str])
 
     def batch(
         self,
@@ -105,7 +111,15 @@ class Cases:
         if self.endless or outcome.end or shown >= MOST_FAILURES:
             return Hints()
         shared = first.detail.common if first.detail is not None and start != case else ()
-        return Hints(self.asking.cause(self.kind, case), self.kind.describe(start), shared)
+        probes = Probes(self.asking)
+        cause = probes.cause(self.kind, case)
+        probed: tuple[str, ...] = ()
+        if self.probing and slot not in self.probed and not crash:
+            self.probed.add(slot)
+            probed = tuple(probes.found(self.kind, case, outcome, start))
+            if said := probes.family(self.kind, case, outcome):
+                self.tally.notes.append(Note(said))
+        return Hints(cause, self.kind.describe(start), shared, probed)
 
     def _smallest(self, slot: str, case: Case, outcome: Outcome) -> tuple[Case, Outcome]:
         """Return the smallest case below a failing one that fails in the same way, undeclared.

@@ -199,7 +199,8 @@ def test_a_large_call_is_made_as_a_backend_takes_it() -> None:
     assert len(kind.fixed()) == len(every)
     for case in kind.fixed():
         assert inside.takes_case(case) and case.case.attributes() == {"approximate": "tanh"}
-    assert [*kind.whole()] == [kind.levels(case) for case in kind.fixed()]
+    changed = [kind.levels(case) for case in kind.fixed()]
+    assert not any(levels in changed for levels in kind.whole()), "nothing was left to judge"
     none = Inside(read_declaration("gelu", lambda call: False), "value", "fp32")
     assert not SizedCalls(Row("gelu", "value", "fp32"), every, none).fixed()
 
