@@ -28,12 +28,13 @@ EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
 BACKENDS := fast-aten fast-triton-interpreted torch jax
 STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
+SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
 FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest \
-	triton-$(OLDEST) triton-$(NEWEST) laws \
-	programs trainers curvature $(STATEFUL:%=machine-%) exact matrix flat bench
+	triton-$(OLDEST) triton-$(NEWEST) $(SESSIONS:%=%-ci) exact matrix bench
+THOROUGH := laws $(SESSIONS:%=%-thorough) matrix-thorough flat
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
-	programs trainers curvature exact laws matrix sizes flat bench gpu-cases gpu races strangers clean FORCE
+	thorough exact laws matrix matrix-thorough sizes flat bench gpu-cases gpu races strangers clean FORCE
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,17 +112,29 @@ $(RACES)/.ready: $(READY)
 races: $(RACES)/.ready  ## watch every kernel for races and wrong addresses, without a GPU
 	PYTHONPATH=$(RACES) $(EQUIVALENCE) races --jobs $(WORKERS)
 
-# What takes longer than a change may wait for. Each step runs once per tree: its log and its stamp
-# lie in build/full, so an interrupted run goes on where it stopped.
-full: $(FULL:%=build/full/%.done)  ## everything, resumable: run it before a release
+# What takes longer than a change may wait for. Each step runs once per tree: its log and its stamp,
+# which holds its seconds, lie in build/full, so an interrupted run goes on where it stopped. A step
+# that fails stops no other one.
+define in_steps
+	@$(MAKE) --no-print-directory --keep-going $(1:%=build/full/%.done); ended=$$?; \
+	for step in $(1); do \
+		echo "$$step ($$(cat build/full/$$step.done 2>/dev/null || echo FAILED)): $$(tail -n 1 build/full/$$step.log)"; \
+	done; exit $$ended
+endef
+
+full: $(READY)  ## everything at its usual strength, resumable: run it before a release
+	$(call in_steps,$(FULL))
 	@$(VPY) -m tools.rotation --record
-	@for step in $(FULL); do echo "$$step: $$(tail -n 1 build/full/$$step.log)"; done
+
+# On two cores it takes a night.
+thorough: $(READY)  ## hunt with more and longer random cases, resumable
+	$(call in_steps,$(THOROUGH))
 
 build/full/%.done: build/full/tree
 	@echo "$* ..."
-	@$(MAKE) --no-print-directory $* > build/full/$*.log 2>&1 || { tail -n 30 build/full/$*.log; exit 1; }
-	@tail -n 1 build/full/$*.log
-	@touch $@
+	@rm -f $@; start=$$(date +%s); \
+	$(MAKE) --no-print-directory $* > build/full/$*.log 2>&1 || { tail -n 30 build/full/$*.log; exit 1; }; \
+	echo "$$(( $$(date +%s) - start )) s" > $@; tail -n 1 build/full/$*.log
 
 # Changes only when a tracked file does, so that a step is not repeated for the same tree.
 build/full/tree: FORCE | $(READY)
@@ -151,14 +164,19 @@ strangers: $(LIGER)/.ready $(FLAGGEMS)/.ready  ## find again what is known of Li
 conformance-%: $(READY)
 	$(EQUIVALENCE) run $(if $(filter fast-%,$*),--whole) --backend $* --profile ci --jobs $(WORKERS) --json build/$*.json
 
+# Of machine-aten-fp32-ci, the last word is the profile and those between choose the runs.
 machine-%: $(READY)
-	$(EQUIVALENCE) machine --profile thorough --only '*$(subst -, ,$*)*' --jobs $(WORKERS)
+	$(EQUIVALENCE) machine --profile $(lastword $(subst -, ,$*)) \
+		--only '*$(wordlist 1,2,$(subst -, ,$*))*' --jobs $(WORKERS)
 
-programs trainers curvature: $(READY)
-	$(EQUIVALENCE) $@ --profile thorough --jobs $(WORKERS)
+programs-% trainers-% curvature-%: $(READY)
+	$(EQUIVALENCE) $(firstword $(subst -, ,$@)) --profile $* --jobs $(WORKERS)
 
-matrix: $(READY)  ## judge the population, the wrong ones and the right ones, at full strength
-	$(SINGLE) $(VPY) -m population --profile thorough --no-rivals --jobs $(WORKERS) --json build/matrix.json
+matrix: $(READY)  ## judge the population, the wrong ones and the right ones
+	$(SINGLE) $(VPY) -m population --profile ci --no-rivals --jobs $(WORKERS) --json build/matrix.json
+
+matrix-thorough: $(READY)
+	$(SINGLE) $(VPY) -m population --profile thorough --no-rivals --jobs $(WORKERS) --json build/matrix-thorough.json
 
 # A kernel of one program for each row takes minutes for 65,601 of them in the interpreter.
 sizes: $(READY)  ## judge our backends and torch at real sizes

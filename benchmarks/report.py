@@ -60,4 +60,6 @@ def show(row: Row) -> None:
         verdict = ""
     else:
         verdict = f"target {target:4.2f}  {'met' if row['ratio'] <= target else 'MISSED'}"
+        if row["ratio"] > target and "held" in row:
+            verdict += f", as is known; held to {row['held']:4.2f}"
     print(f"{row['name']:<58} {row['ratio']:6.3f}  {verdict}", flush=True)

@@ -41,6 +41,16 @@ def test_rows_carry_name_ratio_and_target() -> None:
     assert row["name"] == "a chain" and row["ratio"] > 0 and row["target"] == 1.2
 
 
+@pytest.mark.parametrize(("ratio", "code"), [(1.1, 0), (1.5, 0), (2.1, 1)])
+def test_a_known_miss_is_named_and_held(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ratio: float, code: int
+) -> None:
+    row = {"name": "a page", "ratio": ratio, "target": 1.25, "held": 2.0}
+    monkeypatch.setattr(cpu, "rows", lambda pairs: iter([row]))
+    assert cpu.main(None, 1) == code
+    assert ("MISSED, as is known; held to 2.00" in capsys.readouterr().out) is (ratio > 1.25)
+
+
 def test_a_step_costs_no_more_than_it_did() -> None:
     torch.set_num_threads(1)
     found = counted(cpu.our_step())

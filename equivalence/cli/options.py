@@ -282,6 +282,10 @@ def remaining(command: str, asked: Mapping[str, Any], missing: Sequence[Row]) ->
 
 def check_output(path: Path, name: str = "json") -> None:
     """Refuse a file that could not be written, before any work starts."""
+    if str(path) == "-":
+        raise UsageError(
+            f"{flag(name)} names a file; '-' came: write /dev/stdout to have it printed"
+        )
     if path.is_dir():
         raise UsageError(f"{flag(name)} names a file; {path} is a folder")
     if path.exists() and not path.is_file():

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from equivalence.cases import call
-from equivalence.cases.declared.large import fitting
 from equivalence.cases.updates import spec
 from equivalence.dtypes import DTYPES, FP64
 from equivalence.runs.kinds import Calls, Case, Kind, Updates
@@ -31,6 +30,7 @@ def sized_kind(
         return SizedUpdates(row, inside)
     where = (row.op, row.direction, row.dtype)
     if backend.capabilities().ring == "interpreted":
+        from equivalence.cases.declared.large import fitting
         from equivalence.measure.grids import by_launches
 
         fit = None if inside is None else partial(fitting, inside)

@@ -10,7 +10,6 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.cases import call
 from equivalence.cases.call import Recipe
 from equivalence.cases.covering import SINGLES
-from equivalence.cases.declared.large import fitting, fitting_update, lengthened
 from equivalence.cases.updates import spec
 from equivalence.measure import plainly
 from equivalence.runs.kinds import Calls, Case, Places, Updates, levels_of_tensors
@@ -31,6 +30,8 @@ class SizedCalls(Calls):
         self.every = cases
         self.cases = list(cases)
         if inside is not None:
+            from equivalence.cases.declared.large import fitting, lengthened
+
             fitted = (fitting(inside, case) for case in cases)
             taken = dict.fromkeys(case for case in fitted if case is not None)
             self.cases = list(taken or lengthened(*self.where, inside))
@@ -79,6 +80,7 @@ class SizedUpdates(Updates):
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
         """Return the one case there is."""
+        from equivalence.cases.declared.large import fitting_update
         from equivalence.cases.sizes import SizedUpdate
         from equivalence.measure.sizes import sized_update
 

@@ -14,7 +14,6 @@ from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import Note
 from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.declarations import Declarations
-from equivalence.runs.row.probes import Probes
 from equivalence.runs.row.proposals import Proposals
 from equivalence.runs.row.reached import Reached
 from equivalence.runs.row.tally import MOST_FAILURES, Tally
@@ -106,6 +105,8 @@ class Cases:
 
     def _hints(self, slot: str, start: Case, first: Outcome, case: Case, outcome: Outcome) -> Hints:
         """Return what a reader may want to know of the cause, if the failure will be shown."""
+        from equivalence.runs.row.probes import Probes
+
         crash = outcome.crash is not None
         shown = self.tally.crashes(slot) if crash else self.tally.wrong(slot)
         if self.endless or outcome.end or shown >= MOST_FAILURES:

@@ -183,6 +183,8 @@ def test_an_output_is_checked_and_nothing_is_made(tmp_path: Path) -> None:
 def test_an_output_that_cannot_be_written_is_refused() -> None:
     with pytest.raises(UsageError, match=r"--json /proc/x\.json cannot be written"):
         check_output(Path("/proc/x.json"))
+    with pytest.raises(UsageError, match="'-' came: write /dev/stdout"):
+        check_output(Path("-"))
 
 
 def test_what_is_no_file_is_written_as_it_stands() -> None:
