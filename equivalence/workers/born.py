@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.context import ForkServerContext, SpawnContext
 from types import ModuleType
 
@@ -40,6 +42,21 @@ def started() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextlib.contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Let a process that starts, and what it starts, hear no Ctrl-C: it inherits what is blocked.
+
+    The first process of a server starts multiprocessing's tracker, too, and that lets interrupts
+    through again. So the tracker is there before.
+    """
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def release_server() -> None:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from equivalence.workers import data, notes, warned
-from equivalence.workers.born import context, started
+from equivalence.workers.born import context, deaf_to_interrupts, started
 from equivalence.workers.bound import bind, end_group
 
 TRIES = 2
@@ -117,14 +117,8 @@ class Worker:
         self.pipe, theirs = made.Pipe()
         arguments = theirs, self.since, dict(os.environ)
         self.process = made.Process(target=_work, args=arguments, daemon=True)
-        with _uninterrupted():
-            # A child inherits what is blocked.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                with started():
-                    self.process.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with _uninterrupted(), deaf_to_interrupts(), started():
+            self.process.start()
         theirs.close()
 
     def begin(self, function: Callable[..., Any], arguments: tuple[Any, ...], note: Path) -> None:

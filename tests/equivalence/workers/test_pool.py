@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import closing
 from functools import partial
@@ -14,6 +16,7 @@ import pytest
 from equivalence.workers import notes
 from equivalence.workers.executor import MOST_IN_ALL, Executor, LeftOut, Question, TooManyEnded
 from equivalence.workers.pool import Died, TaskFailed, Worker, spread
+from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -200,6 +203,25 @@ def test_workers_hear_no_interrupt(tmp_path: Path) -> None:
         assert worker.result() == worker.process.pid
     finally:
         worker.end()
+
+
+FIRST = """
+from multiprocessing import forkserver
+from pathlib import Path
+from equivalence.workers.pool import Worker
+
+worker = Worker()
+for process in (forkserver._forkserver._forkserver_pid, worker.process.pid):
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    print(int(status.split("SigBlk:")[1].split()[0], 16) >> 1 & 1)
+worker.end()
+"""
+
+
+def test_a_server_of_workers_hears_no_interrupt_from_its_start() -> None:
+    """Or a worker hears one between its fork and its first line."""
+    done = subprocess.run([sys.executable, "-c", FIRST], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == (["1", "1"], "")
 
 
 def test_a_process_that_keeps_no_notes_writes_none() -> None:
