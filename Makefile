@@ -29,12 +29,14 @@ EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 BACKENDS := fast-aten fast-triton-interpreted torch jax
 STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
-FULL := test test-full check $(BACKENDS:%=conformance-%) sizes kernels-oldest \
-	triton-$(OLDEST) triton-$(NEWEST) $(SESSIONS:%=%-ci) exact matrix bench
-THOROUGH := laws $(SESSIONS:%=%-thorough) matrix-thorough flat
+FULL := lint types generated test test-full kernels kernels-oldest races exact \
+	$(BACKENDS:%=conformance-%) sizes triton-$(OLDEST) triton-$(NEWEST) \
+	$(SESSIONS:%=%-ci) matrix bench
+THOROUGH := laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
-	thorough exact laws matrix matrix-thorough sizes flat bench gpu-cases gpu races strangers clean FORCE
+	thorough exact laws matrix matrix-thorough sizes sizes-interpreted flat bench \
+	gpu-cases gpu races strangers clean FORCE
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -178,10 +180,12 @@ matrix: $(READY)  ## judge the population, the wrong ones and the right ones
 matrix-thorough: $(READY)
 	$(SINGLE) $(VPY) -m population --profile thorough --no-rivals --jobs $(WORKERS) --json build/matrix-thorough.json
 
-# A kernel of one program for each row takes minutes for 65,601 of them in the interpreter.
-sizes: $(READY)  ## judge our backends and torch at real sizes
+sizes: $(READY)  ## judge the aten provider and torch at real sizes
 	$(EQUIVALENCE) run --whole --backend fast-aten --profile sizes --jobs $(WORKERS)
 	$(EQUIVALENCE) run --backend torch --profile sizes --jobs $(WORKERS)
+
+# A kernel of one program for each row takes minutes for 65,601 of them in the interpreter.
+sizes-interpreted: $(READY)
 	$(EQUIVALENCE) run --whole --backend fast-triton-interpreted --profile sizes --call-limit 1800 --jobs $(WORKERS)
 
 exact: $(READY)  ## run every kernel and twin on exact numbers, and compare it with its page by ==

@@ -7,8 +7,8 @@ subtracts the logsumexp is 0. A stable contract allows both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -28,21 +28,28 @@ GROWN = 2.0**90, 2.0**110
 Results = Sequence[Expected | None]
 
 
-def or_limits(found: Results, near: Results, far: Results, line: Line) -> list[Expected | None]:
+def or_limits(found: Results, beside: Callable[[float], Results], line: Line) -> Results:
     """Let results that are not finite beside infinite inputs be what they tend to, too.
 
-    near and far are the results where two large numbers stand for the infinities. A result tends to
-    what both allow. It stays as it is where they differ, or where a NaN among the inputs made it.
+    beside gives the results where a large number stands for the infinities. A result tends to what
+    two such numbers allow. It stays as it is where these differ, or where a NaN among the inputs
+    made it.
     """
 
+    def may_tend(x: Bounded | SpecialValues) -> TypeGuard[SpecialValues]:
+        return not isinstance(x, Bounded) and x.finite is None and x.kinds != NOT_A_NUMBER
+
     def joined(x: Bounded | SpecialValues, one: Any, other: Any) -> Bounded | SpecialValues:
-        if isinstance(x, Bounded) or x.finite is not None or x.kinds == NOT_A_NUMBER:
+        if not may_tend(x):
             return x
         if not (isinstance(one, Bounded) and isinstance(other, Bounded)):
             return x
         settled = one.w == other.w or (one.w.contains(other.v) and other.w.contains(one.v))
         return SpecialValues(line, x.kinds, one) if settled else x
 
+    if not any(may_tend(x) for tensor in found if tensor is not None for x in tensor.data):
+        return found
+    near, far = map(beside, GROWN)
     return [
         None if t is None or one is None or other is None else zip_map(joined, t, one, other)
         for t, one, other in zip(found, near, far, strict=True)

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from equivalence.budgets.infinite import (
-    GROWN,
     Results,
     infinite,
     may_leave,
@@ -220,8 +219,8 @@ def evaluated(
 
 def _or_limits(contract: Contract, found: Results, run: Run) -> Results:
     """Let results that are not finite beside infinite inputs be what they tend to, if anything."""
-    near, far = (run(Extended(contract, ONE_FORM, infinity=large)) for large in GROWN)
-    return or_limits(found, near, far, Line(contract))
+    world = partial(Extended, contract, ONE_FORM)
+    return or_limits(found, lambda large: run(world(infinity=large)), Line(contract))
 
 
 def _hull(world: World, results: Results) -> Expected | None:
