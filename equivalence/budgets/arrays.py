@@ -29,8 +29,10 @@ from equivalence.budgets.outcome import (
 from equivalence.budgets.reading import TorchTensor, numbers
 from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.worlds.contract import Contract, of_result, programs_of
-from equivalence.worlds.vectorized.arrays import Many, VectorExtent, at, constant, held, working
+from equivalence.worlds.vectorized.arrays import at, held
 from equivalence.worlds.vectorized.extents import Extent, entered
+from equivalence.worlds.vectorized.numbers import Many, constant, working
+from equivalence.worlds.vectorized.terms import VectorExtent
 from equivalence.worlds.vectorized.widths import Bound, Doubles, Widths
 from spec.op import AnyTensor, Type
 from spec.several import lone, unpacked

@@ -15,7 +15,7 @@ from equivalence.worlds.contract import BF16, FP32, Contract
 from equivalence.worlds.special_values.sets import Line, SpecialValues
 from equivalence.worlds.special_values.steps import lifted
 from equivalence.worlds.steps import Division, Steps
-from equivalence.worlds.vectorized.arrays import Many, working
+from equivalence.worlds.vectorized.numbers import Many, working
 from equivalence.worlds.vectorized.widths import Widths
 from spec import scalar
 from tools.tree import ROOT

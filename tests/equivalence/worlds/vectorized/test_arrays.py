@@ -25,7 +25,7 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded
 from equivalence.worlds.contract import BF16, FP16, FP32, TF32, Contract, FunctionError
 from equivalence.worlds.special_values.sets import SpecialValues
-from equivalence.worlds.vectorized.arrays import Many, working
+from equivalence.worlds.vectorized.numbers import Many, working
 from equivalence.worlds.vectorized.widths import Widths
 from spec import scalar
 
@@ -116,7 +116,7 @@ def test_an_array_whose_bound_is_too_small_is_found_by_balls(
     step, draw, count = STEPS["mul"]
     operands = [draw(seed) for seed in range(count)]
     monkeypatch.setattr(
-        "equivalence.worlds.vectorized.arrays.product_bound", lambda x, y: np.abs(x[0]) * y[1]
+        "equivalence.worlds.vectorized.numbers.product_bound", lambda x, y: np.abs(x[0]) * y[1]
     )
     with working(Widths(PLAIN), 1):
         bounds = step(*operands).b
