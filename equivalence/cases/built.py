@@ -21,7 +21,8 @@ from equivalence.cases.call import (
     integers_of,
 )
 from equivalence.cases.domains import NARROWEST, domain
-from equivalence.cases.fills import fill, fill_indices, fill_mask
+from equivalence.cases.fills.indices import fill_indices, fill_mask
+from equivalence.cases.fills.regimes import fill
 from equivalence.cases.guard import Guarded, core_shape, guard, overlapping
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS

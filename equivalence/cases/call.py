@@ -16,12 +16,9 @@ from typing import Any
 import torch
 
 from equivalence import registry
-from equivalence.cases.fills import (
-    BY_TURNS,
-    INDEX_REGIMES,
-    MASK_REGIMES,
-    REGIMES,
-)
+from equivalence.cases.fills.indices import INDEX_REGIMES, MASK_REGIMES
+from equivalence.cases.fills.regimes import REGIMES
+from equivalence.cases.fills.turns import BY_TURNS
 from equivalence.cases.guard import EVERY_LAYOUT
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS

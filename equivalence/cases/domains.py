@@ -12,8 +12,8 @@ from functools import cache
 from itertools import product
 from typing import Any, Literal
 
-from equivalence.cases.fills import ENDS, NONFINITE
-from equivalence.cases.fills import REGIMES as FILLS
+from equivalence.cases.fills.regimes import ENDS, NONFINITE
+from equivalence.cases.fills.regimes import REGIMES as FILLS
 from spec.op import Op, Rejected, one_tensor
 from spec.tensor import tensor
 

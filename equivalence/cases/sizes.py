@@ -40,7 +40,7 @@ from equivalence.cases.call import (
 from equivalence.cases.domains import domain
 from equivalence.cases.families.growing import SIZED_REGIMES, Growth
 from equivalence.cases.families.table import family_of
-from equivalence.cases.fills import EVERY
+from equivalence.cases.fills.regimes import EVERY
 from equivalence.cases.guard import Guarded, core_shape, guard
 from equivalence.cases.updates.spec import UpdateSpec, update_from_dict
 from equivalence.dtypes import DTYPES

@@ -17,7 +17,7 @@ from typing import Any
 
 from equivalence.cases.domains import usual
 from equivalence.cases.families.signatures import Shape, Signature, required
-from equivalence.cases.fills import EVERY
+from equivalence.cases.fills.regimes import EVERY
 from spec.op import Op
 from spec.tensor import tensor
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from equivalence.cases.covering import Levels
 from equivalence.cases.domains import GROUPS
-from equivalence.cases.fills import source
+from equivalence.cases.fills.entries import source
 from equivalence.cases.strata.classes import size_class
 
 LENGTHS = ("extent", "columns", "classes")

@@ -17,7 +17,7 @@ from typing import Any
 
 from equivalence.cases.call import Recipe, Shape
 from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering
-from equivalence.cases.fills import KINDS, SPOTS
+from equivalence.cases.fills.turns import KINDS, SPOTS
 from equivalence.cases.updates.levels import (
     STARTS,
     accepted,

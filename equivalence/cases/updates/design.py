@@ -16,7 +16,7 @@ from equivalence import registry
 from equivalence.cases.call import Recipe
 from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering, dealt
 from equivalence.cases.declared.inside import Inside
-from equivalence.cases.fills import NONFINITE
+from equivalence.cases.fills.regimes import NONFINITE
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.added import DECAY, added, plain_settings
 from equivalence.cases.updates.levels import (

@@ -16,7 +16,9 @@ import torch
 
 from equivalence.cases.built import Numbers
 from equivalence.cases.call import TORCH, Recipe, Shape
-from equivalence.cases.fills import BY_TURNS, SPOTS, fill, source, special, spot
+from equivalence.cases.fills.entries import source
+from equivalence.cases.fills.regimes import fill
+from equivalence.cases.fills.turns import BY_TURNS, SPOTS, special, spot
 from equivalence.cases.guard import Guarded, core_shape, guard
 from equivalence.cases.updates.spec import Event, UpdateSpec
 from equivalence.dtypes import DTYPES

@@ -15,7 +15,7 @@ from torch import Tensor
 from equivalence.cases.built import axis_of_rows, build
 from equivalence.cases.call import CaseSpec
 from equivalence.cases.families.table import family_of
-from equivalence.cases.fills import KINDS, SPECIAL, SPOTS, spot
+from equivalence.cases.fills.turns import KINDS, SPECIAL, SPOTS, spot
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters, build_state
 from equivalence.dtypes import DTYPES

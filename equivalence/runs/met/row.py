@@ -12,7 +12,7 @@ from typing import Any
 
 from equivalence.cases.call import TORCH, CaseSpec
 from equivalence.cases.covering import PAIRS
-from equivalence.cases.fills import KINDS, SPOTS
+from equivalence.cases.fills.turns import KINDS, SPOTS
 from equivalence.cases.strata.fixed import strata
 from equivalence.cases.updates.design import update_strata
 from equivalence.measure.sizes import near

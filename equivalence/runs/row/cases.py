@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from equivalence.budgets.outcome import Outcome
-from equivalence.cases.fills import EVERY, NONFINITE, SPECIAL, VANISHING
+from equivalence.cases.fills.regimes import EVERY, NONFINITE, VANISHING
+from equivalence.cases.fills.turns import SPECIAL
 from equivalence.runs.failure import Hints
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import Note

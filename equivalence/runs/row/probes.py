@@ -18,7 +18,7 @@ from equivalence.budgets.outcome import Detail, Outcome
 from equivalence.cases.built import build
 from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.cases.declared.inside import Inside
-from equivalence.cases.fills import REGIMES
+from equivalence.cases.fills.regimes import REGIMES
 from equivalence.cases.shrink import accepted
 from equivalence.cases.sizes import elements, growths
 from equivalence.cases.smaller.extents import renamed

@@ -14,7 +14,7 @@ import pytest
 
 from equivalence.cases.call import TORCH
 from equivalence.cases.covering import PAIRS, SINGLES
-from equivalence.cases.fills import SPOTS
+from equivalence.cases.fills.turns import SPOTS
 from equivalence.cases.updates import added as rules
 from equivalence.cases.updates.design import update_strata
 from equivalence.cases.updates.levels import changes, settable

@@ -22,7 +22,8 @@ from equivalence.cases.call import (
 )
 from equivalence.cases.domains import COTANGENTS, domain, regimes
 from equivalence.cases.families.table import FAMILIES, NoFamily, family_of
-from equivalence.cases.fills import ENDS, MASK_REGIMES, NONFINITE, REGIMES, fill, fill_mask
+from equivalence.cases.fills.indices import MASK_REGIMES, fill_mask
+from equivalence.cases.fills.regimes import ENDS, NONFINITE, REGIMES, fill
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.nearmiss import refused_by_reference
 from equivalence.cases.shrink import smaller_calls, smaller_updates

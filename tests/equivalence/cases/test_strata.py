@@ -18,7 +18,7 @@ from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.cases.domains import GROUPS, regimes
 from equivalence.cases.families.family import Family
 from equivalence.cases.families.table import FAMILIES, family_of
-from equivalence.cases.fills import fill
+from equivalence.cases.fills.regimes import fill
 from equivalence.cases.guard import is_own
 from equivalence.cases.strata import fixed, rules, turns
 from equivalence.cases.strata.added.rules import added

@@ -18,7 +18,7 @@ from equivalence.budgets.arrays import Call, allowed, judge_arrays
 from equivalence.budgets.judge import fraction_of, judge_tensor, record
 from equivalence.budgets.oracle import expected_value
 from equivalence.budgets.recorded import judge_recorded
-from equivalence.cases.fills import BEYOND, TIES, nearly_ties
+from equivalence.cases.fills.ties import BEYOND, TIES, nearly_ties
 from equivalence.dtypes import BF16, DTYPES, FORMATS, FP16, FP32, FP64, Format
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import exact, stored

@@ -8,7 +8,7 @@ import random
 import pytest
 import torch
 
-from equivalence.cases.fills import nearly_ties
+from equivalence.cases.fills.ties import nearly_ties
 from equivalence.dtypes import DTYPES
 from fast.device.bridge import round_number
 from fast.device.dtypes import copied

@@ -24,7 +24,7 @@ from equivalence.cases.families.family import (
 from equivalence.cases.families.growing import MANY_ROWS, Bearing, Growth, at_whole_numbers
 from equivalence.cases.families.shapes import PLACES, RANKS, around, place_is_its_own, shape
 from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, results
-from equivalence.cases.fills import EVERY
+from equivalence.cases.fills.regimes import EVERY
 from spec.op import Op
 from spec.tensor import tensor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from equivalence.cases.domains import domain
-from equivalence.cases.fills import SPOTS
+from equivalence.cases.fills.turns import SPOTS
 from equivalence.cases.strata.added.specials import LONG, entries_meet, with_rows
 from equivalence.cases.strata.added.wishes import Wish, Wishing
 

@@ -16,7 +16,7 @@ from equivalence.cases.call import integers_at
 from equivalence.cases.covering import Levels
 from equivalence.cases.families.meeting import SEEDS
 from equivalence.cases.families.signatures import Shape, Signature
-from equivalence.cases.fills import KINDS, TURNS
+from equivalence.cases.fills.turns import KINDS, TURNS
 from equivalence.cases.strata.added.wishes import Wish, Wishing
 from spec.op import Op, Rejected
 from spec.tensor import Tensor

@@ -1,0 +1,1 @@
+"""The named ways in which a case fills a tensor with numbers. Rooms that draw cases enter."""
