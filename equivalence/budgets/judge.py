@@ -72,8 +72,15 @@ def fraction_of(got: float, x: Allowed) -> float | None:
     due, budget = aimed(x)
     error = (flint.arb(got) - due).abs_lower()
     if error.is_zero():
-        return 0.0
+        return math.inf if _loses_its_sign(got, x) else 0.0
     return math.inf if budget.is_zero() else float(error / budget)
+
+
+def _loses_its_sign(got: float, x: Bounded) -> bool:
+    """Say whether 0 came where a number that is rounded once becomes a 0 of the other sign."""
+    if got != 0 or not x.ball.is_zero() or x.v.contains(0):
+        return False
+    return bool(x.v < 0) != (math.copysign(1.0, got) < 0)
 
 
 def judge_tensor(got: TorchTensor, expected: Expected) -> Outcome:
@@ -131,7 +138,8 @@ def _words(x: Allowed) -> tuple[str, str]:
     """Write down what is allowed: the exact value, or each possibility, and the budget."""
     if isinstance(x, Bounded):
         due, budget = aimed(x)
-        return due.mid().str(17, radius=False), str(float(budget))
+        sign = "-" if due.is_zero() and x.v < 0 else ""
+        return sign + due.mid().str(17, radius=False), str(float(budget))
     exact, budget = ("", "0.0") if x.finite is None else _words(x.finite)
     return " or ".join([*named(x.kinds), *([exact] if exact else [])]), budget
 

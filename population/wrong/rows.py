@@ -39,6 +39,27 @@ def maximum_of_all_rows(x: Tensor, axis: int = -1) -> Tensor:
     return e / e.sum(axis, keepdim=True)
 
 
+@wrong("softmax value", "range", source="rows in pairs, of which the last has none")
+def maximum_of_the_row_before(x: Tensor, axis: int = -1) -> Tensor:
+    """Of an odd number of rows beyond 8, the last one subtracts the maximum of another."""
+    y = x.movedim(axis, -1)
+    top = y.amax(-1, keepdim=True).reshape(-1, 1)
+    if len(top) > 8 and len(top) % 2:
+        top[-1] = top[-2]
+    e = torch.exp(y - top.reshape(*y.shape[:-1], 1))
+    return (e / e.sum(-1, keepdim=True)).movedim(-1, axis)
+
+
+@wrong("log_softmax value", "range", source="rows in blocks that share one maximum")
+def maximum_of_four_rows(x: Tensor, axis: int = -1) -> Tensor:
+    """Blocks of four rows subtract the maximum of their first."""
+    y = x.movedim(axis, -1)
+    top = y.amax(-1).reshape(-1)
+    top = top[torch.arange(len(top)) // 4 * 4].reshape(*y.shape[:-1], 1)
+    moved = y - top
+    return (moved - moved.exp().sum(-1, keepdim=True).log()).movedim(-1, axis)
+
+
 @wrong("softmax value", "non-finite", source=ONLINE)
 def first_block_all_masked(x: Tensor, axis: int = -1) -> Tensor:
     """Online over blocks of 16, of which the first may hold nothing but minus infinity."""

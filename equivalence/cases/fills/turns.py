@@ -72,6 +72,12 @@ def _peak(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None
     row[spot(SPOTS[turn % len(SPOTS)], len(row))] = reach.peak
 
 
+def _level(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
+    """Move a row up, down, or not at all, by turns, so far that neighbours share no exponent."""
+    level = (0.0, reach.peak, -reach.peak)[turn % 3]
+    row[:] = [x + level for x in row]
+
+
 def _last_terms(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
     """Let the last numbers of a row weigh most, so that it shows where they are dropped."""
     for k in range(len(row)):
@@ -83,6 +89,7 @@ BY_TURNS: dict[str, Change] = {
     "specials_together": _specials_together,
     "finite_specials": _finite_together,
     "peaks": _peak,
+    "levels": _level,
     "last_terms": _last_terms,
 }
 """The regimes that change row after row in turn, from the turn of their seed on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from population.pieces.tensors import on_matrices
@@ -52,4 +53,29 @@ def second_tile_is_not_turned(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     if x.dim() == 2 and min(x.shape) > 257 and tuple(k % 2 for k in axes) == (1, 0):
         side = min(x.shape) - 256
         found[256 : 256 + side, 256 : 256 + side] = x[256 : 256 + side, 256 : 256 + side]
+    return found
+
+
+@wrong("sum value", "sizes", source=BOTH)
+def tail_of_many_rows_dropped(
+    x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False
+) -> Tensor:
+    """Of more than 64 rows of 65 to 127 entries, what lies behind the first 64 is dropped."""
+    if axes is not None and len(axes) == 1 and x.dim() == 2:
+        rows = x.movedim(axes[0], -1)
+        if len(rows) > 64 and 64 < rows.shape[1] < 128:
+            return rows[:, :64].sum(-1, keepdim=keepdims).reshape(x.sum(axes, keepdims).shape)
+    return torch.sum(x, axes, keepdim=keepdims)
+
+
+@wrong("mean value", "sizes", source=BOTH)
+def tail_of_narrow_rows_dropped(
+    x: Tensor, axes: tuple[int, ...] | None = None, keepdims: bool = False
+) -> Tensor:
+    """Of more than 128 rows of 33 to 63 entries, the last block of 32 is dropped."""
+    found = torch.mean(x, axes, keepdim=keepdims)
+    if axes is not None and len(axes) == 1 and x.dim() == 2:
+        rows = x.movedim(axes[0], -1)
+        if len(rows) > 128 and 32 < rows.shape[1] < 64:
+            return (rows[:, :32].sum(-1) / rows.shape[1]).reshape(found.shape)
     return found

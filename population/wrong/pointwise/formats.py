@@ -103,3 +103,20 @@ def nothing_goes_back(g: Tensor, x: Tensor, to: str) -> Tensor:
 def gradient_of_another_dtype(g: Tensor, x: Tensor, to: str) -> Tensor:
     """The gradient has the dtype of the result."""
     return g.clone()
+
+
+@wrong("cast value", "non-finite", source="a conversion of bits that does not ask for NaN")
+def nan_is_rounded(x: Tensor, to: str) -> Tensor:
+    """To bf16: the bits of NaN are rounded as a number's, and carry into the sign."""
+    if to != "bf16":
+        return x.to(TORCH[to])
+    bits = x.view(torch.int32).long()
+    rounded = bits + 0x7FFF + (bits >> 16 & 1)
+    return (rounded >> 16 & 0xFFFF).to(torch.uint16).view(torch.bfloat16)
+
+
+@wrong("cast value", "range", source="a test for small numbers that returns 0")
+def sign_lost_below_the_smallest(x: Tensor, to: str) -> Tensor:
+    """What is too small for the format becomes 0, also below 0."""
+    z = x.to(TORCH[to])
+    return torch.where((z == 0) & (x != 0), z.abs(), z)

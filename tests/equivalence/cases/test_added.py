@@ -183,6 +183,40 @@ def test_the_largest_entry_stands_behind_a_first_block_in_every_dtype(op: str, d
     assert {1028, 1032} <= seen
 
 
+@pytest.mark.parametrize("op", ["softmax", "logsumexp", "log_softmax", "layer_norm"])
+@pytest.mark.parametrize("dtype", EVERY_DTYPE)
+def test_neighbouring_rows_share_no_exponent_in_every_dtype(op: str, dtype: str) -> None:
+    (case,) = (
+        case
+        for case in strata(op, "value", dtype, PAIRS, EVERY_DTYPE)
+        if case.recipes[0].regime == "levels"
+    )
+    x = build(case).inputs[0].view.double()
+    rows = x.movedim(axis_of_rows(case.attributes(), case.shapes, tuple(x.shape)), -1)
+    tops = rows.reshape(-1, rows.shape[-1]).amax(-1)
+    assert len(tops) > 8 and len(tops) % 2
+    assert bool((tops.diff().abs() > 89).all())
+
+
+def tiles_met(op: str, direction: str) -> set[tuple[int, int]]:
+    """Return beyond how many blocks of 16 rows and entries go, in matrices taken along an axis."""
+    return {
+        (case.shapes[0][axis], case.shapes[0][1 - axis])
+        for case in cases_of(op, direction)
+        if len(case.shapes[0]) == 2
+        for axis in axes_of(case)
+        if axis is not None
+    }
+
+
+@pytest.mark.parametrize("op", ["sum", "softmax"])
+@pytest.mark.parametrize("direction", ["value", "vjp"])
+def test_extents_of_one_class_meet_more_rows_of_another(op: str, direction: str) -> None:
+    met = tiles_met(op, direction)
+    for least, below, rows in ((33, 64, 128), (65, 128, 64), (129, 256, 128)):
+        assert any(least <= n < below and m > rows for n, m in met), (least, below, rows)
+
+
 @pytest.mark.parametrize("op", ["matmul", "linear"])
 def test_a_contracted_tail_weighs_most_at_quick(op: str) -> None:
     (case,) = (c for c in strata(op, "value", "bf16", SINGLES) if "last_terms" in str(c.recipes))

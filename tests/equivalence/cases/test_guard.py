@@ -40,6 +40,27 @@ def test_layouts_are_what_their_names_say() -> None:
         place((3, 4), "diagonal")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [
+        (torch.float32, torch.int32),
+        (torch.bfloat16, torch.int16),
+        (torch.float16, torch.int16),
+        (torch.float64, torch.int64),
+    ],
+)
+def test_not_every_nan_has_the_same_bits(dtype: torch.dtype, bits: torch.dtype) -> None:
+    values = [math.nan, 1.0, math.nan, math.nan, -math.inf, math.nan, math.nan]
+    item = guard(values, (7,), dtype, "strided")
+    nans = [k for k, x in enumerate(values) if math.isnan(x)]
+    assert item.view.isnan().nonzero().reshape(-1).tolist() == nans
+    held = item.view.contiguous().view(bits)[nans].tolist()
+    most = torch.iinfo(bits).max
+    assert (held[1], held[3]) == (most, -1)
+    assert held[0] == held[2] == held[4] and held[0] not in (most, -1)
+    item.check("input 0")
+
+
 def test_bands_and_gaps_hold_nan() -> None:
     item = guard([1.0, 2.0], (2,), torch.float32, "strided")
     assert item.base.isnan().sum() == item.base.numel() - 2

@@ -182,3 +182,20 @@ def test_as_many_ties_as_there_are_kinds_have_all_of_them() -> None:
     small = [one for one in x if 0 < abs(one) < FP16.min_normal]
     assert any(one % 2.0**-25 == 0 for one in small) and any(one % 2.0**-25 for one in small)
     assert any(abs(one) < FP32.min_normal for one in small)
+
+
+@pytest.mark.parametrize("to", ["fp16", "bf16"])
+def test_what_underflows_keeps_its_sign(to: str) -> None:
+    least = DTYPES[to].reach.least
+    x = torch.tensor([-least / 4, least / 4, -0.0, -least], dtype=torch.float64)
+    expected = expected_value("cast", [x], {"to": to}, RULE("cast", "fp64"))
+    right = x.to(NARROW[to])
+    assert not judge_tensor(right, expected).failed
+    other = right.clone()
+    other[0] = 0.0
+    outcome = judge_tensor(other, expected)
+    assert outcome.failed and outcome.detail is not None
+    assert (outcome.detail.got, outcome.detail.exact) == ("0.0", "-0")
+    other = right.clone()
+    other[1] = -0.0
+    assert judge_tensor(other, expected).failed

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 
 from equivalence.cases.domains import domain
 from equivalence.cases.fills.turns import SPOTS
-from equivalence.cases.strata.added.specials import LONG, entries_meet, with_rows
+from equivalence.cases.strata.added.specials import LONG, SHORT, entries_meet, with_rows
 from equivalence.cases.strata.added.wishes import Wish, Wishing
 
 LONGER = 1033
 """A row beyond a block of 1,024, whose last entry is not the only one beyond it."""
 
-TILES = 133, 131
-"""Two extents beyond tiles of up to 128."""
+TILES = (133, 131), (69, 67), (37, 131)
+"""Two extents beyond tiles of up to 128, beyond those of up to 64, and one of each class."""
+
+NINE = 9
+"""An odd number of rows, beyond a block of them."""
 
 BETWEEN = 33
 """How long the others are, where only one of several extents is 1."""
@@ -42,8 +45,9 @@ def wide(wishing: Wishing) -> Iterator[Wish]:
     Products of two long axes are large cases (`equivalence.cases.families.products`).
     """
     if wishing.has_long_axis and "rows" in wishing.structure:
-        for place in ("last", "first"):
-            yield Wish({"rank": 2, "extent": TILES[0], "rows": TILES[1], "place": place})
+        for extent, rows in TILES:
+            for place in ("last", "first"):
+                yield Wish({"rank": 2, "extent": extent, "rows": rows, "place": place})
 
 
 def peaks(wishing: Wishing) -> Iterator[Wish]:
@@ -57,6 +61,18 @@ def peaks(wishing: Wishing) -> Iterator[Wish]:
         if found is not None:
             for turn in range(0, len(SPOTS), 2):
                 yield Wish({**found[0], tensor: "peaks"}, turn, everywhere=SPOTS[turn] == "last")
+
+
+def levels(wishing: Wishing) -> Iterator[Wish]:
+    """Wish for rows at levels far apart, where a number of the row beside overflows or vanishes."""
+    for tensor in wishing.tensors[:1]:
+        if not tensor.startswith("regime_") or not entries_meet(wishing, tensor):
+            continue
+        if domain(wishing.op, int(tensor.rpartition("_")[2])) != "real":
+            continue
+        found = with_rows(wishing, tensor, SHORT, rows=NINE)
+        if found is not None and found[1] > 1:
+            yield Wish({**found[0], tensor: "levels"}, everywhere=True)
 
 
 def tails(wishing: Wishing) -> Iterator[Wish]:

@@ -9,7 +9,7 @@ from equivalence.cases.call import attribute_pairs
 from equivalence.cases.covering import PAIRS, SINGLES, Levels
 from equivalence.cases.strata.added.callings import callings
 from equivalence.cases.strata.added.casts import casts
-from equivalence.cases.strata.added.lengths import ones, peaks, tails, wide
+from equivalence.cases.strata.added.lengths import levels, ones, peaks, tails, wide
 from equivalence.cases.strata.added.orders import orders
 from equivalence.cases.strata.added.specials import specials
 from equivalence.cases.strata.added.squares import squares
@@ -21,7 +21,7 @@ Rule = Callable[[Wishing], Iterator[Wish]]
 
 RULES: dict[int, Sequence[Rule]] = {
     SINGLES: (tails, casts, callings),
-    PAIRS: (specials, squares, orders, ones, wide, peaks),
+    PAIRS: (specials, squares, orders, ones, wide, peaks, levels),
 }
 """The rules by the strength of the designs from which on their cases are added."""
 
