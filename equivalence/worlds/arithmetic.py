@@ -319,13 +319,19 @@ class _Store:
 class _DotInput:
     """Rounding the factors of a dot product to a narrower format."""
 
-    __slots__ = ("_eta", "_grid", "_scale")
+    __slots__ = ("_eta", "_grid", "_range", "_scale")
 
     def __init__(self, factors: RoundingStep) -> None:
         rounder = Rounder(factors)
         self._grid = Grid([factors])
         self._scale: Arb = rounder.scale
         self._eta: Arb = spread(rounder.eta)
+        # Who truncates never leaves the range.
+        self._range = Range(factors.format.max_finite) if factors.above else None
 
     def read(self, w: Arb) -> Arb:
-        return w if self._grid.holds(w) else w * self._scale + self._eta
+        """Return what a factor is read as; nan where it may leave the range."""
+        if self._grid.holds(w):
+            return w
+        w = w * self._scale + self._eta
+        return w if self._range is None or self._range.contains(w) else NAN

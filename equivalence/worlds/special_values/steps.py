@@ -275,7 +275,7 @@ def _dot_terms(left: Sequence[Any], right: Sequence[Any]) -> SpecialValues:
 def _factor(x: SpecialValues) -> SpecialValues:
     """Add the infinities that a factor may become where it is read in a narrower format."""
     narrow = x.line.steps.factors
-    if narrow is None or x.finite is None:
+    if narrow is None or x.finite is None or not narrow.above:
         return x
     return SpecialValues(x.line, x.kinds | beyond(x.finite.w, narrow.format.max_finite), x.finite)
 
