@@ -68,7 +68,8 @@ def _at_an_end(bad: Mask, good: Mask, one: str, beside: str) -> Iterator[str]:
     if failing[0] > passing[-1]:
         yield _said(f"from {one} {failing[0]} on, of {len(bad)}{_blocks(int(failing[0]))}", beside)
     elif failing[-1] < passing[0]:
-        yield _said(f"up to {one} {failing[-1]}, of {len(bad)}", beside)
+        at = "at" if failing[-1] == 0 else "up to"
+        yield _said(f"{at} {one} {failing[-1]}, of {len(bad)}", beside)
 
 
 def _blocks(start: int) -> str:

@@ -56,6 +56,7 @@ def mask(shape: Sequence[int], *where: Any) -> Any:
         (mask((2, 3, 4), (slice(None), 2)), "from index 2 on, of 3 along axis 1"),
         (mask((8,), slice(1, None, 2)), "where the number of the element is 1 modulo 2"),
         (mask((6,), slice(0, 2)), "up to element 1, of 6"),
+        (mask((6,), slice(0, 1)), "at element 0, of 6"),
         (mask((3, 5), (2, slice(3, None))), "from element 13 on, of 15 in row-major order"),
         (mask((9,), 2, 5), None),
         (mask((4, 4), (1, 1), (2, 2)), None),
