@@ -7,9 +7,9 @@ and adds up what was read twice, an op of two results of different shapes, and a
 unlike Adam: it steps by signs, remembers one moment, counts nothing, and is never tried at a rate
 of 1e-3. The files that others read are written by the one command that CONTRIBUTING names.
 
-`make test` judges them at `quick`, and runs the tests that are named after a page: a minute of
-a processor. `make full` adds what takes longer: the judge at `ci`, the kernels in the interpreter
-and on exact numbers (5 minutes), and all of `make test` in the copy (as long as here).
+`make test` judges them at `quick`: half a minute of a processor. `make full` adds what takes
+longer: the tests that are named after a page, the judge at `ci`, the kernels in the interpreter and
+on exact numbers (6 minutes), and all of `make test` in the copy (as long as here).
 """
 
 from __future__ import annotations
@@ -61,8 +61,6 @@ def equal(tree: Copy, *which: str) -> None:
 
 def test_pages_are_found_and_judged(tree: Copy) -> None:
     """One test, since each worker that had a part of it would make a copy of its own."""
-    meeting = " or ".join(NAMES)
-    tree.run(*PYTEST, "-m", "not full", "-k", meeting, *MEETING)
     conformant(tree, "fast-aten", "quick")
     said = tree.run("-m", "fast", "kernels", "--target", "sm_80", "--ops", ",".join(NAMES))
     assert "0 faults" in said
@@ -83,6 +81,11 @@ def table_kept_by_hand_is_noticed(tree: Copy) -> None:
             tree.run("-m", "equivalence", "run", *which)
     finally:
         path.write_text(kept, encoding="utf-8")
+
+
+@pytest.mark.full
+def test_pages_pass_each_test_that_has_them_for_a_parameter(tree: Copy) -> None:
+    tree.run(*PYTEST, "-k", " or ".join(NAMES), *MEETING)
 
 
 @pytest.mark.full

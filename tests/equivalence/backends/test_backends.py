@@ -6,6 +6,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from importlib.abc import MetaPathFinder
+from itertools import product
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from fast.device import mode
 from spec.ops import OPS
 from spec.optim import OPTIMIZERS
 from tests.equivalence.backends import fakes
+from tests.turns import in_turns
 from tools.tree import ROOT
 
 THEIRS = [name for name, page in OPTIMIZERS.items() if page.torch is not None]
@@ -70,8 +72,7 @@ def test_a_row_of_each_kind_is_conformant(name: str) -> None:
 
 
 @pytest.mark.holds("Stochastic gradient descent, from any form of gradients", "Adam", "AdamW")
-@pytest.mark.parametrize("name", CPU)
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("optimizer", "name"), in_turns(product(OPTIMIZERS, CPU), 2))
 def test_an_optimizer_row_is_conformant(name: str, optimizer: str) -> None:
     if name == "torch" and optimizer not in THEIRS:
         pytest.skip("torch has no class of this formula, as the page says")

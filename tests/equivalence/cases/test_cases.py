@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -37,6 +38,7 @@ from equivalence.runs.rows import rows_of
 from spec.op import Rejected, Type
 from spec.ops import OPS
 from spec.refusals import Miss
+from tests.turns import in_turns
 
 OPERATIONS = sorted(OPS)
 DIRECTIONS = ("value", "vjp", "jvp")
@@ -88,8 +90,7 @@ def test_an_op_that_nothing_else_is_called_like_wants_a_family() -> None:
         family_of(replace(OPS["exp"], type_rule=refuse_all))
 
 
-@pytest.mark.parametrize("op", OPERATIONS)
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(("op", "direction"), in_turns(product(OPERATIONS, DIRECTIONS), 2))
 def test_fixed_and_drawn_cases_satisfy_their_type_rule(op: str, direction: str) -> None:
     fixed = strata(op, direction, "fp32")
     assert len(fixed) >= 10

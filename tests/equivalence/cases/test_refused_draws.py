@@ -91,7 +91,7 @@ def test_a_draw_that_the_page_refuses_is_counted(planted: Op) -> None:
     assert refused.total() > 0 and all("planted_var C3" in said for said in refused)
 
 
-@pytest.mark.parametrize("planted", [(0, 1), (1, 0), (2, 0)], indirect=True)
+@pytest.mark.parametrize("planted", [(0, 1), (2, 0)], indirect=True)
 @pytest.mark.parametrize("direction", ["value", "vjp"])
 def test_fixed_cases_are_what_the_page_accepts(planted: Op, direction: str) -> None:
     assert family_of(planted).name == "reductions"
@@ -134,7 +134,7 @@ class Right:
 
 def test_a_row_says_how_many_draws_it_discarded(planted: Op) -> None:
     row = Row(planted.name, "value", FP32)
-    found = run_row(Right(), row, counted=30, seed=0, findings=(), strength=PAIRS)
+    found = run_row(Right(), row, counted=20, seed=0, findings=())
     assert found.status != "error", found.failures
     plain = found.to_dict()
     assert plain["discarded"] == found.discarded > 0

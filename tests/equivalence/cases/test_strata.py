@@ -27,6 +27,7 @@ from equivalence.dtypes import DTYPES
 from equivalence.measure.call import attempt
 from spec.ops import OPS
 from tests.equivalence.cases.levels import BLURRED, Table, classed, wanted
+from tests.turns import in_turns
 
 ONE_OF_EACH = {family_of(op).name: name for name, op in reversed(OPS.items())}
 ROWS = [
@@ -77,7 +78,7 @@ def test_every_level_is_met_by_the_first_cases(op: str, direction: str) -> None:
     assert {(name, level) for name, level in unmet if table[name][1] not in BLURRED} == set()
 
 
-@pytest.mark.parametrize(("op", "direction"), ROWS)
+@pytest.mark.parametrize(("op", "direction"), in_turns(ROWS, 3))
 def test_every_pair_that_may_meet_meets(op: str, direction: str) -> None:
     table = {
         name: told
@@ -201,7 +202,7 @@ def without(family: Family, factor: str) -> Family:
 
 
 @pytest.mark.parametrize(
-    "family", [FAMILIES[name] for name in ONE_OF_EACH], ids=lambda family: family.name
+    "family", in_turns([FAMILIES[name] for name in ONE_OF_EACH], 3), ids=lambda family: family.name
 )
 def test_a_factor_that_is_removed_is_missed(
     family: Family, monkeypatch: pytest.MonkeyPatch

@@ -130,9 +130,9 @@ drawn numbers are; its norm takes the root of other squares, and a root stands h
 itself; a row that is masked throughout is NaN."""
 
 
-@pytest.mark.parametrize("name", ["fast-aten", "torch"])
+@pytest.mark.parametrize("name", [pytest.param("fast-aten", marks=pytest.mark.full), "torch"])
 def test_a_backend_of_torch_functions_equals_the_pages(name: str) -> None:
-    """Each row at its plainest point; `python -m equivalence exact --backend` takes all."""
+    """Each row at its plainest point; `make check` takes all of fast-aten's."""
     backend = load(name)
     # Steps of optimizers are one function of torch, which is not taken apart.
     asked: list[Row] = [row for row in rows(backend=backend) if row.of in OPS]

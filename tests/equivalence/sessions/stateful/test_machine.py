@@ -30,7 +30,7 @@ from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow
 
-SIZES = {"aten": (30, 30), "triton": (20, 15)}
+SIZES = {"aten": (30, 30), "triton": (10, 15)}
 """How many runs, and how long: an interpreted kernel takes milliseconds."""
 
 
