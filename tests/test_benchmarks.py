@@ -71,6 +71,7 @@ def test_one_more_dispatch_and_one_more_call_are_counted() -> None:
     assert (within.dispatches, within.calls) == (plain.dispatches, plain.calls + 1)
 
 
+@pytest.mark.full
 def test_an_older_commit_is_taken_beside_this_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(against, "unpacked", lambda commit: ROOT)
     rows = against.rows("HEAD", runs=1, pairs=1, calls=1)

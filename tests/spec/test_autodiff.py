@@ -224,7 +224,7 @@ def test_rows_and_columns_make_one_jacobian(program, inputs, tangents, cotangent
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("exact_world")
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(program=PROGRAMS, inputs=PAIRS, vectors=PAIRS)
 def test_hessians_are_symmetric_and_one_by_all_paths(program, inputs, vectors) -> None:
     f = summed(program)

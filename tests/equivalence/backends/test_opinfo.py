@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections import Counter
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from spec.op import Op
 from spec.ops import OPS
 from tests.equivalence.backends.opinfo import reader, samples
 from tests.equivalence.backends.opinfo_calls import Call
+from tests.turns import in_turns
 
 methods = pytest.importorskip(
     "torch.testing._internal.common_methods_invocations",
@@ -134,8 +136,7 @@ def test_samples_are_left_out_for_the_reasons_that_are_said(op: str) -> None:
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 # The page's mean is torch's of today, and torch says that it may change.
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides:UserWarning")
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("op", KNOWN)
+@pytest.mark.parametrize(("op", "question"), in_turns(product(KNOWN, QUESTIONS), 2))
 def test_torch_agrees_on_its_own_samples(op: str, question: str) -> None:
     """Every sample that a page can say is judged."""
     if question != "value" and not OPS[op].moves:

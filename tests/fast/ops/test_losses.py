@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from fast.device import flags
 from fast.errors import Rejected
 from fast.ops import OPS
 from tests.support import same_where_it_fits
+from tests.turns import in_turns
 
 pytestmark = pytest.mark.slow
 
@@ -62,13 +64,15 @@ def nearest(numerator: float, denominator: int, dtype: torch.dtype) -> Tensor:
     return (torch.tensor(numerator) / torch.tensor(float(denominator))).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize(("rows", "classes"), [(4, 5), (9, 1), (300, 3), (5, 257), (70, 1024)])
+SHAPES = ((4, 5), (9, 1), (300, 3), (5, 257), (70, 1024))
+CALLS = product(SHAPES, PROVIDERS, DTYPES, REDUCTIONS)
+
+
+@pytest.mark.parametrize(("shape", "provider", "dtype", "reduction"), in_turns(CALLS, 2))
 def test_values_and_gradients(
-    rows: int, classes: int, reduction: str, provider: str, dtype: torch.dtype
+    shape: tuple[int, int], provider: str, dtype: torch.dtype, reduction: str
 ) -> None:
+    rows, classes = shape
     x, labels, g = case(rows, classes, dtype)
     live = labels != IGNORED
     count = int(live.sum())
