@@ -2,6 +2,7 @@
 
 rule        from     what every row meets by it
 settings    singles  every two levels of hyper-parameters, as groups of one case
+parting     singles  groups of one rate, of which the first has another from the second step on
 beside      singles  other handles of the same name, which step in turn with the one that is judged
 specials    pairs    every kind of special number at every spot, in parameters, gradients, moments
 clipped     pairs    the same under a bound of the norm, where one such number changes all
@@ -19,6 +20,7 @@ from equivalence.cases.call import Recipe, Shape
 from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering
 from equivalence.cases.fills.turns import KINDS, SPOTS
 from equivalence.cases.updates.levels import (
+    ANOTHER_RATE,
     STARTS,
     accepted,
     choices,
@@ -74,6 +76,20 @@ def settings(optimizer: str, dtype: str) -> Iterator[Added]:
         optimizer, dtype, ((2,),) * max(len(own), 1), *numbers, hyper, steps=2, groups=groups
     )
     yield case, {"case": "every two levels of hyper-parameters"}
+
+
+def parting(optimizer: str, dtype: str) -> Iterator[Added]:
+    """Set the rate of the first group alone, where others have the same: by name, or by a copy."""
+    if "lr" not in OPTIMIZERS[optimizer].arguments:
+        return
+    hyper, numbers = plain_settings(optimizer, None), (Recipe("normal", 5), Recipe("normal", 6))
+    own = tuple((name, value) for name, value in hyper if name in OPTIMIZERS[optimizer].tried)
+    groups: tuple[Group, ...] = (((1,), (("lr", dict(own)["lr"]),)), ((2,), own))
+    event = Event(1, "set_first_lr", accepted(optimizer, "lr", ANOTHER_RATE))
+    case = UpdateSpec(
+        optimizer, dtype, ((3,),) * 3, *numbers, hyper, steps=3, groups=groups, events=(event,)
+    )
+    yield case, {"case": "groups of one rate, of which one changes"}
 
 
 def beside(optimizer: str, dtype: str) -> Iterator[Added]:
@@ -147,7 +163,10 @@ def clipped_by(optimizer: str, dtype: str, kind: str) -> UpdateSpec:
     )
 
 
-RULES: dict[int, Sequence[Rule]] = {SINGLES: (settings, beside), PAIRS: (specials, clipped)}
+RULES: dict[int, Sequence[Rule]] = {
+    SINGLES: (settings, parting, beside),
+    PAIRS: (specials, clipped),
+}
 """The rules by the strength of the designs from which on their cases are added."""
 
 

@@ -20,6 +20,7 @@ from equivalence.cases.fills.regimes import NONFINITE
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.added import DECAY, added, plain_settings
 from equivalence.cases.updates.levels import (
+    ANOTHER_RATE,
     GAPS,
     GRADIENTS,
     GROUPS,
@@ -51,9 +52,6 @@ QUIET = "nothing"
 
 ARGUMENTS = "set_arguments"
 """The event by which all arguments of a step change that are not the rate."""
-
-ANOTHER_RATE = 0.75
-"""The rate that is set between two steps: it is no usual one."""
 
 WALK = 1000
 """How many steps a long walk has."""

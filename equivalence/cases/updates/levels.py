@@ -68,6 +68,9 @@ last       the last one, in one hyper-parameter
 each       all of them: they lie in four groups, which differ in every hyper-parameter
 """
 
+ANOTHER_RATE = 0.75
+"""The rate that is set between two steps: it is no usual one."""
+
 GAPS = ("none", "some", "first", "all", "late", "zeros")
 """Patterns of missing gradients. At "zeros" all parameters get a gradient of zeros once."""
 

@@ -71,6 +71,17 @@ class rate_of_one_for_all(Sgd):
             other["lr"] = lr
 
 
+@wrong("adamw", "optimizer", source="groups merged where their settings are equal")
+class rate_of_one_for_its_equals(AdamW):
+    """Whoever sets the rate of the first group sets that of all that had the same."""
+
+    def set_lr(self, lr: float, group: int) -> None:
+        equals = [] if group else [g for g in self.groups if g.get("lr") == self.usual["lr"]]
+        super().set_lr(lr, group)
+        for other in equals:
+            other["lr"] = lr
+
+
 @wrong("sgd", "optimizer", source=CACHED)
 class settings_of_the_latest_handle(Sgd):
     """All handles take their hyper-parameters from the one that was made last."""

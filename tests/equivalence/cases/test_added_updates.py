@@ -112,6 +112,26 @@ def test_a_rate_of_the_first_group_alone_leaves_the_others() -> None:
     assert changed.hyper_parameters(grouped, 1) == case.hyper_parameters(grouped, 1)
 
 
+@pytest.mark.parametrize("optimizer", NAMES)
+def test_a_group_has_hyper_parameters_of_the_page_alone(optimizer: str) -> None:
+    """What belongs to a whole case, as the bound of a norm does, is no group's."""
+    named = {n for case in cases_of(optimizer) for _, own in case.groups for n, _ in own}
+    assert named and named <= set(OPTIMIZERS[optimizer].tried)
+
+
+@pytest.mark.parametrize("optimizer", NAMES)
+def test_the_rate_of_the_first_group_changes_where_others_have_the_same(optimizer: str) -> None:
+    """A group that has the rate by its own word keeps it, whoever has set the first one's."""
+    parted = [
+        [case.hyper_parameters(k, step)["lr"] for k in range(3)]
+        for case in update_strata(optimizer, "fp32", SINGLES)
+        for step in range(2)
+        if len(case.groups) == 2 and [e.kind for e in case.events] == ["set_first_lr"]
+    ]
+    assert any(before == [before[0]] * 3 for before in parted)
+    assert any(after[0] != after[1] == after[2] for after in parted)
+
+
 def _fields(case: UpdateSpec) -> dict[str, Any]:
     return {name: getattr(case, name) for name in UpdateSpec.__dataclass_fields__}
 
@@ -169,6 +189,7 @@ def without(rule: str) -> dict[int, tuple[rules.Rule, ...]]:
     [
         ("specials", test_every_kind_of_number_stands_everywhere_in_all_that_a_step_reads),
         ("clipped", test_one_special_number_stands_everywhere_under_a_bound_of_the_norm),
+        ("parting", test_the_rate_of_the_first_group_changes_where_others_have_the_same),
         ("beside", test_other_handles_differ_in_settings_and_in_dtype_and_in_nothing_else),
     ],
 )
