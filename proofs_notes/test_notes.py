@@ -142,7 +142,7 @@ DERIVED = [
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if number % 3 == 2 else [pytest.mark.full])
+        pytest.param(name, marks=[] if number % 5 == 4 else [pytest.mark.full])
         for number, name in enumerate(DERIVED)
     ],
 )
@@ -328,7 +328,14 @@ def ids(wrong: Wrong) -> str:
     return f"{wrong.note}: {wrong.what}"
 
 
-@pytest.mark.parametrize("case", WRONG, ids=ids)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if number % 3 == 2 else [pytest.mark.full])
+        for number, case in enumerate(WRONG)
+    ],
+    ids=ids,
+)
 def test_a_wrong_formula_is_refuted(case: Wrong) -> None:
     text = text_of(case.note)
     assert case.right in text, f"{case.note} no longer says {case.right!r}; plant another formula"

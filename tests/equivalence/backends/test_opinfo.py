@@ -136,7 +136,7 @@ def test_samples_are_left_out_for_the_reasons_that_are_said(op: str) -> None:
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 # The page's mean is torch's of today, and torch says that it may change.
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides:UserWarning")
-@pytest.mark.parametrize(("op", "question"), in_turns(product(KNOWN, QUESTIONS), 2))
+@pytest.mark.parametrize(("op", "question"), in_turns(product(KNOWN, QUESTIONS), 4))
 def test_torch_agrees_on_its_own_samples(op: str, question: str) -> None:
     """Every sample that a page can say is judged."""
     if question != "value" and not OPS[op].moves:

@@ -90,7 +90,7 @@ def test_an_op_that_nothing_else_is_called_like_wants_a_family() -> None:
         family_of(replace(OPS["exp"], type_rule=refuse_all))
 
 
-@pytest.mark.parametrize(("op", "direction"), in_turns(product(OPERATIONS, DIRECTIONS), 2))
+@pytest.mark.parametrize(("op", "direction"), in_turns(product(OPERATIONS, DIRECTIONS), 4))
 def test_fixed_and_drawn_cases_satisfy_their_type_rule(op: str, direction: str) -> None:
     fixed = strata(op, direction, "fp32")
     assert len(fixed) >= 10

@@ -11,6 +11,7 @@ from equivalence.runs.work import attempted
 from equivalence.sessions.drawn import SEEDS, examine_drawn, judge_drawn
 from equivalence.sessions.rows import COMMANDS, CURVATURE, GRAPHS, TRAINERS, WRITTEN, judge_row
 from equivalence.sessions.seen import share
+from tests.turns import in_turns
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def conformant(result: RowResult) -> None:
     "Look a gradient up",
     "One program, every interpreter",
 )
-@pytest.mark.parametrize("row", WRITTEN_ROWS, ids=str)
+@pytest.mark.parametrize("row", in_turns(WRITTEN_ROWS, 2), ids=str)
 def test_a_program_is_within_budget_wherever_it_is_checked(row: Row) -> None:
     result = judge_row("programs", "quick", 0, False, row)
     conformant(result)
@@ -67,7 +68,7 @@ def test_what_a_graph_says_is_what_a_tape_computes(row: Row) -> None:
     "A trainer of a scalar loss",
     "The mean of losses over a list, an array or a dataset, all alike",
 )
-@pytest.mark.parametrize("row", TRAINERS, ids=str)
+@pytest.mark.parametrize("row", in_turns(TRAINERS, 3), ids=str)
 def test_every_step_of_a_trainer_is_within_budget(row: Row) -> None:
     conformant(judge_drawn("trainers", row, CASES[row.direction], 0))
 

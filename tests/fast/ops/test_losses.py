@@ -68,7 +68,7 @@ SHAPES = ((4, 5), (9, 1), (300, 3), (5, 257), (70, 1024))
 CALLS = product(SHAPES, PROVIDERS, DTYPES, REDUCTIONS)
 
 
-@pytest.mark.parametrize(("shape", "provider", "dtype", "reduction"), in_turns(CALLS, 2))
+@pytest.mark.parametrize(("shape", "provider", "dtype", "reduction"), in_turns(CALLS, 5))
 def test_values_and_gradients(
     shape: tuple[int, int], provider: str, dtype: torch.dtype, reduction: str
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import product
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from fast.errors import Rejected, Unavailable
 from fast.kernels.rows import rowwise
 from fast.ops import OPS, layer_norm
 from tests.support import same_where_it_fits
+from tests.turns import in_turns
 
 pytestmark = pytest.mark.slow
 
@@ -62,9 +64,9 @@ def log_softmax_gradient(x: Tensor, g: Tensor) -> Tensor:
 GRADIENTS = {"softmax": softmax_gradient, "log_softmax": log_softmax_gradient}
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize(
+    ("n", "dtype", "provider"), in_turns(product(LENGTHS, DTYPES, PROVIDERS), 3)
+)
 def test_softmax_and_both_vjps(n: int, provider: str, dtype: torch.dtype) -> None:
     x, g = scores(5, n).to(dtype), integers(5, n).to(dtype)
     one = torch.ones((), dtype=dtype).expand(5, n)
@@ -199,10 +201,14 @@ def balanced(rows: int, n: int, mean: float, distance: float) -> Tensor:
     return mean + distance * signs[:, torch.randperm(n, generator=torch.Generator().manual_seed(n))]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize(("rows", "n"), [(1, 2), (5, 8), (3, 256), (9, 512), (2, 1024), (64, 1024)])
-def test_layer_norm_and_its_vjp(rows: int, n: int, provider: str, dtype: torch.dtype) -> None:
+SHAPES = ((1, 2), (5, 8), (3, 256), (9, 512), (2, 1024), (64, 1024))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "provider"), in_turns(product(SHAPES, DTYPES, PROVIDERS), 3)
+)
+def test_layer_norm_and_its_vjp(shape: tuple[int, int], provider: str, dtype: torch.dtype) -> None:
+    rows, n = shape
     value, vjp = OPS["layer_norm"].hosts(provider)
     for mean, distance, eps in ((0.0, 3.0, 7.0), (12.0, 0.5, 0.75)):
         x, g = balanced(rows, n, mean, distance).to(dtype), integers(rows, n).to(dtype)

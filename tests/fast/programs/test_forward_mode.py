@@ -181,7 +181,7 @@ def test_torch_carries_tangents_through_every_kink_as_the_page_does() -> None:
 
 
 @pytest.mark.holds("Higher derivatives, and the functions of programs")
-@pytest.mark.parametrize("name", in_turns(OF_NUMBERS, 2))
+@pytest.mark.parametrize("name", in_turns(OF_NUMBERS, 4))
 def test_every_op_agrees_with_dual_numbers_through_its_page(name: str) -> None:
     count = 0
 
