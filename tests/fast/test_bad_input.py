@@ -199,6 +199,10 @@ def test_a_bad_bound_of_the_norm_changes_nothing(
     assert m.bytes() == before
 
 
+STEPPED = ("sgd", "adam", "adamw")
+"""The optimizers that the next test steps; only sgd counts no steps."""
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("max_norm", [None, 1.0])
 def test_while_the_flag_is_set_no_step_writes_or_counts(
@@ -220,7 +224,7 @@ def test_while_the_flag_is_set_no_step_writes_or_counts(
         written.append(optimizer._steps.tolist())
         written += [arena.flat.view(torch.int32).tolist() for arena in optimizer._states or ()]
     assert all(entry in before for entry in written)
-    states = [s.optimizer_state(name, p).get("step") for p in (m.w, m.b) for name in OPTIMIZERS]
+    states = [s.optimizer_state(name, p).get("step") for p in (m.w, m.b) for name in STEPPED]
     assert states == [None, 1, 1] * 2
 
 
