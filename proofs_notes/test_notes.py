@@ -10,7 +10,7 @@ import builtins
 import doctest
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -131,6 +131,14 @@ def doubled(op: Op) -> Op:
     return replace(op, jvp=twice(op.jvp), vjp=twice(op.vjp))
 
 
+def one_of(every: int, cases: Iterable[Any]) -> list[Any]:
+    """Leave to `make full` all but one of so many; notes import no helper of other tests."""
+    return [
+        pytest.param(case, marks=[] if number % every == every - 1 else [pytest.mark.full])
+        for number, case in enumerate(cases)
+    ]
+
+
 DERIVED = [
     name
     for name, note in NOTES.items()
@@ -139,13 +147,7 @@ DERIVED = [
 """The ops whose derivatives a note derives; detach decides its own, and a source has none."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if number % 5 == 4 else [pytest.mark.full])
-        for number, name in enumerate(DERIVED)
-    ],
-)
+@pytest.mark.parametrize("name", one_of(5, DERIVED))
 def test_a_page_with_a_doubled_derivative_is_refuted(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,14 +330,7 @@ def ids(wrong: Wrong) -> str:
     return f"{wrong.note}: {wrong.what}"
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, marks=[] if number % 3 == 2 else [pytest.mark.full])
-        for number, case in enumerate(WRONG)
-    ],
-    ids=ids,
-)
+@pytest.mark.parametrize("case", one_of(3, WRONG), ids=ids)
 def test_a_wrong_formula_is_refuted(case: Wrong) -> None:
     text = text_of(case.note)
     assert case.right in text, f"{case.note} no longer says {case.right!r}; plant another formula"
