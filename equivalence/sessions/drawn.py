@@ -1,4 +1,4 @@
-"""What Hypothesis draws for sessions: random programs, trainings, and points of a curve.
+"""What Hypothesis draws for sessions: random programs, and trainings.
 
 A drawn case is plain data. The function that judges it is a fixed run, which needs no Hypothesis.
 """
@@ -17,7 +17,7 @@ from equivalence.budgets.ledger import Ledger
 from equivalence.cases.strategies import quiet
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import row_seed
-from equivalence.sessions import curvature
+from equivalence.sessions.curvature import programs as curvature
 from equivalence.sessions.graphs import examine
 from equivalence.sessions.pair import SessionPair
 from equivalence.sessions.seen import Seen
@@ -161,8 +161,7 @@ def curvature_of(row: Row) -> Drawn:
         "labels": (curvature.by_labels, (SEEDS,)),
         "distance": (curvature.distance, (SEEDS, MOVING)),
     }
-    alone: Drawn = partial(curvature.curve, row.op), (SEEDS,)
-    judge, strategies = alone if row.op in curvature.CURVES else kinds[row.op]
+    judge, strategies = kinds[row.op]
     return partial(judge, precision=row.dtype), strategies
 
 
@@ -177,8 +176,7 @@ DRAWN: Mapping[str, Callable[[Row], Drawn]] = {
 def judge_drawn(command: str, row: Row, cases: int, number: int, shrink: bool = False) -> RowResult:
     """Judge so many drawn cases of a row, fewer where each of them costs more."""
     judge, strategies = DRAWN[command](row)
-    dear = (*curvature.WHOLE, *curvature.CURVES) if command == "curvature" else ()
-    cost = WHOLE if row.op in dear else 1
+    cost = WHOLE if command == "curvature" and row.op in curvature.WHOLE else 1
     return examine_drawn(row, judge, strategies, max(cases // cost, 1), number, shrink)
 
 

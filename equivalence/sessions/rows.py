@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from equivalence.runs.results import Row, RowResult
-from equivalence.sessions.curvature import COARSER, CURVES, KINDS
+from equivalence.runs.runner import row_seed
+from equivalence.sessions.curvature.judge import COARSER
+from equivalence.sessions.curvature.ops import CURVES, judge_op
+from equivalence.sessions.curvature.programs import KINDS
 from equivalence.sessions.drawn import judge_drawn
 from equivalence.sessions.programs import PROGRAMS, Program, started
 from equivalence.sessions.seen import CONFIGURATIONS, Seen, share
@@ -28,9 +31,9 @@ TRAINERS = (
 
 CURVATURE = (
     *(Row(kind, "aten", precision) for kind in KINDS for precision in COARSER),
-    *(Row(name, "aten", "fp64") for name in CURVES),
+    *(Row(name, "aten", precision) for name in CURVES for precision in COARSER),
 )
-"""Programs that are drawn, and every op that makes a matrix of numbers of such matrices."""
+"""Programs that are drawn, and every op that moves with an input, at calls of its own design."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,23 @@ def judge_program(profile: str, number: int, shrink: bool, row: Row) -> RowResul
     return seen.result(row)
 
 
+def judge_curvature(profile: str, number: int, shrink: bool, row: Row) -> RowResult:
+    """Judge second derivatives: those of an op, or of drawn programs."""
+    if row.op not in CURVES:
+        return drawn("curvature", profile, number, shrink, row)
+    seen = Seen()
+    with seen.watching():
+        judge_op(row.op, row.dtype, share(profile, row), row_seed(number, row), seen)
+    return seen.result(row)
+
+
 COMMANDS: Mapping[str, Command] = {
     "programs": Command(
         fixed(*(Row(name, way, "fp32") for name in WRITTEN for way in ("aten", "triton")), *GRAPHS),
         judge_program,
     ),
     "trainers": Command(fixed(*TRAINERS), partial(drawn, "trainers")),
-    "curvature": Command(fixed(*CURVATURE), partial(drawn, "curvature")),
+    "curvature": Command(fixed(*CURVATURE), judge_curvature),
     "machine": Command(machine_rows, judge_machine),
 }
 """Every command that judges sessions, by name."""

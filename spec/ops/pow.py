@@ -29,7 +29,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from spec.kinds import pointwise, same_shape
 from spec.op import Edge, Elsewhere, Type
 from spec.refusals import Miss, need_finite
-from spec.scalar import absolute, divide, exp, is_nan, lift, log, select, sqrt, square
+from spec.scalar import absolute, divide, equal, exp, is_nan, lift, log, select, sqrt, square
 from spec.tensor import Tensor
 
 A = TypeVar("A")
@@ -58,9 +58,25 @@ def raised(a: Any, c: Fraction) -> Any:
     """Return a^c."""
     if c.denominator != 1:
         a = select(is_nan(a - a), absolute(a), a)
-    if abs(c) > LONGEST or (2 * c).denominator != 1:
-        return _by_logarithm(a, c)
-    return divide(1, _product(a, -c)) if c < 0 else _product(a, c)
+    by_logarithm = abs(c) > LONGEST or (2 * c).denominator != 1
+    if by_logarithm:
+        power = _by_logarithm(a, c)
+    else:
+        power = divide(1, _product(a, -c)) if c < 0 else _product(a, c)
+    if c <= 1 or (c.denominator == 1 and not by_logarithm):
+        return power
+    return select(equal(a, 0), _product(a, _flat(c, by_logarithm)), power)
+
+
+def _flat(c: Fraction, by_logarithm: bool) -> Fraction:
+    """Return the whole power that 0 has instead, with c's sign there.
+
+    ln |x| and the root have no derivative at 0. This power has c's own there, which are 0, up to
+    the order of the whole number below c.
+    """
+    if c.denominator == 1 or not by_logarithm:
+        return Fraction(math.ceil(c))
+    return Fraction(2 * math.ceil(c / 2))
 
 
 def _product(a: Any, c: Fraction) -> Any:

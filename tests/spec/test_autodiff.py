@@ -99,6 +99,24 @@ def test_second_derivatives_by_hand() -> None:
     assert jacfwd(value_and_grad(total))(X, Y) == (grad(total)(X, Y), xx)
 
 
+@pytest.mark.parametrize("c", [2.3, 2.5, 3.0, 65.0, 65.5])
+def test_a_power_of_0_has_its_second_derivative(c: float) -> None:
+    """A root, and the logarithm that a power goes by, have no derivative at 0; the power has."""
+
+    def power(ops: Any, x: Any) -> Any:
+        return ops.sum(ops.pow(x, c=c))
+
+    def squared(ops: Any, x: Any) -> Any:
+        return ops.sum(ops.square(ops.pow(x, c=c)))
+
+    point, along = [tensor([0.0, 1.0])], [tensor([1.0, 1.0])]
+    for program, due in ((power, c * (c - 1)), (squared, 2 * c * (2 * c - 1))):
+        (hessian_times_one,) = hvp(program, point, along)
+        assert hessian_times_one is not None
+        at_0, at_1 = hessian_times_one.data
+        assert at_0 == 0.0 and round(at_1, 6) == round(due, 6)
+
+
 def test_third_derivatives_are_forward_over_forward_over_reverse() -> None:
     def fourth(ops: Any, x: Any) -> Any:
         return ops.square(ops.square(x))

@@ -8,6 +8,7 @@ from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.violation import Violation
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.work import attempted
+from equivalence.sessions.curvature.programs import KINDS
 from equivalence.sessions.drawn import SEEDS, examine_drawn, judge_drawn
 from equivalence.sessions.rows import COMMANDS, CURVATURE, GRAPHS, TRAINERS, WRITTEN, judge_row
 from equivalence.sessions.seen import share
@@ -74,7 +75,7 @@ def test_every_step_of_a_trainer_is_within_budget(row: Row) -> None:
 
 
 @pytest.mark.holds("Higher derivatives, and the functions of programs")
-@pytest.mark.parametrize("row", CURVATURE, ids=str)
+@pytest.mark.parametrize("row", [row for row in CURVATURE if row.op in KINDS], ids=str)
 def test_a_hessian_and_its_products_are_within_budget(row: Row) -> None:
     conformant(judge_drawn("curvature", row, 60, 0))
 
