@@ -88,25 +88,24 @@ EVENTS_SAID: Mapping[str, str] = {
 
 
 def sentences(kind: Kind, case: Case, cause: str | None = None) -> Iterator[str]:
-    """Yield a sentence for each pattern of a case that is not the plain one.
+    """Yield a sentence for each pattern of a case that is not the plain one, and may be to blame.
 
-    cause names the plain ways in which the numbers of the case pass, if it is known. The sentence
-    of a pattern that may be to blame ends in a question.
+    cause names the plain ways in which the numbers of the case pass, if it is known: a layout, a
+    calling pattern or a handing of gradients that is not among them is not to blame.
     """
     own: Any = getattr(case, "case", case)  # that of a large one
 
-    def said(what: str, pair: tuple[str, str], way: str) -> str:
-        asking = cause is None or way in cause
-        return f"{what}: {pair[0]}{f'; {pair[1]}' if asking else ''}"
+    def suspect(way: str) -> bool:
+        return cause is None or way in cause
 
     calling, handing = getattr(own, "calling", ""), getattr(own, "handing", "")
-    if calling in CALLINGS:
-        yield said(f"called {calling!r}", CALLINGS[calling], ALONE)
-    for name, layout in _laid(kind, case):
+    if calling in CALLINGS and suspect(ALONE):
+        yield f"called {calling!r}: {'; '.join(CALLINGS[calling])}"
+    for name, layout in _laid(kind, case) if suspect(CONTIGUOUS) else ():
         lies = "lie" if name.endswith("s") else "lies"
-        yield said(f"{name} {lies} {layout!r}", LAYOUTS_SAID[layout], CONTIGUOUS)
-    if handing in HANDINGS_SAID:
-        yield said(f"gradients come {handing!r}", HANDINGS_SAID[handing], OWN)
+        yield f"{name} {lies} {layout!r}: {'; '.join(LAYOUTS_SAID[layout])}"
+    if handing in HANDINGS_SAID and suspect(OWN):
+        yield f"gradients come {handing!r}: {'; '.join(HANDINGS_SAID[handing])}"
     if getattr(own, "company", "") in COMPANY_SAID:
         yield f"beside other handles: {COMPANY_SAID[own.company]}"
     for event in getattr(own, "events", ()):

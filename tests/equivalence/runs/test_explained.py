@@ -57,9 +57,9 @@ def test_a_failing_case_says_its_patterns_in_sentences() -> None:
     calling, layout = sentences(kind_of(row), case)
     assert "do two results share memory" in calling
     assert layout.startswith("input 0 lies 'led': its first two axes have changed places")
-    assert not any("?" in line for line in sentences(kind_of(row), case, cause=""))
-    calling, layout = sentences(kind_of(row), case, cause="contiguous")
-    assert "?" not in calling and layout.endswith("are all strides of the tensor read?")
+    assert not list(sentences(kind_of(row), case, cause=""))
+    (layout,) = sentences(kind_of(row), case, cause="contiguous")
+    assert layout.endswith("are all strides of the tensor read?")
 
 
 def element(fraction: float) -> Detail:
