@@ -39,6 +39,10 @@ FUNCTIONS = tuple(f.name for f in (exp, log, sqrt, tanh, cos, sin, expm1, log1p,
 """The elementary functions that a contract speaks of."""
 
 
+TINIEST = math.ulp(0.0)
+"""The smallest number that Python's floats hold, which is more than half of it."""
+
+
 class RoundingStep(NamedTuple):
     """Rounding to one format.
 
@@ -127,12 +131,19 @@ class FunctionStep(NamedTuple):
 
     @classmethod
     @cache
-    def of(cls, error: FunctionError, unit: float) -> FunctionStep:
-        """Return the step of a declared error, whose unit is that of computation."""
+    def of(cls, error: FunctionError, first: RoundingStep) -> FunctionStep:
+        """Return the step of a declared error, in place of the first rounding of a plain step.
+
+        Below the smallest normal number the places do not shrink further: who errs by n units
+        roundoff of a result errs by n halves of the smallest subnormal there, and the rounding that
+        is replaced accounts for one of them.
+        """
+        unit, further = first.relative, max(0.0, error.units - 1.0)
+        underflow = max(math.ldexp(further, first.exponent), TINIEST) if further else 0.0
         return cls(
             error.relative * unit,
             error.slope * unit,
-            error.absolute,
+            error.absolute + underflow,
             error.exact_values,
             error.units,
         )
@@ -183,7 +194,7 @@ class Steps:
                 reciprocal=contract.division == "reciprocal",
                 relative=3 * unit if contract.division == "full" else 0.0,
             ),
-            functions={f: FunctionStep.of(contract.function(f), unit) for f in FUNCTIONS},
+            functions={f: FunctionStep.of(contract.function(f), first) for f in FUNCTIONS},
             sums=RoundingStep.to(wide, contract.accumulate_rounding, flushed),
             finishes=passes or wide.precision > contract.compute.precision,
             factors=(

@@ -11,7 +11,7 @@ import pytest
 
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, exact
-from equivalence.worlds.contract import BF16, FP32, Contract
+from equivalence.worlds.contract import BF16, FP32, Contract, ulps
 from equivalence.worlds.special_values.sets import Line, SpecialValues
 from equivalence.worlds.special_values.steps import lifted
 from equivalence.worlds.steps import Division, Steps
@@ -49,6 +49,21 @@ def in_sets(step: Step, *values: float) -> float:
 
 
 EVALUATORS = {"balls": in_balls, "arrays": in_arrays, "sets": in_sets}
+
+
+PLACE = replace(FULL, flush="none", functions={"log1p": ulps(1.0, "a place")})
+"""One place is two units roundoff of a normal number, and a whole subnormal below."""
+
+
+def test_a_function_that_errs_by_a_place_errs_by_one_below_the_normal_numbers() -> None:
+    tiny, places = FP32.min_normal / 2**12, 2.0**FP32.least_exponent
+    ball = scalar.log1p(exact(Arithmetic(PLACE), tiny)[0])
+    assert isinstance(ball, Bounded)
+    assert 1.0 <= float((ball.ball - ball.v).abs_upper()) / places < 1.01
+    with working(Widths(PLACE), 1):
+        many = scalar.log1p(Many(np.array([tiny])))
+    assert isinstance(many, Many) and many.b is not None
+    assert 1.0 <= float(many.b[0]) / places < 1.01
 
 
 def multiply(x: Bounded, y: Bounded) -> Bounded:
