@@ -151,7 +151,8 @@ class Numbers:
             return 2.0 ** (min(self.precision, 13) - 1) + np.concatenate([half, -half, rest], -1)
         if self.regime == EVERY:
             return self._every(source, shape, where)
-        return self._spread(source, shape, where, self.bearing.spread(self.op, k))
+        found = self._spread(source, shape, where, self.bearing.spread(self.op, k))
+        return -np.abs(found) if k == 0 and self.bearing.below(self.op) else found
 
     def _integers(self, source: np.random.Generator, shape: Shape, k: int, where: str) -> Any:
         if where == "factors":

@@ -16,6 +16,7 @@ from typing import Any
 from equivalence.cases.call import CaseSpec, Recipe, Shape
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.declared.inside import Inside
+from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import core_shape
 from equivalence.cases.shrink import accepted
 from equivalence.cases.sizes import SizedCase, elements
@@ -23,7 +24,7 @@ from equivalence.cases.smaller.extents import renamed
 from equivalence.cases.strata.fixed import strata
 from equivalence.cases.updates.design import designed_updates
 from equivalence.cases.updates.spec import UpdateSpec
-from equivalence.registry import OPTIMIZERS
+from equivalence.registry import OPS, OPTIMIZERS
 
 SHORTEST = 16
 """A call whose extents are all this short is no large one."""
@@ -54,7 +55,7 @@ def fitting(inside: Inside, case: SizedCase) -> SizedCase | None:
         changed = inside.with_values(shorter)
         for own in (shorter, *((changed,) if exact or _is_bounded(changed) else ())):
             laid = inside.laid(own)
-            if laid is not None and _is_whole(laid):
+            if laid is not None and _is_whole(laid) and not _is_read_singly(laid):
                 return replace(case, case=laid)
     return None
 
@@ -67,6 +68,11 @@ def _is_bounded(case: CaseSpec) -> bool:
     given = sum(map(math.prod, case.shapes))
     made = sum(math.prod(each.shape) for each in case.results().values())
     return given <= MOST_ADDED * made
+
+
+def _is_read_singly(case: CaseSpec) -> bool:
+    """Say whether the page of a call reads entries one by one, which takes too long of many."""
+    return family_of(OPS[case.op]).bearing.singly(case.attributes())
 
 
 def _shorter(case: CaseSpec) -> Iterator[CaseSpec]:
@@ -95,7 +101,8 @@ def lengthened(op: str, direction: str, dtype: str, inside: Inside) -> list[Size
         extents = sorted({n for shape in case.shapes for n in shape}, reverse=True)
         lengths = LENGTHS[len(found) :]
         longer = (renamed(plain, n, length) for length, n in product(lengths, extents) if n > 1)
-        fits = (own for own in longer if accepted(own) and elements(own) <= MOST)
+        possible = (own for own in longer if accepted(own) and not _is_read_singly(own))
+        fits = (own for own in possible if elements(own) <= MOST)
         laid = (inside.laid(own) for own in fits)
         first = next((own for own in laid if own is not None and _is_whole(own)), None)
         if first is not None:

@@ -9,7 +9,7 @@ fixed strata reach.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -125,6 +125,9 @@ class Bearing:
     side(op) is the side of 0 on which integers lie, and 0 where they lie on both.
     spread(op, k) is the factor by which the reals of input k are spread.
     carried(op) says that what is added up is multiplied by factors before.
+    below(op) says that the reals of input 0 lie below 0, as logarithms of probabilities do: a sum
+    of them is as large as its terms, and has a bound.
+    singly(attributes) says that the page reads entries one by one, which no array of them gives.
     """
 
     shared: bool = False
@@ -133,3 +136,5 @@ class Bearing:
     side: Callable[[Op], int] = lambda op: 0
     spread: Callable[[Op, int], float] = lambda op, k: 1.0
     carried: Callable[[Op], bool] = lambda op: False
+    below: Callable[[Op], bool] = lambda op: False
+    singly: Callable[[Mapping[str, Any]], bool] = lambda attributes: False

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from equivalence.cases.declared.inside import Inside
@@ -64,6 +65,26 @@ def test_a_wrong_part_is_caught_at_sizes(member: Partly) -> None:
     found = judged(member)
     assert found.status == "nonconformant", found
     assert any(line.startswith("  result[") for f in found.failures for line in f.lines())
+
+
+def by_labels(x: Tensor, labels: Tensor, weight: Any = None, **more: Any) -> Tensor:
+    """Read off the loss of each label."""
+    weights = None if weight is None else torch.tensor(weight)
+    return torch.nn.functional.nll_loss(x, labels, weights, **more)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_sum_over_labels_keeps_its_bounds(reduction: str) -> None:
+    part = {"attributes": {"reduction": [reduction]}}
+    found = judged(Partly("labels", "nll_loss", by_labels, part))
+    assert (found.status, found.unconstrained) == ("partial", 0)
+
+
+def test_what_is_read_one_by_one_has_no_large_call() -> None:
+    """A page looks a weight up for each label."""
+    part = {"attributes": {"weight": [(0.1, 0.2)]}}
+    found = judged(Partly("weights", "nll_loss", by_labels, part))
+    assert (found.status, found.failures) == ("vacuous", ())
 
 
 def test_a_layout_that_is_not_taken_is_named() -> None:

@@ -104,6 +104,24 @@ class Padded(Kernel):
         return z.movedim(-1, attrs.get("axis", -1))
 
 
+class Weighed(Kernel):
+    """A loss by labels of matrices alone, which is twice as large by weights."""
+
+    op = "nll_loss"
+
+    def capabilities(self) -> Capabilities:
+        part = {self.op: {"ranks": [2]}}
+        return Capabilities({self.op: ("fp32",)}, declared("torch"), takes=part)
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        how = {**attrs}
+        weight = how.pop("weight", None)
+        loss = torch.nn.functional.nll_loss
+        if weight is None:
+            return loss(*inputs, **how)
+        return 2 * loss(*inputs, torch.tensor(weight), **how)
+
+
 def judged(backend: Any, probing: bool = True) -> RowResult:
     row = Row(backend.op, "value", "fp32")
     return run_row(backend, row, counted=8, seed=0, findings=(), probing=probing)
@@ -126,6 +144,13 @@ def test_the_first_failure_says_what_other_calls_show(backend: Any, said: str) -
     assert found.status == "nonconformant"
     lines = found.failures[0].lines()
     assert any(said in line for line in lines), "\n".join(lines)
+
+
+def test_extents_that_an_attribute_forbids_are_not_tried() -> None:
+    """There is a weight for each class, and a declared part is asked whether it takes a call."""
+    found = judged(Weighed())
+    assert found.status == "nonconformant"
+    assert [f.title for f in found.failures if f.kind == "fault"] == []
 
 
 def test_nothing_else_is_called_unless_it_is_asked_for() -> None:

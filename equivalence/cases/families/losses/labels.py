@@ -172,7 +172,11 @@ SCORES = Family(
     draw=_draw,
     small=_small,
     growths=grows(*GROWTHS),
-    bearing=Bearing(most=at_most(31)),
+    bearing=Bearing(
+        most=at_most(31),
+        below=lambda op: op.kind == "linear",
+        singly=lambda attributes: attributes.get("weight") is not None,
+    ),
     operands=_operands,
     sample=_sample,
     shows=(two_classes_are_there, scores_differ, a_label_counts, a_class_weighs),
