@@ -63,7 +63,8 @@ def as_compiled() -> Iterator[None]:
 
     A float that is handed to a kernel is a scalar of fp32. The interpreter leaves it to Python,
     where it has no `.to(tl.float32)`.
-    `a and b` of blocks holds entry by entry. The interpreter gives b, so that masks are lost.
+    `a and b`, `a or b` and `not a` of blocks hold entry by entry. The interpreter gives one of the
+    two, or a single truth, so that masks are lost.
     """
     interpreter: Any = importlib.import_module("triton.runtime.interpreter")
     convert, rewriter = interpreter._implicit_cvt, interpreter.FunctionRewriter
@@ -82,13 +83,20 @@ def as_compiled() -> Iterator[None]:
 
         def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
             self.generic_visit(node)
-            if not isinstance(node.op, ast.And):
-                return node
+            name = _BOTH if isinstance(node.op, ast.And) else _EITHER
             parts = [ast.Lambda(_NO_ARGUMENTS, value) for value in node.values]
-            return ast.Call(ast.Name(_BOTH, ast.Load()), list(parts), [])
+            return ast.Call(ast.Name(name, ast.Load()), list(parts), [])
+
+        def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+            self.generic_visit(node)
+            if not isinstance(node.op, ast.Not):
+                return node
+            return ast.Call(ast.Name(_OPPOSITE, ast.Load()), [node.operand], [])
 
     # What is named in the interpreter's module is known to every kernel that it rewrites.
     setattr(interpreter, _BOTH, _both)
+    setattr(interpreter, _EITHER, _either)
+    setattr(interpreter, _OPPOSITE, _opposite)
     with (
         patch.object(interpreter, "_implicit_cvt", converted),
         patch.object(rewriter, "ast_transformer", Rewriting()),
@@ -96,7 +104,8 @@ def as_compiled() -> Iterator[None]:
         yield
 
 
-_BOTH = "both_entry_by_entry"
+_BOTH, _EITHER = "both_entry_by_entry", "either_entry_by_entry"
+_OPPOSITE = "opposite_entry_by_entry"
 _NO_ARGUMENTS = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
 
 
@@ -110,3 +119,20 @@ def _both(*parts: Callable[[], Any]) -> Any:
         other = part()
         joined = joined & other if isinstance(other, tl.tensor) else joined if other else other
     return joined
+
+
+def _either(*parts: Callable[[], Any]) -> Any:
+    """Join conditions by `or`: blocks entry by entry, else as Python does."""
+    joined = parts[0]()
+    for part in parts[1:]:
+        if not isinstance(joined, tl.tensor):
+            joined = joined or part()
+            continue
+        other = part()
+        joined = joined | other if isinstance(other, tl.tensor) else other if other else joined
+    return joined
+
+
+def _opposite(x: Any) -> Any:
+    """Negate a condition: a block entry by entry."""
+    return x == 0 if isinstance(x, tl.tensor) else not x
