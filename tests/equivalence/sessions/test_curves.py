@@ -22,7 +22,7 @@ ROWS = [row for row in CURVATURE if row.op in CURVES]
 
 
 @pytest.mark.holds("Higher derivatives, and the functions of programs")
-@pytest.mark.parametrize("row", in_turns(ROWS, 5), ids=str)
+@pytest.mark.parametrize("row", in_turns(ROWS, 12), ids=str)
 def test_the_hessian_of_every_op_is_right_at_every_level(row: Row) -> None:
     result = judge_row("curvature", "quick", 0, False, row)
     assert (result.status, result.failures) == ("conformant", ())
