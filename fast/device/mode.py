@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fast.device.oldest import mend
+from fast.device.versions import mend
 from fast.errors import Interpreted, Unavailable, extra
 
 if TYPE_CHECKING:
