@@ -16,7 +16,7 @@ import numpy as np
 
 
 def mend(triton: Any) -> None:
-    """Let interpreted kernels run in the versions that are allowed; the pinned one is left alone."""
+    """Let interpreted kernels run in every allowed version; the pinned one is left alone."""
     interpreter: Any = importlib.import_module("triton.runtime.interpreter")
     if triton.__version__.startswith("3.6."):
         _count_by_scalars(interpreter)
