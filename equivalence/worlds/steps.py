@@ -40,7 +40,7 @@ FUNCTIONS = tuple(f.name for f in (exp, log, sqrt, tanh, cos, sin, expm1, log1p,
 
 
 TINIEST = math.ulp(0.0)
-"""The smallest number that Python's floats hold, which is more than half of it."""
+"""The smallest number that Python's floats hold: of fp64 they have no half of a subnormal."""
 
 
 class RoundingStep(NamedTuple):

@@ -8,7 +8,6 @@ functions, so that the values alone are FlagGems' own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -26,13 +25,7 @@ REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 def _of(place: str, name: str) -> Value:
     """Return a function of one module of FlagGems, which is imported at the first call."""
-
-    @cache
-    def found() -> Value:
-        function: Value = getattr(module(place), name)
-        return function
-
-    return lambda *given, **more: found()(*given, **more)
+    return lambda *given, **more: getattr(module(place), name)(*given, **more)
 
 
 def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Any:
@@ -149,29 +142,23 @@ def _mse_loss(x: Tensor, y: Tensor, reduction: str = "mean") -> Any:
     return _of("mse_loss", "mse_loss")(x, y, REDUCTIONS[reduction])
 
 
-def _nll_loss(
+def _of_labels(
     scores: Tensor,
-    labels: Tensor,
     ignore_index: int = -100,
     reduction: str = "mean",
     weight: Sequence[float] | None = None,
-) -> Any:
+) -> tuple[Tensor | None, int, int]:
+    """Return the attributes of a loss by labels as FlagGems takes them, in its order."""
     weights = None if weight is None else torch.tensor(weight, dtype=scores.dtype)
-    return _of("nllloss", "nll_loss_forward")(
-        scores, labels, weights, REDUCTIONS[reduction], ignore_index
-    )[0]
+    return weights, REDUCTIONS[reduction], ignore_index
 
 
-def _nll_loss_back(
-    g: Tensor,
-    scores: Tensor,
-    labels: Tensor,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    weight: Sequence[float] | None = None,
-) -> Gradients:
-    weights = None if weight is None else torch.tensor(weight, dtype=scores.dtype)
-    how = (weights, REDUCTIONS[reduction], ignore_index)
+def _nll_loss(scores: Tensor, labels: Tensor, **attributes: Any) -> Any:
+    return _of("nllloss", "nll_loss_forward")(scores, labels, *_of_labels(scores, **attributes))[0]
+
+
+def _nll_loss_back(g: Tensor, scores: Tensor, labels: Tensor, **attributes: Any) -> Gradients:
+    how = _of_labels(scores, **attributes)
     total = _of("nllloss", "nll_loss_forward")(scores, labels, *how)[1]
     return [_of("nllloss", "nll_loss_backward")(g, scores, labels, *how, total), None]
 

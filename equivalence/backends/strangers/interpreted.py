@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -109,28 +110,33 @@ _OPPOSITE = "opposite_entry_by_entry"
 _NO_ARGUMENTS = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
 
 
-def _both(*parts: Callable[[], Any]) -> Any:
-    """Join conditions as Triton's compiler does: blocks entry by entry, else as Python's `and`."""
+def _joined(
+    parts: Sequence[Callable[[], Any]], of_blocks: Callable[[Any, Any], Any], settles: bool
+) -> Any:
+    """Join conditions as Triton's compiler does: blocks entry by entry, others as Python does.
+
+    A condition that is no block and has the truth that settles it decides by itself.
+    """
     joined = parts[0]()
     for part in parts[1:]:
-        if not isinstance(joined, tl.tensor):
-            joined = joined and part()
-            continue
+        if not isinstance(joined, tl.tensor) and bool(joined) == settles:
+            return joined
         other = part()
-        joined = joined & other if isinstance(other, tl.tensor) else joined if other else other
+        if not isinstance(joined, tl.tensor):
+            joined = other
+        elif isinstance(other, tl.tensor):
+            joined = of_blocks(joined, other)
+        elif bool(other) == settles:
+            joined = other
     return joined
+
+
+def _both(*parts: Callable[[], Any]) -> Any:
+    return _joined(parts, operator.and_, False)
 
 
 def _either(*parts: Callable[[], Any]) -> Any:
-    """Join conditions by `or`: blocks entry by entry, else as Python does."""
-    joined = parts[0]()
-    for part in parts[1:]:
-        if not isinstance(joined, tl.tensor):
-            joined = joined or part()
-            continue
-        other = part()
-        joined = joined | other if isinstance(other, tl.tensor) else other if other else joined
-    return joined
+    return _joined(parts, operator.or_, True)
 
 
 def _opposite(x: Any) -> Any:

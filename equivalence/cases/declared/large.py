@@ -71,7 +71,7 @@ def _is_bounded(case: CaseSpec) -> bool:
 
 
 def _is_read_singly(case: CaseSpec) -> bool:
-    """Say whether the page of a call reads entries one by one, which takes too long of many."""
+    """Say whether the page of a call reads entries one by one, which no array gives."""
     return family_of(OPS[case.op]).bearing.singly(case.attributes())
 
 
