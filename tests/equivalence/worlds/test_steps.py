@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import equivalence.worlds.vectorized.terms  # noqa: F401  (how arrays add up is registered there)
 from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, exact
 from equivalence.worlds.contract import BF16, FP32, Contract, ulps
