@@ -26,6 +26,9 @@ from equivalence.worlds.stable.gains import factors_of, gain
 from equivalence.worlds.storage import narrowly, saved, slack
 from spec import scalar
 
+SEVERAL = 3
+"""How many terms a sum has that is no sum of two."""
+
 
 @saved.register(Bounded)
 def stored(x: Bounded) -> Bounded:
@@ -81,6 +84,9 @@ def magnitude(of: Bounded) -> Arb:
 
     `last` holds the terms of a sum, or the two numbers of a product or quotient. A quotient has a
     third item. `last` is None if |v| is the largest term.
+
+    All entries of a row ask the sum that divides them. So the sum keeps its largest term in place
+    of all, three times: `always_zero` reads two terms as a sum of two.
     """
     last = of.last
     if last is None:
@@ -94,6 +100,8 @@ def magnitude(of: Bounded) -> Arb:
     largest = ZERO
     for term in last:
         largest = largest.max(abs(term))
+    if len(last) > SEVERAL:
+        of.last = [largest] * SEVERAL
     return largest
 
 

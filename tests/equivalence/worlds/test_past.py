@@ -13,7 +13,8 @@ from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.balls import NAN
 from equivalence.worlds.bounded import Bounded, exact, stored
 from equivalence.worlds.contract import FP32, MOST_UNITS, Contract, FunctionError, ulps
-from equivalence.worlds.past import hull, never_negative
+from equivalence.worlds.number import always_zero
+from equivalence.worlds.past import hull, magnitude, never_negative
 from equivalence.worlds.stable.gains import gain
 from spec import scalar
 
@@ -137,3 +138,17 @@ def test_the_hull_of_two_programs_holds_what_either_may_give() -> None:
     assert hull(one, one).exact
     unknown = Bounded(NAN, NAN, one.arithmetic)
     assert hull(one, unknown).unconstrained and not one.unconstrained
+
+
+def test_a_sum_keeps_its_largest_term_and_stays_a_sum_of_many() -> None:
+    """Every entry of a row asks the sum that divides it: its terms are read once in all."""
+    terms = scalars(*(0.5 + k for k in range(50)), -80.0)
+    total = scalar.sum_over(len(terms), terms.__getitem__)
+    assert magnitude(total) == magnitude(total) == magnitude(-total) == 80
+    assert len(total.last) < 4
+
+    many = scalars(1.0, -1.0, 0.5, -0.5)
+    nothing = scalar.sum_over(len(many), many.__getitem__)
+    assert magnitude(nothing) == 1
+    assert not always_zero(nothing), "in another order its steps may not cancel"
+    assert magnitude(nothing + scalars(2.0)[0]) == 2
