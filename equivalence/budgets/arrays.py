@@ -151,7 +151,9 @@ def _hull(programs: Sequence[Allowed]) -> Allowed:
     page, *forms = programs
     b = page.b
     for form in forms:
-        b = np.maximum(b, np.abs(form.v - page.v) + form.b)
+        with np.errstate(invalid="ignore"):  # Two infinities are equal, and nothing lies between.
+            apart = np.where(form.v == page.v, 0.0, np.abs(form.v - page.v))
+        b = np.maximum(b, apart + form.b)
     return replace(page, b=b)
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from equivalence.backends import declared
+from equivalence.budgets import arrays
 from equivalence.budgets.arrays import Allowed, Call, allowed
 from equivalence.budgets.judge import budget_of
 from equivalence.budgets.oracle import expected_value, expected_vjp
@@ -200,3 +201,12 @@ def test_an_open_question_takes_the_hull_of_both_answers() -> None:
     assert chosen.v[0] - chosen.b[0] <= 1
     assert chosen.v[0] + chosen.b[0] >= 3
     assert (chosen.v[1], chosen.b[1]) == (3.0, 0.0)
+
+
+def test_programs_that_give_one_infinity_allow_it_and_nothing_else() -> None:
+    """A bound of nan would allow anything."""
+    page = Allowed(np.array([np.inf, 1.0, -np.inf]), np.array([0.0, 0.25, 0.0]), "fp32")
+    form = replace(page, v=np.array([np.inf, 1.5, np.inf]))
+    with np.errstate(all="raise"):
+        assert arrays._hull([page, page]).b.tolist() == [0.0, 0.25, 0.0]
+        assert arrays._hull([page, form]).b.tolist() == [0.0, 0.75, np.inf]
