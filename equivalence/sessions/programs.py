@@ -210,6 +210,31 @@ def outdated(run: Run) -> None:
         assert run.backward(loss) is None, "a pass over a stale tape"
 
 
+def renumbered(run: Run) -> None:
+    """Overwrite labels and positions that ops have read: gradients go by what was read."""
+    ops, w = run.ops, run.param((5, 4), 1)
+    for _ in range(2):
+        run.reset_tape()
+        z = run.use(w)
+        run.nat([0, 3, 1, 2, 0])
+        read = ops.cross_entropy(z, "n0"), ops.sum(ops.square(ops.take(z, "n0", axis=0)))
+        run.set_nat(0, [1, 0, 2, 3, 3])
+        again = ops.cross_entropy(ops.embedding("n0", z), "n0")
+        run.set_nat(0, [2, 2, 0, 1, 0])
+        train(run, "sgd", ops.add(ops.add(*read), again), lr=0.25)
+
+
+def lent(run: Run) -> None:
+    """Hand one cotangent to several inputs, and add to what each has: none is another's memory."""
+    ops = run.ops
+    x, y = (run.input((3, 4), seed, True) for seed in (1, 2))
+    total = ops.add(x, y)
+    for form in ("torch", "strided", "buffer"):
+        grads = run.backward(total, 3, form)
+        run.backward(total, 4, form, into=grads)
+        run.backward(ops.mul(total, x), 5, form, into=grads)
+
+
 PROGRAMS: tuple[Program, ...] = (
     perceptron,
     normalized,
@@ -224,5 +249,7 @@ PROGRAMS: tuple[Program, ...] = (
     clipped,
     scaled,
     outdated,
+    renumbered,
+    lent,
 )
 """Every program, in rising order of what can go wrong between ops."""
