@@ -1,20 +1,24 @@
 """Replaces a file as a whole: whoever looks finds the old bytes or the new ones, never a part.
 
 The new bytes go to a temporary file beside the old one, and to the disk, before a rename lets them
-take the name. `docs/checkpoints.md` says what this assumes of the file system.
+take the name. Its writer holds a lock on it, so that the next one tells what a killed process has
+left behind from what is being written. `docs/checkpoints.md` says what this assumes of the file
+system.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fast.errors import Rejected
+from fast.errors import Rejected, Unwritable
 
 LONGEST = 255
 """The bytes that a name may have on the usual file systems."""
@@ -35,6 +39,8 @@ def text_of(path: Any) -> str:
 def destination(path: str | os.PathLike[str]) -> Path:
     """Return the file that a path names, links followed, or refuse what cannot be replaced."""
     place = Path(os.path.realpath(text_of(path)))
+    if place.is_symlink():
+        raise Rejected(f"{place} is a link that leads back to itself; name a file")
     if not place.parent.is_dir():
         raise Rejected(f"there is no folder {place.parent}; make it first")
     if place.exists() and not place.is_file():
@@ -42,26 +48,96 @@ def destination(path: str | os.PathLike[str]) -> Path:
     return place
 
 
-def replace(path: str | os.PathLike[str], data: bytes) -> None:
-    """Let a path name a file with exactly these bytes, on disk; on failure nothing has changed."""
+def replace(path: str | os.PathLike[str], data: bytes, keep: int = 1) -> None:
+    """Let a path name a file with exactly these bytes, on disk; on failure nothing has changed.
+
+    With `keep` above 1 the files before it stay, as PATH.1, the latest of them, to PATH.keep-1.
+    What killed processes have left of earlier files of this name is removed. What the system does
+    not let be written is Unwritable.
+    """
     place = destination(path)
-    with _opened(place.parent) as folder:
-        unfinished = place.with_name(_unfinished(place.name))
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with _opened(place.parent) as folder:
+            _remove_leftovers(place)
+            _replace(place, data, keep)
+            if folder is not None:
+                # Brings the entries to disk, so that the rename outlives a loss of power.
+                os.fsync(folder)
+    except PermissionError as error:
+        raise Unwritable(f"cannot be written: {error.strerror}; {place.parent} must be") from error
+
+
+def _replace(place: Path, data: bytes, keep: int) -> None:
+    unfinished, descriptor = _start(place)
+    with os.fdopen(descriptor, "wb") as file:
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                if place.exists():
-                    os.chmod(unfinished, stat.S_IMODE(place.stat().st_mode))
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            if place.exists():
+                os.chmod(unfinished, stat.S_IMODE(place.stat().st_mode))
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            _age(place, keep)
             os.replace(unfinished, place)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        if folder is not None:
-            # Brings the entries to disk, so that the rename outlives a loss of power.
-            os.fsync(folder)
+
+
+def _start(place: Path) -> tuple[Path, int]:
+    """Open a temporary file, and hold it; one that was removed before that was held is no use."""
+    while True:
+        unfinished = place.with_name(_unfinished(place.name))
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        _lock(descriptor)
+        if os.fstat(descriptor).st_nlink:
+            return unfinished, descriptor
+        os.close(descriptor)
+
+
+def _age(place: Path, keep: int) -> None:
+    """Let a file that will be replaced stay as PATH.1, and older ones one number further on.
+
+    PATH itself stays where it is, so that there is a whole file of its name at any moment.
+    """
+    if keep < 2 or not place.exists():
+        return
+    older = [place.with_name(f"{place.name}.{k}") for k in range(1, keep)]
+    for one, other in zip(reversed(older[:-1]), reversed(older[1:]), strict=True):
+        if one.exists():
+            os.replace(one, other)
+    copy = place.with_name(_unfinished(older[0].name))
+    try:
+        os.link(place, copy)
+    except OSError:
+        shutil.copy2(place, copy)  # A file system without hard links.
+    os.replace(copy, older[0])
+
+
+def _lock(descriptor: int, wait: bool = True) -> bool:
+    """Hold a file while it is written; say whether that went, where it should not wait."""
+    try:
+        import fcntl
+    except ImportError:
+        return wait  # Outside POSIX nobody is asked, and nothing is removed.
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
+
+
+def _remove_leftovers(place: Path) -> None:
+    """Remove the temporary files of this name that no process is writing any more."""
+    pattern = re.compile(re.escape(_begun(place.name)) + r"[0-9a-f]{16}\.part")
+    for name in os.listdir(place.parent):
+        if pattern.fullmatch(name):
+            left = place.with_name(name)
+            try:
+                with left.open("rb") as file:
+                    if _lock(file.fileno(), wait=False):
+                        left.unlink(missing_ok=True)
+            except OSError:
+                continue  # Another process was quicker, or it is not ours to remove.
 
 
 @contextmanager
@@ -81,9 +157,13 @@ def _opened(folder: Path) -> Iterator[int | None]:
 
 
 def _unfinished(name: str) -> str:
-    """Name a temporary file after the one that it will replace, cut where that is too long."""
-    ending = f".{secrets.token_hex(8)}.part"
-    room = LONGEST - len(".") - len(ending)
+    """Name a temporary file after the one that it will replace."""
+    return f"{_begun(name)}{secrets.token_hex(8)}.part"
+
+
+def _begun(name: str) -> str:
+    """Return how the names of its temporary files begin, cut where that is too long."""
+    room = LONGEST - len("..") - 16 - len(".part")
     encoded = os.fsencode(name)
     stem = name if len(encoded) <= room else encoded[:room].decode(errors="ignore")
-    return f".{stem}{ending}"
+    return f".{stem}."

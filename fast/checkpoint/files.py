@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from fast.checkpoint import atomic, header, sealed, snapshot
-from fast.errors import Rejected, Unverified
+from fast.errors import Rejected, Unverified, Unwritable
 from fast.session import Session
 
 __all__ = ["Extra", "load", "save"]
@@ -29,24 +29,32 @@ LONGEST = 400
 
 
 def save(
-    path: File, session: Session, extra: Mapping[str, int | float | str] | None = None
+    path: File,
+    session: Session,
+    extra: Mapping[str, int | float | str] | None = None,
+    *,
+    keep: int = 1,
 ) -> None:
     """Replace the file by what the session holds now; on failure the old file is untouched.
 
     A symbolic link is followed, and the permissions of a file that is replaced are kept. State that
     `load` would refuse is refused here, so a good checkpoint never gives way to a useless one.
 
-    `extra` are ints, floats and strs by name. Rejected are other entries, a path that names no
-    regular file or no folder that is there, and a session after an index out of range; what the
-    file system refuses raises OSError.
+    `extra` are ints, floats and strs by name. `keep` says how many files to keep: the one that is
+    replaced stays as PATH.1 where it is 2, the one before that as PATH.2 where it is 3. Rejected
+    are other entries, a keep below 1, a path that names no regular file or no folder that is there,
+    and a session after an index out of range. A place that may not be written is Unwritable, which
+    is an OSError, too; what else the file system refuses raises OSError.
     """
     with _named(path):
         atomic.text_of(path)
+        if type(keep) is not int or keep < 1:
+            raise Rejected(f"keep is a number of files, at least 1, got {keep!r}")
         contents = snapshot.read(session)
         for name, holders in contents.optimizers.items():
             snapshot.check_states(name, holders)
         description = header.write(contents, {} if extra is None else extra)
-        atomic.replace(path, sealed.pack(header.tensors(contents), description))
+        atomic.replace(path, sealed.pack(header.tensors(contents), description), keep)
 
 
 def load(
@@ -90,6 +98,7 @@ def _bytes(path: File) -> bytes:
         raise Rejected("cannot be read: it is no regular file")
     try:
         with open(path, "rb") as file:
+            sealed.check_size(file)
             return file.read()
     except OSError as error:
         raise Rejected(f"cannot be read: {error}") from error
@@ -102,7 +111,8 @@ def _named(path: File) -> Iterator[None]:
         yield
     except Rejected as error:
         name = path if isinstance(path, (str, os.PathLike)) else repr(path)
-        raise Rejected(f"checkpoint {name}: {_short(str(error))}") from error
+        kind = Unwritable if isinstance(error, Unwritable) else Rejected
+        raise kind(f"checkpoint {name}: {_short(str(error))}") from error
 
 
 def _short(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.checkpoint.sealed import read_json
 from fast.checkpoint.snapshot import Contents, Held, Hyper, grouped
 from fast.errors import Rejected
 from fast.optim import OPTIMIZERS
@@ -195,16 +196,8 @@ def _take(left: dict[str, Tensor], entry: str) -> Tensor:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise Rejected(f"{ENTRY}: {key!r} stands there twice")
-            found[key] = value
-        return found
-
     try:
-        found = json.loads(text, object_pairs_hook=once)
+        found = read_json(text, ENTRY)
     except Rejected:
         raise
     except (ValueError, RecursionError) as error:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
+from typing import Any, BinaryIO
 
 import numpy as np
 import safetensors
@@ -27,6 +29,12 @@ UNSEALED = "1"
 OPENING = f'{{"__metadata__":{{"schema":"{SCHEMA}","version":"{VERSION}","sha256":"'.encode()
 _PLACE = slice(8 + len(OPENING), 8 + len(OPENING) + 64)
 _ALIGNED = 8
+LARGE = 2**26
+"""The bytes beyond which a file is asked for its length first. A sparse one may have any."""
+
+LONGEST_HEADER = 10**8
+"""The bytes that the header of a safetensors file may have, by its format."""
+
 DTYPES = {torch.float64: ("F64", "<f8"), torch.int64: ("I64", "<i8"), torch.float32: ("F32", "<f4")}
 """What a checkpoint holds, widest first, so that every tensor is aligned: names and layouts."""
 
@@ -75,11 +83,42 @@ def unpack(data: bytes) -> tuple[str, dict[str, Tensor], bool]:
         tensors = safetensors.torch.load(data)
     except (safetensors.SafetensorError, KeyError) as error:
         raise Rejected(f"is no whole safetensors file: {error}") from error
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    header = read_json(data[8 : 8 + int.from_bytes(data[:8], "little")], "header")
     metadata = header.get("__metadata__") or {}
     if not sealed:
         _check_unsealed(metadata)
     return metadata.get("contents", ""), tensors, sealed
+
+
+def check_size(file: BinaryIO) -> None:
+    """Refuse a large file that is not as long as its header says, before it is read whole."""
+    size = os.fstat(file.fileno()).st_size
+    if size <= LARGE:
+        return
+    length = int.from_bytes(file.read(8), "little")
+    try:
+        header = json.loads(file.read(min(length, LONGEST_HEADER)))
+        ends = [entry["data_offsets"][1] for key, entry in header.items() if key[:2] != "__"]
+        due = 8 + length + max(ends, default=0)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        due = 8 + length
+    if size != due:
+        raise Rejected(f"is damaged: it has {size} bytes, and its header tells of {due}")
+    file.seek(0)
+
+
+def read_json(text: str | bytes, entry: str) -> Any:
+    """Read a JSON text in which no key stands twice; ValueError refuses what is none."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise Rejected(f"{entry}: {key!r} stands there twice")
+            found[key] = value
+        return found
+
+    return json.loads(text, object_pairs_hook=once)
 
 
 def _digest(data: bytes | bytearray) -> bytes:
