@@ -5,28 +5,22 @@ It ends a run whose numbers have left the finite ones: every step after that wou
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from itertools import islice
 
 import numpy as np
-from torch import Tensor
 
 from fast.commands.digits import Arrays, batches, digits_mlp, initial_parameters
 from fast.commands.job import Job, Trained
 from fast.commands.recorder import Recorder
 from fast.commands.resume import Checkpoints
-from fast.optim.adamw import RULE
+from fast.loops.stops import check_finite, check_loss
 from fast.runtime.param import Param
 from fast.session import Session
 from fast.train import INTERPRETERS
 
 Watcher = Callable[[int, float], None]
 """Called after each step with its number, from 1, and its loss."""
-
-
-class Diverged(RuntimeError):
-    """The loss, a parameter or a moment is not finite; the message names it and the step."""
 
 
 def train(
@@ -53,31 +47,13 @@ def train(
         loss = take_step(session, params, job, x[rows], labels[rows], step, keep)
         check_loss(step, loss)
         if step == total or checkpoints.due(job, images, step):
-            check_state(session, RULE.name, step)
+            check_finite(session, step)
         trained.losses.append(loss)
         if watch is not None:
             watch(step, loss)
         checkpoints.after(session, job, images, step)
     trained.parameters = {name: param.value().numpy() for name, param in params.items()}
     return trained
-
-
-def check_loss(step: int, loss: float) -> None:
-    """Refuse to go on from a loss that is not finite."""
-    if not math.isfinite(loss):
-        raise Diverged(f"train: the run has diverged: the loss of step {step} is {loss}")
-
-
-def check_state(session: Session, optimizer: str, step: int) -> None:
-    """Refuse to keep parameters and moments that are not finite; all of them are downloaded."""
-    for parameter in session.params:
-        state = session.optimizer_state(optimizer, parameter)
-        for name, part in {"value": parameter.value(), **state}.items():
-            if isinstance(part, Tensor) and not part.isfinite().all():
-                raise Diverged(
-                    f"train: the run has diverged: after step {step} the {name} of "
-                    f"{parameter.name} is not finite"
-                )
 
 
 def begin(job: Job) -> tuple[Session, dict[str, Param]]:

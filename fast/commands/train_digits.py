@@ -13,13 +13,16 @@ import torch
 
 from fast.commands.digits import Split, accuracy, check_libraries, folds, held_out_fifth
 from fast.commands.job import Job, Trained
-from fast.commands.loop import Diverged, begin, train
+from fast.commands.loop import begin, train
 from fast.commands.recorder import Recorder
-from fast.commands.report import METRICS, Metrics, plot_losses, prepare, save_parameters
+from fast.commands.report import METRICS, prepare, save_parameters
 from fast.commands.resume import Checkpoints
 from fast.device.mode import described
 from fast.device.options import PRECISIONS
 from fast.errors import Rejected
+from fast.loops.curves import plot_curves
+from fast.loops.metrics import JsonLines
+from fast.loops.stops import Diverged
 from fast.train import INTERPRETERS
 
 KNOBS = {
@@ -85,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     # What cannot be resumed is refused here, before an earlier run's files are removed.
     checkpoints.begin(begin(job)[0], job, split.train)
     prepare(folder, arguments.overwrite)
-    with Metrics(folder) as metrics:
+    with JsonLines(folder / METRICS) as metrics:
         writer = _Writer(folder, metrics, arguments.quiet)
         try:
             trained = _train_and_write(job, split, writer, recorder, checkpoints)
@@ -127,7 +130,7 @@ class _Writer(NamedTuple):
     """Where a run writes what it does."""
 
     folder: Path
-    metrics: Metrics
+    metrics: JsonLines
     quiet: bool
 
 
@@ -144,7 +147,14 @@ def _train_and_write(
 
         trained = train(job, split.train, watch, recorder, checkpoints)
     save_parameters(writer.folder, trained.parameters)
-    plot_losses(writer.folder, trained.losses, total // job.epochs, trained.before)
+    steps = range(trained.before, trained.before + len(trained.losses))
+    plot_curves(
+        writer.folder / "loss.png",
+        {"training loss": (steps, trained.losses)},
+        title="Handwritten digits",
+        ylabel="mean cross-entropy",
+        window=total // job.epochs,
+    )
     return trained
 
 

@@ -1,0 +1,218 @@
+"""The parts of a training loop of one's own: what they do, refuse and leave behind."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fast import Rejected, Session, Unavailable
+from fast.loops import (
+    Batches,
+    Csv,
+    Diverged,
+    EarlyStop,
+    JsonLines,
+    TensorBoard,
+    check_finite,
+    check_loss,
+    plot_curves,
+)
+
+ROWS = np.arange(11)
+
+
+def test_an_epoch_reads_every_row_once_in_an_order_of_its_own() -> None:
+    whole = Batches(ROWS, torch.arange(11) * 2, size=4, seed=3, rest=True)
+    assert len(whole) == 3
+    orders = []
+    for number in range(3):
+        parts = list(whole.epoch(number))
+        assert [len(x) for x, _ in parts] == [4, 4, 3]
+        assert all(y.tolist() == (2 * x).tolist() for x, y in parts)
+        orders.append(np.concatenate([x for x, _ in parts]).tolist())
+        assert sorted(orders[-1]) == ROWS.tolist() != orders[-1]
+    assert len({tuple(order) for order in orders}) == 3
+    assert [len(x) for (x,) in Batches(ROWS, size=4).epoch(0)] == [4, 4]
+    plain = Batches(ROWS, size=4, shuffle=False, rest=True).epoch(7)
+    assert np.concatenate([x for (x,) in plain]).tolist() == ROWS.tolist()
+
+
+def test_a_run_goes_on_where_it_stopped() -> None:
+    batches = Batches(ROWS, size=4, seed=1)
+    taken = [(k, epoch, x.tolist()) for k, epoch, (x,) in batches.steps(4)]
+    assert [k for k, _, _ in taken] == list(range(8))
+    assert [epoch for _, epoch, _ in taken] == [0, 0, 1, 1, 2, 2, 3, 3]
+    for start in range(9):
+        later = [(k, epoch, x.tolist()) for k, epoch, (x,) in batches.steps(4, start=start)]
+        assert later == taken[start:]
+    other = Batches(ROWS, size=4, seed=2)
+    assert [x.tolist() for _, _, (x,) in other.steps(4)] != [x for _, _, x in taken]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Batches(size=2), "one number of rows, got no array"),
+        (lambda: Batches(ROWS, ROWS[1:], size=2), r"one number of rows, got \[11, 10\]"),
+        (lambda: Batches([1, 2], size=1), "got list"),
+        (lambda: Batches(np.float64(1), size=1), "got float64"),
+        (lambda: Batches(ROWS, size=0), "size is an int >= 1, got 0"),
+        (lambda: Batches(ROWS, size=12), "size is at most the 11 rows, got 12"),
+        (lambda: Batches(ROWS[:0], size=1, rest=True), "size is at most the 0 rows"),
+        (lambda: Batches(ROWS, size=2, seed=-1), "seed is an int >= 0, got -1"),
+        (lambda: Batches(ROWS, size=2).epoch(-1), "an epoch is an int >= 0, got -1"),
+        (lambda: Batches(ROWS, size=2).steps(True), "epochs is an int >= 0, got True"),
+        (lambda: Batches(ROWS, size=2).steps(1, start=1.0), "start is an int >= 0, got 1.0"),
+    ],
+)
+def test_what_makes_no_batches_is_refused(make: Any, says: str) -> None:
+    with pytest.raises(Rejected, match=rf"^Batches: .*{says}"):
+        make()
+
+
+def test_json_lines_are_there_when_write_returns(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    with JsonLines(path) as metrics:
+        metrics.write(step=0, loss=torch.tensor(0.5), rate=np.float32(0.25), name="first")
+        assert json.loads(path.read_text()) == {
+            "step": 0, "loss": 0.5, "rate": 0.25, "name": "first"
+        }  # fmt: skip
+        with pytest.raises(Rejected, match=r"^metrics: a row holds numbers and texts: .*set"):
+            metrics.write(step={1})
+    with pytest.raises(Rejected, match="was closed"):
+        metrics.write(step=1)
+    with JsonLines(path, append=True) as metrics:
+        metrics.write(step=1)
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [0, 1]
+    with JsonLines(path) as metrics:
+        assert path.read_text() == ""
+
+
+def test_columns_are_those_of_the_first_row(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv"
+    with Csv(path) as metrics:
+        metrics.write(step=0, loss=1.5)
+        with pytest.raises(Rejected, match=r"^metrics: 'rate' is no column of .*; got step, loss$"):
+            metrics.write(step=1, rate=0.5)
+    with Csv(path, append=True) as metrics:
+        metrics.write(loss=np.float64(0.5), step=1)
+        metrics.write(step=2)
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [["step", "loss"], ["0", "1.5"], ["1", "0.5"], ["2", ""]]
+
+
+@pytest.mark.parametrize("kind", [JsonLines, Csv])
+def test_a_place_that_cannot_be_written_is_named(kind: Any, tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match=r"^metrics: .*nowhere/m cannot be written: "):
+        kind(tmp_path / "nowhere" / "m")
+
+
+def test_tensorboard_is_an_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(Unavailable, match=r"TensorBoard needs tensorboard, .*\[tensorboard\]"):
+        TensorBoard(tmp_path)
+
+
+def test_tensorboard_writes_events(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed: it is an extra")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with TensorBoard(tmp_path) as metrics:
+        for step in range(3):
+            metrics.write(step, loss=torch.tensor(1.0 / (1 + step)))
+    events = EventAccumulator(str(tmp_path)).Reload().Scalars("loss")
+    assert [(event.step, event.value) for event in events] == [
+        (0, 1.0), (1, 0.5), (2, float(np.float32(1 / 3)))
+    ]  # fmt: skip
+
+
+def test_numbers_that_are_not_finite_stop_a_run() -> None:
+    check_loss(3, 0.5)
+    for loss in (math.nan, math.inf):
+        with pytest.raises(Diverged, match=rf"^train: .* the loss of step 3 is {loss}$"):
+            check_loss(3, loss)
+    session = Session(provider="aten")
+    w, b = session.param([1.0], name="w"), session.param([2.0], name="b")
+    loss = session.sum(session.use(w) * session.use(b))
+    session.adamw_step(grads=session.backward(loss))
+    check_finite(session, 1)
+    w.set([math.inf])
+    with pytest.raises(Diverged, match=r"after step 2 the value of w is not finite$"):
+        check_finite(session, 2)
+    w.set([1.0])
+    session.reset_tape()
+    loss = session.sum(session.use(b) * 1e30)
+    session.adamw_step(grads=session.backward(loss))
+    with pytest.raises(Diverged, match=r"the exp_avg_sq of b is not finite$"):
+        check_finite(session, 3)
+    check_finite(session, 3, optimizers=())
+
+
+def test_a_run_stops_when_its_score_is_no_longer_better() -> None:
+    stop = EarlyStop(patience=2)
+    says = [(stop.stop(score), stop.improved) for score in (3.0, 2.0, 2.0, 1.5, math.nan, 1.6)]
+    assert says == [
+        (False, True), (False, True), (False, False), (False, True), (False, False), (True, False)
+    ]  # fmt: skip
+    assert (stop.best, stop.best_at, stop.looks) == (1.5, 3, 6)
+    rising = EarlyStop(patience=1, least=0.125, larger_is_better=True)
+    assert [rising.stop(score) for score in (0.5, 0.75, 0.875)] == [False, False, True]
+    never = EarlyStop(patience=2)
+    assert [never.stop(math.nan) for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("wrong", [{"patience": 0}, {"patience": 1.0}, {"patience": True}])
+def test_a_patience_is_a_number_of_looks(wrong: Any) -> None:
+    with pytest.raises(Rejected, match=r"^EarlyStop: patience is an int >= 1, got "):
+        EarlyStop(**wrong)
+    for least in (-1.0, math.nan, math.inf):
+        with pytest.raises(Rejected, match=r"^EarlyStop: least is finite and >= 0, got "):
+            EarlyStop(1, least=least)
+
+
+def test_curves_become_a_picture(tmp_path: Path) -> None:
+    path = tmp_path / "loss.svg"
+    plot_curves(path, {"one": [3.0, 2.0, 1.0], "other": ([5, 9], [2.0, 1.0])}, window=2, title="T")
+    drawn = path.read_text()
+    assert all(f"<!-- {text} -->" in drawn for text in ("T", "one, mean of 2", "other, mean of 2"))
+    plot_curves(tmp_path / "loss.png", {"one": [3.0, -2.0]}, logarithmic=False)
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_no_curve_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match=r"^plot_curves: 'a' has 1 steps and 2 values$"):
+        plot_curves(tmp_path / "a.png", {"a": ([1], [1.0, 2.0])})
+    with pytest.raises(Rejected, match=r"^plot_curves: window is an int >= 1, got 0$"):
+        plot_curves(tmp_path / "a.png", {"a": [1.0]}, window=0)
+    for path in (tmp_path / "nowhere" / "a.png", tmp_path / "a.nothing"):
+        with pytest.raises(Rejected, match=r"^plot_curves: .* cannot be written: "):
+            plot_curves(path, {"a": [1.0]})
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_norm_is_that_of_what_an_update_writes() -> None:
+    session = Session(provider="aten")
+    w, frozen = session.param([3.0, 0.0]), session.param([1.0, 1.0], requires_grad=False)
+    unused = session.param([7.0])
+    a, b = session.use(w), session.use(w)
+    loss = session.sum(a * a + b * session.use(frozen) + session.input([1.0, 1.0], None, True))
+    with session.backward(loss) as grads:
+        # 2 w and 1 meet in w: (7, 1). The input is no parameter.
+        assert session.gradient_norm(grads) == math.sqrt(50.0)
+        before = w.value()
+        session.sgd_step(1.0, grads, max_norm=session.gradient_norm(grads) / 2)
+        moved = (before - w.value()).norm().item()
+        assert 0.49 < moved / math.sqrt(50.0) <= 0.5
+    assert session.gradient_norm({0: None, 1: None}) == 0.0
+    assert unused.version == 0
+    with pytest.raises(Rejected, match=r"^gradient_norm: grads must be what backward"):
+        session.gradient_norm(3.0)
