@@ -22,8 +22,12 @@ from torch import Tensor
 from fast.device.buffer import Buffer
 from fast.device.counters import counters
 from fast.device.named import NamedBuffer, update
+from fast.ref import Entry
 from fast.runtime.binding import Bindings, Bound
 from fast.tape import Tape
+
+Out = Entry | tuple[Entry, ...]
+"""What a program returns: an entry of its tape, or several."""
 
 
 class Argument(NamedTuple):
@@ -105,8 +109,8 @@ class Weight(NamedTuple):
 class Plan:
     """The calls of one program at fixed shapes; each replay appends its entries to a tape."""
 
-    def __init__(self, log: Log, tape: Tape, out: int, arguments: Sequence[Tensor]) -> None:
-        """Plan what `log` has recorded on `tape`; the program returned the entry `out`."""
+    def __init__(self, log: Log, tape: Tape, out: Out, arguments: Sequence[Tensor]) -> None:
+        """Plan what `log` has recorded on `tape`; the program returned the entries `out`."""
         self.out = out
         self._first = log.first
         # They are counted as live for as long as this list holds them.
@@ -119,7 +123,7 @@ class Plan:
         self._places: dict[NamedBuffer, int] = {}
         self._calls: list[Call] = []
         self._draws = 0
-        needed, last = _readers(log, out)
+        needed, last = _readers(log, (out,) if isinstance(out, Entry) else out)
         read_from = len(tape.values) + len(arguments)
         for identity, entry in log.calls():
             sources = self._sources(entry, len(tape.values), read_from)
@@ -136,6 +140,12 @@ class Plan:
         others += [source.tensor for source in read if isinstance(source, Contents)]
         others += [source for source in read if isinstance(source, Tensor)]
         self._weight = _weigh(run, tape, last, (*others, *arguments))
+
+    def results(self, tape: Tape) -> Any:
+        """Return refs of another tape to the entries that the program returned, as it did."""
+        if isinstance(self.out, Entry):
+            return type(self.out)(tape, self.out.id)
+        return tuple(type(entry)(tape, entry.id) for entry in self.out)
 
     def replay(self, tape: Tape, arguments: Sequence[Tensor], counter: Bindings) -> None:
         """Run the calls on a tape that holds the leaves, and append what the recording appended.
@@ -241,13 +251,14 @@ class Plan:
         )
 
 
-def _readers(log: Log, out: int) -> tuple[set[int], dict[int, float]]:
-    """Return the entries that feed `out`, and the last reader of each call's results.
+def _readers(log: Log, out: Sequence[Entry]) -> tuple[set[int], dict[int, float]]:
+    """Return the entries that feed those of `out`, and the last reader of each call's results.
 
     Of a call with several results, one of which is read, all are made, and the others go at once.
     A call that updates a buffer feeds later runs, if not this one.
     """
-    needed, last = {out}, {out: inf}
+    needed: set[int] = {entry.id for entry in out}
+    last: dict[int, float] = dict.fromkeys(needed, inf)
     needed.update(identity for identity, entry in log.calls() if entry.bound.op.buffers)
     results = {k for identity, entry in log.calls() for k in entry.results(identity)}
     for identity, entry in reversed([*log.calls()]):

@@ -18,6 +18,8 @@ launch after the other: capturing the whole step as one graph is not done yet.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import count, islice
@@ -28,12 +30,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fast.compiled.plan import Argument, Contents, Log, Plan, Recorded
+from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
 from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer, to_integers
 from fast.device.named import NamedBuffer
-from fast.errors import Rejected, SessionError
+from fast.errors import Frozen, Rejected, SessionError
 from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound
 from fast.runtime.param import Param
@@ -118,14 +120,15 @@ class CompiledSession(Session):
         Session.random_counter.__set__(self, counter)
 
     def run(
-        self, program: Callable[..., Ref], params: Sequence[Param], inputs: Sequence[Any]
-    ) -> Ref:
+        self, program: Callable[..., Any], params: Sequence[Param], inputs: Sequence[Any]
+    ) -> Any:
         """Run a program on an empty tape: program(session, *uses of params, *inputs).
 
         It is recorded if it was not yet run on parameters and inputs of these shapes and kinds,
         else replayed. Integers and booleans reach it as `Indices`, plain ones as they are.
-        A program is hashable, uses the session for ops and constants only, and returns one ref of
-        it; else it is refused. Programs that are equal are one.
+        A program is hashable, uses the session for ops and constants only, and returns a ref of it,
+        or several in a tuple; else it is refused. Programs that are equal are one. A tensor or an
+        array that it reads from outside stays what it was: the recording warns of it (`Frozen`).
         """
         self._refuse("run")
         params, taken = [*params], [self._take(value) for value in inputs]
@@ -145,13 +148,13 @@ class CompiledSession(Session):
             out = self._record(log, program, len(params), taken)
             while len(self._plans) >= MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
-            self._plans[key] = Plan(log, tape, out.id, integers)
+            self._plans[key] = Plan(log, tape, out, integers)
             self.recordings += 1
             return out
         # The tape shows the plan's constants, also if the plan is forgotten before the tape.
         self._plans[key] = self._shown = plan
         plan.replay(tape, integers, self._bound)
-        return Ref(tape, plan.out)
+        return plan.results(tape)
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Check and run one op and append it; a refusal leaves the tape as it was."""
@@ -189,6 +192,7 @@ class CompiledSession(Session):
         """Record a copy of data as a leaf that takes no gradient; a replay has the same data."""
         if isinstance(value, Indices):
             value._unseen()
+        self._tell("const", value)
         return self._constant(super().input(value))
 
     def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
@@ -208,8 +212,8 @@ class CompiledSession(Session):
         super().collect()
 
     def _record(
-        self, log: Log, program: Callable[..., Ref], params: int, taken: Sequence[Any]
-    ) -> Ref:
+        self, log: Log, program: Callable[..., Any], params: int, taken: Sequence[Any]
+    ) -> Out:
         """Run a program eagerly on the leaves that the tape holds, and keep what it did."""
         tape, positions = self._tape, count()
         leaves = (Ref(tape, identity) for identity in range(log.first))
@@ -226,11 +230,14 @@ class CompiledSession(Session):
             out = program(self, *arguments)
         finally:
             self._log = None
-        if not isinstance(out, Ref) or out.tape is not tape:
+        every = out if isinstance(out, tuple) and out else (out,)
+        if not all(isinstance(entry, Entry) and entry.tape is tape for entry in every):
             raise Rejected(
-                f"compiled: a program returns one ref of the session that runs it, got {out!r}"
+                "compiled: a program returns a ref of the session that runs it, or several in a "
+                f"tuple, got {out!r}"
             )
-        return out
+        found: Out = out
+        return found
 
     def _take(self, value: Any) -> Any:
         """Copy an input to the device; a plain integer is the program's own."""
@@ -239,6 +246,17 @@ class CompiledSession(Session):
         if is_integer(value):
             return to_integers(value, self.options.device)
         return to_device(value, self.options.compute, self.options.device)
+
+    def _tell(self, what: str, value: Any) -> None:
+        """Warn of data that a program reads from outside: later calls see what is there now."""
+        if self._log is not None and isinstance(value, (Tensor, np.ndarray, Buffer)):
+            shape = tuple(value.shape)
+            warnings.warn(
+                f"compiled: {what} reads data of the shape {shape} from outside the program, which "
+                "stay what they are now in every later call; hand in as an argument what changes",
+                Frozen,
+                stacklevel=_depth(),
+            )
 
     def _constant(self, ref: Ref) -> Ref:
         if self._log is not None:
@@ -252,6 +270,7 @@ class CompiledSession(Session):
         if isinstance(arg, Indices):
             tensor, read = self._received(bound, position, arg), Argument(arg._position)
         else:
+            self._tell(bound.describe(position), arg)
             read = tensor = super()._beside(bound, position, arg)
         if isinstance(arg, IndexRef):
             read = arg.id
@@ -289,7 +308,15 @@ class CompiledSession(Session):
             raise _beyond(f"call {what}")
 
 
-def _hashable(program: Callable[..., Ref]) -> Callable[..., Ref]:
+def _depth() -> int:
+    """Return how many frames above its caller's the program's own line is."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("fast."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def _hashable(program: Callable[..., Any]) -> Callable[..., Any]:
     try:
         hash(program)
     except TypeError as error:
@@ -315,5 +342,5 @@ def _kind(value: Any) -> tuple[Any, ...]:
 def _beyond(what: str) -> SessionError:
     return SessionError(
         f"compiled: while a program is recorded it may not {what}; a recorded program has ops and "
-        "constants only, takes parameters and data as arguments, and returns one ref"
+        "constants only, takes parameters and data as arguments, and returns refs"
     )

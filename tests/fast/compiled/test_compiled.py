@@ -16,7 +16,7 @@ from equivalence.sessions.texts import Step, run
 from fast import CompiledSession, Rejected, Session
 from fast.compiled.session import MOST_PLANS
 from fast.protocol import Ops
-from fast.ref import Ref
+from fast.ref import IndexRef, Ref
 from fast.runtime.gradmap import GradMap
 from fast.train import scalar_trainer, split
 from spec.tensor import is_tensor
@@ -46,6 +46,11 @@ def classified(program: list[Step]) -> Callable[..., Ref]:
     return loss
 
 
+# The programs have labels and masks of their own, which never change.
+OWN_DATA = pytest.mark.filterwarnings("ignore::fast.errors.Frozen")
+
+
+@OWN_DATA
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp64"])
 @given(program=PROGRAMS, frozen=st.booleans())
 def test_a_replay_is_the_eager_pass_bit_for_bit(
@@ -54,6 +59,7 @@ def test_a_replay_is_the_eager_pass_bit_for_bit(
     compare("aten", precision, program, frozen)
 
 
+@OWN_DATA
 @settings(max_examples=10)
 @given(program=PROGRAMS, frozen=st.booleans())
 def test_a_replay_of_kernels_is_the_eager_pass_bit_for_bit(
@@ -272,3 +278,25 @@ def test_a_trainer_asks_for_an_interpreter_by_name() -> None:
             Rejected, match=f"which is given; got '{name}' and {type(session).__name__}"
         ):
             scalar_trainer(loss, [[1.0]], None, name, session=session)
+
+
+def test_a_program_may_return_several_refs() -> None:
+    """As the eager one does: values, gradients from either, integers among them, and no more."""
+
+    def program(ops: Any, w: Any, x: Any, labels: Any) -> Any:
+        logits = ops.matmul(x, w)
+        return ops.cross_entropy(logits, labels), logits, ops.argmax(logits, axis=1), logits * 2.0
+
+    found = []
+    for session in twins():
+        w = session.param(batch(7)[0])
+        kept = []
+        for k in range(3):
+            loss, logits, best, twice = session.run(program, [w], batch(k))
+            assert isinstance(best, IndexRef)
+            kept += [session.value(one) for one in (loss, logits, best, twice)]
+            for start in (loss, session.sum(logits), session.sum(twice)):
+                with session.backward(start) as grads:
+                    kept.append(session.grad(grads, w))
+        found.append(kept)
+    assert all(map(torch.equal, *found))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fast import CompiledSession, Rejected, Session, SessionError
+from fast import CompiledSession, Frozen, Rejected, Session, SessionError
 from tests.fast.compiled.replays import CPU, trainers, twins
 from tests.support import same
 
@@ -134,15 +134,35 @@ def test_what_a_replay_could_not_repeat_is_refused(does: Any, says: str) -> None
     assert w.value().tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("returns", [None, {}, (1, 2), 3.0])
-def test_a_program_returns_one_ref(returns: Any) -> None:
+@pytest.mark.parametrize("returns", [None, {}, (), (1, 2), 3.0])
+def test_a_program_returns_refs(returns: Any) -> None:
     s = CompiledSession(**CPU)
-    for out in (returns, s.input(1.0)):
-        with pytest.raises(
-            Rejected, match=r"a program returns one ref of the session that runs it"
-        ):
+    for out in (returns, s.input(1.0), (s.input(1.0), None)):
+        with pytest.raises(Rejected, match=r"a program returns a ref of the session that runs it"):
             s.run(lambda ops, out=out: out, [], [])
     assert s.recordings == 0
+
+
+def test_data_from_outside_are_told_of_when_they_are_recorded() -> None:
+    s = CompiledSession(**CPU)
+    w, data, labels = s.param([[1.0, 2.0]]), torch.ones(1, 2), torch.tensor([1])
+
+    def reads(ops: Any, w: Any) -> Any:
+        return ops.cross_entropy(w * ops.const(data), labels)
+
+    def lists(ops: Any, w: Any) -> Any:
+        return ops.cross_entropy((w * ops.const([[1.0, 1.0]]))[:, ::-1], [1])
+
+    with pytest.warns(Frozen) as told:
+        s.run(reads, [w], [])
+    says = [str(warning.message) for warning in told]
+    assert [line.split(" reads")[0] for line in says] == [
+        "compiled: const", "compiled: cross_entropy: labels"
+    ]  # fmt: skip
+    assert {warning.filename for warning in told} == {__file__}
+    s.run(reads, [w], [])
+    s.run(lists, [w], [])
+    assert s.recordings == 2
 
 
 def test_integers_of_one_recording_are_no_others() -> None:
