@@ -1,6 +1,6 @@
-"""Chapter 34. Showing: a tape as text, as a ledger, and as a drawing.
+"""Chapter 36. Showing: a tape as text, as a ledger, and as a drawing.
 
-Everything here is a pure function from a tape to a string.
+Everything here is a pure function from a tape to a string. A session stands for its tape.
 
 >>> from spec.ops import OPS
 >>> from spec.tensor import tensor
@@ -16,21 +16,24 @@ x2: real[] = sum x1 axes=(0,)
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from spec.graph import assignment
+from spec.linked import Recording
 from spec.op import AnyTensor, Type, refuse
+from spec.ref import Interpreter
 from spec.tape import Accumulate, Event, Pull, Seed, Tape
 
 
-def program(tape: Tape) -> str:
-    """Write the tape as one assignment per node, types included."""
-    nodes = ((id, tape.node(id), kind) for id, kind in enumerate(_types(tape)))
+def program(shown: Any) -> str:
+    """Write a tape as one assignment per node, types included."""
+    tape = tape_of(shown)
+    nodes = ((id, tape.node(id), kind) for id, kind in enumerate(types_of(tape)))
     return "\n".join(assignment(id, kind, node.rule, node) for id, node, kind in nodes)
 
 
-def _types(tape: Tape) -> list[Type]:
+def types_of(tape: Tape) -> list[Type]:
     """Return every node's type; a node is an index or a mask where an op reads it as one."""
-    _need_tape(tape)
     nodes = [tape.node(id) for id in range(len(tape))]
     read = {n.parents[k]: n.op.type_at(k, ()) for n in nodes if n.op for k in n.op.index_inputs}
     plain = Type(())
@@ -39,16 +42,27 @@ def _types(tape: Tape) -> list[Type]:
     ]
 
 
-def _need_tape(tape: object) -> None:
+def tape_of(shown: Any) -> Tape:
+    """Return the tape of what is shown: a session's, or that which a recorded graph compiles to.
+
+    A tape stands for itself; anything else is Rejected.
+    """
+    tape = shown.tape if isinstance(shown, Interpreter) else shown
+    if isinstance(tape, Recording):
+        return tape.graph.compile_tape(tape.inputs)
     if not isinstance(tape, Tape):
-        rule = "a tape is shown: session.tape, or that which compile_tape() makes of a graph"
+        rule = "what is shown is a session, its tape, or the tape that compile_tape() returns"
         raise refuse("show", rule, type(tape).__name__)
+    return tape
 
 
-def ledger(tape: Tape, out: int, seed: AnyTensor | None = None) -> str:
-    """Write one row per node: what it is, its value, and the cotangent that reached it."""
-    _need_tape(tape)
-    cotangents = tape.backward_dense(out, seed)
+def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> str:
+    """Write one row per node: what it is, its value, and the cotangent that reached it.
+
+    out is the node that the cotangents start from, or its ref.
+    """
+    tape = tape_of(shown)
+    cotangents = tape.backward_dense(getattr(out, "id", out), seed)
     rows = [("node", "rule", "value", "cotangent")]
     for id in range(len(tape)):
         node = tape.node(id)
@@ -59,10 +73,10 @@ def ledger(tape: Tape, out: int, seed: AnyTensor | None = None) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def dot(tape: Tape) -> str:
-    """Write the graph in Graphviz's language; arrows go from parents to children."""
-    lines = ["digraph tape {", "  rankdir=LR;"]
-    for id, kind in enumerate(_types(tape)):
+def dot(shown: Any) -> str:
+    """Write a tape in Graphviz's language; arrows go from parents to children."""
+    tape, lines = tape_of(shown), ["digraph tape {", "  rankdir=LR;"]
+    for id, kind in enumerate(types_of(tape)):
         node = tape.node(id)
         shape = "box" if node.op is None else "ellipse"
         name = tape.label(id).replace("\\", "\\\\").replace('"', '\\"')
