@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from fast.errors import (
+    Frozen,
     Interpreted,
     Rejected,
     Released,
@@ -33,10 +34,12 @@ decide()
 
 ROOMS = (
     "errors",
+    "answers",
     "protocol",
     "device",
     "tape",
     "indexing",
+    "broadcasting",
     "ref",
     "naturals",
     "kernels",
@@ -50,6 +53,7 @@ ROOMS = (
     "autodiff",
     "train",
     "checkpoint",
+    "loops",
     "torch",
     "binaries",
     "commands",
@@ -80,6 +84,7 @@ __all__ = [
     "OPS",
     "Buffer",
     "CompiledSession",
+    "Frozen",
     "GradMap",
     "IndexRef",
     "Interpreted",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+NEAR = 0.7
+"""How much of two names is the same, of 1, where one may be a slip of the other."""
+
 
 def extra(name: str) -> str:
     """Say how an extra of this distribution, which is on no index, is installed."""
@@ -21,6 +24,18 @@ class Unknown(Rejected, AttributeError, KeyError):
     def __str__(self) -> str:
         """Show the sentence; a KeyError alone would show it in quotes."""
         return str(self.args[0])
+
+
+class Unsupported(Rejected, TypeError):
+    """An operator that is not offered; the message says what to write."""
+
+
+class Misfit(Rejected, TypeError):
+    """A call that a method cannot take; the message says which arguments it takes."""
+
+
+class Unwritable(Rejected, OSError):
+    """A file cannot be written where it was asked for; the message names it."""
 
 
 class Released(RuntimeError):
@@ -43,6 +58,10 @@ class Unverified(UserWarning):
     """A file was read that carries no digest, so that damage inside of it may go unseen."""
 
 
+class Frozen(UserWarning):
+    """A program that was recorded has read data from outside, which later calls do not see anew."""
+
+
 class Interpreted(UserWarning):
     """Triton's kernels run in its interpreter, on the CPU, where they are slow."""
 
@@ -50,6 +69,6 @@ class Interpreted(UserWarning):
 def unknown(who: str, what: str, name: object, known: Iterable[str]) -> Unknown:
     """Build the refusal of a name: the nearest that are known, or all where none is near."""
     names = list(known)
-    near = get_close_matches(name, names) if isinstance(name, str) else []
+    near = get_close_matches(name, names, cutoff=NEAR) if isinstance(name, str) else []
     rest = f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(names)}"
     return Unknown(f"{who}: there is no {what} {name!r}; {rest}")

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import torch
 
 from fast.errors import Rejected
@@ -44,8 +46,51 @@ def steps(shape: Sequence[int], index: object) -> Iterator[tuple[str, dict[str, 
     if any(not isinstance(one, slice) for one in asked):
         left = iter(ranges)
         extents = [1 if one is None else len(next(left)) for one in asked]
-        kept = [n for n, one in zip(extents, asked, strict=True) if not isinstance(one, int)]
+        kept = [n for n, one in zip(extents, asked, strict=True) if not _is_int(one)]
         yield "reshape", {"shape": (*kept, *shape[len(ranges) :])}, []
+
+
+def parted(index: Any, rank: int) -> tuple[Any, int, Any]:
+    """Return an index without its list or tensor of integers, the axis that those take, and them.
+
+    Of the axes that are left when the rest has been done: the integers are taken last.
+    """
+    given = list(index) if isinstance(index, tuple) else [index]
+    rows = [k for k, one in enumerate(given) if _is_row(one)]
+    if not rows:
+        return index, 0, None
+    place, *others = rows
+    if others or any(map(_is_int, given)):
+        raise Rejected(
+            "index: a list or tensor of integers indexes one axis, beside slices; index the others "
+            f"before it; got {len(rows)} of them, beside {len(given) - len(rows)} others"
+        )
+    integers = given[place]
+    if not hasattr(integers, "tape") and _is_mask(integers):
+        raise Rejected(
+            "index: a mask chooses by `where`: the shape of x[mask] would depend on its values; "
+            f"got a mask of the shape {tuple(np.shape(integers))}"
+        )
+    named = sum(one is not None and one is not Ellipsis for one in given)
+    widths = (rank - named if one is Ellipsis else 1 for one in given[:place])
+    given[place] = ALL
+    return tuple(given), sum(widths), integers
+
+
+def _is_mask(x: Any) -> bool:
+    """Say whether a list, an array or a tensor holds truth values."""
+    if isinstance(x, torch.Tensor):
+        return x.dtype is torch.bool
+    return np.asarray(x).dtype.kind == "b"
+
+
+def _is_row(one: object) -> bool:
+    """Say whether this may be integers for one axis: a list, a tensor, an array, or a ref."""
+    return isinstance(one, list) or (hasattr(one, "shape") and not _is_int(one))
+
+
+def _is_int(one: object) -> bool:
+    return isinstance(one, Integral) and not isinstance(one, bool)
 
 
 def _asked(index: object, rank: int) -> list[Any]:
@@ -54,9 +99,8 @@ def _asked(index: object, rank: int) -> list[Any]:
     wrong = next((one for one in given if not _is_index(one)), ALL)
     if wrong is not ALL:
         raise Rejected(
-            "index: an index is an int, a slice, None or an Ellipsis, or a tuple of these; by a "
-            "tensor of integers, write ops.take(x, indices, axis=0); "
-            f"got {type(wrong).__name__}"
+            "index: an index is an int, a slice, None or an Ellipsis, or a tuple of these, and of "
+            f"one axis a list or tensor of integers; got {type(wrong).__name__}"
         )
     dots = sum(one is Ellipsis for one in given)
     axes = len(given) - dots - sum(one is None for one in given)
@@ -71,7 +115,7 @@ def _asked(index: object, rank: int) -> list[Any]:
 def _is_index(one: object) -> bool:
     """Say whether this asks something of an axis; a truth value does not."""
     parts = (one.start, one.stop, one.step) if isinstance(one, slice) else (one,)
-    return one is Ellipsis or all(part is None or type(part) is int for part in parts)
+    return one is Ellipsis or all(part is None or _is_int(part) for part in parts)
 
 
 def _places(one: Any, extent: int) -> range:
@@ -143,11 +187,14 @@ class Indexed:
         shape: Any
 
     def __getitem__(self, index: object) -> Self:
-        """Return the part at ints, slices, None and Ellipsis, as NumPy means them."""
+        """Return the part at ints, slices, None, Ellipsis and integers, as NumPy means them."""
         found = self
-        for name, attributes, positions in steps(self.shape, index):
-            inputs = (found, torch.tensor(positions)) if positions else (found,)
+        rest, axis, integers = parted(index, len(self.shape))
+        for name, attributes, positions in steps(self.shape, rest):
+            inputs = (found, positions) if positions else (found,)
             found = self.session.apply(name, inputs, attributes)
+        if integers is not None:
+            found = self.session.apply("take", (found, integers), {"axis": axis})
         return found
 
     def __abs__(self) -> Self:

@@ -7,20 +7,16 @@ which the device makes: nothing crosses.
 from __future__ import annotations
 
 from abc import abstractmethod
-from fractions import Fraction
-from numbers import Real
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from fast.device.integers import is_integer
-from fast.errors import Rejected, SessionError, Unknown, unknown
+from fast.answers import answering, hints
+from fast.broadcasting import Broadcasting, Number, combined, is_number, shape_of
+from fast.errors import SessionError, Unknown, Unsupported, unknown
 from fast.indexing import Indexed, Lengths, cuts, even, resolved
-from fast.protocol import Ops
 from fast.tape import Tape
-
-Number = int | float | Fraction
 
 
 class Entry:
@@ -57,11 +53,12 @@ class Entry:
         return self._stored().dtype
 
     def __repr__(self) -> str:
-        kind = type(self).__name__
-        if self.tape.session is None:
-            return f"{kind}({self.id}, dead)"
-        name = self.tape.names.get(self.id)
-        return f"{kind}({self.id}{f' {name!r}' if name else ''}, {self.shape})"
+        kind, tape = type(self).__name__, self.tape
+        if tape.session is None:
+            return f"{kind}(x{self.id}, dead)"
+        owner = tape.uses.get(self.id)
+        name = tape.names.get(self.id, "leaf") if owner is None else owner[0].name
+        return f"{kind}(x{self.id} {name}, shape {self.shape})"
 
     def _stored(self) -> Tensor:
         self.session  # noqa: B018 - raises if the tape was reset
@@ -74,10 +71,68 @@ class IndexRef(Entry):
     __slots__ = ()
 
 
+_VALUE = "write ops.value(x)[()] for the entry of a scalar"
+_COMPARE = "compare ops.value(x); `where` chooses by a tensor of truth values"
+_WRITTEN = "an entry of the record is never written; `where` and scatter_add make another one"
+_BITS = ("and", "or", "xor", "lshift", "rshift")
+
+NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
+"""Which ops NumPy's functions are that stand for operators."""
+
+INSTEAD = {
+    "item": "ops.value(x)[()]",
+    "numpy": "ops.value(x)",
+    "tolist": "ops.value(x)",
+    "data": "ops.value(x)",
+    "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
+    "backward": "ops.backward(x)",
+    "view": "x.reshape(shape)",
+    "size": "x.shape",
+    "dim": "len(x.shape)",
+    "ndim": "len(x.shape)",
+    "t": "x.T",
+    "transpose": "ops.permute(x, axes=axes)",
+    "squeeze": "x.reshape(shape)",
+    "unsqueeze": "x[None]",
+}
+"""What NumPy's arrays and PyTorch's tensors have and a ref has not, and what is written here."""
+
+
+@hints(
+    {
+        "__rpow__": "write ops.exp(y * constant), with the constant's logarithm",
+        "__len__": "write x.shape[0]",
+        "__contains__": _COMPARE,
+        "__round__": "there is no such op",
+        "__array__": "write ops.value(x)",
+    }
+    | dict.fromkeys(("__floordiv__", "__rfloordiv__"), "write x / y")
+    | dict.fromkeys(("__mod__", "__rmod__", "__divmod__", "__rdivmod__"), "there is no such op")
+    | dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__", "__invert__"), _COMPARE)
+    | {f"__{reverse}{bits}__": _COMPARE for bits in _BITS for reverse in ("", "r")}
+    | dict.fromkeys(("__setitem__", "__delitem__"), _WRITTEN)
+    | dict.fromkeys(("__bool__", "__float__", "__int__", "__complex__", "__index__"), _VALUE)
+)
+@answering
 class Ref(Indexed, Entry):
     """One tensor of numbers on a session's tape."""
 
     __slots__ = ()
+    answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        # A number of NumPy beside a ref is an operand; its functions of arrays have ops.
+        op = NUMPY.get(function.__name__)
+        if op is not None and method == "__call__":
+            return getattr(self.session, op)(*inputs)
+        own = hasattr(type(self.session), function.__name__)
+        instead = f"ops.{function.__name__}(x)" if own else "ops.value(x)"
+        raise Unsupported(f"Ref: numpy.{function.__name__} is of arrays; write {instead}")
+
+    def __format__(self, how: str) -> str:
+        if how:
+            raise Unsupported(f"Ref: a format such as {how!r} is of a number; {_VALUE}")
+        return repr(self)
 
     @property
     def requires_grad(self) -> bool:
@@ -91,59 +146,65 @@ class Ref(Indexed, Entry):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_"):
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            if hasattr(Ops, name):
-                raise Unknown(f"Ref: there is no x.{name}; write ops.{name}(x)")
+            if name in INSTEAD or hasattr(type(self.session), name):
+                instead = INSTEAD.get(name, f"ops.{name}(x)")
+                raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, _public(Ref))
 
     def __add__(self, other: Ref | Number) -> Ref:
-        return _binary("add", self, other)
+        return combined(self.session, "add", self, other)
 
     def __radd__(self, other: Number) -> Ref:
-        return _binary("add", other, self)
+        return combined(self.session, "add", other, self)
 
     def __sub__(self, other: Ref | Number) -> Ref:
-        return _binary("sub", self, other)
+        return combined(self.session, "sub", self, other)
 
     def __rsub__(self, other: Number) -> Ref:
-        return _binary("sub", other, self)
+        return combined(self.session, "sub", other, self)
 
     def __mul__(self, other: Ref | Number) -> Ref:
-        return _binary("mul", self, other)
+        return combined(self.session, "mul", self, other)
 
     def __rmul__(self, other: Number) -> Ref:
-        return _binary("mul", other, self)
+        return combined(self.session, "mul", other, self)
 
     def __truediv__(self, other: Ref | Number) -> Ref:
-        return _binary("div", self, other)
+        return combined(self.session, "div", self, other)
 
     def __rtruediv__(self, other: Number) -> Ref:
-        return _binary("div", other, self)
+        return combined(self.session, "div", other, self)
 
     def __matmul__(self, other: Ref) -> Ref:
-        if not isinstance(other, Ref):
-            raise _no_operand("matmul", other)
         return self.session.matmul(self, other)
 
-    def __rmatmul__(self, other: object) -> NoReturn:
-        raise _no_operand("matmul", other)
+    def __rmatmul__(self, other: Ref) -> Ref:
+        return self.session.matmul(other, self)
 
     def __neg__(self) -> Ref:
         # The product with -1 is exact, and turns +0 into -0 where 0 - x would not.
-        return _binary("mul", self, -1)
+        return combined(self.session, "mul", self, -1)
 
     def __pow__(self, power: Number) -> Ref:
-        if not _is_number(power):
-            raise _no_operand("pow", power)
+        if not is_number(power):
+            others = "write ops.exp(y * ops.log(x)) for others"
+            came = type(power).__name__
+            raise Unsupported(f"pow: a power is a number; {others}; got {came}")
         return self.session.pow(self, c=float(power))
 
 
-class Interpreter(Ops[Ref]):
+class Interpreter(Broadcasting[Ref]):
     """Whatever runs a program: it records each op, and each number, that the program asks for.
 
     Python refuses a name that there is not, with the nearest. A `__getattr__` here would say it in
     our words, and be paid for by every op: Python then finds no method or field of a session by its
     quick way.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let every session take other libraries' names, and answer calls that do not fit."""
+        super().__init_subclass__(**options)
+        answering(cls)
 
     def reshape(self, x: Ref, *, shape: Any) -> Ref:
         """Lay the entries out in another shape, of which one extent may be -1."""
@@ -152,12 +213,12 @@ class Interpreter(Ops[Ref]):
 
     def split(self, x: Ref, lengths: Lengths, *, axis: int = 0) -> list[Ref]:
         """Cut along an axis into parts of a length, the last may be shorter, or of several."""
-        at, parts = cuts(_shape("split", x), lengths, axis)
+        at, parts = cuts(shape_of("split", x), lengths, axis)
         return [self.slice(x, axis=at, start=start, length=length) for start, length in parts]
 
     def chunk(self, x: Ref, count: int, *, axis: int = 0) -> list[Ref]:
         """Cut an axis into so many parts of one length; the last may be shorter, or missing."""
-        return self.split(x, even(_shape("chunk", x), count, axis), axis=axis)
+        return self.split(x, even(shape_of("chunk", x), count, axis), axis=axis)
 
     def max_with_indices(self, x: Ref, *, axis: int, keepdims: bool = False) -> tuple[Ref, Any]:
         """Take the largest entries along an axis, and find their places.
@@ -185,67 +246,5 @@ class Interpreter(Ops[Ref]):
         """Record one number, rounded once and repeated to a shape."""
 
 
-def _shape(name: str, x: object) -> tuple[int, ...]:
-    if not isinstance(x, Ref):
-        raise Rejected(
-            f"{name} takes a ref of this session, got {type(x).__name__}; {made_a_ref(x)}"
-        )
-    return x.shape
-
-
 def _public(kind: type) -> list[str]:
     return [name for name in dir(kind) if not name.startswith("_")]
-
-
-def _binary(name: str, left: Any, right: Any) -> Ref:
-    known = left if isinstance(left, Ref) else right
-    session = known.session
-    if not isinstance(left, Ref):
-        if not _is_number(left):
-            raise _no_operand(name, left)
-        left = session.constant(left, like=known)
-    elif not isinstance(right, Ref):
-        if not _is_number(right):
-            raise _no_operand(name, right)
-        right = session.constant(right, like=known)
-    a, b = left.shape, right.shape
-    if a != b:
-        shape = broadcast_shape(name, a, b)
-        left = left if a == shape else session.broadcast_to(left, shape=shape)
-        right = right if b == shape else session.broadcast_to(right, shape=shape)
-    return session.apply(name, (left, right), {})
-
-
-def _no_operand(name: str, came: object) -> TypeError:
-    return TypeError(
-        f"{name}: a ref is combined with a ref of its session or a number, "
-        f"got {type(came).__name__}; {made_a_ref(came)}"
-    )
-
-
-def made_a_ref(came: object) -> str:
-    """Say how what is no ref becomes one."""
-    if isinstance(came, IndexRef):
-        return "integers that an op has returned are indices of later ops only"
-    if is_integer(came):
-        return (
-            "integers and booleans reach a program as they are, as labels do; write numbers to "
-            "compute with as floats, such as 1.0, or x.float() of a tensor"
-        )
-    return "use() makes one of a parameter, input() and const() of data"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def broadcast_shape(name: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which NumPy would broadcast two shapes, or raise naming both."""
-    rank = max(len(x), len(y))
-    a, b = (1,) * (rank - len(x)) + x, (1,) * (rank - len(y)) + y
-    if any(m != n and 1 not in (m, n) for m, n in zip(a, b, strict=True)):
-        raise Rejected(
-            f"{name}: the shapes {x} and {y} do not broadcast; aligned at the right, two extents "
-            "must be equal or one of them 1"
-        )
-    return tuple(n if m == 1 else m for m, n in zip(a, b, strict=True))

@@ -22,7 +22,7 @@ from fast.errors import Rejected, SessionError
 from fast.kernels.elementwise.random import is_word
 from fast.naturals import NatRef, Naturals, NatVecRef
 from fast.ref import Entry, IndexRef, Interpreter, Ref
-from fast.runtime.binding import Bindings, Bound, bind, foreign
+from fast.runtime.binding import Bindings, Bound, bind, foreign, refused
 from fast.runtime.gradmap import DenseGrads, GradMap
 from fast.runtime.leaves import Leaves
 from fast.runtime.param import Param
@@ -71,9 +71,11 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         self._bound = Bindings()
 
     def run(
-        self, program: Callable[..., Ref], params: Sequence[Param], inputs: Sequence[Any]
-    ) -> Ref:
-        """Run a program on an empty tape: program(session, *uses of params, *inputs).
+        self, program: Callable[..., Any], params: Sequence[Param], inputs: Sequence[Any]
+    ) -> Any:
+        """Run a program on an empty tape, and return what it returns, refs of that tape.
+
+        It is called as program(session, *uses of params, *inputs).
 
         Integers and booleans, such as labels, reach it as they are, other data as inputs.
         """
@@ -248,11 +250,17 @@ class Session(Leaves, Naturals, Updates, Interpreter):
             tape.check_borrowed(*parents)
         if attributes:
             if check is not None:
-                check(*tensors, **attributes)
+                try:
+                    check(*tensors, **attributes)
+                except (TypeError, Rejected) as error:
+                    raise refused(bound, inputs, attributes, error) from error
             result, saved = value(*tensors, **attributes)
         else:
             if check is not None:
-                check(*tensors)
+                try:
+                    check(*tensors)
+                except (TypeError, Rejected) as error:
+                    raise refused(bound, inputs, attributes, error) from error
             result, saved = value(*tensors)
         if plain:
             tape.bytes += result.nbytes
@@ -263,8 +271,10 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         else:
             tape.weigh(result, tensors, saved if needs else ())
         rules.append((vjp, saved, parents, needs, form) if needs and vjp is not None else None)
+        identity = len(values)
         values.append(result)
-        return Ref(tape, len(values) - 1)
+        tape.names[identity] = name
+        return Ref(tape, identity)
 
     def _append(
         self,

@@ -1,4 +1,4 @@
-"""Chapter 25. Derivatives of programs.
+"""Chapter 27. Derivatives of programs.
 
 A program ``f(ops, *refs)`` returns a ref. Here are its derivatives, as functions of tensors.
 
@@ -29,7 +29,7 @@ from typing import Any
 from spec.dual import Dual
 from spec.levels import depth, still, world_of
 from spec.op import AnyTensor, checked, holds_integers, need_shape
-from spec.ref import TAKES, Interpreter, Ref
+from spec.ref import RETURNS, TAKES, Interpreter, Ref
 from spec.refusals import called, listed, refuse
 from spec.scalar import zero_like
 from spec.tape import Tape
@@ -189,7 +189,7 @@ class _Run(Interpreter[Tape]):
         self.like = world_of(x)
         self._levels = levels
         refs = [Ref(self, self.tape.leaf(value, k in chosen)) for k, value in enumerate(x)]
-        self.out = self.own(who, called(who, TAKES, f, self, *refs)).id
+        self.out = self.own(who, called(who, TAKES, f, self, *refs), RETURNS).id
         self.result = self.tape.value(self.out)
 
     def const(self, value: AnyTensor) -> Ref:

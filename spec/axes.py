@@ -1,4 +1,4 @@
-"""Chapter 10. Axes: what all reductions share, and all that move entries along an axis.
+"""Chapter 11. Axes: what all reductions share, and all that move entries along an axis.
 
 A reduction splits the axes of its input into those it keeps and those it reduces.
 A move along an axis collects, at each place, what was sent there.

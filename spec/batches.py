@@ -1,4 +1,4 @@
-"""Chapter 32. Batches: the examples of a step, whole or in pieces.
+"""Chapter 34. Batches: the examples of a step, whole or in pieces.
 
 A batch is a tensor, or examples one by one, over which a loss is averaged.
 
@@ -99,7 +99,8 @@ def mean_scalar_over(
         rule = "data are examples in a list, or what can be gone through"
         raise refuse(tag, rule, type(data).__name__) from None
     for example in examples:
-        loss = session.own(tag, called(tag, "a loss is a function of an example", loss_of, example))
+        found = called(tag, "a loss is a function of an example", loss_of, example)
+        loss = session.own(tag, found, "a loss is a ref of this session")
         if loss.shape != ():
             raise refuse(tag, "the loss of an example is a scalar", f"shape {loss.shape}")
         total = loss if total is None else total + loss

@@ -1,4 +1,4 @@
-"""Chapter 5. Buffers: numbers that another library holds in memory.
+"""Chapter 6. Buffers: numbers that another library holds in memory.
 
 Arrays of NumPy and of the standard library, and whatever else speaks Python's buffer protocol, are
 read entry by entry, without importing who made them; nothing is ever written there.

@@ -1,4 +1,4 @@
-"""Chapter 9. The fifth kind: a composite is a program over earlier pages, and nothing else.
+"""Chapter 10. The fifth kind: a composite is a program over earlier pages, and nothing else.
 
 Running the program records its steps; a tangent goes through them from the first to the last, and a
 cotangent from the last to the first.

@@ -1,4 +1,4 @@
-"""Chapter 15. Dual numbers: forward mode for free.
+"""Chapter 16. Dual numbers: forward mode for free.
 
 Write x + t e with e^2 = 0. Then f(x + t e) = f(x) + f'(x) t e: run any page on duals and the
 tangent comes out beside the value.

@@ -1,4 +1,4 @@
-"""Chapter 17. Formats: which numbers a machine can hold, and how a number is rounded to one.
+"""Chapter 18. Formats: which numbers a machine can hold, and how a number is rounded to one.
 
 Python's integers and decimals carry elementary functions to as many digits as a rounding needs.
 

@@ -1,9 +1,10 @@
-"""Chapter 22. Indexing: which ops x[...] stands for.
+"""Chapter 23. Indexing: which ops x[...] stands for.
 
 An index is an int, a slice, None or an Ellipsis, or a tuple of these, and means what it means in
 NumPy: an int picks a place and drops its axis, a slice keeps it, None makes a new axis, and an
-Ellipsis stands for all axes that are left. Places side by side are a `slice`, others a `take`, and
-axes that come and go are one `reshape` at the end. To split is to slice, part by part.
+Ellipsis stands for all axes that are left. One axis may be indexed by a list or tensor of integers.
+Places side by side are a `slice`, others a `take`, and axes that come and go are one `reshape` at
+the end. To split is to slice, part by part.
 
 >>> [(s.op, dict(s.attributes)) for s in steps((3, 4), (slice(None), 1))]
 [('slice', {'axis': 1, 'start': 1, 'length': 1}), ('reshape', {'shape': (3,)})]
@@ -22,11 +23,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from spec.refusals import Rejected, refuse
+from spec.answers import as_python
+from spec.refusals import Rejected, Unsupported, refuse
 from spec.shape import Shape, normalize_axis
-from spec.tensor import tensor
+from spec.tensor import is_tensor, tensor
 from spec.worlds import is_number
 
 Axis = int | tuple[int, ...] | None
@@ -34,9 +37,11 @@ Lengths = int | Sequence[int]
 R = TypeVar("R")
 
 KINDS = (
-    "an index is an int, a slice, None or an Ellipsis, or a tuple of these; by a tensor of "
-    "integers, write ops.take(x, indices, axis=0)"
+    "an index is an int, a slice, None or an Ellipsis, or a tuple of these, and of one axis a list "
+    "or tensor of integers"
 )
+MASKED = "a mask chooses by `where`: the shape of x[mask] would depend on its values"
+ALONE = "a list or tensor of integers indexes one axis, beside slices; index the others before it"
 
 
 class OutOfRange(Rejected, IndexError):
@@ -76,6 +81,39 @@ def steps(shape: Shape, index: object) -> list[Step]:
     return found
 
 
+def parted(index: Any, rank: int) -> tuple[Any, int, Any]:
+    """Return an index without its list or tensor of integers, the axis that those take, and them.
+
+    Of the axes that are left when the rest has been done: the integers are taken last.
+    """
+    given: list[Any] = [*index] if isinstance(index, tuple) else [index]
+    rows = [k for k, one in enumerate(given) if _is_row(one)]
+    if not rows:
+        return index, 0, None
+    place, *others = rows
+    if others or any(map(_is_int, given)):
+        raise refuse("index", ALONE, f"{len(rows)} of them, beside {len(given) - len(rows)} others")
+    integers = given[place]
+    if not hasattr(integers, "tape"):
+        integers = integers if is_tensor(integers) else tensor(integers)
+        if holds_truths(integers):
+            raise refuse("index", MASKED, f"a mask of the shape {integers.shape}")
+    named = sum(one is not None and one is not Ellipsis for one in given)
+    widths = (rank - named if one is Ellipsis else 1 for one in given[:place])
+    given[place] = slice(None)
+    return tuple(given), sum(widths), integers
+
+
+def _is_row(one: Any) -> bool:
+    """Say whether this may be integers for one axis: a list, a tensor, an array, or a ref."""
+    return isinstance(one, list) or (hasattr(one, "shape") and not _is_int(one))
+
+
+def holds_truths(x: Any) -> bool:
+    """Say whether a tensor is a mask."""
+    return len(x.data) > 0 and type(x.data[0]) is bool
+
+
 def _asked(index: Any, rank: int) -> list[Any]:
     """List what an index asks, axis by axis, with slices in the place of its Ellipsis."""
     given: list[Any] = [*index] if isinstance(index, tuple) else [index]
@@ -101,7 +139,7 @@ def _is_index(one: Any) -> bool:
 
 
 def _is_int(one: object) -> bool:
-    return isinstance(one, int) and not isinstance(one, bool)
+    return isinstance(one, Integral) and not isinstance(one, bool)
 
 
 def _places(one: Any, extent: int) -> range:
@@ -219,11 +257,14 @@ class Indexed:
         shape: Any
 
     def __getitem__(self, index: object) -> Self:
-        """Return the part at ints, slices, None and Ellipsis, as NumPy means them."""
+        """Return the part at ints, slices, None, Ellipsis and integers, as NumPy means them."""
         found = self
-        for step in steps(self.shape, index):
+        rest, axis, integers = parted(index, len(self.shape))
+        for step in steps(self.shape, rest):
             inputs = (found, tensor(list(step.positions))) if step.op == "take" else (found,)
             found = self.session.apply(step.op, inputs, dict(step.attributes))
+        if integers is not None:
+            found = self.session.apply("take", (found, integers), {"axis": axis})
         return found
 
     def __abs__(self) -> Self:
@@ -233,10 +274,9 @@ class Indexed:
 
     def __pow__(self, power: Any) -> Self:
         """Raise each entry to a power, which is a number."""
-        if not is_number(power):
+        if not is_number(as_python(power)):
             others = "write ops.exp(y * ops.log(x)) for others"
-            rule = f"a power is an int, a float or a Fraction; {others}"
-            raise refuse("operator", rule, type(power).__name__)
+            raise Unsupported(f"pow: a power is a number; {others}; got {type(power).__name__}")
         raised: Self = self.session.pow(self, c=power)
         return raised
 

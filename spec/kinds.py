@@ -1,4 +1,4 @@
-"""Chapter 8. The kinds: two derivatives read off one statement.
+"""Chapter 9. The kinds: two derivatives read off one statement.
 
 Each constructor takes what its kind states and returns the `Op`.
 Nothing else in this book says how a derivative of an operation is formed.

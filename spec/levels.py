@@ -1,4 +1,4 @@
-"""Chapter 16. Levels: duals whose parts are duals again, for derivatives of derivatives.
+"""Chapter 17. Levels: duals whose parts are duals again, for derivatives of derivatives.
 
 >>> from spec.tensor import tensor
 >>> nested = Dual(Dual(3.0, 1.0), Dual(1.0, 0.0))

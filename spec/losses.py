@@ -1,4 +1,4 @@
-"""Chapter 12. Losses: what those share that compare two tensors, and those that read labels.
+"""Chapter 13. Losses: what those share that compare two tensors, and those that read labels.
 
 A loss of pairs scores each entry of two tensors, and reduces the scores.
 A label is the index of a class; a row whose label equals ignore_index takes no part in the loss.

@@ -1,4 +1,4 @@
-"""Chapter 7. What an operation is.
+"""Chapter 8. What an operation is.
 
 An `Op` is a record: a rule for types, a value, and one derivative from which forward and reverse
 mode are both read.
@@ -164,7 +164,7 @@ class Elsewhere:
     reads: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Op:
     """An operation: its name, its kind, its rule for types, its value and its two derivatives.
 
@@ -198,6 +198,14 @@ class Op:
     elsewhere: Elsewhere | None = None
     results: Callable[..., Mapping[str, Type]] | None = None
 
+    def __repr__(self) -> str:
+        """Show the name and the kind, what the op is called with, and the defaults."""
+        shown = [f"*{self.inputs[0]}"] if self.variadic else list(self.inputs)
+        for name, default in self.attributes.items():
+            needed = default is inspect.Parameter.empty
+            shown.append(name if needed else f"{name}={default!r}")
+        return f"Op({self.name}, {self.kind}: {', '.join(shown)})"
+
     @cached_property
     def inputs(self) -> tuple[str, ...]:
         """The names of the tensor inputs, in order."""
@@ -212,9 +220,13 @@ class Op:
 
     def names(self, count: int) -> tuple[str, ...]:
         """Name the inputs of a call; those of a variadic op are counted, as in ``xs[1]``."""
-        if not self.variadic:
-            return self.inputs
-        return tuple(f"{self.inputs[0]}[{k}]" for k in range(count))
+        return tuple(map(self.input_name, range(count))) if self.variadic else self.inputs
+
+    def input_name(self, k: int) -> str:
+        """Name one input of a call, or count one that is too many."""
+        if self.variadic:
+            return f"{self.inputs[0]}[{k}]"
+        return self.inputs[k] if k < len(self.inputs) else f"input {k}"
 
     @cached_property
     def integer_inputs(self) -> tuple[int, ...]:

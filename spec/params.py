@@ -1,4 +1,4 @@
-"""Chapter 28. Parameters: tensors that outlive every tape.
+"""Chapter 30. Parameters: tensors that outlive every tape.
 
 A session records the current value of a parameter as a leaf, once for each use; an update replaces
 the value, and what has been recorded stays.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spec.op import AnyTensor, checked, need_shape, refuse
-from spec.refusals import Unknown, hints, members, unknown
+from spec.refusals import Unknown, hints, members, need_name, unknown
 from spec.tape import flag
 
 _USE = "write ops.use(x), which records its value, and calculate with that"
@@ -25,12 +25,14 @@ _SIGNS = ("add", "sub", "mul", "truediv", "matmul", "pow")
 @hints(
     {f"__{reverse}{sign}__": _USE for sign in _SIGNS for reverse in ("", "r")}
     | dict.fromkeys(("__getitem__", "__abs__"), _USE)
+    | dict.fromkeys(("__float__", "__int__", "__array__"), "write x.value")
 )
 class Param:
     """A tensor that outlives the tape; optimizers update it unless requires_grad is False."""
 
     def __init__(self, value: AnyTensor, name: str | None, requires_grad: bool) -> None:
         """Hold a first value; what is no tensor, and a flag that is no bool, are Rejected."""
+        need_name("param", name)
         self.name = name
         self.requires_grad = flag("param", requires_grad)
         self.version = 0
@@ -50,6 +52,10 @@ class Param:
             if name == "grad":
                 rule = "gradients are what backward() returns, and session.grad(them, ref) finds"
                 raise Unknown(f"Param: there is no x.grad; {rule}")
+            if name in ("data", "item", "numpy", "tolist"):
+                raise Unknown(f"Param: there is no x.{name}; write x.value")
+            if name in ("T", "sum", "mean", "max", "min", "reshape", "view", "detach"):
+                raise Unknown(f"Param: there is no x.{name}; {_USE}")
             raise unknown("Param", "attribute", name, members(self))
 
     @property

@@ -1,4 +1,4 @@
-"""Chapter 20. What a program may ask of the session it runs in: one method per operation.
+"""Chapter 21. What a program may ask of the session it runs in: one method per operation.
 
 Written by tools/generate_protocols.py from the pages in spec/ops; do not edit.
 

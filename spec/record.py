@@ -1,4 +1,4 @@
-"""Chapter 21. Records: what an interpreter writes on as a program runs.
+"""Chapter 22. Records: what an interpreter writes on as a program runs.
 
 A tape is one; a graph with the values that it was recorded on is another.
 

@@ -1,4 +1,4 @@
-"""Chapter 23. Refs: what a program holds in its hands, handles with the operators of a tensor.
+"""Chapter 25. Refs: what a program holds in its hands, handles with the operators of a tensor.
 
 A program is run by an interpreter, which records what it does: on a tape, or in a graph.
 A number beside a ref is a constant of the ref's world.
@@ -12,23 +12,25 @@ A refused op leaves no trace there.
 (Tensor([28.0, 14.0]), Tensor([0.0, 0.5]))
 """
 
+# This file is longer than the guide because a ref and what hands it out are one thing.
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from spec.answers import answering
+from spec.broadcasting import Broadcasting
 from spec.indexing import Indexed, Parts, resolved
-from spec.op import AnyTensor, Op, checked, refuse
+from spec.op import AnyTensor, Op, checked, holds_integers, refuse
 from spec.ops import OPS
-from spec.protocol import Ops
 from spec.record import Record
-from spec.refusals import Unknown, hints, listed, members, unknown
+from spec.refusals import Unknown, Unsupported, hints, listed, members, unknown
 from spec.rng import Draws
 from spec.scalar import lift, zero_like
 from spec.several import apart
-from spec.shape import Shape, broadcast, is_extent
-from spec.tensor import is_tensor, tabulate
+from spec.shape import Shape, is_extent
+from spec.tensor import is_tensor, tabulate, tensor
 from spec.worlds import Number, is_number
 
 T = TypeVar("T", bound=Record)
@@ -36,27 +38,53 @@ T = TypeVar("T", bound=Record)
 
 _VALUE = "write ops.value(x)[()] for the entry of a scalar"
 _COMPARE = "compare ops.value(x); `where` chooses by a tensor of truth values"
+_WRITTEN = "an entry of the record is never written; `where` and scatter_add make another one"
+_BITS = ("and", "or", "xor", "lshift", "rshift")
+
+NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
+"""Which ops NumPy's functions are that stand for operators."""
+
+INSTEAD = {
+    "item": "ops.value(x)[()]",
+    "numpy": "ops.value(x)",
+    "tolist": "ops.value(x)",
+    "data": "ops.value(x)",
+    "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
+    "backward": "ops.backward(x)",
+    "view": "x.reshape(shape)",
+    "size": "x.shape",
+    "dim": "len(x.shape)",
+    "ndim": "len(x.shape)",
+    "t": "x.T",
+    "transpose": "ops.permute(x, axes=axes)",
+    "squeeze": "x.reshape(shape)",
+    "unsqueeze": "x[None]",
+}
+"""What NumPy's arrays and PyTorch's tensors have and a ref has not, and what is written here."""
 
 
 @hints(
     {
         "__rpow__": "write ops.exp(y * constant), with the constant's logarithm",
-        "__floordiv__": "write x / y",
-        "__rfloordiv__": "write x / y",
-        "__mod__": "there is no such op",
-        "__rmod__": "there is no such op",
-        "__rmatmul__": "a product of matrices is of two refs",
         "__len__": "write x.shape[0]",
+        "__contains__": _COMPARE,
+        "__round__": "there is no such op",
+        "__array__": "write ops.value(x)",
     }
-    | dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__"), _COMPARE)
-    | dict.fromkeys(("__bool__", "__float__", "__int__"), _VALUE)
+    | dict.fromkeys(("__floordiv__", "__rfloordiv__"), "write x / y")
+    | dict.fromkeys(("__mod__", "__rmod__", "__divmod__", "__rdivmod__"), "there is no such op")
+    | dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__", "__invert__"), _COMPARE)
+    | {f"__{reverse}{bits}__": _COMPARE for bits in _BITS for reverse in ("", "r")}
+    | dict.fromkeys(("__setitem__", "__delitem__"), _WRITTEN)
+    | dict.fromkeys(("__bool__", "__float__", "__int__", "__complex__", "__index__"), _VALUE)
 )
+@answering
 class Ref(Indexed):
     """A handle on an entry of an interpreter's record, with the operators of a tensor."""
 
     __slots__ = ("id", "session", "tape")
     session: Interpreter[Any]
-    __array_ufunc__ = None  # NumPy leaves operators to the ref, which refuses its arrays by name.
+    answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
 
     def __init__(self, session: Interpreter[Any], id: int) -> None:
         """Point at an entry of what the interpreter records on at present."""
@@ -69,6 +97,21 @@ class Ref(Indexed):
         """The shape of the entry's value."""
         return tuple(self.tape.value(self.id).shape)
 
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Any:
+        """Answer NumPy: a number beside a ref is an operand, and functions of arrays have ops."""
+        op = NUMPY.get(function.__name__)
+        if op is not None and method == "__call__":
+            return getattr(self.session, op)(*inputs)
+        own = hasattr(type(self.session), function.__name__)
+        instead = f"ops.{function.__name__}(x)" if own else "ops.value(x)"
+        raise Unsupported(f"Ref: numpy.{function.__name__} is of arrays; write {instead}")
+
+    def __format__(self, how: str) -> str:
+        """Show it in a text; what formats a number is Unsupported."""
+        if how:
+            raise Unsupported(f"Ref: a format such as {how!r} is of a number; {_VALUE}")
+        return repr(self)
+
     def __repr__(self) -> str:
         """Show which entry it is, of what name or made by which op, and its shape."""
         return f"Ref(x{self.id} {self.tape.label(self.id)}, shape {self.shape})"
@@ -79,84 +122,93 @@ class Ref(Indexed):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_") or name in Ref.__slots__:
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            if hasattr(type(self.session), name):
-                raise Unknown(f"Ref: there is no x.{name}; write ops.{name}(x)")
+            if name in INSTEAD or hasattr(type(self.session), name):
+                instead = INSTEAD.get(name, f"ops.{name}(x)")
+                raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, members(self))
 
     def __add__(self, other: Ref | Number) -> Ref:
         """Add, broadcasting as NumPy would; a number is a constant of this ref's world."""
-        return self.session.add(*_aligned(self, self._operand(other)))
+        return self.session.add(self, other)
 
     def __radd__(self, other: Number) -> Ref:
         """Add to a number."""
-        return self.session.add(*_aligned(self._operand(other), self))
+        return self.session.add(other, self)
 
     def __sub__(self, other: Ref | Number) -> Ref:
         """Subtract, broadcasting as NumPy would."""
-        return self.session.sub(*_aligned(self, self._operand(other)))
+        return self.session.sub(self, other)
 
     def __rsub__(self, other: Number) -> Ref:
         """Subtract from a number."""
-        return self.session.sub(*_aligned(self._operand(other), self))
+        return self.session.sub(other, self)
 
     def __mul__(self, other: Ref | Number) -> Ref:
         """Multiply entry by entry, broadcasting as NumPy would."""
-        return self.session.mul(*_aligned(self, self._operand(other)))
+        return self.session.mul(self, other)
 
     def __rmul__(self, other: Number) -> Ref:
         """Multiply a number."""
-        return self.session.mul(*_aligned(self._operand(other), self))
+        return self.session.mul(other, self)
 
     def __truediv__(self, other: Ref | Number) -> Ref:
         """Divide entry by entry, broadcasting as NumPy would."""
-        return self.session.div(*_aligned(self, self._operand(other)))
+        return self.session.div(self, other)
 
     def __rtruediv__(self, other: Number) -> Ref:
         """Divide a number."""
-        return self.session.div(*_aligned(self._operand(other), self))
+        return self.session.div(other, self)
 
     def __matmul__(self, other: Ref) -> Ref:
         """Multiply matrices; a number is none."""
         return self.session.matmul(self, other)
 
+    def __rmatmul__(self, other: Ref) -> Ref:
+        """Refuse what is no ref in front of one."""
+        return self.session.matmul(other, self)
+
     def __neg__(self) -> Ref:
         """Multiply by -1, which is exact and takes +0 to -0, where 0 - x would not."""
         return self * -1
-
-    def _operand(self, other: object) -> Ref:
-        """Return the other operand as a ref, or refuse what is neither one nor a number."""
-        if is_number(other):
-            return self.session.constant(other, like=self)
-        if not isinstance(other, Ref):
-            rule = "an operand is a ref of this session, an int, a float or a Fraction"
-            raise refuse("operator", f"{rule} ({_REFS})", type(other).__name__)
-        return self.session.own("operator", other)
 
 
 TAKES = "a program is a function of an interpreter and a ref for each of its tensors"
 """The rule under which a program that is none is refused."""
 
-_REFS = "use() makes a ref of a Param, input() and const() of a tensor, constant() of a number"
+RETURNS = "a program returns a ref of its session"
+"""The rule under which a result that is none is refused."""
+
+_RULE = "the argument is a ref of this session"
 
 
-def _aligned(x: Ref, y: Ref) -> tuple[Ref, Ref]:
-    """Insert the broadcasts that an operator implies."""
-    if x.shape == y.shape:
-        return x, y
-    shape = broadcast(x.shape, y.shape)
-    if shape is None:
-        raise refuse("operator", "the shapes broadcast to a common one", f"{x.shape}, {y.shape}")
-    both = (r if r.shape == shape else r.session.broadcast_to(r, shape=shape) for r in (x, y))
-    first, second = both
-    return first, second
+def _read(x: Any) -> Any:
+    """Return integers or truth values of an index input as a tensor; a ref is one already."""
+    if isinstance(x, Ref) or is_tensor(x) or not (isinstance(x, list) or hasattr(x, "shape")):
+        return x
+    return tensor(x)
 
 
-class Interpreter(Draws, Parts, Ops[Ref], Generic[T]):
+def _made(came: object) -> str:
+    """Say how what is no ref becomes one."""
+    if is_tensor(came) and holds_integers(came):
+        return (
+            "integers and truth values are labels and masks, which an op takes as they are; "
+            "numbers to compute with are floats, such as 1.0"
+        )
+    return "input() and const() make a ref of a tensor, use() of a Param, constant() of a number"
+
+
+class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
     """Whatever runs a program: it records each op that the program asks for."""
 
     def __init__(self, tape: T) -> None:
         """Record on what is given: a tape, or what stands in its place."""
         self.tape = tape
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let every session take other libraries' names, and answer calls that do not fit."""
+        super().__init_subclass__(**options)
+        answering(cls)
 
     if not TYPE_CHECKING:
 
@@ -193,16 +245,17 @@ class Interpreter(Draws, Parts, Ops[Ref], Generic[T]):
         return super().reshape(x, shape=resolved(self.own("reshape", x).shape, shape))
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Apply an op to refs of this interpreter; index inputs may also be tensors of ints.
+        """Apply an op to refs of this interpreter; index inputs may also be integers as they are.
 
         Several results are a tuple. What is Rejected, or fails as it computes, leaves no trace.
         """
         op = OPS.get(name)
         if op is None:
             raise unknown("session", "op", name, OPS)
+        read = [_read(x) if k in op.index_inputs else x for k, x in enumerate(inputs)]
         given = [
             x if k in op.index_inputs and is_tensor(x) else self._given(op, k, x).id
-            for k, x in enumerate(inputs)
+            for k, x in enumerate(read)
         ]
         whole = self.with_counter(op, attributes)
         made = Ref(self, self.tape.apply(op, *given, **whole))
@@ -215,19 +268,18 @@ class Interpreter(Draws, Parts, Ops[Ref], Generic[T]):
             entries = "truth values" if k in op.mask_inputs else "integers"
             rule = f"{op.inputs[k]} is a ref of this session or a tensor of {entries}"
             raise refuse(op.name, rule, type(x).__name__)
-        ref = self.own(op.name, x)
+        ref = self.own(op.name, x, f"{op.input_name(k)} is a ref of this session")
         maker = self.tape.maker(ref.id)
         if k not in op.index_inputs and maker is not None and maker.kind == "positions":
             raise refuse(op.name, "integers of an op are taken for indices only", maker.name)
         return ref
 
-    def own(self, who: str, ref: object) -> Ref:
+    def own(self, who: str, ref: object, rule: str = _RULE) -> Ref:
         """Return a ref unchanged, or refuse what is none, or none of the present record."""
-        rule = "arguments are refs of this session, made since its last reset"
         if not isinstance(ref, Ref):
-            raise refuse(who, f"{rule} ({_REFS})", type(ref).__name__)
+            raise Unsupported(f"{who}: {rule}; got {type(ref).__name__}; {_made(ref)}")
         if ref.tape is not self.tape:
-            raise refuse(who, rule, f"node {ref.id} of another tape")
+            raise refuse(who, f"{rule}, made since its last reset", f"x{ref.id} of another record")
         return ref
 
     def value(self, ref: Ref) -> AnyTensor:

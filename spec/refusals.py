@@ -24,6 +24,10 @@ R = TypeVar("R")
 V = TypeVar("V")
 
 
+NEAR = 0.7
+"""How much of two names is the same, of 1, where one may be a slip of the other."""
+
+
 class Rejected(ValueError):
     """The caller broke a rule; the message names it, what came, and what would be accepted."""
 
@@ -65,12 +69,16 @@ class Unsupported(Rejected, TypeError):
     """An operator that is not offered; the message says what to write."""
 
 
+class Misfit(Rejected, TypeError):
+    """A call that a method cannot take; the message says which arguments it takes."""
+
+
 def unknown(
     who: str, what: str, name: object, known: Iterable[str], others: Iterable[str] = ()
 ) -> Unknown:
     """Build the refusal of a name: the nearest, or all the known, not the others, if none is."""
     names = list(known)
-    near = get_close_matches(name, {*names, *others}) if isinstance(name, str) else []
+    near = get_close_matches(name, {*names, *others}, cutoff=NEAR) if isinstance(name, str) else []
     rest = f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(names)}"
     return Unknown(f"{who}: there is no {what} {name!r}; {rest}")
 
@@ -88,38 +96,47 @@ class Table(dict[str, V]):
         raise unknown(f"{self._what}s", self._what, name, self)
 
 
+_BINARY = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "matmul": "@",
+    "pow": "**",
+    "floordiv": "//",
+    "mod": "%",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+}
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
 SIGNS = {
-    "__add__": "x + y",
-    "__sub__": "x - y",
-    "__mul__": "x * y",
-    "__truediv__": "x / y",
-    "__radd__": "x + y",
-    "__rsub__": "x - y",
-    "__rmul__": "x * y",
-    "__rtruediv__": "x / y",
-    "__matmul__": "x @ y",
-    "__rmatmul__": "x @ y",
-    "__pow__": "x ** y",
-    "__rpow__": "x ** y",
-    "__floordiv__": "x // y",
-    "__rfloordiv__": "x // y",
-    "__mod__": "x % y",
-    "__rmod__": "x % y",
+    **{f"__{r}{name}__": f"x {sign} y" for name, sign in _BINARY.items() for r in ("", "r")},
+    **{f"__{name}__": f"x {sign} y" for name, sign in _COMPARISONS.items()},
     "__abs__": "abs(x)",
-    "__lt__": "x < y",
-    "__le__": "x <= y",
-    "__gt__": "x > y",
-    "__ge__": "x >= y",
-    "__getitem__": "x[i]",
-    "__len__": "len(x)",
+    "__array__": "numpy.array(x)",
     "__bool__": "the truth of x",
+    "__complex__": "complex(x)",
+    "__contains__": "y in x",
+    "__delitem__": "del x[i]",
+    "__divmod__": "divmod(x, y)",
     "__float__": "float(x)",
+    "__getitem__": "x[i]",
+    "__index__": "x as an index",
     "__int__": "int(x)",
+    "__invert__": "~x",
+    "__len__": "len(x)",
+    "__rdivmod__": "divmod(x, y)",
+    "__round__": "round(x)",
+    "__setitem__": "x[i] = y",
 }
 """Python's methods for what a reader may write, and how it is written."""
 
 
-def hints(instead: Mapping[Any, str]) -> Callable[[C], C]:
+def hints(instead: Mapping[str, str]) -> Callable[[C], C]:
     """Return a decorator: a class refuses these operators, saying what to write instead.
 
     Type checkers see nothing of it, and go on reporting them.
@@ -134,13 +151,27 @@ def hints(instead: Mapping[Any, str]) -> Callable[[C], C]:
 
 
 def _refusal(sentence: str) -> Callable[..., Any]:
-    def refused(self: object, *others: object) -> Any:
-        # Who says so by NumPy's convention, as a ref does, answers for both operands.
-        if any(getattr(type(other), "__array_ufunc__", "") is None for other in others):
+    def refused(self: object, *others: object, **_: object) -> Any:
+        # A ref answers for both operands.
+        kinds = {type(other) for other in others} - {type(self)}
+        if any(getattr(kind, "answers_for_both", False) for kind in kinds):
             return NotImplemented
         raise Unsupported(f"{type(self).__name__}: {sentence}")
 
     return refused
+
+
+def need_name(who: str, name: object) -> None:
+    """Refuse what is no name; None says that there is none."""
+    if name is not None and not isinstance(name, str):
+        raise refuse(who, "a name is a str", repr(name))
+
+
+def number_shown(x: object) -> str:
+    """Show what came in the place of a number; a schedule is a function that was not called."""
+    if callable(x):
+        return "a function: call a schedule with the number of the step, as in lr=schedule(step)"
+    return repr(x)
 
 
 def need(who: str, rule: str, kind: type, came: object) -> None:

@@ -1,4 +1,4 @@
-"""Chapter 13. Random numbers: a pure function of (seed, call counter, element index).
+"""Chapter 14. Random numbers: a pure function of (seed, call counter, element index).
 
 Philox4x32-10 turns a 128-bit counter and a 64-bit key into four 32-bit words by ten rounds of
 multiply, exchange and xor. Nothing is remembered between calls, so the same element is drawn

@@ -1,4 +1,4 @@
-"""Chapter 18. Rounded numbers: executable binary32, bfloat16 and binary16.
+"""Chapter 19. Rounded numbers: executable binary32, bfloat16 and binary16.
 
 A `Rounded` is an exact number that its format can represent; every operation forms the exact result
 and rounds it once, to nearest, ties to even.

@@ -1,4 +1,4 @@
-"""Chapter 30. The session: programs, parameters and steps on one tape.
+"""Chapter 32. The session: programs, parameters and steps on one tape.
 
 A program takes its operations from the session it runs in, so that one text serves every
 interpreter::
@@ -28,6 +28,7 @@ from spec.op import AnyTensor, checked, zeros_like
 from spec.params import Leaves, Param, param_of
 from spec.ref import Interpreter, T
 from spec.ref import Ref as Ref
+from spec.refusals import need_name
 from spec.tape import Dense, Observer, Tape, flag
 from spec.updates import Gradients, Updates, look_up
 
@@ -80,6 +81,7 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         requires_grad that is neither True nor False, are Rejected.
         """
         wanted = flag("input", requires_grad)
+        need_name("input", name)
         return Ref(self, self.tape.leaf(checked("input", value), wanted, name))
 
     def backward_dense(self, out: Ref, seed: AnyTensor | None = None) -> Dense:

@@ -1,4 +1,4 @@
-"""Chapter 11. Several results: an op that returns more than one tensor.
+"""Chapter 12. Several results: an op that returns more than one tensor.
 
 The record of an op has one result, on which every chapter and every world relies.
 An op of several results has them all in it: each is flattened, and they are joined in order.

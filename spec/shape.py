@@ -1,4 +1,4 @@
-"""Chapter 4. Shapes: finite sets of indices, laid out row by row.
+"""Chapter 5. Shapes: finite sets of indices, laid out row by row.
 
 A shape is a tuple of extents, outermost first; the scalar's shape is ``()``.
 Everything here is exact arithmetic on integers, and several functions are *partial*: they return

@@ -1,16 +1,28 @@
-"""Chapter 19. The tape: reverse mode, defined by running.
+"""Chapter 20. The tape: reverse mode, defined by running.
 
 Every operation appends a node: what was applied, to which earlier nodes, with what result.
 Going through the nodes from the last to the first, each hands its cotangent to its parents by its
 op's VJP; where two paths meet, cotangents add.
 That is all of backpropagation.
 
+Why from the last to the first? In b = a + a, c = b + b, both of b's contributions have to be there
+before b hands on: b's cotangent is 1 + 1 = 2, and then a's is 2 + 2 = 4. A walk that went on from b
+as soon as the first came would tell a of 1 and 1, and later of 2 and 2 again. A node's readers all
+stand behind it on the tape, so the walk from its end meets them first; no other sorting is needed.
+
+>>> from spec.ops import OPS
+>>> from spec.tensor import tensor
+>>> tape = Tape()
+>>> a = tape.leaf(tensor(3), name="a")
+>>> b = tape.apply(OPS["add"], a, a)
+>>> c = tape.apply(OPS["add"], b, b)
+>>> [int(g[()]) for g in tape.backward_dense(c)]
+[4, 2, 1]
+
 A node that no cotangent has reached is never asked: 1/x far from the loss stays silent at x = 0.
 
 Observers see every event, so that a reader can watch, and two tapes can be laid side by side.
 
->>> from spec.ops import OPS
->>> from spec.tensor import tensor
 >>> tape = Tape()
 >>> x = tape.leaf(tensor(3.0), name="x")
 >>> y = tape.apply(OPS["square"], x)

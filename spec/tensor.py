@@ -1,4 +1,4 @@
-"""Chapter 6. Tensors: a tensor is a function on a finite set of indices.
+"""Chapter 7. Tensors: a tensor is a function on a finite set of indices.
 
 `tabulate` writes the function down, row by row; from then on nothing changes it.
 ``Tensor[float, L2, L3]`` says in its type what it holds and of which shape, so that a type checker
@@ -17,8 +17,10 @@ Tensor([[0, 1, 2], [10, 11, 12]])
 Tensor([[0, 1], [2, 3]])
 """
 
+# This file is longer than the guide because a tensor reads, shows and converts itself.
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeGuard, TypeVar, TypeVarTuple, cast
 
@@ -109,6 +111,21 @@ class Tensor(Generic[A, *Dims]):
     def nested(self) -> Nested:
         """Return the entries as nested lists; the scalar tensor returns its entry."""
         return _nest(cast("tuple[int, ...]", self.shape), self.data)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return an array of NumPy, who asks for it, of this shape and with these entries.
+
+        What NumPy has no type for, such as a Fraction, stays an object in it.
+        """
+        numpy = sys.modules["numpy"]
+        if copy is False:
+            raise refuse("tensor", "an array of a tensor is a copy", "copy=False")
+        empty = numpy.empty(self.shape, object)
+        empty[...] = numpy.array([*self.data, None], object)[:-1].reshape(self.shape)
+        plain = {type(entry) for entry in self.data} <= {bool, int, float}
+        if dtype is None and plain:
+            dtype = numpy.asarray(list(self.data)).dtype
+        return empty.astype(object if dtype is None else dtype)
 
     def __eq__(self, other: object) -> bool:
         """Compare shape and every entry."""

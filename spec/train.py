@@ -1,4 +1,4 @@
-"""Chapter 33. Training: parameters as a list, a loss as a function, a step as a method.
+"""Chapter 35. Training: parameters as a list, a loss as a function, a step as a method.
 
 A trainer runs its loss anew for every call: on a tape, or as a graph. Both give the same numbers.
 
@@ -173,7 +173,8 @@ class ScalarTrainer(TrainerSteps[Batch, AnyTensor]):
         """Run the loss on an empty record: parameters first, so that leaf k is parameter k."""
         self.session.reset_tape()
         refs = [*use_params(self.session, self.params), *use_inputs(self.session, inputs)]
-        out = self.session.own("trainer", called("trainer", TAKES, self.loss, self.session, *refs))
+        found = called("trainer", TAKES, self.loss, self.session, *refs)
+        out = self.session.own("trainer", found, "a loss is a ref of this session")
         if out.shape != ():
             raise refuse("trainer", "the loss is a scalar", f"shape {out.shape}")
         return out

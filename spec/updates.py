@@ -1,4 +1,4 @@
-"""Chapter 29. Updates: steps that replace the values of parameters, all or none.
+"""Chapter 31. Updates: steps that replace the values of parameters, all or none.
 
 A step adds up the gradients of the leaves by which a tape used it,
 scales them all if their norm is to be clipped, computes every new value and state, and only then
@@ -20,7 +20,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from spec.op import AnyTensor, need_shape, plus, refuse
-from spec.optim import OPTIMIZERS, clip
+from spec.optim import OPTIMIZERS, Optimizer, clip
 from spec.optim._groups import Groups, groups_of
 from spec.optim._steps import SessionSteps
 from spec.params import Leaves, param_of
@@ -62,26 +62,48 @@ class Updates(SessionSteps[Gradients]):
     def __init__(self) -> None:
         """Start without parameters in use and without states."""
         self.params_by_leaf: dict[int, Param] = {}
-        self._states: dict[Param, Any] = {}
+        self._states: dict[Param, dict[str, Any]] = {}
 
-    def state(self, param: Param) -> Any:
-        """Return the optimizer state of a parameter, None before its first step.
+    def state(self, param: Param, optimizer: str | None = None) -> Any:
+        """Return a parameter's state in one optimizer, or in the one that it was last given to.
 
-        Its moments have the parameter's shape; it is the page's `State`, which nobody can change.
+        It is None before the first step. Its moments have the parameter's shape; it is the page's
+        `State`, which nobody can change. The name of an optimizer that there is not is Rejected.
         """
-        return self._states.get(param_of("state", param))
+        known = self._states.get(param_of("state", param), {})
+        if optimizer is not None:
+            return known.get(OPTIMIZERS[optimizer].name)
+        return next(reversed(known.values()), None)
 
     def load_state(self, param: Param, state: Any) -> None:
-        """Replace the optimizer state of a parameter by what `state` returned, here or elsewhere.
+        """Replace a parameter's state in its optimizer by what `state` returned, here or elsewhere.
 
-        None starts afresh. Anything but the `State` of a page, with moments of the parameter's
-        shape and a step that is an integer >= 0, is Rejected, and nothing is changed. Entries need
-        not be finite: updates go on with those that are not, and not every world can tell.
+        None starts afresh, in all optimizers. Anything but the `State` of a page, with moments of
+        the parameter's shape and a step that is an integer >= 0, is Rejected, and nothing is
+        changed. Entries need not be finite: updates go on with those that are not, and not every
+        world can tell.
         """
         param_of("load_state", param)
-        if state is not None:
-            _check_state(param.name or "the parameter", param.value.shape, state)
-        self._states[param] = state
+        if state is None:
+            self._states.pop(param, None)
+        else:
+            page = _page_of(param.name or "the parameter", param.value.shape, state)
+            self._hold(param, page.name, state)
+
+    def gradient_norm(self, grads: Gradients) -> Any:
+        """Return the norm of all gradients by which an update would write, as one vector.
+
+        It is a scalar of their world, 0 where there is no gradient; `max_norm` bounds it. What a
+        step refuses of gradients is Rejected.
+        """
+        _refuse_no_gradients(grads)
+        return clip.norm_of([*self._gradients(grads, clip.scaling(None, 1)).values()])
+
+    def _hold(self, param: Param, optimizer: str, state: Any) -> None:
+        """Keep a parameter's state in one optimizer, as the last that it was given to."""
+        known = self._states.setdefault(param, {})
+        known.pop(optimizer, None)
+        known[optimizer] = state
 
     def _update(
         self,
@@ -100,15 +122,12 @@ class Updates(SessionSteps[Gradients]):
         scaled = clip.scaling(max_norm, grad_scale)
         done: list[tuple[Param, AnyTensor, Any]] = []
         for param, gradient in self._gradients(grads, scaled).items():
-            state = self._states.get(param) or page.init(param.value)
-            if not isinstance(state, page.state):
-                rule = "a parameter keeps to one optimizer; its state is of another"
-                raise refuse(name, rule, type(state).__module__)
+            state = self._states.get(param, {}).get(name) or page.init(param.value)
             own = hypers.get(param, usual)
             done.append((param, *page.update(param.value, gradient, state, own)))
         for param, value, state in done:
             param.set(value)
-            self._states[param] = state
+            self._hold(param, name, state)
 
     def _gradients(self, grads: Gradients, scaled: clip.Scaling) -> dict[Param, AnyTensor]:
         """Add up each trainable parameter's gradients over its leaves; leave out the unreached."""
@@ -122,8 +141,8 @@ class Updates(SessionSteps[Gradients]):
         return dict(zip(totals, scaled(list(totals.values())), strict=True))
 
 
-def _check_state(name: str, shape: Shape, state: object) -> None:
-    """Refuse what is no page's state, or not that of a parameter of this shape."""
+def _page_of(name: str, shape: Shape, state: object) -> Optimizer:
+    """Return the page of a state, or refuse what is none of a parameter of this shape."""
     page = next((page for page in OPTIMIZERS.values() if isinstance(state, page.state)), None)
     if page is None:
         *others, last = OPTIMIZERS
@@ -137,6 +156,7 @@ def _check_state(name: str, shape: Shape, state: object) -> None:
     step = getattr(state, "step", 0)
     if type(step) is not int or step < 0:
         raise refuse("load_state", "step is an integer >= 0", repr(step))
+    return page
 
 
 def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:

@@ -118,6 +118,10 @@ def is_row(value: object) -> TypeGuard[Sequence[Any]]:
 
 def extents(label: str, shape: Sequence[int]) -> None:
     """Refuse what is no shape."""
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise Rejected(
+            f"{label}: a shape is a tuple of integers; for one, write (2,); got {shape!r}"
+        )
     if any(type(n) is not int or n < 0 for n in shape):
         raise Rejected(f"{label}: every extent is an integer >= 0, got {tuple(shape)}")
 

@@ -31,7 +31,7 @@ class _Required:
 REQUIRED: Final = _Required()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Op:
     """One operation: its checks, its kernels' hosts, and their ATen twins.
 
@@ -78,6 +78,9 @@ class Op:
     fixed: tuple[int, ...] = ()
     indices: tuple[int, ...] = ()
     buffers: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Op({self.name}{self.usage()})"
 
     def hosts(self, provider: str) -> tuple[Value, Vjp]:
         """Return the value and the VJP of a provider, `triton` or `aten`."""

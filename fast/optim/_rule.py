@@ -224,7 +224,12 @@ def as_double(what: str, value: Any) -> float:
     try:
         found = bridge.to_float(value)
     except Rejected as error:
-        raise Rejected(f"{what} must be a number, got {value!r}") from error
+        came = repr(value)
+        if callable(value):
+            came = (
+                "a function: call a schedule with the number of the step, as in lr=schedule(step)"
+            )
+        raise Rejected(f"{what} must be a number, got {came}") from error
     if math.isinf(found) and isinstance(value, Rational):
         raise Rejected(f"{what} is beyond the largest double, which is 1.8e308")
     return found

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from fast.broadcasting import made_a_ref
 from fast.device.options import Options
-from fast.errors import Rejected, SessionError, unknown
+from fast.errors import Rejected, SessionError, Unsupported, unknown
 from fast.kernels.page import Op, Value, Vjp
 from fast.kernels.product import TF32
 from fast.naturals import NatRef
 from fast.ops import OPS
-from fast.ref import Entry, Ref, made_a_ref
+from fast.ref import Entry, Ref
 from fast.tape import WRITES, Tape
 
 
@@ -113,6 +114,27 @@ def _allowing_tf32(value: Value) -> Value:
     return run
 
 
+def refused(
+    bound: Bound, inputs: Sequence[Any], attributes: Mapping[str, Any], error: Exception
+) -> Exception:
+    """Return what a call is refused by that its page's check has refused, or could not read."""
+    op = bound.op
+    for position in op.index_inputs:
+        if position < len(inputs) and isinstance(inputs[position], Ref):
+            return Rejected(
+                f"{error}; {op.named(position)} is a ref, and input() makes numbers of what it is "
+                "given: integers and truth values go in as they are, without it"
+            )
+    if not isinstance(error, TypeError) or isinstance(error, Rejected):
+        return error
+    try:
+        op.bind(inputs, attributes)
+    except Rejected as misfit:
+        return misfit
+    came = ", ".join(f"{name}={value!r}" for name, value in attributes.items())
+    return Rejected(f"{op.name}: it takes {op.usage()}, and cannot read {came}")
+
+
 def foreign(what: str, came: Any, tape: Tape) -> Exception:
     """Say why something is no ref of the tape on which a session records."""
     if isinstance(came, Entry):
@@ -132,13 +154,16 @@ def foreign(what: str, came: Any, tape: Tape) -> Exception:
                 "program that grad() or its kin runs; hand its value() in as an input"
             )
         if not isinstance(came, Ref):
-            return Rejected(f"{what} takes numbers of this session; {made_a_ref(came)}")
+            return Rejected(
+                f"{what} takes numbers of this session; integers that an op has returned are "
+                "indices of later ops only"
+            )
         return Rejected(
             f"{what} takes data that no gradient reaches, and no ref: naturals of this session or "
             "integers for indices, booleans for a mask"
         )
     if isinstance(came, NatRef):
         return Rejected(f"{what} takes a ref of this session; a natural is only an index")
-    return Rejected(
-        f"{what} takes a ref of this session, got {type(came).__name__}; {made_a_ref(came)}"
-    )
+    rule = f"{what} is" if ":" in what else f"{what}: the argument is"
+    came_as = type(came).__name__
+    return Unsupported(f"{rule} a ref of this session; got {came_as}; {made_a_ref(came)}")

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from fast.answers import hints, lacking
 from fast.device import bridge
 from fast.device.arena import Arena
 from fast.device.buffer import Buffer
@@ -45,6 +46,21 @@ def check_trainable(who: str, value: object) -> None:
         raise Rejected(f"{who}: requires_grad is True or False, got {value!r}")
 
 
+_USE = "write ops.use(x), which records its value, and calculate with that"
+_SIGNS = ("add", "sub", "mul", "truediv", "matmul", "pow")
+_GRAD = "gradients are what backward() returns, and session.grad(them, ref) finds"
+
+
+@hints(
+    {f"__{reverse}{sign}__": _USE for sign in _SIGNS for reverse in ("", "r")}
+    | dict.fromkeys(("__getitem__", "__abs__"), _USE)
+    | dict.fromkeys(("__float__", "__int__", "__array__"), "write x.value()")
+)
+@lacking(
+    {"grad": _GRAD}
+    | dict.fromkeys(("data", "item", "numpy", "tolist"), "write x.value()")
+    | dict.fromkeys(("T", "sum", "mean", "max", "min", "reshape", "view", "detach"), _USE)
+)
 class Param:
     """A trainable (or frozen) tensor that lives in the store of its session, on its device.
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from fast.device import bridge, flags
@@ -73,6 +74,21 @@ class Updates(Recording, SessionSteps[Any]):
         optimizer = self._optimizer(name)
         known = None if hyper is None else optimizer.rule.read(hyper)
         optimizer.load(self._slot(parameter, name), state, known)
+
+    def gradient_norm(self, grads: Any) -> float:
+        """Return the norm of all gradients by which an update would write, as one vector.
+
+        That is what `max_norm` bounds: those of parameters that are trainable and that were
+        reached, added up in fp64. Infinities and NaN come through. `grads` are what a step takes,
+        stay as they are, and are refused as by a step.
+        """
+        totals: dict[Param, Tensor] = {}
+        for parameter, tensor in gathered("gradient_norm", self.store, self._tape, grads):
+            if parameter.trainable:
+                known = totals.get(parameter)
+                totals[parameter] = tensor if known is None else known + tensor
+        norms = [torch.linalg.vector_norm(t, dtype=torch.float64) for t in totals.values()]
+        return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
 
     def check_flag(self) -> None:
         """Raise if a kernel has met an index out of range: since then, no update wrote anything."""

@@ -1,4 +1,4 @@
-"""Chapter 14. The operations, one page each.
+"""Chapter 15. The operations, one page each.
 
 `OPS` is the table, in reading order: pointwise, moving and adding, products, programs over these,
 random numbers.

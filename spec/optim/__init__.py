@@ -1,4 +1,4 @@
-"""Chapter 26. The optimizers, one page each: pure functions of parameter, gradient and state.
+"""Chapter 28. The optimizers, one page each: pure functions of parameter, gradient and state.
 
 A page says everything that is known of its optimizer in `optimizer`, its record; `OPTIMIZERS` has
 them all.
@@ -15,8 +15,9 @@ from spec.optim._optimizer import Optimizer
 from spec.optim.adam import optimizer as _adam
 from spec.optim.adamw import optimizer as _adamw
 from spec.optim.sgd import optimizer as _sgd
+from spec.refusals import Table
 
 __all__ = ["OPTIMIZERS", "Optimizer"]
 
-OPTIMIZERS: dict[str, Optimizer] = {page.name: page for page in (_sgd, _adam, _adamw)}
+OPTIMIZERS = Table("optimizer", {page.name: page for page in (_sgd, _adam, _adamw)})
 """Every optimizer by its name, in reading order."""

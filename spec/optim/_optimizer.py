@@ -15,6 +15,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from spec.op import AnyTensor, refuse
+from spec.refusals import number_shown
 from spec.tensor import tensor
 from spec.worlds import is_number
 
@@ -104,4 +105,4 @@ def need_sizes(label: str, hyper: object, *names: str) -> None:
     for name in names:
         number = getattr(hyper, name)
         if not (is_number(number) and 0 <= number < math.inf):
-            raise refuse(label, f"{name} is finite and >= 0", repr(number))
+            raise refuse(label, f"{name} is finite and >= 0", number_shown(number))

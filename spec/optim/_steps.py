@@ -53,8 +53,7 @@ class SessionSteps(ABC, Generic[G]):
 
         `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
         Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
-        changed. A parameter keeps to one optimizer: another one's step is Rejected, unless
-        load_state(param, None) comes first.
+        changed. Each optimizer has its own state of a parameter, apart from every other one's.
         """
         hyper: dict[str, Any] = {
             "lr": lr,
@@ -82,8 +81,7 @@ class SessionSteps(ABC, Generic[G]):
 
         `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
         Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
-        changed. A parameter keeps to one optimizer: another one's step is Rejected, unless
-        load_state(param, None) comes first.
+        changed. Each optimizer has its own state of a parameter, apart from every other one's.
         """
         hyper: dict[str, Any] = {
             "lr": lr,
@@ -111,8 +109,7 @@ class SessionSteps(ABC, Generic[G]):
 
         `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
         Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
-        changed. A parameter keeps to one optimizer: another one's step is Rejected, unless
-        load_state(param, None) comes first.
+        changed. Each optimizer has its own state of a parameter, apart from every other one's.
         """
         hyper: dict[str, Any] = {
             "lr": lr,

@@ -68,14 +68,19 @@ def scaling(max_norm: float | Fraction | None, grad_scale: float | Fraction) -> 
     return scaled
 
 
-def coefficient(gradients: Sequence[AnyTensor], max_norm: float | Fraction) -> Any:
-    """Return the number that scales the gradients, of which some entry must exist."""
+def norm_of(gradients: Sequence[AnyTensor]) -> Any:
+    """Return the length of all gradients as one vector, 0 where they have no entry."""
     entries: list[Any] = [entry for gradient in gradients for entry in gradient.data]
 
     def term(k: int) -> Any:
         return square(entries[k])
 
-    norm = sqrt(sum_over(len(entries), term))
+    return sqrt(sum_over(len(entries), term)) if entries else 0
+
+
+def coefficient(gradients: Sequence[AnyTensor], max_norm: float | Fraction) -> Any:
+    """Return the number that scales the gradients, of which some entry must exist."""
+    norm = norm_of(gradients)
     share = divide(lift(norm, Fraction(max_norm)), norm + lift(norm, GUARD))
     # A minimum by way of `maximum`, through which NaN survives.
     return -maximum(-share, lift(share, Fraction(-1)))

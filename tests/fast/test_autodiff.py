@@ -269,7 +269,7 @@ def test_transfers_are_the_inputs_and_what_is_asked_for() -> None:
         (lambda: grad(cubic, argnums=(0, -2), **CPU)(1.0, 1.0), Rejected, "distinct"),
         (lambda: grad(cubic, argnums=(), **CPU)(1.0, 1.0), Rejected, "one at least"),
         (lambda: grad(cubic, argnums=True, **CPU)(1.0, 1.0), Rejected, "got True"),
-        (lambda: grad(well, **CPU)([1.0, 2.0]), Rejected, r"sub C1"),
+        (lambda: grad(well, **CPU)([1.0, 2.0]), Rejected, r"result is a scalar, got"),
         (lambda: grad(lambda ops, x: x, **CPU)([1.0, 2.0]), Rejected, r"a scalar, got .*\(2,\)"),
         (lambda: grad(lambda ops, x: 1.0, **CPU)(2.0), Rejected, "returns one ref .*got 1.0"),
         (lambda: vjp(lambda ops, x: Session().input(1.0), 2.0, **CPU), Rejected, "one ref"),

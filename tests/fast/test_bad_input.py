@@ -350,14 +350,20 @@ def test_what_a_device_refuses_by_its_world_runs_in_the_reference(world: str) ->
 
 
 GIVEN: list[tuple[str, Callable[[Session, Param, Ref], Any]]] = [
-    ("use() makes one of a parameter", lambda s, w, x: s.matmul(x, w)),
-    ("use() makes one of a parameter", lambda s, w, x: x + w),
-    ("use() makes one of a parameter", lambda s, w, x: x @ w),
-    ("use() makes one of a parameter", lambda s, w, x: w @ x),
-    ("input() and const() of data", lambda s, w, x: s.exp(torch.ones(2))),
-    ("such as 1.0, or x.float() of a tensor", lambda s, w, x: s.exp(torch.tensor([1, 2]))),
-    ("such as 1.0, or x.float() of a tensor", lambda s, w, x: s.exp([1, 2])),
-    ("such as 1.0, or x.float() of a tensor", lambda s, w, x: torch.ones(2, 2).long() @ x),
+    ("use() of a Param", lambda s, w, x: s.matmul(x, w)),
+    ("use() of a Param", lambda s, w, x: x + w),
+    ("use() of a Param", lambda s, w, x: x @ w),
+    ("use() of a Param", lambda s, w, x: w @ x),
+    ("input() and const() make a ref of a tensor", lambda s, w, x: s.exp(torch.ones(2))),
+    (
+        "to compute with are floats",
+        lambda s, w, x: s.exp(torch.tensor([1, 2])),
+    ),
+    ("to compute with are floats", lambda s, w, x: s.exp([1, 2])),
+    (
+        "to compute with are floats",
+        lambda s, w, x: torch.ones(2, 2).long() @ x,
+    ),
 ]
 
 

@@ -124,7 +124,7 @@ def test_integers_are_indices_and_nothing_else() -> None:
         s.backward(at)  # type: ignore[arg-type]
     with pytest.raises(Rejected, match="where C2"):
         s.where(at, z, z)
-    with pytest.raises(TypeError, match="got IndexRef; integers that an op has returned"):
+    with pytest.raises(Rejected, match="takes numbers of this session; integers that an op has"):
         _ = z @ at
     with pytest.raises(SessionError, match="another session"):
         Session(**CPU).value(at)
@@ -291,7 +291,7 @@ def test_what_fails_updates_nothing() -> None:
         ((x, ref, count), "centered: mean is a buffer, which buffer.. makes, got Ref"),
         ((x, [1.0], count), "centered: mean is a buffer, .*got list"),
         ((x, mean, mean), "got it twice"),
-        ((mean, mean, count), "centered: x takes a ref of this session, got NamedBuffer"),
+        ((mean, mean, count), "centered: x is a ref of this session; got NamedBuffer"),
     ):
         with pytest.raises(Rejected, match=said):
             op(s, "centered", *given, rate=1.0)

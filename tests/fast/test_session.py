@@ -182,7 +182,7 @@ def test_negation_turns_the_sign_of_zero() -> None:
 def test_operators_refuse_what_numpy_would() -> None:
     s = session()
     x, y = s.input([1.0, 2.0]), s.input([1.0, 2.0, 3.0])
-    with pytest.raises(Rejected, match=r"add: the shapes \(2,\) and \(3,\) do not broadcast"):
+    with pytest.raises(Rejected, match=r"^add: the shapes broadcast to .* got \(2,\) and \(3,\)$"):
         x + y
     with pytest.raises(TypeError):
         x + "1"  # type: ignore[operator]
@@ -195,7 +195,7 @@ def test_a_refused_op_leaves_the_tape_as_it_was(provider: str) -> None:
     s = session(provider)
     x, y = s.input([1.0, 2.0], requires_grad=True), s.input([1.0, 2.0, 3.0])
     for label, run in (
-        ("add C1", lambda: s.add(x, y)),
+        ("add: the shapes broadcast", lambda: s.add(x, y)),
         ("matmul C1", lambda: s.matmul(x, y)),
         ("reshape C1", lambda: s.reshape(x, shape=(3,))),
         ("take C3", lambda: s.take(x, [0, 2], axis=0)),
@@ -219,13 +219,13 @@ def test_refs_belong_to_one_session_and_one_tape() -> None:
         x + y
     with pytest.raises(SessionError, match="another session"):
         s.value(y)
-    with pytest.raises(Rejected, match=r"add: y takes a ref of this session, got float"):
-        s.add(x, 1.0)  # type: ignore[arg-type]
+    with pytest.raises(Rejected, match=r"matmul: y is a ref of this session; got float"):
+        s.matmul(x, 1.0)  # type: ignore[arg-type]
     s.reset_tape()
     for use in (lambda: s.value(x), lambda: s.add(x, x), lambda: -x, lambda: x.shape):
         with pytest.raises(SessionError, match="before reset_tape"):
             use()
-    assert repr(x) == "Ref(0, dead)"
+    assert repr(x) == "Ref(x0, dead)"
 
 
 @pytest.mark.holds("Use a parameter, once or more often")
@@ -403,8 +403,8 @@ def test_a_missing_device_is_refused() -> None:
 
 def test_an_unknown_op_is_refused_by_name() -> None:
     s = session()
-    with pytest.raises(Rejected, match=r"there is no op 'conv'; the nearest are concat$"):
-        s.apply("conv", (s.input([1.0]),), {})
+    with pytest.raises(Rejected, match=r"there is no op 'conct'; the nearest are concat$"):
+        s.apply("conct", (s.input([1.0]),), {})
 
 
 def test_a_name_that_there_is_not_costs_the_others_nothing() -> None:

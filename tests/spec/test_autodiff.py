@@ -402,7 +402,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "grad: a program is asked for; derivatives are differentiated again by jvp or jacfwd",
     ),
     "reverse over forward": (lambda: jacrev(jacfwd(total))(X, Y), "jacrev: a program is asked"),
-    "what is no ref": (lambda: grad(lambda ops, x: 1.0)(X), "grad: arguments are refs"),
+    "what is no ref": (
+        lambda: grad(lambda ops, x: 1.0)(X),
+        "grad: a program returns a ref of its session",
+    ),
 }
 
 

@@ -311,7 +311,7 @@ def test_a_loss_is_a_ref(interpreter: str) -> None:
     for bad in (1.0, None, ONE, Session().const(tensor(1.0))):
         trainer = scalar_trainer(lambda ops, w: bad, [ONE], None, interpreter)  # noqa: B023
         for ask in (trainer.forward, trainer.backward, lambda x: trainer.step(0.5, x)):  # noqa: B023
-            with pytest.raises(Rejected, match=r"^trainer: arguments are refs of this session"):
+            with pytest.raises(Rejected, match=r"^trainer: a loss is a ref of this session"):
                 ask([])
         assert (trainer.params.values(), trainer.steps) == ([ONE], 0)
 
@@ -319,7 +319,7 @@ def test_a_loss_is_a_ref(interpreter: str) -> None:
 @BOTH_SESSIONS
 def test_the_loss_of_an_example_is_a_ref(kind: Any) -> None:
     for bad in (1.0, None, ONE, Session().const(tensor(1.0))):
-        with pytest.raises(Rejected, match=r"^fold 3: arguments are refs of this session"):
+        with pytest.raises(Rejected, match=r"^fold 3: a loss is a ref of this session"):
             mean_scalar_over(kind(), "fold 3", [1, 2], lambda x: bad)  # noqa: B023
 
 

@@ -38,5 +38,30 @@ def test_a_chapter_says_its_place_in_its_first_line() -> None:
 
 def test_every_chapter_is_a_module() -> None:
     chapters = [f"spec.{chapter}" for chapter in spec.CHAPTERS]
-    assert set(chapters) == {name for name in MODULES if name.count(".") == 1}
+    modules = {name for name in MODULES if name.count(".") == 1}
+    assert set(chapters) == modules
     assert len(chapters) == len(set(chapters))
+
+
+def test_the_package_says_where_to_start() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "spec"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    program = run.stdout.partition("\n\n")[2].partition("\n\ngrad")[0].replace("    ", "")
+    shown = program.split("# ")[1].splitlines()[0]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{shown}\n"
+    assert ", ".join(spec.REVERSE_MODE) in run.stdout
+    assert set(spec.REVERSE_MODE) < set(spec.CHAPTERS)
+
+
+def test_names_come_from_the_package_itself() -> None:
+    code = "from spec import *; import spec; print([n for n in spec.__all__ if n not in globals()])"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "[]\n"
+    with pytest.raises(AttributeError, match="module 'spec' has no attribute 'gradient'"):
+        spec.gradient  # type: ignore[attr-defined]  # noqa: B018

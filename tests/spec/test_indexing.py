@@ -42,9 +42,17 @@ def test_a_part_is_numpys(case: tuple[Any, Index]) -> None:
 
 def test_what_is_no_index_is_refused_by_what_would_be_one() -> None:
     x = ref(np.ones((2, 3)))
-    wrong: tuple[Any, ...] = (True, "a", 1.0, [0], (0, True), slice(0.5))
+    wrong: tuple[Any, ...] = (True, "a", 1.0, {0}, (0, True), slice(0.5))
     for index in wrong:
         with pytest.raises(Rejected, match=r"^index: an index is an int, a slice, None or an Ell"):
+            x[index]
+    for index in ([True, False], np.array([True, False]), (slice(None), [True, False, True])):
+        with pytest.raises(Rejected, match=r"^index: a mask chooses by `where`"):
+            x[index]
+    for index in (([0], [1]), (0, [1]), ([0], 1)):
+        with pytest.raises(
+            Rejected, match=r"^index: a list or tensor of integers indexes one axis"
+        ):
             x[index]
     with pytest.raises(Rejected, match=r"^index: there is at most one Ellipsis; got 2 of them$"):
         x[..., ...]

@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "a ref of another session": (
         lambda s, w, b, x, out: s.jvp(GraphSession().const(B), [None] * 3),
-        r"jvp: arguments are refs of this session",
+        r"jvp: the argument is a ref of this session",
     ),
     "no seed": (lambda s, w, b, x, out: s.backward(w), "graph: without a seed, backward starts"),
     "a seed of another shape": (

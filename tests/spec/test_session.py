@@ -83,7 +83,7 @@ def test_gradients_pass_the_broadcasts_of_operators() -> None:
 def test_shapes_that_do_not_broadcast_are_refused() -> None:
     s = Session()
     x, y = s.input(tensor([1, 2])), s.input(tensor([1, 2, 3]))
-    with pytest.raises(Rejected, match=r"^operator: the shapes broadcast .*\(2,\).*\(3,\)"):
+    with pytest.raises(Rejected, match=r"^add: the shapes broadcast .*\(2,\).*\(3,\)"):
         x + y
     assert len(s.tape) == 2
 
@@ -284,15 +284,23 @@ def test_a_state_that_does_not_fit_changes_nothing(state: Any, message: str) -> 
     assert s.state(w) is before
 
 
-def test_a_parameter_keeps_to_one_optimizer() -> None:
-    s = Session()
-    w = s.param(tensor([1.0]))
-    grads = s.backward(squared(s, s.use(w)))
+def test_each_optimizer_has_its_own_state_of_a_parameter() -> None:
+    s, alone = Session(), Session()
+    w, other = s.param(tensor([1.0])), alone.param(tensor([1.0]))
+    grads, same = s.backward(squared(s, s.use(w))), alone.backward(squared(alone, alone.use(other)))
     s.sgd_step(0.5, grads, momentum=0.5)
-    before = w.value, s.state(w)
-    with pytest.raises(Rejected, match=r"^adamw: a parameter keeps to one optimizer; .*got .*sgd"):
-        s.adamw_step(grads=grads)
-    assert (w.value, s.state(w)) == before
+    buffer = s.state(w)
+    assert (s.state(w, "sgd"), s.state(w, "adamw")) == (buffer, None)
+    alone.adamw_step(grads=same)
+    s.adamw_step(grads=grads)
+    assert s.state(w) == s.state(w, "adamw") == alone.state(other)
+    assert s.state(w, "sgd") is buffer
+    s.sgd_step(0.5, grads, momentum=0.5)
+    assert s.state(w) is s.state(w, "sgd") is not buffer
+    s.load_state(w, None)
+    assert [s.state(w, name) for name in (None, *OPTIMIZERS)] == [None] * (1 + len(OPTIMIZERS))
+    with pytest.raises(Rejected, match="there is no optimizer 'adamm'; the nearest are adam"):
+        s.state(w, "adamm")
 
 
 def test_groups_have_their_own_hyper_parameters() -> None:
@@ -428,7 +436,7 @@ def _stale(s: Session) -> Ref:
 def test_a_ref_of_another_session_or_tape_is_refused(make, ask) -> None:
     s = Session()
     ref = make(s)
-    with pytest.raises(Rejected, match="refs of this session"):
+    with pytest.raises(Rejected, match="a ref of this session"):
         ask(s, ref)
 
 
@@ -440,7 +448,7 @@ def test_what_is_no_ref_is_refused() -> None:
         lambda: s.square(1.0),  # type: ignore[arg-type]
         lambda: x @ 1.0,  # type: ignore[operator]
     ):
-        with pytest.raises(Rejected, match="refs of this session"):
+        with pytest.raises(Rejected, match="a ref of this session"):
             ask()
     assert len(s.tape) == 1
 
@@ -503,9 +511,9 @@ def test_an_operand_that_is_neither_a_ref_nor_a_number_is_refused(
 ) -> None:
     s = kind()
     x = s.input(tensor([1.0]))
-    rule = "operator: an operand is a ref of this session, an int, a float or a Fraction"
+    rule = "(add|sub|mul|div): an operand is a ref of this session or a number"
     for compute in OPERATORS:
-        with pytest.raises(Rejected, match=rf"^{rule} \(.*\); got {type(bad).__name__}$"):
+        with pytest.raises(Rejected, match=rf"^{rule}; got {type(bad).__name__}; "):
             compute(bad, x) if turned else compute(x, bad)
     assert len(s.tape) == 1
 
@@ -520,7 +528,7 @@ def test_a_number_that_the_world_lacks_or_a_dead_ref_leaves_no_trace(turned: boo
     assert len(s.tape) == 1
     s.reset_tape()
     for compute in OPERATORS:
-        with pytest.raises(Rejected, match="refs of this session"):
+        with pytest.raises(Rejected, match="a ref of this session"):
             compute(1, x) if turned else compute(x, 1)
     assert len(s.tape) == 0
 
@@ -595,7 +603,7 @@ def test_what_is_no_constant_is_refused(kind: Any) -> None:
         with pytest.raises(Rejected, match=r"^constant: every extent is an integer >= 0; got"):
             s.constant(1, shape)
     for like in (other, 1.0, tensor(1.0)):
-        with pytest.raises(Rejected, match=r"^constant: arguments are refs of this session"):
+        with pytest.raises(Rejected, match=r"^constant: the argument is a ref of this session"):
             s.constant(1, like=like)
     assert len(s.tape) == 0
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spec.refusals import Rejected
 from spec.shape import (
     broadcast,
     broadcasts_to,
@@ -144,3 +146,22 @@ def test_a_symbolic_shape_leaves_the_rule() -> None:
     assert repr(x) == "Tensor(symbolic shape (2, n))"
     with pytest.raises(ValueError, match="cannot list its entries"):
         _ = x.data
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "bool"])
+def test_a_tensor_is_an_array_of_its_shape(dtype: str) -> None:
+    for shape in ((), (3,), (2, 3), (0, 2)):
+        array = np.ones(shape, dtype)
+        found = np.array(tensor(array))
+        assert found.shape == shape and (found == array).all()
+        assert found.dtype == dtype or not found.size
+    rounded = np.asarray(tensor([0.1]), dtype=np.float32)
+    assert rounded.dtype == np.float32 and rounded[0] == np.float32(0.1)
+
+
+def test_what_numpy_has_no_type_for_stays_as_it_is() -> None:
+    found = np.array(tensor([[Fraction(1, 3)], [Fraction(2)]]))
+    assert found.shape == (2, 1) and found[0, 0] == Fraction(1, 3)
+    assert np.add(found, 1)[1, 0] == 3
+    with pytest.raises(Rejected, match=r"^tensor: an array of a tensor is a copy; got copy=False"):
+        np.array(tensor([1.0]), copy=False)

@@ -1,0 +1,210 @@
+"""What a session and its refs answer to calls and operators that they do not take.
+
+Twin of spec.answers, and of operators in spec.refusals: the sentences are the same. What NumPy
+and PyTorch call an argument is taken where it means the same, and so are NumPy's numbers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from numbers import Integral
+from types import FunctionType
+from typing import Any, NoReturn, TypeVar, cast
+
+import numpy as np
+
+from fast.errors import Misfit, Rejected, Unknown, Unsupported
+
+C = TypeVar("C", bound=type)
+
+SAME = {
+    "axes": ("axis",),
+    "axis": ("axes",),
+    "dim": ("axis", "axes"),
+    "dims": ("axes",),
+    "keepdim": ("keepdims",),
+}
+"""What NumPy and PyTorch call an argument, and what it may be called here."""
+
+_BINARY = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "matmul": "@",
+    "pow": "**",
+    "floordiv": "//",
+    "mod": "%",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+}
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+SIGNS = {
+    **{f"__{r}{name}__": f"x {sign} y" for name, sign in _BINARY.items() for r in ("", "r")},
+    **{f"__{name}__": f"x {sign} y" for name, sign in _COMPARISONS.items()},
+    "__abs__": "abs(x)",
+    "__array__": "numpy.array(x)",
+    "__bool__": "the truth of x",
+    "__complex__": "complex(x)",
+    "__contains__": "y in x",
+    "__delitem__": "del x[i]",
+    "__divmod__": "divmod(x, y)",
+    "__float__": "float(x)",
+    "__getitem__": "x[i]",
+    "__index__": "x as an index",
+    "__int__": "int(x)",
+    "__invert__": "~x",
+    "__len__": "len(x)",
+    "__rdivmod__": "divmod(x, y)",
+    "__round__": "round(x)",
+    "__setitem__": "x[i] = y",
+}
+"""Python's methods that a class may refuse, and how they are written."""
+
+
+def hints(instead: Mapping[str, str]) -> Callable[[C], C]:
+    """Return a decorator: a class refuses these operators, saying what to write instead."""
+
+    def add(owner: C) -> C:
+        for method, remedy in instead.items():
+            setattr(owner, method, _refusal(f"{SIGNS[method]} is not offered; {remedy}"))
+        return owner
+
+    return add
+
+
+def _refusal(sentence: str) -> Callable[..., Any]:
+    def refused(self: object, *others: object, **_: object) -> Any:
+        # A ref answers for both operands.
+        kinds = {type(other) for other in others} - {type(self)}
+        if any(getattr(kind, "answers_for_both", False) for kind in kinds):
+            return NotImplemented
+        raise Unsupported(f"{type(self).__name__}: {sentence}")
+
+    return refused
+
+
+def lacking(instead: Mapping[str, str]) -> Callable[[C], C]:
+    """Return a decorator: a class says of names that it has not what to write instead.
+
+    Each is a property that raises Unknown. A `__getattr__` would make every name of the class cost.
+    """
+
+    def add(owner: C) -> C:
+        for name, remedy in instead.items():
+            setattr(
+                owner, name, property(_lack(f"{owner.__name__}: there is no x.{name}; {remedy}"))
+            )
+        return owner
+
+    return add
+
+
+def _lack(sentence: str) -> Callable[[object], NoReturn]:
+    def lacks(self: object) -> NoReturn:
+        raise Unknown(sentence)
+
+    return lacks
+
+
+def answering(owner: C) -> C:
+    """Let the public methods of a class take NumPy's and PyTorch's names for their arguments.
+
+    What else does not fit their signatures is a Misfit, which is also a TypeError. That holds for
+    the methods that it inherits, too, where they are written.
+    """
+    for kind in owner.__mro__:
+        for name, method in list(vars(kind).items()):
+            if isinstance(method, FunctionType) and not name.startswith("_"):
+                setattr(kind, name, _answered(method))
+    return owner
+
+
+def _answered(method: Any) -> Any:
+    if getattr(method, "answers", False):
+        return method
+
+    @wraps(method)
+    def call(self: Any, *inputs: Any, **given: Any) -> Any:
+        try:
+            return method(self, *inputs, **given)
+        except Rejected:
+            # Nothing was written. It is asked only here, since this wraps every op of a program.
+            if not any(map(_of_numpy, given.values())):
+                raise
+            given = {name: _plain(value) for name, value in given.items()}
+            return method(self, *inputs, **given)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # The method took the call, and something in it failed.
+        return method(self, *inputs, **_renamed(method, inputs, given))
+
+    call.answers = True  # type: ignore[attr-defined]
+    return call
+
+
+def _of_numpy(value: object) -> bool:
+    """Say whether this is a number of NumPy, or a row in which there is one."""
+    if type(value) in (tuple, list):
+        return any(map(_of_numpy, cast("list[object]", value)))
+    return isinstance(value, np.number)
+
+
+def _plain(value: Any) -> Any:
+    """Return what may hold numbers of NumPy with Python's in their places."""
+    if type(value) in (tuple, list):
+        return type(value)(map(_plain, value))
+    return value.item() if isinstance(value, np.number) else value
+
+
+def _renamed(method: Any, inputs: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
+    """Call arguments as the method does, or refuse a call that it cannot take even so."""
+    takes = list(inspect.signature(method).parameters.values())[1:]
+    names = [parameter.name for parameter in takes]
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        own = next((other for other in SAME.get(name, ()) if other in names), name)
+        if own in given and own != name:
+            raise Misfit(f"{method.__name__}: {name} is what is called {own} here; got both")
+        found[own] = (value,) if own == "axes" and isinstance(value, Integral) else value
+    wrong = _misfit(takes, len(inputs), found)
+    if wrong:
+        raise Misfit(f"{method.__name__}: {wrong}; {_takes(takes)}")
+    return found
+
+
+def _misfit(takes: list[inspect.Parameter], count: int, given: Mapping[str, Any]) -> str:
+    """Say what of a call does not fit, or nothing."""
+    placed = [one for one in takes if one.kind is one.POSITIONAL_OR_KEYWORD]
+    named = [one for one in takes if one.kind is one.KEYWORD_ONLY]
+    several = any(one.kind is one.VAR_POSITIONAL for one in takes)
+    strange = [name for name in given if name not in {one.name for one in (*placed, *named)}]
+    if strange:
+        return f"there is no argument {strange[0]!r}"
+    if count > len(placed) and not several:
+        return f"{count} arguments without a name are too many"
+    twice = [one.name for one in placed[:count] if one.name in given]
+    if twice:
+        return f"{twice[0]} came twice, with and without its name"
+    lacking = (one for one in (*placed[count:], *named) if one.default is one.empty)
+    missing = [one.name for one in lacking if one.name not in given]
+    return f"{missing[0]} is missing" if missing else ""
+
+
+def _takes(takes: list[inspect.Parameter]) -> str:
+    """Say which arguments a method takes, and what they are if they are left out."""
+    shown = {
+        one: one.name if one.default is one.empty else f"{one.name}={one.default!r}"
+        for one in takes
+    }
+    by_name = [text for one, text in shown.items() if one.kind is one.KEYWORD_ONLY]
+    others = [text for one, text in shown.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    several = [f"any number of {one.name}" for one in takes if one.kind is one.VAR_POSITIONAL]
+    own = ", ".join(several or others or ["no argument"])
+    return f"it takes {own}{', and by name ' if by_name else ''}{', '.join(by_name)}"

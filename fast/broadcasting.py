@@ -1,0 +1,160 @@
+"""Ops of refs whose shapes differ, and of refs and numbers; the twin of spec.broadcasting.
+
+The page of an op of two tensors wants one shape. Here a number becomes a constant of the other
+input's dtype, which the device makes, so that nothing crosses; and a shape that NumPy would
+broadcast becomes a `broadcast_to`.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from numbers import Real
+from typing import Any, TypeVar
+
+from fast.device.integers import is_integer
+from fast.errors import Rejected, Unsupported
+from fast.protocol import Ops
+
+Number = int | float | Fraction
+R = TypeVar("R")
+
+
+class Broadcasting(Ops[R]):
+    """Ops of several inputs that a session calls with one shape, whatever it is given."""
+
+    __slots__ = ()
+
+    def add(self, x: R | Number, y: R | Number) -> R:
+        """Add, broadcasting as NumPy would; a number is a constant of the other's dtype."""
+        return combined(self, "add", x, y)
+
+    def sub(self, x: R | Number, y: R | Number) -> R:
+        """Subtract, broadcasting as NumPy would."""
+        return combined(self, "sub", x, y)
+
+    def mul(self, x: R | Number, y: R | Number) -> R:
+        """Multiply entry by entry, broadcasting as NumPy would."""
+        return combined(self, "mul", x, y)
+
+    def div(self, x: R | Number, y: R | Number) -> R:
+        """Divide entry by entry, broadcasting as NumPy would."""
+        return combined(self, "div", x, y)
+
+    def maximum(self, x: R | Number, y: R | Number) -> R:
+        """Take the larger entries, broadcasting as NumPy would."""
+        return combined(self, "maximum", x, y)
+
+    def minimum(self, x: R | Number, y: R | Number) -> R:
+        """Take the smaller entries, broadcasting as NumPy would."""
+        return combined(self, "minimum", x, y)
+
+    def where(self, mask: Any, x: R | Number, y: R | Number) -> R:
+        """Take x where the mask is true and else y, which broadcast to each other and to the mask.
+
+        Either or both may be numbers; both alone are of the session's own precision.
+        """
+        ops: Any = self
+        one: Any = ops.constant(x) if is_number(x) and is_number(y) else x
+        one, other = _refs(ops, "where", one, y)
+        shaped = (tensor for tensor in (mask, one, other) if hasattr(tensor, "shape"))
+        shape = common("where", *(tuple(tensor.shape) for tensor in shaped))
+        return self.apply("where", (mask, _wide(one, shape), _wide(other, shape)), {})
+
+    def linear(self, x: R, w: R, b: R | None = None) -> R:
+        """Multiply by w transposed, and add the bias b to every row, if there is one."""
+        if b is not None:
+            return self.apply("linear", (x, w, b), {})
+        wide, deep = shape_of("linear", x), shape_of("linear", w)
+        if len(deep) != 2 or wide[-1:] != deep[1:]:
+            raise Rejected(
+                "linear C2: the last extents of x and w are equal, w has two axes; "
+                f"got x of {wide}, w of {deep}"
+            )
+        rows = self.reshape(x, shape=(math.prod(wide[:-1]), deep[1]))
+        product = self.matmul(rows, self.permute(w, axes=(1, 0)))
+        return self.reshape(product, shape=(*wide[:-1], deep[0]))
+
+    def concat(self, *xs: Any, axis: int) -> R:
+        """Join along an axis; the parts are arguments, or one list."""
+        return self.apply("concat", _listed(xs), {"axis": axis})
+
+    def stack(self, *xs: Any, axis: int) -> R:
+        """Join along a new axis; the parts are arguments, or one list."""
+        return self.apply("stack", _listed(xs), {"axis": axis})
+
+
+def combined(ops: Any, name: str, x: Any, y: Any) -> Any:
+    """Run an op of two tensors on refs that broadcast; of two operands one may be a number."""
+    x, y = _refs(ops, name, x, y)
+    a, b = x.shape, y.shape
+    if a != b:
+        shape = common(name, a, b)
+        x, y = _wide(x, shape), _wide(y, shape)
+    return ops.apply(name, (x, y), {})
+
+
+def is_number(value: object) -> bool:
+    """Say whether this is a real number of Python or NumPy; a truth value is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def made_a_ref(came: object) -> str:
+    """Say how what is no ref becomes one."""
+    if not is_number(came) and is_integer(came):
+        return (
+            "integers and truth values are labels and masks, which an op takes as they are; "
+            "numbers to compute with are floats, such as 1.0"
+        )
+    return "input() and const() make a ref of a tensor, use() of a Param, constant() of a number"
+
+
+def shape_of(name: str, x: Any) -> tuple[int, ...]:
+    """Return the shape of a ref, or refuse what is none."""
+    if not _is_entry(x):
+        came = type(x).__name__
+        rule = "the argument is a ref of this session"
+        raise Unsupported(f"{name}: {rule}; got {came}; {made_a_ref(x)}")
+    return tuple(x.shape)
+
+
+def common(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape to which NumPy would broadcast these, or raise naming all."""
+    rank = max(map(len, shapes))
+    found = []
+    for extents in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
+        wide = {n for n in extents if n != 1} or {1}
+        if len(wide) > 1:
+            came = " and ".join(map(str, shapes))
+            raise Rejected(f"{name}: the shapes broadcast to a common one; got {came}")
+        found += wide
+    return tuple(found)
+
+
+def _is_entry(x: object) -> bool:
+    """Say whether this is an entry of a tape, of whichever session, which an op then asks."""
+    return hasattr(x, "tape") and hasattr(x, "shape")
+
+
+def _refs(ops: Any, name: str, x: Any, y: Any) -> tuple[Any, Any]:
+    """Return two operands as refs, where a number is a constant of the other one's dtype."""
+    one, other = _is_entry(x), _is_entry(y)
+    if one and other:
+        return x, y
+    for came, known in ((x, one), (y, other)):
+        if not known and not is_number(came):
+            rule = "an operand is a ref of this session or a number"
+            raise Unsupported(f"{name}: {rule}; got {type(came).__name__}; {made_a_ref(came)}")
+    if not (one or other):
+        both = f"{type(x).__name__} and {type(y).__name__}"
+        raise Unsupported(f"{name}: of two operands, one at least is a ref; got {both}")
+    return (x, ops.constant(y, like=x)) if one else (ops.constant(x, like=y), y)
+
+
+def _wide(x: Any, shape: tuple[int, ...]) -> Any:
+    """Broadcast a ref to a shape, where it has another."""
+    return x if x.shape == shape else x.session.broadcast_to(x, shape=shape)
+
+
+def _listed(xs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(xs[0]) if len(xs) == 1 and isinstance(xs[0], (list, tuple)) else xs

@@ -1,0 +1,121 @@
+"""Chapter 24. Broadcasting: ops of refs whose shapes differ, and of refs and numbers.
+
+The page of an op of two tensors wants one shape, so that its derivatives say nothing of shapes. A
+session makes it so: a number becomes a constant of the other input's world, and a shape that NumPy
+would broadcast becomes a `broadcast_to`, the derivative of which is a sum.
+
+>>> common("add", (2, 1), (3,))
+(2, 3)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+from spec.protocol import Ops
+from spec.refusals import Unsupported, refuse
+from spec.shape import Shape, broadcast
+from spec.worlds import Number, is_number
+
+R = TypeVar("R")
+
+
+def common(who: str, *shapes: Shape) -> Shape:
+    """Return the shape to which NumPy broadcasts all of these; who is named where there is none."""
+    found: Shape = ()
+    for shape in shapes:
+        both = broadcast(found, shape)
+        if both is None:
+            came = " and ".join(map(str, shapes))
+            raise refuse(who, "the shapes broadcast to a common one", came)
+        found = both
+    return found
+
+
+class Broadcasting(Ops[R]):
+    """Ops of several inputs that a session calls with one shape, whatever it is given."""
+
+    def add(self, x: R | Number, y: R | Number) -> R:
+        """Add, broadcasting as NumPy would; a number is a constant of the other's world."""
+        return self._of_two("add", x, y)
+
+    def sub(self, x: R | Number, y: R | Number) -> R:
+        """Subtract, broadcasting as NumPy would."""
+        return self._of_two("sub", x, y)
+
+    def mul(self, x: R | Number, y: R | Number) -> R:
+        """Multiply entry by entry, broadcasting as NumPy would."""
+        return self._of_two("mul", x, y)
+
+    def div(self, x: R | Number, y: R | Number) -> R:
+        """Divide entry by entry, broadcasting as NumPy would."""
+        return self._of_two("div", x, y)
+
+    def maximum(self, x: R | Number, y: R | Number) -> R:
+        """Take the larger entries, broadcasting as NumPy would."""
+        return self._of_two("maximum", x, y)
+
+    def minimum(self, x: R | Number, y: R | Number) -> R:
+        """Take the smaller entries, broadcasting as NumPy would."""
+        return self._of_two("minimum", x, y)
+
+    def where(self, mask: Any, x: R | Number, y: R | Number) -> R:
+        """Take x where the mask is true and else y, which broadcast to each other and to the mask.
+
+        Either or both may be numbers; both alone are of the session's own world.
+        """
+        ops: Any = self
+        one: Any = ops.constant(x) if is_number(x) and is_number(y) else x
+        one, other = self._refs("where", one, y)
+        shaped = (tensor for tensor in (mask, one, other) if hasattr(tensor, "shape"))
+        shape = common("where", *(tuple(tensor.shape) for tensor in shaped))
+        return self.apply("where", (mask, _wide(one, shape), _wide(other, shape)), {})
+
+    def linear(self, x: R, w: R, b: R | None = None) -> R:
+        """Multiply by w transposed, and add the bias b to every row, if there is one."""
+        if b is not None:
+            return self.apply("linear", (x, w, b), {})
+        ops: Any = self
+        wide, deep = ops.own("linear", x).shape, ops.own("linear", w).shape
+        if len(deep) != 2 or wide[-1:] != deep[1:]:
+            rule = "the last extents of x and w are equal, w has two axes"
+            raise refuse("linear C2", rule, f"x of {wide}, w of {deep}")
+        rows = self.reshape(x, shape=(math.prod(wide[:-1]), deep[1]))
+        product = self.matmul(rows, self.permute(w, axes=(1, 0)))
+        return self.reshape(product, shape=(*wide[:-1], deep[0]))
+
+    def concat(self, *xs: Any, axis: int) -> R:
+        """Join along an axis; the parts are arguments, or one list."""
+        return self.apply("concat", _listed(xs), {"axis": axis})
+
+    def stack(self, *xs: Any, axis: int) -> R:
+        """Join along a new axis; the parts are arguments, or one list."""
+        return self.apply("stack", _listed(xs), {"axis": axis})
+
+    def _of_two(self, name: str, x: Any, y: Any) -> R:
+        x, y = self._refs(name, x, y)
+        shape = common(name, x.shape, y.shape)
+        return self.apply(name, (_wide(x, shape), _wide(y, shape)), {})
+
+    def _refs(self, name: str, x: Any, y: Any) -> tuple[Any, Any]:
+        """Return two operands as refs, where a number is a constant of the other one's world."""
+        ops: Any = self
+        if is_number(x) and is_number(y):
+            came = f"{type(x).__name__} and {type(y).__name__}"
+            raise Unsupported(f"{name}: of two operands, one at least is a ref; got {came}")
+        for one in (x, y):
+            if not is_number(one):
+                ops.own(name, one, "an operand is a ref of this session or a number")
+        if is_number(x):
+            return ops.constant(x, like=y), y
+        return x, ops.constant(y, like=x) if is_number(y) else y
+
+
+def _wide(x: Any, shape: Shape) -> Any:
+    """Broadcast a ref to a shape, where it has another."""
+    return x if x.shape == shape else x.session.broadcast_to(x, shape=shape)
+
+
+def _listed(xs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(xs[0]) if len(xs) == 1 and isinstance(xs[0], (list, tuple)) else xs

@@ -1,0 +1,336 @@
+"""Both sessions take what people write, and answer alike to what neither takes."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import fast
+import fast.errors
+import spec.refusals
+from fast.protocol import Ops
+from spec.ops import OPS
+from spec.session import Session
+from spec.tensor import tensor
+
+Ask = Callable[[Any, Any, Any, Any], Any]
+"""ask(session, x, y, made): x and y are refs of 2 x 2; what is made is `Given`."""
+
+SENTENCES = (spec.refusals.Rejected, fast.Rejected, fast.SessionError)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a call finds beside x and y: tensors of its side, a scalar of y, and a ref of (3,)."""
+
+    tensor: Callable[[Any], Any]
+    total: Any
+    three: Any
+
+    def __call__(self, data: Any) -> Any:
+        return self.tensor(data)
+
+
+def sides() -> list[tuple[Any, Callable[[Any], Any]]]:
+    return [(Session(), tensor), (fast.Session(provider="aten", precision="fp64"), torch.tensor)]
+
+
+def answers(ask: Ask) -> list[Any]:
+    """Return what each session says: a value as nested lists, or a refusal."""
+    found = []
+    for session, made in sides():
+        x = session.input(made([[1.0, 2.0], [3.0, 4.0]]), name="x")
+        y = session.input(made([[5.0, 6.0], [7.0, 8.0]]), requires_grad=True)
+        given = Given(made, session.sum(y), session.input(made([1.0, 2.0, 3.0])))
+        before = entries(session)
+        try:
+            result = ask(session, x, y, given)
+        except SENTENCES as refusal:
+            found.append(refusal)
+            assert entries(session) == before, "a refusal has left a trace"
+        else:
+            found.append(plain(session, result))
+    return found
+
+
+def entries(session: Any) -> int:
+    return len(session.tape if isinstance(session, Session) else session._tape)
+
+
+def plain(session: Any, result: Any) -> Any:
+    if hasattr(result, "tape") and hasattr(result, "id"):
+        result = session.value(result)
+    return (
+        result.tolist()
+        if isinstance(result, torch.Tensor)
+        else getattr(result, "nested", lambda: result)()
+    )
+
+
+def kind(refusal: Any) -> str:
+    return type(refusal).__name__
+
+
+# What both take, and give the same numbers for.
+TAKEN: dict[str, Ask] = {
+    "sum(dim)": lambda s, x, y, made: s.sum(x, dim=0),
+    "sum(dim, keepdim)": lambda s, x, y, made: s.sum(x, dim=(0, 1), keepdim=True),
+    "mean(axis, keepdims)": lambda s, x, y, made: s.mean(x, axis=1, keepdims=True),
+    "max(dim)": lambda s, x, y, made: s.max(x, dim=1),
+    "argmax(dim)": lambda s, x, y, made: s.argmax(x, dim=1, keepdim=True),
+    "norm(dim)": lambda s, x, y, made: s.norm(x, ord=1, dim=1),
+    "softmax(dim)": lambda s, x, y, made: s.softmax(x, dim=0),
+    "cumsum(dim)": lambda s, x, y, made: s.cumsum(x, dim=0),
+    "permute(dims)": lambda s, x, y, made: s.permute(x, dims=(1, 0)),
+    "flip(dims)": lambda s, x, y, made: s.flip(x, dims=(0,)),
+    "concat(dim)": lambda s, x, y, made: s.concat(x, y, dim=1),
+    "concat of a list": lambda s, x, y, made: s.concat([x, y], axis=0),
+    "stack of a list": lambda s, x, y, made: s.stack([x, y], dim=0),
+    "gather(dim)": lambda s, x, y, made: s.gather(x, made([[0, 0]]), dim=0),
+    "x.sum(dim)": lambda s, x, y, made: x.sum(dim=0),
+    "x.sum(axes)": lambda s, x, y, made: x.sum(axes=(0,)),
+    "x.max(dim, keepdim)": lambda s, x, y, made: x.max(dim=1, keepdim=True),
+    "x.argmin(dim)": lambda s, x, y, made: x.argmin(dim=1),
+    "x.split(dim)": lambda s, x, y, made: x.split(1, dim=1)[1],
+    "axes of NumPy": lambda s, x, y, made: s.sum(x, axes=(np.int64(1),)),
+    "an axis of NumPy": lambda s, x, y, made: s.softmax(x, axis=np.int64(1)),
+    "a factor of NumPy": lambda s, x, y, made: s.scale(x, c=np.float32(0.5)),
+    "NumPy's number beside a ref": lambda s, x, y, made: np.float32(2) * x - np.float64(1),
+    "a ref beside NumPy's number": lambda s, x, y, made: x / np.float32(2) + np.int64(1),
+    "a power of NumPy": lambda s, x, y, made: x ** np.float32(2),
+    "constant of NumPy": lambda s, x, y, made: s.constant(np.float32(0.1)),
+    "a place of NumPy": lambda s, x, y, made: x[np.int64(1)],
+    "add(x, number)": lambda s, x, y, made: s.add(x, 1.0),
+    "mul(number, x)": lambda s, x, y, made: s.mul(2, x),
+    "sub that broadcasts": lambda s, x, y, made: s.sub(x, y[0]),
+    "div of a column": lambda s, x, y, made: s.div(x[:, :1], y),
+    "maximum(x, 2.5)": lambda s, x, y, made: s.maximum(x, 2.5),
+    "minimum(row, y)": lambda s, x, y, made: s.minimum(x[0], y),
+    "where(mask, x, 0.0)": lambda s, x, y, made: s.where(made([[True, False]] * 2), x, 0.0),
+    "where(mask, 1, y)": lambda s, x, y, made: s.where(made([[True, False]] * 2), 1, y),
+    "where(mask, 1, 0.0)": lambda s, x, y, made: s.where(made([[True, False]] * 2), 1, 0.0),
+    "where of a row and a column": lambda s, x, y, made: s.where(
+        made([[True, False], [False, True]]), x[0], y[:, :1]
+    ),
+    "linear without a bias": lambda s, x, y, made: s.linear(x, y),
+    "linear of a row, without a bias": lambda s, x, y, made: s.linear(x[0], y, None),
+    "linear of a batch, without a bias": lambda s, x, y, made: s.linear(s.stack(x, y, axis=0), y),
+    "x[integers]": lambda s, x, y, made: x[made([1, 0, 1])],
+    "x[:, integers]": lambda s, x, y, made: x[:, [1, 1]],
+    "x[argmax]": lambda s, x, y, made: x[s.argmax(x, axis=0)],
+    "x[array]": lambda s, x, y, made: x[np.array([[0, 1]])],
+    "labels in a list": lambda s, x, y, made: s.cross_entropy(x, [0, 1]),
+    "labels in an array": lambda s, x, y, made: s.cross_entropy(x, np.array([0, 1])),
+    "take by a list": lambda s, x, y, made: s.take(x, [1, 0], axis=1),
+    "reshape to a list": lambda s, x, y, made: s.reshape(x, shape=[4]),
+    "a ref in a text": lambda s, x, y, made: f"{x} {x + y} {s.use(s.param(made([1.0]), 'w'))}",
+    "a rate of NumPy": lambda s, x, y, made: s.sgd_step(np.float32(0.5), s.backward(made.total)),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_both_sessions_take_what_people_write(name: str) -> None:
+    ours, theirs = answers(TAKEN[name])
+    if isinstance(ours, str) or ours is None:
+        assert ours == theirs
+    else:
+        # What exp and its like differ by in fp64 is lost in fp32.
+        assert np.shape(ours) == np.shape(theirs)
+        assert np.array_equal(np.float32(ours), np.float32(theirs))
+
+
+# What neither takes. Both say the same words.
+REFUSED: dict[str, Ask] = {
+    "array * ref": lambda s, x, y, made: np.ones((2, 2)) * x,
+    "ref * array": lambda s, x, y, made: x * np.ones((2, 2)),
+    "np.array(ref)": lambda s, x, y, made: np.array(x),
+    "np.exp(ref)": lambda s, x, y, made: np.exp(x),
+    "np.sum(ref)": lambda s, x, y, made: np.add.reduce(x),
+    "math.exp(ref)": lambda s, x, y, made: math.exp(x),
+    "truth": lambda s, x, y, made: bool(x),
+    "ref > 0": lambda s, x, y, made: x > 0,
+    "0 < ref": lambda s, x, y, made: 0 < x,  # noqa: SIM300
+    "ref >= ref": lambda s, x, y, made: x >= y,
+    "float": lambda s, x, y, made: float(x),
+    "int": lambda s, x, y, made: int(x),
+    "complex": lambda s, x, y, made: complex(x),
+    "round": lambda s, x, y, made: round(x),
+    "len": lambda s, x, y, made: len(x),
+    "2 ** ref": lambda s, x, y, made: 2**x,
+    "ref ** ref": lambda s, x, y, made: x**y,
+    "ref // ref": lambda s, x, y, made: x // y,
+    "ref % 2": lambda s, x, y, made: x % 2,
+    "2 % ref": lambda s, x, y, made: 2 % x,
+    "divmod": lambda s, x, y, made: divmod(x, y),
+    "number @ ref": lambda s, x, y, made: 1.0 @ x,
+    "ref @ number": lambda s, x, y, made: x @ 1.0,
+    "ref & ref": lambda s, x, y, made: x & y,
+    "ref | ref": lambda s, x, y, made: x | y,
+    "ref ^ ref": lambda s, x, y, made: x ^ y,
+    "~ref": lambda s, x, y, made: ~x,
+    "ref << 1": lambda s, x, y, made: x << 1,
+    "1 in ref": lambda s, x, y, made: 1.0 in x,
+    "ref[0] = 1": lambda s, x, y, made: x.__setitem__(0, 1.0),
+    "del ref[0]": lambda s, x, y, made: x.__delitem__(0),
+    "list[ref]": lambda s, x, y, made: [1, 2, 3][x],
+    "a format": lambda s, x, y, made: f"{x:.3f}",
+    "ref + list": lambda s, x, y, made: operator.add(x, [1.0]),
+    "ref + None": lambda s, x, y, made: x + None,
+    "ref + text": lambda s, x, y, made: x + "1",
+    "ref + complex": lambda s, x, y, made: x + 1j,
+    "ref - tensor": lambda s, x, y, made: x - made([1.0]),
+    "add of numbers": lambda s, x, y, made: s.add(1.0, 2.0),
+    "shapes that do not fit": lambda s, x, y, made: x + made.three,
+    "where of shapes that do not fit": lambda s, x, y, made: s.where(made([True] * 3), x, y),
+    "linear that does not fit": lambda s, x, y, made: s.linear(x, made.three),
+    "x.item()": lambda s, x, y, made: x.item(),
+    "x.numpy()": lambda s, x, y, made: x.numpy(),
+    "x.grad": lambda s, x, y, made: x.grad,
+    "x.backward()": lambda s, x, y, made: x.backward(),
+    "x.detach()": lambda s, x, y, made: x.detach(),
+    "x.view()": lambda s, x, y, made: x.view(4),
+    "x.size()": lambda s, x, y, made: x.size(),
+    "x.dim()": lambda s, x, y, made: x.dim(),
+    "x.relu()": lambda s, x, y, made: x.relu(),
+    "x.unsqueeze()": lambda s, x, y, made: x.unsqueeze(0),
+    "x[mask]": lambda s, x, y, made: x[made([True, False])],
+    "x[0.5]": lambda s, x, y, made: x[0.5],
+    "x['a']": lambda s, x, y, made: x["a"],
+    "x[[0], [1]]": lambda s, x, y, made: x[[0], [1]],
+    "x[0, [1]]": lambda s, x, y, made: x[0, [1]],
+    "x.sum(by=0)": lambda s, x, y, made: x.sum(by=0),
+    "matmul of a list": lambda s, x, y, made: s.matmul(x, [[1.0]]),
+    "matmul of a tensor": lambda s, x, y, made: s.matmul(x, made([[1.0]])),
+    "matmul of a Param": lambda s, x, y, made: s.matmul(x, s.param(made([[1.0]]))),
+    "labels first": lambda s, x, y, made: s.cross_entropy(made([0, 1]), x),
+    "indices second": lambda s, x, y, made: s.embedding(x, made([0, 1])),
+    "gelu of another approximation": lambda s, x, y, made: s.gelu(x, approximate="Tanh"),
+    "clamp by None": lambda s, x, y, made: s.clamp(x, lo=None, hi=1.0),
+    "adamw_step(betas)": lambda s, x, y, made: s.adamw_step(betas=(0.9, 0.99), grads={}),
+    "adamw_step without gradients": lambda s, x, y, made: s.adamw_step(lr=0.1),
+    "a rate below 0": lambda s, x, y, made: s.sgd_step(-1.0, s.backward(made.total)),
+    "dropout without a seed": lambda s, x, y, made: s.dropout(x, p=0.5),
+    "input of nothing": lambda s, x, y, made: s.input(),
+    "value of a number": lambda s, x, y, made: s.value(2.0),
+    "value of a Param": lambda s, x, y, made: s.value(s.param(made([1.0]))),
+    "backward of a number": lambda s, x, y, made: s.backward(2.0),
+    "reset_tape(True)": lambda s, x, y, made: s.reset_tape(True),
+    "both names": lambda s, x, y, made: s.sum(x, axes=(0,), dim=0),
+    "an op that there is not": lambda s, x, y, made: s.apply("softmaxx", (x,), {}),
+    "param + 1": lambda s, x, y, made: s.param(made([1.0])) + 1,
+    "param * ref": lambda s, x, y, made: s.param(made([1.0])) * x,
+    "ref * param": lambda s, x, y, made: x * s.param(made([1.0])),
+    "param[0]": lambda s, x, y, made: s.param(made([1.0]))[0],
+    "param.grad": lambda s, x, y, made: s.param(made([1.0])).grad,
+    "param.T": lambda s, x, y, made: s.param(made([1.0])).T,
+}
+
+METHODS = [name for name in OPS if name in vars(Ops)]
+
+
+def calls_of(name: str) -> dict[str, Ask]:
+    """Return calls of an op that lack an input, have one too many, or name what there is not."""
+    takes = inspect.signature(getattr(Session, name)).parameters.values()
+    count = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in takes) - 1
+    several = any(p.kind is p.VAR_POSITIONAL for p in takes)
+    needed = any(p.default is p.empty and p.kind is p.KEYWORD_ONLY for p in takes)
+    calls: dict[str, Ask] = {
+        f"{name}(flavour=1)": lambda s, x, y, made: getattr(s, name)(*[x] * count, flavour=1)
+    }
+    if not several and count:
+        calls[f"{name} of nothing"] = lambda s, x, y, made: getattr(s, name)()
+    if not several:
+        calls[f"{name} of too many"] = lambda s, x, y, made: getattr(s, name)(*[x] * (count + 1))
+    elif needed:
+        calls[f"{name} without its attribute"] = lambda s, x, y, made: getattr(s, name)(x, y)
+    return calls
+
+
+CALLS = {title: ask for name in METHODS for title, ask in calls_of(name).items()}
+
+
+def test_there_are_many_wrong_spellings() -> None:
+    assert len(REFUSED) + len(CALLS) >= 300
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *CALLS])
+def test_both_sessions_answer_a_wrong_spelling_in_the_same_words(name: str) -> None:
+    ours, theirs = answers({**REFUSED, **CALLS}[name])
+    assert isinstance(ours, spec.refusals.Rejected), ours
+    assert (kind(theirs), str(theirs)) == (kind(ours), str(ours))
+
+
+# What the two sides hold differs, and so do the words: the kind of refusal and its label agree.
+OTHERWISE: dict[str, Ask] = {
+    "param.data": lambda s, x, y, made: s.param(made([1.0])).data,
+    "float(param)": lambda s, x, y, made: float(s.param(made([1.0]))),
+    "np.array(param)": lambda s, x, y, made: np.array(s.param(made([1.0]))),
+    "a rate that is a function": lambda s, x, y, made: s.adamw_step(
+        lr=lambda step: 0.1, grads=s.backward(made.total)
+    ),
+    "a rate that is a text": lambda s, x, y, made: s.adamw_step(
+        "0.1", grads=s.backward(made.total)
+    ),
+    "dropout of 2": lambda s, x, y, made: s.dropout(x, p=2.0, seed=1),
+    "labels that are numbers": lambda s, x, y, made: s.cross_entropy(x, y),
+    "labels out of range": lambda s, x, y, made: s.cross_entropy(x, made([0, 7])),
+    "where by a ref": lambda s, x, y, made: s.where(x, x, y),
+    "a name that is no text": lambda s, x, y, made: s.param(made([1.0]), name=3),
+    "an input's name that is no text": lambda s, x, y, made: s.input(made([1.0]), name=3),
+    "a shape that is none": lambda s, x, y, made: s.constant(1.0, shape=2),
+    "reshape to a number": lambda s, x, y, made: s.reshape(x, shape=4),
+    "an attribute of apply": lambda s, x, y, made: s.apply("softmax", (x,), {"foo": 1}),
+    "inputs of apply": lambda s, x, y, made: s.apply("matmul", (x,), {}),
+    "a missing attribute of apply": lambda s, x, y, made: s.apply("scale", (x,), {}),
+    "axes that are an axis": lambda s, x, y, made: s.sum(x, axes=0),
+    "an axis that there is not": lambda s, x, y, made: s.softmax(x, axis=2),
+    "backward from many": lambda s, x, y, made: s.backward(x),
+    "backward(retain_graph)": lambda s, x, y, made: s.backward(made.total, retain_graph=True),
+    "natural below 0": lambda s, x, y, made: s.nat(-1),
+    "split by 0": lambda s, x, y, made: s.split(x, 0),
+}
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_both_sessions_refuse_the_same_by_a_sentence(name: str) -> None:
+    ours, theirs = answers(OTHERWISE[name])
+    assert isinstance(ours, spec.refusals.Rejected), ours
+    assert kind(theirs) == kind(ours)
+    label = str(ours).split(":")[0].split()[0]
+    assert name.startswith("backward from") or str(theirs).startswith(label), (ours, theirs)
+
+
+def test_a_schedule_that_was_not_called_is_told_so() -> None:
+    for refusal in answers(OTHERWISE["a rate that is a function"]):
+        assert "as in lr=schedule(step)" in str(refusal) and " at 0x" not in str(refusal)
+
+
+def test_labels_through_input_are_explained() -> None:
+    session = fast.Session(provider="aten")
+    x, labels = session.input([[1.0, 2.0]]), session.input(torch.tensor([1]))
+    with pytest.raises(fast.Rejected, match="integers and truth values go in as they are"):
+        session.cross_entropy(x, labels)
+    with pytest.raises(fast.Rejected, match="mask is a ref, and input\\(\\) makes numbers"):
+        session.where(session.input([[1.0, 0.0]]), x, x)
+
+
+def test_refs_params_and_ops_print_short() -> None:
+    for session, made in sides():
+        x = session.use(session.param(made([1.0, 2.0]), name="w"))
+        shown = [repr(x), repr(x + 1.0), repr(session.input(made([1.0])))]
+        assert shown[:2] == ["Ref(x0 w, shape (2,))", "Ref(x3 add, shape (2,))"]
+        assert shown[2].startswith("Ref(x4 ")
+        assert repr(session.param(made([[1.0]]), name="v")).startswith("Param(")
+    for name, op in OPS.items():
+        for shown_op in (repr(op), repr(fast.OPS[name])):
+            assert shown_op.startswith(f"Op({name}") and len(shown_op) < 160
+    assert repr(OPS["softmax"]) == "Op(softmax, composite: x, axis=-1)"
+    assert repr(fast.OPS["softmax"]) == "Op(softmax(x, *, axis=-1))"
