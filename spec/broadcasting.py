@@ -118,4 +118,5 @@ def _wide(x: Any, shape: Shape) -> Any:
 
 
 def _listed(xs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(xs[0]) if len(xs) == 1 and isinstance(xs[0], (list, tuple)) else xs
+    first: Any = xs[0] if len(xs) == 1 else None
+    return tuple(first) if type(first) in (list, tuple) else xs

@@ -86,10 +86,11 @@ def parted(index: Any, rank: int) -> tuple[Any, int, Any]:
 
     Of the axes that are left when the rest has been done: the integers are taken last.
     """
+    asked = index
     given: list[Any] = [*index] if isinstance(index, tuple) else [index]
     rows = [k for k, one in enumerate(given) if _is_row(one)]
     if not rows:
-        return index, 0, None
+        return asked, 0, None
     place, *others = rows
     if others or any(map(_is_int, given)):
         raise refuse("index", ALONE, f"{len(rows)} of them, beside {len(given) - len(rows)} others")
@@ -139,7 +140,7 @@ def _is_index(one: Any) -> bool:
 
 
 def _is_int(one: object) -> bool:
-    return isinstance(one, Integral) and not isinstance(one, bool)
+    return not isinstance(one, bool) and isinstance(one, Integral)
 
 
 def _places(one: Any, extent: int) -> range:

@@ -205,6 +205,7 @@ def _short(value: AnyTensor) -> str:
 
 def _numbers(nested: Any) -> str:
     """Write nested lists; a fraction as 1/2, and a float with as many digits as tell it apart."""
+    entries: Any = nested
     if isinstance(nested, list):
-        return f"[{', '.join(map(_numbers, nested))}]"
+        return f"[{', '.join(map(_numbers, entries))}]"
     return f"{nested:.6g}" if isinstance(nested, float) and nested % 1 else str(nested)

@@ -136,7 +136,7 @@ SIGNS = {
 """Python's methods for what a reader may write, and how it is written."""
 
 
-def hints(instead: Mapping[str, str]) -> Callable[[C], C]:
+def hints(instead: Mapping[Any, str]) -> Callable[[C], C]:
     """Return a decorator: a class refuses these operators, saying what to write instead.
 
     Type checkers see nothing of it, and go on reporting them.

@@ -47,7 +47,8 @@ def tape_of(shown: Any) -> Tape:
 
     A tape stands for itself; anything else is Rejected.
     """
-    tape = shown.tape if isinstance(shown, Interpreter) else shown
+    session: Any = shown
+    tape: object = session.tape if isinstance(shown, Interpreter) else shown
     if isinstance(tape, Recording):
         return tape.graph.compile_tape(tape.inputs)
     if not isinstance(tape, Tape):
