@@ -12,8 +12,12 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any, TypeVar
 
+import numpy as np
+from torch import Tensor
+
 from fast.device.integers import is_integer
 from fast.errors import Rejected, Unsupported
+from fast.indexing import is_mask
 from fast.protocol import Ops
 
 Number = int | float | Fraction
@@ -55,6 +59,7 @@ class Broadcasting(Ops[R]):
         Either or both may be numbers; both alone are of the session's own precision.
         """
         ops: Any = self
+        _need_mask(mask)
         one: Any = ops.constant(x) if is_number(x) and is_number(y) else x
         one, other = _refs(ops, "where", one, y)
         shaped = (tensor for tensor in (mask, one, other) if hasattr(tensor, "shape"))
@@ -131,6 +136,14 @@ def common(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(found)
 
 
+def _need_mask(mask: Any) -> None:
+    """Refuse what can be no mask of `where`, before numbers beside it are recorded."""
+    given = isinstance(mask, (list, np.ndarray, Tensor))
+    if (given and not is_mask(mask)) or not (given or hasattr(mask, "shape")):
+        came = type(mask).__name__
+        raise Rejected(f"where C2: the mask is boolean: its entries are True or False; got {came}")
+
+
 def _is_entry(x: object) -> bool:
     """Say whether this is an entry of a tape, of whichever session, which an op then asks."""
     return hasattr(x, "tape") and hasattr(x, "shape")
@@ -148,6 +161,9 @@ def _refs(ops: Any, name: str, x: Any, y: Any) -> tuple[Any, Any]:
     if not (one or other):
         both = f"{type(x).__name__} and {type(y).__name__}"
         raise Unsupported(f"{name}: of two operands, one at least is a ref; got {both}")
+    ref = x if one else y
+    if ref.tape is not ops._tape:
+        ops.apply(name, (ref, ref), {})  # It is refused, and no constant is recorded before.
     return (x, ops.constant(y, like=x)) if one else (ops.constant(x, like=y), y)
 
 

@@ -66,7 +66,7 @@ def parted(index: Any, rank: int) -> tuple[Any, int, Any]:
             f"before it; got {len(rows)} of them, beside {len(given) - len(rows)} others"
         )
     integers = given[place]
-    if not hasattr(integers, "tape") and _is_mask(integers):
+    if not hasattr(integers, "tape") and is_mask(integers):
         raise Rejected(
             "index: a mask chooses by `where`: the shape of x[mask] would depend on its values; "
             f"got a mask of the shape {tuple(np.shape(integers))}"
@@ -77,7 +77,7 @@ def parted(index: Any, rank: int) -> tuple[Any, int, Any]:
     return tuple(given), sum(widths), integers
 
 
-def _is_mask(x: Any) -> bool:
+def is_mask(x: Any) -> bool:
     """Say whether a list, an array or a tensor holds truth values."""
     if isinstance(x, torch.Tensor):
         return x.dtype is torch.bool

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fast.answers import answering, hints
 from fast.broadcasting import Broadcasting, Number, combined, is_number, shape_of
-from fast.errors import SessionError, Unknown, Unsupported, unknown
+from fast.errors import Rejected, SessionError, Unknown, Unsupported, unknown
 from fast.indexing import Indexed, Lengths, cuts, even, resolved
 from fast.tape import Tape
 
@@ -233,6 +233,8 @@ class Interpreter(Broadcasting[Ref]):
 
     def _with_indices(self, op: str, x: Ref, axis: int, keepdims: bool) -> tuple[Ref, Any]:
         """Find places, and gather what lies there; without the axis, places are found anew."""
+        if not isinstance(keepdims, bool):
+            raise Rejected(f"max_with_indices: keepdims is True or False; got {keepdims!r}")
         places = self.apply(op, (x,), {"axis": axis, "keepdims": True})
         found = self.gather(x, places, axis=axis)
         if keepdims:

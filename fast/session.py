@@ -18,17 +18,21 @@ from fast.device.buffer import Buffer
 from fast.device.mode import described
 from fast.device.named import NamedBuffer, update
 from fast.device.options import choose
-from fast.errors import Rejected, SessionError
+from fast.errors import Rejected, SessionError, unknown
 from fast.kernels.elementwise.random import is_word
 from fast.naturals import NatRef, Naturals, NatVecRef
+from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Interpreter, Ref
-from fast.runtime.binding import Bindings, Bound, bind, foreign, refused
+from fast.runtime.binding import Bindings, Bound, bind, check_plain, foreign, refused
 from fast.runtime.gradmap import DenseGrads, GradMap
 from fast.runtime.leaves import Leaves
 from fast.runtime.param import Param
 from fast.runtime.seed import start_at
 from fast.runtime.updates import Updates
 from fast.tape import NEEDED, NEEDED_OF_TWO, NO_PARENT, backward_dense, send_back
+
+PLAIN = frozenset((float, int, bool, str, tuple, list, type(None)))
+"""What attributes usually are. A ref is none of these; whether another one is, is looked at."""
 
 __all__ = [
     "Buffer",
@@ -209,8 +213,11 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         the op's page refuses, is Rejected or raises SessionError.
         """
         # This runs for every op of every program, so it is long and calls little.
-        bound = self._bound.get(name) or bind(name, self.options, self._bound)
-        check, value, vjp, plain, form, _ = bound
+        try:
+            bound = self._bound.get(name) or bind(name, self.options, self._bound)
+        except TypeError:
+            raise unknown("session", "op", name, OPS) from None  # What has no hash is no name.
+        check, value, vjp, plain, form, _, flags = bound
         tape = self._tape
         values, rules = tape.values, tape.rules
         tensors: tuple[Tensor, ...]
@@ -249,17 +256,23 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         if self.store.overwritten:
             tape.check_borrowed(*parents)
         if attributes:
+            for given in attributes.values():
+                if type(given) not in PLAIN:
+                    check_plain(bound, attributes)
+            for flag in flags:
+                if type(attributes.get(flag, True)) is not bool:
+                    check_plain(bound, attributes)
             if check is not None:
                 try:
                     check(*tensors, **attributes)
-                except (TypeError, Rejected) as error:
+                except (TypeError, ValueError, RuntimeError) as error:
                     raise refused(bound, inputs, attributes, error) from error
             result, saved = value(*tensors, **attributes)
         else:
             if check is not None:
                 try:
                     check(*tensors)
-                except (TypeError, Rejected) as error:
+                except (TypeError, ValueError) as error:
                     raise refused(bound, inputs, attributes, error) from error
             result, saved = value(*tensors)
         if plain:

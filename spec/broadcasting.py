@@ -66,6 +66,7 @@ class Broadcasting(Ops[R]):
         Either or both may be numbers; both alone are of the session's own world.
         """
         ops: Any = self
+        ops.need_mask(mask)
         one: Any = ops.constant(x) if is_number(x) and is_number(y) else x
         one, other = self._refs("where", one, y)
         shaped = (tensor for tensor in (mask, one, other) if hasattr(tensor, "shape"))

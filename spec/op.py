@@ -284,7 +284,10 @@ class Op:
         self._check_call(len(types), attributes)
         try:
             return one_type(self.name, self.type_rule(*types, **attributes))
-        except TypeError as error:
+        except Rejected:
+            raise
+        except (TypeError, ValueError) as error:
+            # An array has no single truth, and what is no number no order.
             raise self._refused_kinds(attributes) from error
 
     def types_of_results(self, *types: Type, **attributes: Any) -> Mapping[str, Type]:
@@ -339,6 +342,9 @@ class Op:
         missing = [n for n in known if known[n] is inspect.Parameter.empty and n not in attributes]
         if missing:
             raise Rejected(f"{self.name}: the attribute {missing[0]!r} is required")
+        for name, given in attributes.items():
+            if isinstance(known[name], bool) and type(given) is not bool:
+                raise refuse(self.name, f"{name} is True or False", repr(given))
 
 
 def misstated(name: str, rule: str, came: object) -> Misstated:

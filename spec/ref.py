@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spec.answers import answering
 from spec.broadcasting import Broadcasting
 from spec.indexing import Indexed, Parts, resolved
-from spec.op import AnyTensor, Op, checked, holds_integers, refuse
+from spec.op import AnyTensor, Op, checked, holds, holds_integers, refuse
 from spec.ops import OPS
 from spec.record import Record
 from spec.refusals import Unknown, Unsupported, hints, listed, members, unknown
@@ -249,17 +249,22 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
 
         Several results are a tuple. What is Rejected, or fails as it computes, leaves no trace.
         """
-        op = OPS.get(name)
+        asked: object = name
+        op = OPS.get(name) if isinstance(asked, str) else None
         if op is None:
             raise unknown("session", "op", name, OPS)
+        for attribute, value in attributes.items():
+            if isinstance(value, Ref):
+                rule = f"{attribute} is an attribute, which is plain data and takes no gradient"
+                raise refuse(op.name, rule, "Ref")
         read = [_read(x) if k in op.index_inputs else x for k, x in enumerate(inputs)]
         given = [
             x if k in op.index_inputs and is_tensor(x) else self._given(op, k, x).id
             for k, x in enumerate(read)
         ]
-        whole = self.with_counter(op, attributes)
+        whole = self._with_counter(op, attributes)
         made = Ref(self, self.tape.apply(op, *given, **whole))
-        self.count_call(op)
+        self._count_call(op)
         return made if op.results is None else apart(self, made, op, inputs, whole)
 
     def _given(self, op: Op, k: int, x: object) -> Ref:
@@ -273,6 +278,15 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
         if k not in op.index_inputs and maker is not None and maker.kind == "positions":
             raise refuse(op.name, "integers of an op are taken for indices only", maker.name)
         return ref
+
+    def need_mask(self, mask: object) -> None:
+        """Refuse what can be no mask of `where`, before numbers beside it are recorded."""
+        held = _read(mask)
+        if isinstance(held, Ref):
+            self.own("where", held)
+        elif not is_tensor(held) or not holds(held, bool):
+            rule = "mask is a ref of this session or a tensor of truth values"
+            raise refuse("where", rule, type(mask).__name__)
 
     def own(self, who: str, ref: object, rule: str = _RULE) -> Ref:
         """Return a ref unchanged, or refuse what is none, or none of the present record."""

@@ -181,7 +181,7 @@ class Draws:
             raise refuse("random_counter", "an integer in [0, 2^64)", repr(counter))
         self._next_call = counter
 
-    def with_counter(self, op: Op, attributes: dict[str, Any]) -> dict[str, Any]:
+    def _with_counter(self, op: Op, attributes: dict[str, Any]) -> dict[str, Any]:
         """Return an op's attributes, with what the session supplies to one that makes numbers."""
         known = {"counter": self._next_call, "like": self.like}
         supplied = {name: value for name, value in known.items() if name in op.attributes}
@@ -190,6 +190,6 @@ class Draws:
             raise Rejected(f"{op.name}: the session supplies {min(given)!r}; leave it out")
         return attributes | supplied
 
-    def count_call(self, op: Op) -> None:
+    def _count_call(self, op: Op) -> None:
         """Take the counter of an op that was recorded; one that was refused takes none."""
         self._next_call += op.random

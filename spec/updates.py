@@ -72,7 +72,9 @@ class Updates(SessionSteps[Gradients]):
         """
         known = self._states.get(param_of("state", param), {})
         if optimizer is not None:
-            return known.get(OPTIMIZERS[optimizer].name)
+            asked: object = optimizer
+            page = OPTIMIZERS[asked if isinstance(asked, str) else repr(asked)]
+            return known.get(page.name)
         return next(reversed(known.values()), None)
 
     def load_state(self, param: Param, state: Any) -> None:

@@ -21,7 +21,8 @@ from fast.tape import WRITES, Tape
 class Bound(NamedTuple):
     """One op as a session runs it.
 
-    What it saves need not be weighed where `plain`; `form` is that of its rule on a tape.
+    What it saves need not be weighed where `plain`; `form` is that of its rule on a tape. `flags`
+    are the attributes that are True or False.
     """
 
     check: Callable[..., None] | None
@@ -30,6 +31,7 @@ class Bound(NamedTuple):
     plain: bool
     form: bool | None
     op: Op
+    flags: tuple[str, ...] = ()
 
     def describe(self, position: int) -> str:
         """Name an input for a message."""
@@ -61,7 +63,8 @@ def bind(name: str, options: Options, known: Bindings) -> Bound:
     # What has no real inputs can save none of them, nor be a view of one.
     plain = (op.plain or op.source) and op.results == 1 and not op.indices and not op.buffers
     form = WRITES if op.aten_writes and options.provider == "aten" else None
-    known[name] = Bound(check, value, vjp, plain, form, op)
+    flags = tuple(key for key, usual in op.attributes.items() if isinstance(usual, bool))
+    known[name] = Bound(check, value, vjp, plain, form, op, flags)
     return known[name]
 
 
@@ -114,6 +117,16 @@ def _allowing_tf32(value: Value) -> Value:
     return run
 
 
+def check_plain(bound: Bound, attributes: Mapping[str, Any]) -> None:
+    """Refuse a ref in the place of an attribute, and a flag that is neither True nor False."""
+    for name, given in attributes.items():
+        if isinstance(given, Entry):
+            rule = "is an attribute, which is plain data and takes no gradient"
+            raise Rejected(f"{bound.op.name}: {name} {rule}; got {type(given).__name__}")
+        if name in bound.flags and type(given) is not bool:
+            raise Rejected(f"{bound.op.name}: {name} is True or False; got {given!r}")
+
+
 def refused(
     bound: Bound, inputs: Sequence[Any], attributes: Mapping[str, Any], error: Exception
 ) -> Exception:
@@ -125,7 +138,7 @@ def refused(
                 f"{error}; {op.named(position)} is a ref, and input() makes numbers of what it is "
                 "given: integers and truth values go in as they are, without it"
             )
-    if not isinstance(error, TypeError) or isinstance(error, Rejected):
+    if isinstance(error, (Rejected, SessionError)):
         return error
     try:
         op.bind(inputs, attributes)

@@ -11,7 +11,7 @@ from fast.device import bridge
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer
 from fast.device.named import NamedBuffer
-from fast.errors import SessionError
+from fast.errors import Rejected, SessionError
 from fast.kernels import checks
 from fast.ref import Ref
 from fast.runtime.param import Param, check_name, check_trainable
@@ -105,6 +105,8 @@ class Leaves(Recording):
         Rejected.
         """
         checks.extents("constant", shape)
+        if like is not None and not isinstance(like, Ref):
+            raise Rejected(f"constant: like is a ref of this session, got {type(like).__name__}")
         dtype = self.options.compute if like is None else like.dtype
         number = bridge.round_number(value, dtype)
         tensor = torch.full(shape, number, dtype=dtype, device=self.options.device)

@@ -25,9 +25,9 @@ class AtOnce(Draws, Ops[AnyTensor]):
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Compute the value of an op, or its values."""
-        op, whole = OPS[name], self.with_counter(OPS[name], attributes)
+        op, whole = OPS[name], self._with_counter(OPS[name], attributes)
         result: AnyTensor = op.value(*inputs, **whole)
-        self.count_call(op)
+        self._count_call(op)
         if op.results is None:
             return result
         types = op.types_at(*(tuple(x.shape) for x in inputs))
