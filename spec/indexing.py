@@ -239,7 +239,7 @@ class Parts:
     def _with_indices(self, op: str, x: R, axis: int, keepdims: bool) -> tuple[R, Any]:
         """Find places, and gather what lies there."""
         ops: Any = self
-        flag: object = keepdims
+        flag: Any = keepdims
         if not isinstance(flag, bool):
             raise refuse("max_with_indices", "keepdims is True or False", repr(flag))
         places = ops.apply(op, (x,), {"axis": axis, "keepdims": True})

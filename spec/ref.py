@@ -249,7 +249,7 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
 
         Several results are a tuple. What is Rejected, or fails as it computes, leaves no trace.
         """
-        asked: object = name
+        asked: Any = name
         op = OPS.get(name) if isinstance(asked, str) else None
         if op is None:
             raise unknown("session", "op", name, OPS)

@@ -72,7 +72,7 @@ class Updates(SessionSteps[Gradients]):
         """
         known = self._states.get(param_of("state", param), {})
         if optimizer is not None:
-            asked: object = optimizer
+            asked: Any = optimizer
             page = OPTIMIZERS[asked if isinstance(asked, str) else repr(asked)]
             return known.get(page.name)
         return next(reversed(known.values()), None)
