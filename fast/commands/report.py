@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
+from fast.checkpoint.atomic import replace
 from fast.errors import Rejected
 
 METRICS = "metrics.jsonl"
@@ -39,4 +40,4 @@ def _remove_run(folder: Path) -> None:
 
 def save_parameters(folder: Path, parameters: dict[str, np.ndarray]) -> None:
     """Write the parameters by name."""
-    save_file(parameters, folder / "parameters.safetensors")
+    replace(folder / "parameters.safetensors", save(parameters))

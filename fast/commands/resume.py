@@ -45,8 +45,11 @@ class Checkpoints:
     @property
     def advice(self) -> str:
         """Say how an interrupted run goes on."""
-        if self.path is None or not self.path.exists():
+        if self.path is None:
             return "there is no checkpoint; --checkpoint FILE would have kept one"
+        if not self.path.exists():
+            first = f"step {self.every}" if self.every else "the first epoch"
+            return f"there is no checkpoint yet: the first would have come after {first}"
         return f"go on with --resume {self.path}, and an --out of its own"
 
     def begin(self, session: Session, job: Job, images: Arrays) -> int:

@@ -77,12 +77,12 @@ def layer_norm(
     shape, or are None. Raises `Rejected` for shapes that do not fit and for eps <= 0 (C3). See
     `fast.ops.layer_norm`, which normalizes over one axis: several are taken as one.
     """
+    chosen = _chosen("layer_norm", provider, input)
     shape = _normalized("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias})
     width = math.prod(shape)
     gamma = input.new_ones(width) if weight is None else weight.reshape(width)
     beta = input.new_zeros(width) if bias is None else bias.reshape(width)
     rows = input if len(shape) == 1 else input.reshape(*input.shape[: -len(shape)], width)
-    chosen = _chosen("layer_norm", provider, input)
     z = _call("layer_norm", (rows, gamma, beta), number("layer_norm: eps", eps), chosen)
     return z if len(shape) == 1 else z.reshape(input.shape)
 
@@ -176,6 +176,9 @@ def _described(value: Any) -> str:
 
 
 def _chosen(name: str, provider: str | None, x: Tensor) -> str:
+    if not isinstance(x, Tensor):
+        came = type(x).__name__
+        raise Rejected(f"fast.torch.{name}: a tensor of torch is needed, got {came}")
     if provider is None:
         kernels = x.is_cuda and mode.ring() == "device" and x.dtype in KERNELS
         return "triton" if kernels else "aten"

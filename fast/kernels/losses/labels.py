@@ -151,8 +151,8 @@ def class_weights(
     if weight is None:
         return None
     if device.type == "cpu":
-        return torch.tensor(weight, dtype=dtype)
-    return _kept(tuple(weight), device, dtype)
+        return torch.tensor([float(one) for one in weight], dtype=dtype)
+    return _kept(tuple(map(float, weight)), device, dtype)
 
 
 @lru_cache(maxsize=64)

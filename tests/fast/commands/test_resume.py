@@ -206,11 +206,15 @@ def test_the_command_says_how_an_interrupted_run_goes_on(
         return take(*arguments)
 
     monkeypatch.setattr(loop, "take_step", step)
-    for k, options in enumerate([(), ("--checkpoint", str(file), "--checkpoint-every", "2")]):
+    asked = ("--checkpoint", str(file), "--checkpoint-every")
+    for k, options in enumerate([(), (*asked, "4"), (*asked, "2")]):
         out = str(tmp_path / str(k))
         common = ["train", "digits", "--epochs", "1", "--batch-size", "256", "--hidden", "8"]
         assert main([*common, "--quiet", "--out", out, *options]) == 130
-    first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("interrupted; there is no checkpoint")
+    first, early, second = capsys.readouterr().err.splitlines()
+    assert first == ("interrupted; there is no checkpoint; --checkpoint FILE would have kept one")
+    assert early == (
+        "interrupted; there is no checkpoint yet: the first would have come after step 4"
+    )
     assert second.startswith(f"interrupted; go on with --resume {file}")
     assert packed(file)[""]["extra"]["step"] == 2

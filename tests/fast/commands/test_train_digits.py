@@ -13,8 +13,9 @@ import pytest
 from fast import Rejected
 from fast.__main__ import main
 from fast.commands import loop
-from fast.commands.loop import Diverged, Job, train
+from fast.commands.loop import Job, train
 from fast.commands.resume import Checkpoints
+from fast.loops.stops import Diverged
 from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow

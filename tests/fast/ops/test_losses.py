@@ -18,6 +18,7 @@ from torch import Tensor
 from fast.device import flags
 from fast.errors import Rejected
 from fast.ops import OPS
+from fast.session import Session
 from tests.support import same_where_it_fits
 from tests.turns import in_turns
 
@@ -233,3 +234,15 @@ def test_integers_are_no_logits() -> None:
     for op in ("nll_loss", "cross_entropy"):
         with pytest.raises(Rejected, match=f"{op}: inputs are float32"):
             OPS[op].check(torch.zeros(2, 3).int(), torch.tensor([0, 2]))
+
+
+def test_weights_of_classes_may_be_a_tensor_which_stays_the_callers() -> None:
+    """Torch warns who copies a tensor by torch.tensor; here nothing of it is heard."""
+    session = Session(provider="aten")
+    z, weight = session.input([[1.0, 2.0]], requires_grad=True), torch.tensor([1.0, 3.0])
+    loss = session.cross_entropy(z, [1], weight=weight, reduction="sum")
+    plain = session.cross_entropy(z, [1], weight=(1.0, 3.0), reduction="sum")
+    weight.fill_(7.0)
+    assert session.value(loss) == session.value(plain)
+    found = [session.grad(session.backward(one), z) for one in (loss, plain)]
+    assert torch.equal(*found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -215,3 +216,17 @@ def test_autocast_does_not_change_the_dtypes_of_a_functions_inputs() -> None:
         with pytest.raises(Rejected, match=r"one dtype, got torch.bfloat16 and torch.float32"):
             ours.layer_norm(z, (4,), gamma, gamma)
         assert ours.layer_norm(z.float(), (4,), gamma, gamma).dtype is torch.float32
+
+
+@pytest.mark.parametrize("data", [np.ones((1, 3), np.float32), [[1.0, 2.0, 3.0]]])
+def test_what_is_no_tensor_of_torch_is_refused_by_name(data: Any) -> None:
+    for name, call in (
+        ("softmax", lambda: ours.softmax(data, dim=1)),
+        ("log_softmax", lambda: ours.log_softmax(data, dim=1)),
+        ("layer_norm", lambda: ours.layer_norm(data, (3,))),
+        ("cross_entropy", lambda: ours.cross_entropy(data, torch.tensor([0]))),
+    ):
+        with pytest.raises(
+            Rejected, match=rf"^fast.torch.{name}: a tensor of torch is needed, got"
+        ):
+            call()
