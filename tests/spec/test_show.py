@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spec.ops import OPS
-from spec.show import dot, event, ledger, program
+from spec.refusals import Rejected
+from spec.show import dot, event, ledger, opened, program
 from spec.tape import Tape
 from spec.tensor import tensor
 
@@ -109,3 +112,35 @@ def test_events_read_as_sentences() -> None:
 def test_an_empty_tape_shows_nothing() -> None:
     assert program(Tape()) == ""
     assert dot(Tape()) == "digraph tape {\n  rankdir=LR;\n}"
+
+
+COMPOSITES = [name for name, op in OPS.items() if op.program is not None and op.edges]
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_a_composite_is_opened_into_the_steps_of_its_program(name: str) -> None:
+    """The value and the gradients stay what they were, and the name is gone."""
+    op = OPS[name]
+    for edge in op.edges:
+        tape = Tape()
+        ids = [tape.leaf(tensor(x), k not in op.index_inputs) for k, x in enumerate(edge.inputs)]
+        out = tape.apply(op, *ids, **edge.attributes)
+        found = opened(tape, name)
+        assert name not in {node.op.name for node in map(found.node, range(len(found))) if node.op}
+        assert repr(found.value(len(found) - 1)) == repr(tape.value(out))
+        seed = tape.value(out).map(lambda _: 0.5)
+        before, after = tape.backward(out, seed), found.backward(len(found) - 1, seed)
+        # A step may hand nothing on where there is no entry; what there is has to be the same.
+        assert {k: repr(g) for k, g in before.items() if g.data} == {
+            k: repr(g) for k, g in after.items() if k in before and g.data
+        }
+        assert program(opened(tape)) == program(tape)
+
+
+def test_only_a_composite_is_opened() -> None:
+    tape = Tape()
+    x = tape.leaf(tensor([1.0, 2.0]), name="x")
+    tape.apply(OPS["exp"], tape.apply(OPS["softmax"], x))
+    with pytest.raises(Rejected, match=r"^opened: there is no composite on the tape 'exp'; there"):
+        opened(tape, "softmax", "exp")
+    assert "softmax" in dot(tape) and "softmax" not in dot(opened(tape, "softmax"))
