@@ -113,6 +113,10 @@ def _lack(sentence: str) -> Callable[[object], NoReturn]:
     return lacks
 
 
+INNER = ("apply",)
+"""Methods that others call for every op: those answer already, and this would cost each op."""
+
+
 def answering(owner: C) -> C:
     """Let the public methods of a class take NumPy's and PyTorch's names for their arguments.
 
@@ -121,7 +125,7 @@ def answering(owner: C) -> C:
     """
     for kind in owner.__mro__:
         for name, method in list(vars(kind).items()):
-            if isinstance(method, FunctionType) and not name.startswith("_"):
+            if isinstance(method, FunctionType) and name[0] != "_" and name not in INNER:
                 setattr(kind, name, _answered(method))
     return owner
 

@@ -28,8 +28,8 @@ SENTENCES = (
     fast.errors.Released,
 )
 
-LEFT_OUT = {"run", "collect", "upload", "reset_tape", "buffer"}
-"""Calls that may well be right with anything, or that a session of the other kind has not."""
+LEFT_OUT = {"run", "collect", "upload", "reset_tape", "buffer", "apply"}
+"""Calls that may well be right with anything, or that the ops make; `apply` is one of these."""
 
 
 class Side:
