@@ -34,7 +34,7 @@ class Misfit(Rejected, TypeError):
     """A call that a method cannot take; the message says which arguments it takes."""
 
 
-class Unwritable(Rejected, OSError):
+class Unwritable(Rejected, PermissionError):
     """A file cannot be written where it was asked for; the message names it."""
 
 
