@@ -93,7 +93,7 @@ SAYS = {
         "spec.optim._groups",
         "`grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not. "
         "Values and states are replaced, all or none: what does not fit is Rejected, and nothing "
-        "has changed. Each optimizer has its own state of a parameter, apart from every other one's.",
+        "has changed. Each optimizer has its own state of a parameter, apart from all others.",
         "None stands for a parameter that the loss did not reach. The session's record is left "
         "alone. Another count or shape is Rejected, of a frozen parameter too.",
         "Hyper-parameters are the session's `{name}_step`'s; schedules, groups and refusals are "

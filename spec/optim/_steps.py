@@ -53,7 +53,7 @@ class SessionSteps(ABC, Generic[G]):
 
         `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
         Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
-        changed. Each optimizer has its own state of a parameter, apart from every other one's.
+        changed. Each optimizer has its own state of a parameter, apart from all others.
         """
         hyper: dict[str, Any] = {
             "lr": lr,
@@ -81,7 +81,7 @@ class SessionSteps(ABC, Generic[G]):
 
         `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
         Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
-        changed. Each optimizer has its own state of a parameter, apart from every other one's.
+        changed. Each optimizer has its own state of a parameter, apart from all others.
         """
         hyper: dict[str, Any] = {
             "lr": lr,
@@ -109,7 +109,7 @@ class SessionSteps(ABC, Generic[G]):
 
         `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
         Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
-        changed. Each optimizer has its own state of a parameter, apart from every other one's.
+        changed. Each optimizer has its own state of a parameter, apart from all others.
         """
         hyper: dict[str, Any] = {
             "lr": lr,
