@@ -32,15 +32,17 @@ import inspect
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
 from spec.refusals import Miss
 from spec.refusals import Rejected as Rejected
 from spec.refusals import refuse as refuse
-from spec.scalar import Extent, zero_like
+from spec.scalar import Extent, lift, zero_like
 from spec.shape import Shape
 from spec.tensor import Nested, Tensor, is_tensor, zip_map
+from spec.worlds import NoFraction
 
 AnyTensor = Tensor[Any, *tuple[Any, ...]]
 """A tensor whose shape is known only at run time."""
@@ -303,7 +305,10 @@ class Op:
     def __call__(self, *inputs: AnyTensor, **attributes: Any) -> AnyTensor:
         """Check types and indices, then compute the value; several results come as one tensor."""
         self.check(*inputs, **attributes)
-        result: AnyTensor = self.value(*inputs, **attributes)
+        try:
+            result: AnyTensor = self.value(*inputs, **attributes)
+        except NoFraction as error:
+            raise NoFraction(f"{self.name}: {error.reason}", _in_floats(inputs)) from error
         return result
 
     def type_at(self, k: int, shape: Shape) -> Type:
@@ -345,6 +350,13 @@ class Op:
         for name, given in attributes.items():
             if isinstance(known[name], bool) and type(given) is not bool:
                 raise refuse(self.name, f"{name} is True or False", repr(given))
+
+
+def _in_floats(inputs: tuple[AnyTensor, ...]) -> str:
+    """Say how the first number that is no float would be written as one."""
+    entries = (entry for x in inputs for entry in x.data if type(entry) in (int, Fraction))
+    number = Fraction(next(entries, 1))
+    return f"Write {lift(0.0, number)!r} for {number}, and so on, to compute in floats."
 
 
 def misstated(name: str, rule: str, came: object) -> Misstated:

@@ -12,6 +12,7 @@ Fractions are exact, and refuse what no fraction is; the laws of this book are t
 'smaller'
 """
 
+# This file is longer than the guide because the worlds of Python's own numbers stand together.
 from __future__ import annotations
 
 import math
@@ -120,12 +121,28 @@ def _lift(like: float, constant: Fraction) -> float:
         return math.inf if constant > 0 else -math.inf
 
 
-def _no_fraction(name: str, x: Fraction, accepted: str) -> ArithmeticError:
+class NoFraction(ArithmeticError):
+    """A result that ints and Fractions cannot hold: the reason, and what to write instead."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        """Keep the reason apart: an op names the numbers that its caller wrote, not inner ones."""
+        super().__init__(f"{reason} {remedy}")
+        self.reason = reason
+
+
+def _no_fraction(name: str, x: Fraction, accepted: str) -> NoFraction:
     """Say that a result is no fraction, and how the argument is written in floats."""
-    return ArithmeticError(
-        f"{name}({x}) is no fraction, and ints and Fractions are exact; accepted there: {accepted}."
-        f" Write {_lift(0.0, Fraction(x))!r} to compute in floats."
+    near = _lift(0.0, Fraction(x))
+    shown = str(x) if len(str(x)) <= _LONGEST else f"about {near:.6g}"
+    return NoFraction(
+        f"{name}({shown}) is no fraction, and ints and Fractions are exact; accepted there: "
+        f"{accepted}.",
+        f"Write {near!r} to compute in floats.",
     )
+
+
+_LONGEST = 16
+"""How many characters of a fraction are shown."""
 
 
 EXACT_POINTS: Mapping[OpenFunction, tuple[int, int]] = {

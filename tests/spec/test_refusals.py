@@ -185,8 +185,20 @@ def test_every_op_refuses_what_is_no_tensor() -> None:
     ("x", "written"), [(3, "3.0"), (Fraction(1, 3), "0.3333"), (10**400, "inf")]
 )
 def test_what_is_no_fraction_says_which_float_to_write(name: str, x: Any, written: str) -> None:
-    with pytest.raises(ArithmeticError, match=rf"^{name}\(.*\) is no fraction, .* Write {written}"):
+    with pytest.raises(
+        ArithmeticError, match=rf"^{name}: {name}\(.*\) is no fraction, .* Write {written}"
+    ):
         OPS[name](tensor([x + (name == "sqrt")]) if x == 10**400 else tensor([x]))
+
+
+def test_what_an_inner_step_refuses_names_what_the_caller_wrote() -> None:
+    with pytest.raises(ArithmeticError) as caught:
+        OPS["gelu"](tensor([Fraction(1, 2)]))
+    said = str(caught.value)
+    assert said.startswith("gelu: erf(about 0.353553) is no fraction, ")
+    assert said.endswith(
+        "accepted there: erf(0) = 0. Write 0.5 for 1/2, and so on, to compute in floats."
+    )
 
 
 def test_a_quotient_by_an_exact_zero_says_which_float_to_write() -> None:
