@@ -23,7 +23,7 @@ from fast.kernels.elementwise.random import is_word
 from fast.naturals import NatRef, Naturals, NatVecRef
 from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Interpreter, Ref
-from fast.runtime.binding import Bindings, Bound, bind, check_plain, foreign, refused
+from fast.runtime.binding import Bindings, Bound, bind, check_plain, foreign, refuse
 from fast.runtime.gradmap import DenseGrads, GradMap
 from fast.runtime.leaves import Leaves
 from fast.runtime.param import Param
@@ -265,15 +265,15 @@ class Session(Leaves, Naturals, Updates, Interpreter):
             if check is not None:
                 try:
                     check(*tensors, **attributes)
-                except (TypeError, ValueError, RuntimeError) as error:
-                    raise refused(bound, inputs, attributes, error) from error
+                except (TypeError, ValueError) as error:
+                    refuse(bound, inputs, attributes, error)
             result, saved = value(*tensors, **attributes)
         else:
             if check is not None:
                 try:
                     check(*tensors)
                 except (TypeError, ValueError) as error:
-                    raise refused(bound, inputs, attributes, error) from error
+                    refuse(bound, inputs, attributes, error)
             result, saved = value(*tensors)
         if plain:
             tape.bytes += result.nbytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from torch import Tensor
 
@@ -127,10 +127,19 @@ def check_plain(bound: Bound, attributes: Mapping[str, Any]) -> None:
             raise Rejected(f"{bound.op.name}: {name} is True or False; got {given!r}")
 
 
-def refused(
+def refuse(
+    bound: Bound, inputs: Sequence[Any], attributes: Mapping[str, Any], error: Exception
+) -> NoReturn:
+    """Raise what a call is refused by that its page's check has refused, or could not read."""
+    refusal = _refusal(bound, inputs, attributes, error)
+    if refusal is error:
+        raise error
+    raise refusal from error
+
+
+def _refusal(
     bound: Bound, inputs: Sequence[Any], attributes: Mapping[str, Any], error: Exception
 ) -> Exception:
-    """Return what a call is refused by that its page's check has refused, or could not read."""
     op = bound.op
     for position in op.index_inputs:
         if position < len(inputs) and isinstance(inputs[position], Ref):
@@ -138,7 +147,7 @@ def refused(
                 f"{error}; {op.named(position)} is a ref, and input() makes numbers of what it is "
                 "given: integers and truth values go in as they are, without it"
             )
-    if isinstance(error, (Rejected, SessionError)):
+    if isinstance(error, Rejected):
         return error
     try:
         op.bind(inputs, attributes)
