@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, SupportsIndex, Unpack
 
@@ -33,7 +33,7 @@ from spec.tensor import tabulate
 from spec.worlds import is_number
 
 
-class _Ref:
+class Held:
     """A value inside a composite's program; slot is None for constants."""
 
     __slots__ = ("slot", "tensor")
@@ -48,33 +48,33 @@ class _Ref:
         return tuple(self.tensor.shape)
 
 
-class _Trace:
+class Trace:
     """The operations that a composite's program may use, recording each step it takes."""
 
     def __init__(self, uses: tuple[Op, ...], inputs: Sequence[AnyTensor], count: int) -> None:
         self._uses = {op.name: op for op in uses}
         self.slots = count
         self.steps: list[tuple[Op, tuple[Any, ...], dict[str, Any], int]] = []
-        self.refs = [_Ref(x, k) for k, x in enumerate(inputs)]
+        self.refs = [Held(x, k) for k, x in enumerate(inputs)]
 
-    def __getattr__(self, name: str) -> Callable[..., _Ref]:
+    def __getattr__(self, name: str) -> Callable[..., Held]:
         op = self._uses.get(name)
         if op is None:
             raise unknown("a composite's program", "op in uses", name, self._uses)
         return lambda *arguments, **attributes: self._apply(op, arguments, attributes)
 
-    def _apply(self, op: Op, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> _Ref:
-        tensors = [a.tensor if isinstance(a, _Ref) else a for a in arguments]
-        out = _Ref(op.value(*tensors, **attributes), self.slots)
+    def _apply(self, op: Op, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Held:
+        tensors = [a.tensor if isinstance(a, Held) else a for a in arguments]
+        out = Held(op.value(*tensors, **attributes), self.slots)
         self.slots += 1
         self.steps.append((op, arguments, attributes, self.slots - 1))
         return out
 
-    def constant(self, value: Any, shape: Shape, like: _Ref) -> _Ref:
+    def constant(self, value: Any, shape: Shape, like: Held) -> Held:
         """Return a tensor filled with an exact constant, lifted into the world of like."""
         exact = _exact(value)
         lifted = lift(like.tensor.data[0], exact) if _has_entries(like) else exact
-        return _Ref(tabulate(shape, lambda *_: lifted), None)
+        return Held(tabulate(shape, lambda *_: lifted), None)
 
 
 def _exact(value: Any) -> Any:
@@ -84,16 +84,29 @@ def _exact(value: Any) -> Any:
     return Fraction(operator.index(value)) if isinstance(value, SupportsIndex) else value
 
 
-def _has_entries(ref: _Ref) -> bool:
+def _has_entries(ref: Held) -> bool:
     return all(isinstance(n, int) for n in ref.shape) and len(ref.tensor.data) > 0
 
 
 def _tensors(arguments: tuple[Any, ...]) -> list[AnyTensor]:
-    return [a.tensor if isinstance(a, _Ref) else a for a in arguments]
+    return [a.tensor if isinstance(a, Held) else a for a in arguments]
 
 
 def _slots(arguments: tuple[Any, ...]) -> list[int | None]:
-    return [a.slot if isinstance(a, _Ref) else None for a in arguments]
+    return [a.slot if isinstance(a, Held) else None for a in arguments]
+
+
+def traced(
+    op: Op, inputs: Sequence[AnyTensor], attributes: Mapping[str, Any]
+) -> tuple[Trace, Held]:
+    """Run a composite's program; return the steps that it took, and its result."""
+    trace = Trace(op.uses, inputs, len(inputs))
+    refs = [x if k in op.index_inputs else trace.refs[k] for k, x in enumerate(inputs)]
+    program: Any = op.program
+    out = program(trace, *refs, **attributes)
+    if not isinstance(out, Held):
+        raise misstated(op.name, "the program returns one result of its steps", out)
+    return trace, out
 
 
 def composite(
@@ -113,13 +126,8 @@ def composite(
     ``ops.constant(value, shape, like=ref)``; index inputs and masks reach it as plain tensors.
     """
 
-    def run(inputs: Sequence[AnyTensor], attributes: dict[str, Any]) -> tuple[_Trace, _Ref]:
-        trace = _Trace(uses, inputs, len(inputs))
-        refs = [x if k in index_inputs else trace.refs[k] for k, x in enumerate(inputs)]
-        out = program(trace, *refs, **attributes)
-        if not isinstance(out, _Ref):
-            raise misstated(name, "the program returns one result of its steps", out)
-        return trace, out
+    def run(inputs: Sequence[AnyTensor], attributes: dict[str, Any]) -> tuple[Trace, Held]:
+        return traced(made, inputs, attributes)
 
     def value(*inputs: AnyTensor, **attributes: Any) -> AnyTensor:
         return run(inputs, attributes)[1].tensor
@@ -155,7 +163,7 @@ def composite(
     signature = inspect.signature(program)
     own = [p for n, p in signature.parameters.items() if n != "ops"]
     value.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-    return Op(
+    made = Op(
         name,
         "composite",
         type_rule,
@@ -169,3 +177,4 @@ def composite(
         mask_inputs=mask_inputs,
         **facts,
     )
+    return made

@@ -17,18 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
+from spec.composite import traced
 from spec.graph import assignment
 from spec.linked import Recording
 from spec.op import AnyTensor, Op, Type, refuse
 from spec.ref import Interpreter
 from spec.refusals import unknown
-from spec.scalar import lift
-from spec.shape import Shape
 from spec.tape import Accumulate, Event, Pull, Seed, Tape
-from spec.tensor import tabulate
 
 
 def program(shown: Any) -> str:
@@ -80,60 +77,28 @@ def opened(shown: Any, *names: str) -> Tape:
         if node.op is None:
             places.append(found.leaf(node.value, node.requires_grad, node.name))
             continue
-        parents = [_Step(found, places[parent]) for parent in node.parents]
-        places.append(_taken(found, node.op, parents, node.attributes, names).id)
+        parents = [places[parent] for parent in node.parents]
+        places.append(_taken(found, node.op, parents, node.attributes, names))
     return found
 
 
-class _Step:
-    """What a composite's program holds in its hands: an entry of the tape on which it is opened."""
-
-    def __init__(self, tape: Tape, id: int) -> None:
-        self.tape = tape
-        self.id = id
-
-    @property
-    def shape(self) -> Shape:
-        """The shape, as programs ask for it."""
-        return tuple(self.tape.value(self.id).shape)
-
-
-class _Steps:
-    """The ops that a composite's program may use, each a node of its own."""
-
-    def __init__(self, tape: Tape, uses: tuple[Op, ...], names: tuple[str, ...]) -> None:
-        self._tape = tape
-        self._uses = {op.name: op for op in uses}
-        self._names = names
-
-    def __getattr__(self, name: str) -> Any:
-        op = self._uses[name]
-
-        def take(*inputs: Any, **given: Any) -> _Step:
-            return _taken(self._tape, op, inputs, given, self._names)
-
-        return take
-
-    def constant(self, value: Any, shape: Shape, like: _Step) -> _Step:
-        """Append an exact number, in the world of like, repeated to a shape."""
-        entries = self._tape.value(like.id).data
-        number = lift(entries[0], Fraction(value)) if entries else Fraction(value)
-        return _Step(self._tape, self._tape.const(tabulate(shape, lambda *_: number)))
-
-
 def _taken(
-    tape: Tape, op: Op, inputs: Sequence[Any], given: Mapping[str, Any], names: tuple[str, ...]
-) -> _Step:
-    """Append an op, or the steps of its program where it is to be opened."""
-    if op.program is not None and op.name in names:
-        plain = [
-            tape.value(x.id) if k in op.index_inputs and isinstance(x, _Step) else x
-            for k, x in enumerate(inputs)
-        ]
-        made: _Step = op.program(_Steps(tape, op.uses, names), *plain, **given)
-        return made
-    ids = (x.id if isinstance(x, _Step) else x for x in inputs)
-    return _Step(tape, tape.apply(op, *ids, **given))
+    tape: Tape, op: Op, ids: Sequence[int], given: Mapping[str, Any], names: tuple[str, ...]
+) -> int:
+    """Append an op, or the steps of its program where it is to be opened; return the last id."""
+    if op.program is None or op.name not in names:
+        return tape.apply(op, *ids, **given)
+    trace, out = traced(op, [tape.value(id) for id in ids], given)
+    places = dict(enumerate(ids))
+
+    def place(held: Any) -> int:
+        # Constants, and the indices that a program reads as plain tensors, have no slot.
+        slot = getattr(held, "slot", None)
+        return tape.const(getattr(held, "tensor", held)) if slot is None else places[slot]
+
+    for step, arguments, chosen, slot in trace.steps:
+        places[slot] = _taken(tape, step, [*map(place, arguments)], chosen, names)
+    return place(out)
 
 
 def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> str:
