@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
 
-from fast.device.integers import is_integer
+from fast.device.integers import is_integer, is_number
 from fast.errors import Rejected, Unsupported
 from fast.indexing import is_mask
 from fast.protocol import Ops
@@ -103,11 +102,6 @@ def combined(ops: Any, name: str, x: Any, y: Any) -> Any:
         shape = common(name, a, b)
         x, y = _wide(x, shape), _wide(y, shape)
     return ops.apply(name, (x, y), {})
-
-
-def is_number(value: object) -> bool:
-    """Say whether this is a real number of Python or NumPy; a truth value is none."""
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def made_a_ref(came: object) -> str:

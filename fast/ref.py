@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from fast.answers import answering, hints
-from fast.broadcasting import Broadcasting, Number, combined, is_number, shape_of
+from fast.broadcasting import Broadcasting, Number, combined, shape_of
+from fast.device.integers import is_number
 from fast.errors import Rejected, SessionError, Unknown, Unsupported, unknown
 from fast.indexing import Indexed, Lengths, cuts, even, resolved
 from fast.tape import Tape

@@ -262,19 +262,12 @@ class Session(Leaves, Naturals, Updates, Interpreter):
             for flag in flags:
                 if type(attributes.get(flag, True)) is not bool:
                     check_plain(bound, attributes)
-            if check is not None:
-                try:
-                    check(*tensors, **attributes)
-                except (TypeError, ValueError) as error:
-                    refuse(bound, inputs, attributes, error)
-            result, saved = value(*tensors, **attributes)
-        else:
-            if check is not None:
-                try:
-                    check(*tensors)
-                except (TypeError, ValueError) as error:
-                    refuse(bound, inputs, attributes, error)
-            result, saved = value(*tensors)
+        if check is not None:
+            try:
+                check(*tensors, **attributes) if attributes else check(*tensors)
+            except (TypeError, ValueError) as error:
+                refuse(bound, inputs, attributes, error)
+        result, saved = value(*tensors, **attributes) if attributes else value(*tensors)
         if plain:
             tape.bytes += result.nbytes
         elif type(result) is tuple:

@@ -27,6 +27,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from spec.answers import as_python
+from spec.op import holds
 from spec.refusals import Rejected, Unsupported, refuse
 from spec.shape import Shape, normalize_axis
 from spec.tensor import is_tensor, tensor
@@ -97,7 +98,7 @@ def parted(index: Any, rank: int) -> tuple[Any, int, Any]:
     integers = given[place]
     if not hasattr(integers, "tape"):
         integers = integers if is_tensor(integers) else tensor(integers)
-        if holds_truths(integers):
+        if integers.data and holds(integers, bool):
             raise refuse("index", MASKED, f"a mask of the shape {integers.shape}")
     named = sum(one is not None and one is not Ellipsis for one in given)
     widths = (rank - named if one is Ellipsis else 1 for one in given[:place])
@@ -108,11 +109,6 @@ def parted(index: Any, rank: int) -> tuple[Any, int, Any]:
 def _is_row(one: Any) -> bool:
     """Say whether this may be integers for one axis: a list, a tensor, an array, or a ref."""
     return isinstance(one, list) or (hasattr(one, "shape") and not _is_int(one))
-
-
-def holds_truths(x: Any) -> bool:
-    """Say whether a tensor is a mask."""
-    return len(x.data) > 0 and type(x.data[0]) is bool
 
 
 def _asked(index: Any, rank: int) -> list[Any]:

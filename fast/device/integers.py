@@ -1,8 +1,8 @@
-"""Integers and booleans beside a program's tensors: labels and masks, which ops read as data."""
+"""Numbers beside a program's tensors: integers and booleans, which ops read as data, and others."""
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,11 @@ def is_integer(data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return bool(data) and all(map(is_integer, data))
     return isinstance(data, Integral)
+
+
+def is_number(given: object) -> bool:
+    """Say whether this is a real number of Python or NumPy; a text and a truth value are none."""
+    return isinstance(given, Real) and not isinstance(given, bool)
 
 
 def to_integers(data: Any, device: torch.device) -> Tensor:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
 from fast.device import dtypes
+from fast.device.integers import is_number
 from fast.errors import Rejected, Unavailable
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -33,11 +33,6 @@ def finite(label: str, **attributes: float) -> None:
     for name, given in attributes.items():
         if not (is_number(given) and abs(given) < math.inf):
             raise Rejected(f"{label}: {name} is finite; got {given!r}")
-
-
-def is_number(given: object) -> bool:
-    """Say whether an attribute is a real number; a text, None and a truth value are none."""
-    return isinstance(given, Real) and not isinstance(given, bool)
 
 
 def alike(op: str, x: Tensor, y: Tensor) -> None:

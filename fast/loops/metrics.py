@@ -9,24 +9,41 @@ from __future__ import annotations
 import csv
 import json
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from fast.errors import Rejected, Unavailable, extra
 
 File = str | os.PathLike[str]
 
 
-class _Written:
-    """A file of rows that is closed at the end of a `with`, or by `close`."""
+class _Closed(ABC):
+    """What is closed at the end of a `with`, or by `close`."""
 
-    def __init__(self, path: File, append: bool, newline: str | None = None) -> None:
-        """Open a file anew, or at its end; what cannot be written is Rejected."""
+    @abstractmethod
+    def close(self) -> None:
+        """Close it; a second call does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Written(_Closed):
+    """A file of rows."""
+
+    NEWLINE: str | None = None
+    """What `open` takes for the ends of lines."""
+
+    def __init__(self, path: File, append: bool = False) -> None:
+        """Open a file anew, or at its end where a run goes on; what cannot be is Rejected."""
         self.path = Path(path)
         try:
             self._file: TextIO = self.path.open(
-                "a" if append else "w", encoding="utf-8", newline=newline
+                "a" if append else "w", encoding="utf-8", newline=self.NEWLINE
             )
         except OSError as error:
             raise Rejected(f"metrics: {path} cannot be written: {error}") from error
@@ -40,24 +57,9 @@ class _Written:
             raise Rejected(f"metrics: {self.path} was closed; no row can be written to it")
         return self._file
 
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
 
 class JsonLines(_Written):
     """A file with a JSON object for each row; rows may have different names."""
-
-    def __init__(self, path: File, append: bool = False) -> None:
-        """Open a file anew, or at its end where a run goes on; what cannot be is Rejected."""
-        super().__init__(path, append)
 
     def write(self, **row: Any) -> None:
         """Write one row; what JSON has no word for is Rejected, and nothing is written."""
@@ -73,13 +75,15 @@ class JsonLines(_Written):
 class Csv(_Written):
     """A file of comma-separated values: the first row's names are the columns, and stay them."""
 
+    NEWLINE = ""
+
     def __init__(self, path: File, append: bool = False) -> None:
         """Open a file anew, or at its end: then the columns are those that it has."""
         self._columns: list[str] = []
         if append and Path(path).is_file():
             with Path(path).open(encoding="utf-8", newline="") as file:
                 self._columns = next(csv.reader(file), [])
-        super().__init__(path, append, newline="")
+        super().__init__(path, append)
 
     def write(self, **row: Any) -> None:
         """Write one row; a name that is no column is Rejected, one that is missing stays empty."""
@@ -96,7 +100,7 @@ class Csv(_Written):
         file.flush()
 
 
-class TensorBoard:
+class TensorBoard(_Closed):
     """A folder of TensorBoard's events, written by its own writer (the extra [tensorboard])."""
 
     def __init__(self, folder: File) -> None:
@@ -118,17 +122,6 @@ class TensorBoard:
     def close(self) -> None:
         """Close the writer."""
         self._writer.close()
-
-    def __enter__(self) -> TensorBoard:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _plain(value: Any) -> Any:

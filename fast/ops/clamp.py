@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fast.device.integers import is_number
 from fast.device.mode import tl, triton
 from fast.errors import Rejected
 from fast.kernels import checks
@@ -30,7 +31,7 @@ def _vjp(x, g, lo, hi):
 def check(x: Tensor, *, lo: float, hi: float) -> None:
     """Refuse anything but a floating tensor, and bounds that are not in order (C1)."""
     checks.floats("clamp", x)
-    numbers = checks.is_number(lo) and checks.is_number(hi)
+    numbers = is_number(lo) and is_number(hi)
     if not (numbers and lo <= hi and lo < math.inf and hi > -math.inf):
         raise Rejected(
             "clamp C1: lo and hi are numbers, lo <= hi, lo < inf and hi > -inf; "
