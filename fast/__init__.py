@@ -17,6 +17,7 @@ from fast.errors import (
     SessionError,
     Stale,
     Unavailable,
+    Unmoved,
     Unverified,
     extra,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "SessionError",
     "Stale",
     "Unavailable",
+    "Unmoved",
     "Unverified",
     "counters",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -62,8 +63,20 @@ class Frozen(UserWarning):
     """A program that was recorded has read data from outside, which later calls do not see anew."""
 
 
+class Unmoved(UserWarning):
+    """A step has updated no parameter; the message says why."""
+
+
 class Interpreted(UserWarning):
     """Triton's kernels run in its interpreter, on the CPU, where they are slow."""
+
+
+def outside() -> int:
+    """Return the level of the caller's own line, for a warning: how far above it `fast` ends."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("fast."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def unknown(who: str, what: str, name: object, known: Iterable[str]) -> Unknown:

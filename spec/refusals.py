@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -71,6 +72,18 @@ class Unsupported(Rejected, TypeError):
 
 class Misfit(Rejected, TypeError):
     """A call that a method cannot take; the message says which arguments it takes."""
+
+
+class Unmoved(UserWarning):
+    """A step has updated no parameter; the message says why."""
+
+
+def outside() -> int:
+    """Return the level of the caller's own line, for a warning: how far above it the book ends."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("spec."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def unknown(

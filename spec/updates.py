@@ -15,6 +15,7 @@ writes them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -25,7 +26,7 @@ from spec.optim._groups import Groups, groups_of
 from spec.optim._steps import SessionSteps
 from spec.params import Leaves, param_of
 from spec.params import Param as Param
-from spec.refusals import Rejected, unknown
+from spec.refusals import Rejected, Unmoved, outside, unknown
 from spec.shape import Shape
 from spec.tape import Dense
 
@@ -127,9 +128,20 @@ class Updates(SessionSteps[Gradients]):
             state = self._states.get(param, {}).get(name) or page.init(param.value)
             own = hypers.get(param, usual)
             done.append((param, *page.update(param.value, gradient, state, own)))
+        if not done:
+            self._say_unmoved(name)
         for param, value, state in done:
             param.set(value)
             self._hold(param, name, state)
+
+    def _say_unmoved(self, name: str) -> None:
+        """Warn of a step without effect; where no parameters are in use, none is expected."""
+        params = list(dict.fromkeys(self.params_by_leaf.values()))
+        trained = [param.name or "a parameter" for param in params if param.requires_grad]
+        why = f"the gradients do not reach {', '.join(trained)}" if trained else "all are frozen"
+        if params:
+            said = f"{name}_step: no parameter was updated: {why}"
+            warnings.warn(said, Unmoved, stacklevel=outside())
 
     def _gradients(self, grads: Gradients, scaled: clip.Scaling) -> dict[Param, AnyTensor]:
         """Add up each trainable parameter's gradients over its leaves; leave out the unreached."""

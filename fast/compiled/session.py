@@ -18,7 +18,6 @@ launch after the other: capturing the whole step as one graph is not done yet.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -35,7 +34,7 @@ from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer, to_integers
 from fast.device.named import NamedBuffer
-from fast.errors import Frozen, Rejected, SessionError
+from fast.errors import Frozen, Rejected, SessionError, outside
 from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound
 from fast.runtime.param import Param
@@ -255,7 +254,7 @@ class CompiledSession(Session):
                 f"compiled: {what} reads data of the shape {shape} from outside the program, which "
                 "stay what they are now in every later call; hand in as an argument what changes",
                 Frozen,
-                stacklevel=_depth(),
+                stacklevel=outside(),
             )
 
     def _constant(self, ref: Ref) -> Ref:
@@ -306,14 +305,6 @@ class CompiledSession(Session):
     def _refuse(self, what: str) -> None:
         if self._log is not None:
             raise _beyond(f"call {what}")
-
-
-def _depth() -> int:
-    """Return how many frames above its caller's the program's own line is."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("fast."):
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def _hashable(program: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ themselves stay as they are (fast.optim.clip). Where they are not finite, the up
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -21,7 +22,7 @@ from torch import Tensor
 from fast.device import bridge, flags
 from fast.device.arena import Arena
 from fast.device.options import Options
-from fast.errors import Rejected, SessionError
+from fast.errors import Rejected, SessionError, Unmoved, outside
 from fast.optim import OPTIMIZERS, clip
 from fast.optim._flat import FlatOptimizer
 from fast.optim._rule import Groups, grouped
@@ -159,6 +160,7 @@ class Updates(Recording, SessionSteps[Any]):
                 if not parameter.mirror_current:
                     parameter.device_view()
         if not updated:
+            self._say_unmoved(optimizer.rule.name)
             return
         if len(updated) == len(params):
             active = b"\1" * len(params)
@@ -176,6 +178,15 @@ class Updates(Recording, SessionSteps[Any]):
             parameter.host_current = False
             parameter.version += 1
         self.store.changed()
+
+    def _say_unmoved(self, name: str) -> None:
+        """Warn of a step without effect; where a session has no parameters, none is expected."""
+        params = self.store.params
+        trained = [p.name for p in params if p.trainable]
+        why = f"the gradients do not reach {', '.join(trained)}" if trained else "all are frozen"
+        if params:
+            said = f"{name}_step: no parameter was updated: {why}"
+            warnings.warn(said, Unmoved, stacklevel=outside())
 
     def _optimizer(self, name: str) -> FlatOptimizer:
         if not isinstance(name, str) or name not in OPTIMIZERS:

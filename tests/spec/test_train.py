@@ -12,6 +12,7 @@ from spec.autodiff import grad
 from spec.linked import GraphSession
 from spec.op import Rejected
 from spec.optim import adam, adamw
+from spec.refusals import Unmoved
 from spec.session import Ref, Session
 from spec.tensor import tensor
 from spec.train import (
@@ -271,7 +272,9 @@ def test_a_list_steps_by_its_gradients_all_or_none() -> None:
     params = ParamList([tensor(1.0), tensor(2.0)], [True, False])
     params.sgd_step(0.5, [tensor(1.0), tensor(1.0)])
     assert params.values() == [tensor(0.5), tensor(2.0)]
-    params.sgd_step(0.5, [None, None])
+    with pytest.warns(Unmoved, match="the gradients do not reach param0$") as told:
+        params.sgd_step(0.5, [None, None])
+    assert told[0].filename == __file__
     assert [param.version for param in params.params] == [1, 0]
     with pytest.raises(Rejected, match=r"^params: one gradient for each of 2; got 1$"):
         params.sgd_step(0.5, [tensor(1.0)])

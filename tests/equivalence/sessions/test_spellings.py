@@ -334,3 +334,19 @@ def test_refs_params_and_ops_print_short() -> None:
             assert shown_op.startswith(f"Op({name}") and len(shown_op) < 160
     assert repr(OPS["softmax"]) == "Op(softmax, composite: x, axis=-1)"
     assert repr(fast.OPS["softmax"]) == "Op(softmax(x, *, axis=-1))"
+
+
+def test_a_step_that_updates_nothing_says_why() -> None:
+    said = []
+    for session, made in sides():
+        w = session.param(made([1.0, 2.0]), name="w")
+        loss = session.sum(session.square(session.use(w)))
+        grads = session.backward(loss)
+        w.requires_grad = False
+        with pytest.warns((spec.refusals.Unmoved, fast.Unmoved)) as told:
+            session.sgd_step(0.5, grads=grads)
+        assert [warning.filename for warning in told] == [__file__]
+        said += [str(warning.message) for warning in told]
+        w.requires_grad = True
+        session.sgd_step(0.5, grads=grads)
+    assert said == ["sgd_step: no parameter was updated: all are frozen"] * 2

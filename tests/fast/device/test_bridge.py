@@ -123,6 +123,7 @@ def test_one_number_that_is_of_another_world_is_refused(value: Any) -> None:
         bridge.to_float(value)
 
 
+@pytest.mark.filterwarnings("ignore::fast.errors.Unmoved")
 @pytest.mark.parametrize("wrap", [lambda t: t, Buffer])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_nothing_of_autograd_comes_along(wrap: Any, dtype: torch.dtype) -> None:

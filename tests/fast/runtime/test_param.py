@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from fast import Rejected, Released, Session, SessionError, Stale
+from fast import Rejected, Released, Session, SessionError, Stale, Unmoved
 from fast.device import bridge
 from fast.device.counters import counters
 
@@ -154,7 +154,11 @@ def test_freezing_stops_gradients_and_updates() -> None:
     loss = s.sum(s.mul(s.use(w), s.use(b)))
     grads = s.backward(loss)
     w.requires_grad = False
-    s.sgd_step(1.0, grads)
+    with pytest.warns(
+        Unmoved, match=r"^sgd_step: no parameter was updated: all are frozen$"
+    ) as told:
+        s.sgd_step(1.0, grads)
+    assert told[0].filename == __file__
     assert w.version == b.version == 0
     w.requires_grad = True
     s.sgd_step(1.0, grads)
