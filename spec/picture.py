@@ -66,7 +66,16 @@ class Box:
     width: float
 
 
-def svg(shown: Any, out: int | None = None, seed: AnyTensor | None = None) -> str:
+class Picture(str):
+    """The text of an SVG, which a notebook shows as the picture that it is."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+def svg(shown: Any, out: int | None = None, seed: AnyTensor | None = None) -> Picture:
     """Draw a session, a tape or a recording as an SVG, which a browser or a notebook shows.
 
     With `out`, a node or its ref, cotangents are sent back from there, by a seed of its shape (1
@@ -91,7 +100,7 @@ def svg(shown: Any, out: int | None = None, seed: AnyTensor | None = None) -> st
         *(_drawn(box) for box in boxes),
         "</svg>",
     ]
-    return "\n".join(parts)
+    return Picture("\n".join(parts))
 
 
 def _contributions(

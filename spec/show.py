@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 from spec.composite import traced
@@ -28,11 +29,20 @@ from spec.refusals import unknown
 from spec.tape import Accumulate, Event, Pull, Seed, Tape
 
 
-def program(shown: Any) -> str:
+class Text(str):
+    """Lines of text, which a notebook shows as they stand."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
+
+
+def program(shown: Any) -> Text:
     """Write a tape as one assignment per node, types included."""
     tape = tape_of(shown)
     nodes = ((id, tape.node(id), kind) for id, kind in enumerate(types_of(tape)))
-    return "\n".join(assignment(id, kind, node.rule, node) for id, node, kind in nodes)
+    return Text("\n".join(assignment(id, kind, node.rule, node) for id, node, kind in nodes))
 
 
 def types_of(tape: Tape) -> list[Type]:
@@ -101,7 +111,7 @@ def _taken(
     return place(out)
 
 
-def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> str:
+def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> Text:
     """Write one row per node: what it is, its value, and the cotangent that reached it.
 
     out is the node that the cotangents start from, or its ref.
@@ -115,10 +125,10 @@ def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> str:
         rows.append((f"x{id}", tape.label(id), str(values[0]), str(values[1])))
     widths = [max(len(row[k]) for row in rows) for k in range(4)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows)
-    return "\n".join(line.rstrip() for line in lines)
+    return Text("\n".join(line.rstrip() for line in lines))
 
 
-def dot(shown: Any) -> str:
+def dot(shown: Any) -> Text:
     """Write a tape in Graphviz's language; arrows go from parents to children."""
     tape, lines = tape_of(shown), ["digraph tape {", "  rankdir=LR;"]
     for id, kind in enumerate(types_of(tape)):
@@ -127,7 +137,7 @@ def dot(shown: Any) -> str:
         name = tape.label(id).replace("\\", "\\\\").replace('"', '\\"')
         lines.append(f'  x{id} [shape={shape}, label="{name}\\n{kind}"];')
         lines.extend(f"  x{parent} -> x{id};" for parent in node.parents)
-    return "\n".join([*lines, "}"])
+    return Text("\n".join([*lines, "}"]))
 
 
 def event(happened: Event) -> str:

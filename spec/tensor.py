@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any, Generic, TypeGuard, TypeVar, TypeVarTuple, cast
 
 from spec.buffers import ACCEPTED, read
@@ -36,6 +37,9 @@ Dims = TypeVarTuple("Dims")
 Nested = Any
 """A scalar, or a list of nested values of equal shape."""
 
+
+TABLE = 400
+"""How many entries a notebook shows as a table; of a larger tensor it shows the text."""
 
 _APPLY = "write OPS['add'](x, y), as spec.ops has it, or record tensors and take a session's ops"
 _READ = "write x[()] for the entry of a scalar, x.data for all entries, x.nested() for lists"
@@ -142,6 +146,15 @@ class Tensor(Generic[A, *Dims]):
         if self._data is None:
             return f"Tensor(symbolic shape {self.shape})"
         return f"Tensor({self.nested()!r})"
+
+    def _repr_html_(self) -> str | None:
+        """Let a notebook show a vector or a matrix as a table; others are shown as text."""
+        if self._data is None or not 1 <= len(self._data) <= TABLE or len(self.shape) > 2:
+            return None
+        wide = self.shape[-1] if self.shape else 1
+        cells = [f"<td>{escape(str(entry))}</td>" for entry in self._data]
+        rows = ("".join(cells[k : k + wide]) for k in range(0, len(cells), wide))
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 def is_tensor(x: object) -> TypeGuard[Tensor[Any, *tuple[Any, ...]]]:

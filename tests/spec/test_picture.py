@@ -100,3 +100,9 @@ def test_an_empty_tape_is_an_empty_picture_and_a_node_that_there_is_not_is_refus
         svg(s, 4)
     with pytest.raises(Rejected, match=r"^svg: out is a ref of the tape, or its id; got str$"):
         svg(s, "x0")  # type: ignore[arg-type]
+
+
+def test_a_notebook_shows_the_picture() -> None:
+    session = Session()
+    drawn = svg(session, session.square(session.input(tensor(2.0), requires_grad=True)))
+    assert drawn._repr_svg_() == drawn and drawn.startswith("<svg")

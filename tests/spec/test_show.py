@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from spec.ops import OPS
 from spec.refusals import Rejected
+from spec.session import Session
 from spec.show import dot, event, ledger, opened, program
 from spec.tape import Tape
-from spec.tensor import tensor
+from spec.tensor import Tensor, tensor
 
 
 def example() -> tuple[Tape, int]:
@@ -144,3 +147,19 @@ def test_only_a_composite_is_opened() -> None:
     with pytest.raises(Rejected, match=r"^opened: there is no composite on the tape 'exp'; there"):
         opened(tape, "softmax", "exp")
     assert "softmax" in dot(tape) and "softmax" not in dot(opened(tape, "softmax"))
+
+
+def test_a_notebook_shows_lines_as_they_stand_and_tensors_as_tables() -> None:
+    session = Session()
+    y = session.exp(session.input(tensor([0.0, 1.0]), name="<x>"))
+    for text in (program(session), ledger(session, session.sum(y)), dot(session)):
+        shown = text._repr_html_()
+        assert shown.startswith("<pre>") and "&lt;x&gt;" in shown and "<x>" in text
+    rows = tensor([[Fraction(1, 2), 3], [0, Fraction(-1, 3)]])._repr_html_()
+    assert rows == (
+        "<table><tr><td>1/2</td><td>3</td></tr><tr><td>0</td><td>-1/3</td></tr></table>"
+    )
+    assert tensor([1, 2])._repr_html_() == "<table><tr><td>1</td><td>2</td></tr></table>"
+    assert tensor(7)._repr_html_() == "<table><tr><td>7</td></tr></table>"
+    for other in (tensor([]), tensor([[[1]]]), tensor([0] * 401), Tensor.rule((2,), lambda i: i)):
+        assert other._repr_html_() is None
