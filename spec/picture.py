@@ -1,8 +1,9 @@
 """Chapter 37. A picture: a tape as an SVG, with what goes forward and what comes back on its edges.
 
 Each node is a box: its name or op, and its type. Over an edge stands the value that goes forward
-along it, under it the cotangent that came back along it. Colours follow the reader's light or dark
-setting. Nothing but Python is needed.
+along it, under it the cotangent that came back along it. In a box stands the value that no edge
+shows, since nobody reads it, and the cotangent that is the sum of several edges'. Colours follow
+the reader's light or dark setting. Nothing but Python is needed.
 
 >>> from spec.ops import OPS
 >>> from spec.tape import Tape
@@ -15,9 +16,10 @@ setting. Nothing but Python is needed.
 True
 """
 
+# This file is longer than the guide because its layout, its colours and its texts are one picture.
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import count
@@ -32,11 +34,12 @@ STYLE = """
   svg { font: 12px ui-monospace, monospace; background: #ffffff; color: #1b1f24 }
   text { fill: currentColor } .type { opacity: .65 }
   .value { fill: #0b5394 } .back { fill: #a61c00 }
+  .edge { paint-order: stroke; stroke: #ffffff; stroke-width: 8px; stroke-linejoin: round }
   rect { fill: #f3f5f8; stroke: #6a737d } .leaf { fill: #fff6df }
   path { fill: none; stroke: #6a737d } marker path { fill: #6a737d }
   @media (prefers-color-scheme: dark) {
     svg { background: #16191d; color: #e6e8ea }
-    .value { fill: #7db8f2 } .back { fill: #ff9d85 }
+    .value { fill: #7db8f2 } .back { fill: #ff9d85 } .edge { stroke: #16191d }
     rect { fill: #22272e; stroke: #8b949e } .leaf { fill: #3a331d }
     path { stroke: #8b949e } marker path { fill: #8b949e }
   }
@@ -48,22 +51,58 @@ CHARACTER = 7.3
 LONGEST = 26
 """How many characters of a value are shown; the middle of a longer one is left out."""
 
-HEIGHT, GAP = 40, 34
-"""How high a box is, and how far it is from the one below it."""
+LINE, GAP = 15, 34
+"""How high a line in a box is, and how far a box is at least from the one below it."""
 
 BETWEEN = CHARACTER * LONGEST + 24
 """How far the boxes of a column are from those of the next one."""
 
 
+Line = tuple[str, str]
+"""A text, and its class: a name has none."""
+
+
 @dataclass(frozen=True)
 class Box:
-    """A node in the picture: what stands in it, and where its upper left corner is."""
+    """A node in the picture: the lines that stand in it, and where its upper left corner is."""
 
-    lines: tuple[str, str]
+    lines: list[Line]
     leaf: bool
     x: float
     y: float
     width: float
+
+    @property
+    def height(self) -> float:
+        """How high it is."""
+        return LINE * len(self.lines) + 10
+
+    @property
+    def middle(self) -> float:
+        """Where half of it is above."""
+        return self.y + self.height / 2
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An arrow, bent from its x on: from a parent at the height y to a place of its reader."""
+
+    node: int
+    place: int
+    parent: int
+    x: float
+    y: float
+    right: float
+    end: float
+    bow: float
+
+
+@dataclass(frozen=True)
+class Came:
+    """The cotangents that came back: of nodes, and along edges, each a node and a place."""
+
+    nodes: dict[int, AnyTensor]
+    edges: dict[tuple[int, int], AnyTensor]
 
 
 class Picture(str):
@@ -86,52 +125,74 @@ def svg(shown: Any, out: int | None = None, seed: AnyTensor | None = None) -> Pi
     start = getattr(out, "id", out)
     if start is not None and not isinstance(start, int):
         raise refuse("svg", "out is a ref of the tape, or its id", shape_or_type(out))
-    back = {} if start is None else _contributions(tape, start, seed)
-    boxes = _boxes(tape)
+    came = Came({}, {}) if start is None else _sent_back(tape, start, seed)
+    boxes = _boxes(tape, came)
     wide = max((box.x + box.width for box in boxes), default=0) + 10
-    high = max((box.y + HEIGHT for box in boxes), default=0) + 24
+    high = max((box.y + box.height for box in boxes), default=0) + 24
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
         f'width="{wide:.0f}" height="{high:.0f}" role="img">',
         f"<style>{STYLE}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>',
-        *_edges(tape, boxes, back),
+        *_arrows(tape, boxes),
+        *_along(tape, boxes, came),
         *(_drawn(box) for box in boxes),
         "</svg>",
     ]
     return Picture("\n".join(parts))
 
 
-def _contributions(
-    tape: Tape, out: int, seed: AnyTensor | None
-) -> dict[tuple[int, int], AnyTensor]:
-    """Return what each node hands back along each of its edges: (node, place) to a cotangent."""
+def _sent_back(tape: Tape, out: int, seed: AnyTensor | None) -> Came:
+    """Return the cotangents of nodes, and what each node hands back along each of its edges."""
     cotangents = tape.backward_dense(out, seed)
-    found: dict[tuple[int, int], AnyTensor] = {}
-    for id in cotangents.reached:
+    came = Came({id: cotangents[id] for id in cotangents.reached}, {})
+    for id, cotangent in came.nodes.items():
         node = tape.node(id)
         if node.op is None or not node.requires_grad:
             continue
         inputs = [tape.value(parent) for parent in node.parents]
-        handed = node.op.vjp(inputs, cotangents[id], **node.attributes)
+        handed = node.op.vjp(inputs, cotangent, **node.attributes)
         for place, contribution in enumerate(handed):
             if contribution is not None and tape.node(node.parents[place]).requires_grad:
-                found[id, place] = contribution
-    return found
+                came.edges[id, place] = contribution
+    return came
 
 
-def _boxes(tape: Tape) -> list[Box]:
+def _boxes(tape: Tape, came: Came) -> list[Box]:
     """Lay the nodes out: each in the column after its last parent, where its arrows have way."""
     depth = _depths(tape)
-    texts = [(f"x{id} {tape.label(id)}", str(kind)) for id, kind in enumerate(types_of(tape))]
-    width = [CHARACTER * max(map(len, lines)) + 16 for lines in texts]
+    texts = _lines(tape, came)
+    width = [CHARACTER * max(len(text) for text, _ in lines) + 16 for lines in texts]
     column = {d: max(width[k] for k in range(len(tape)) if depth[k] == d) for d in set(depth)}
     left = {d: 10 + sum(column[c] + BETWEEN for c in range(d)) for d in column}
+    most = max(map(len, texts), default=0)
+    row = LINE * most + 10 + GAP
     return [
-        Box(lines, tape.node(id).op is None, left[depth[id]], 20 + row * (HEIGHT + GAP), width[id])
-        for id, (lines, row) in enumerate(zip(texts, _rows(tape, depth), strict=True))
+        Box(
+            lines,
+            tape.node(id).op is None,
+            left[depth[id]],
+            20 + number * row + LINE * (most - len(lines)) / 2,
+            width[id],
+        )
+        for id, (lines, number) in enumerate(zip(texts, _rows(tape, depth), strict=True))
     ]
+
+
+def _lines(tape: Tape, came: Came) -> list[list[Line]]:
+    """Write what stands in each box: name, type, and the numbers that no edge shows."""
+    found: list[list[Line]] = []
+    read = {parent for id in range(len(tape)) for parent in tape.node(id).parents}
+    handed = [tape.node(id).parents[place] for id, place in came.edges]
+    for id, kind in enumerate(types_of(tape)):
+        lines: list[Line] = [(f"x{id} {tape.label(id)}", ""), (str(kind), "type")]
+        if id not in read:
+            lines.append((_short(tape.value(id)), "value"))
+        if id in came.nodes and tape.node(id).requires_grad and handed.count(id) != 1:
+            lines.append((_short(came.nodes[id]), "back"))
+        found.append(lines)
+    return found
 
 
 def _rows(tape: Tape, depth: Sequence[int]) -> list[int]:
@@ -161,41 +222,49 @@ def _depths(tape: Tape) -> list[int]:
     return depth
 
 
-def _edges(
-    tape: Tape, boxes: Sequence[Box], back: Mapping[tuple[int, int], AnyTensor]
-) -> Iterator[str]:
-    """Draw an arrow from each parent to its reader, and write along its last part."""
+def _edges(tape: Tape, boxes: Sequence[Box]) -> Iterator[Edge]:
+    """Lay out an edge from each parent to its reader."""
     for id in range(len(tape)):
         parents = tape.node(id).parents
         for place, parent in enumerate(parents):
             one, other = boxes[parent], boxes[id]
-            x, y = one.x + one.width, one.y + HEIGHT / 2
-            end = other.y + HEIGHT * (place + 1) / (len(parents) + 1)
+            start = max(one.x + one.width, other.x - BETWEEN)
+            end = other.y + other.height * (place + 1) / (len(parents) + 1)
             # Two arrows between the same boxes are bowed apart.
             bow = 56 * (parents[:place].count(parent) - (parents.count(parent) - 1) / 2)
-            start, bend = max(x, other.x - BETWEEN), BETWEEN / 2
-            yield (
-                f'<path d="M{x:.1f} {y:.1f} H{start:.1f} C{start + bend:.1f} {y + bow:.1f} '
-                f'{other.x - bend:.1f} {end + bow:.1f} {other.x:.1f} {end:.1f}" '
-                'marker-end="url(#tip)"/>'
-            )
-            middle, height = (start + other.x) / 2, (y + end) / 2 + 0.75 * bow
-            yield _text(middle, height - 5, _short(tape.value(parent)), "value")
-            if (id, place) in back:
-                yield _text(middle, height + 14, _short(back[id, place]), "back")
+            yield Edge(id, place, parent, start, one.middle, other.x, end, bow)
+
+
+def _arrows(tape: Tape, boxes: Sequence[Box]) -> Iterator[str]:
+    bend = BETWEEN / 2
+    for edge in _edges(tape, boxes):
+        left = boxes[edge.parent].x + boxes[edge.parent].width
+        yield (
+            f'<path d="M{left:.1f} {edge.y:.1f} H{edge.x:.1f} C{edge.x + bend:.1f} '
+            f"{edge.y + edge.bow:.1f} {edge.right - bend:.1f} {edge.end + edge.bow:.1f} "
+            f'{edge.right:.1f} {edge.end:.1f}" marker-end="url(#tip)"/>'
+        )
+
+
+def _along(tape: Tape, boxes: Sequence[Box], came: Came) -> Iterator[str]:
+    """Write what goes along the last part of each edge."""
+    for edge in _edges(tape, boxes):
+        middle, height = (edge.x + edge.right) / 2, (edge.y + edge.end) / 2 + 0.75 * edge.bow
+        yield _text(middle, height - 5, _short(tape.value(edge.parent)), "edge value")
+        if (edge.node, edge.place) in came.edges:
+            back = came.edges[edge.node, edge.place]
+            yield _text(middle, height + 14, _short(back), "edge back")
 
 
 def _drawn(box: Box) -> str:
     middle = box.x + box.width / 2
     kind = ' class="leaf"' if box.leaf else ""
-    return "\n".join(
-        (
-            f'<rect{kind} x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
-            f'height="{HEIGHT}" rx="5"/>',
-            _text(middle, box.y + 17, box.lines[0], ""),
-            _text(middle, box.y + 32, box.lines[1], "type"),
-        )
+    lines = (_text(middle, box.y + 17 + LINE * k, *line) for k, line in enumerate(box.lines))
+    frame = (
+        f'<rect{kind} x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
+        f'height="{box.height}" rx="5"/>'
     )
+    return "\n".join((frame, *lines))
 
 
 def _text(x: float, y: float, text: str, kind: str) -> str:

@@ -19,8 +19,9 @@ def read(drawn: str) -> ElementTree.Element:
 
 
 def texts(drawn: str, kind: str | None) -> list[str]:
-    """Return the texts of a class, in the order of the file; None: those without one."""
-    return [e.text or "" for e in read(drawn).iter(f"{NAME}text") if e.get("class") == kind]
+    """Return the texts of a class, those of edges first; None: those without one."""
+    found = [(e.get("class"), e.text or "") for e in read(drawn).iter(f"{NAME}text")]
+    return [text for named, text in found if (kind in named.split() if named else kind is None)]
 
 
 def boxes(drawn: str) -> list[tuple[float, float, float, float]]:
@@ -47,10 +48,10 @@ def test_values_go_forward_and_cotangents_come_back(kind: Any) -> None:
     for drawn in (svg(s, y), svg(s.tape, y.id)):
         assert texts(drawn, None) == ["x0 w", "x1 x", "x2 mul", "x3 square", "x4 sum"]
         assert texts(drawn, "type") == ["real[2]"] * 4 + ["real[]"]
-        assert texts(drawn, "value") == ["[1/2, -2]", "[4, 3]", "[2, -6]", "[4, 36]"]
-        assert texts(drawn, "back") == ["[16, -36]", "[4, -12]", "[1, 1]"]
+        assert texts(drawn, "value") == ["[1/2, -2]", "[4, 3]", "[2, -6]", "[4, 36]", "40"]
+        assert texts(drawn, "back") == ["[16, -36]", "[4, -12]", "[1, 1]", "1"]
     assert texts(svg(s), "back") == []
-    assert texts(svg(s, s.square(w), tensor([1, 10])), "back")[-1] == "[1, -40]"
+    assert texts(svg(s, s.square(w), tensor([1, 10])), "back")[0] == "[1, -40]"
 
 
 def test_each_use_of_a_value_is_an_edge_of_its_own() -> None:
@@ -59,9 +60,20 @@ def test_each_use_of_a_value_is_an_edge_of_its_own() -> None:
     a = s.input(tensor(3), name="a", requires_grad=True)
     b = a + a
     drawn = svg(s, b + b)
-    assert texts(drawn, "back") == ["2", "2", "1", "1"]
-    heights = [e.get("y") for e in read(drawn).iter(f"{NAME}text") if e.get("class") == "back"]
+    assert texts(drawn, "edge") == ["3", "2", "3", "2", "6", "1", "6", "1"]
+    assert texts(drawn, "back")[4:] == ["4", "2", "1"], "in the boxes stand the sums"
+    named = [e for e in read(drawn).iter(f"{NAME}text") if e.get("class") == "edge back"]
+    heights = [e.get("y") for e in named]
     assert len(set(heights[:2])) == len(set(heights[2:])) == 2
+
+
+def test_words_along_edges_are_drawn_over_all_arrows_and_hide_what_is_behind_them() -> None:
+    s = Session()
+    kinds = [e.tag.removeprefix(NAME) for e in read(svg(s, perceptron(s)))]
+    arrows, words = ([k for k, found in enumerate(kinds) if found == t] for t in ("path", "text"))
+    assert arrows and max(arrows) < min(words)
+    style = next(read(svg(s)).iter(f"{NAME}style")).text or ""
+    assert "paint-order: stroke" in style
 
 
 def test_no_box_lies_over_another_and_all_lie_inside() -> None:
@@ -81,7 +93,7 @@ def test_a_long_value_is_shown_by_its_ends_and_signs_are_escaped() -> None:
     x = s.input(tensor([float(k) / 3 for k in range(40)]), name="<&>")
     drawn = svg(s, s.sum(x))
     assert texts(drawn, None)[0] == "x0 <&>"
-    assert texts(drawn, "value") == ["[0.0, 0.333...6667, 13.0]"]
+    assert texts(drawn, "value") == ["[0.0, 0.333...6667, 13.0]", "260.0"]
 
 
 def test_colours_follow_the_readers_setting() -> None:
