@@ -30,12 +30,12 @@ BACKENDS := fast-aten fast-triton-interpreted torch jax
 STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
 FULL := lint types generated test test-full kernels kernels-oldest races exact \
-	$(BACKENDS:%=conformance-%) sizes triton-$(OLDEST) triton-$(NEWEST) \
+	$(BACKENDS:%=conformance-%) sizes triton-$(OLDEST) triton-$(NEWEST) newest \
 	$(SESSIONS:%=%-ci) matrix bench
 THOROUGH := laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
-	thorough exact laws matrix matrix-thorough sizes sizes-interpreted flat bench \
+	thorough exact laws matrix matrix-thorough sizes sizes-interpreted flat bench newest \
 	gpu-cases gpu races strangers clean FORCE
 
 help:  ## list the targets
@@ -105,6 +105,14 @@ triton-%: build/triton-%/.ready
 	PYTHONPATH=build/triton-$* $(EQUIVALENCE) run --backend fast-triton-interpreted --profile quick \
 		--ops $$($(VPY) -m tools.families) --jobs $(WORKERS)
 	PYTHONPATH=build/triton-$* $(EQUIVALENCE) exact --jobs $(WORKERS)
+
+# What pip would install today: the pins say what was tested, and this says what users get.
+build/newest/.ready: $(READY)
+	@$(VPY) tools/set_up.py build/newest --newest
+
+newest: build/newest/.ready  ## run the documents' Python with the newest allowed versions of everything but torch
+	build/newest/bin/python -m pip list --disable-pip-version-check
+	$(SINGLE) build/newest/bin/python -m pytest -q tests/test_readme.py tests/fast/loops
 
 # ttsem is young, so it stays out of the install. It names a newer Python and a newer triton than it
 # needs; that it still finds what is wrong is tried by planted faults, each time.

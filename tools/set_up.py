@@ -3,6 +3,8 @@
     python3 tools/set_up.py .venv           the pinned environment, with this checkout in it
     python3 tools/set_up.py build/triton-3.6.0 triton==3.6.0    a package of its own, beside it
     python3 tools/set_up.py build/races ttsem                   the same, at the pinned version
+    python3 tools/set_up.py build/newest --newest   an environment with the newest versions that
+                                                    pyproject.toml allows, and torch at its pin
 
 What begins with a dash is handed on to pip.
 
@@ -25,6 +27,8 @@ from pathlib import Path
 OLDEST = (3, 11)
 SOURCES = ("pyproject.toml", "constraints.txt")
 """What an environment is made from: one that is older than either is made again."""
+
+NEWEST = "--newest"
 
 
 def main(arguments):
@@ -50,7 +54,10 @@ def main(arguments):
         print("Setting up", folder, "which takes a minute or two ...", flush=True)
         if folder.exists():
             shutil.rmtree(folder)
-        done = install_beside(folder, packages) if packages else install_checkout(folder)
+        if packages == [NEWEST]:
+            done = install_newest(folder)
+        else:
+            done = install_beside(folder, packages) if packages else install_checkout(folder)
         if done == 0:
             (folder / ".ready").touch()
         return done
@@ -68,6 +75,14 @@ def install_checkout(folder):
     """Install this checkout with everything that developing it needs, at the pinned versions."""
     venv.create(folder, with_pip=True)
     return pip(folder / "bin" / "python", "--editable", ".[dev]")
+
+
+def install_newest(folder):
+    """Install this checkout as a user's pip does, without our pins, but for that of torch."""
+    pins = Path("constraints.txt").read_text(encoding="utf-8").split()
+    torch = next(pin for pin in pins if pin.startswith("torch=="))
+    venv.create(folder, with_pip=True)
+    return pip(folder / "bin" / "python", torch, ".[check,data,tensorboard]", "pytest")
 
 
 def install_beside(folder, packages):
