@@ -25,9 +25,8 @@ from html import escape
 from itertools import count
 from typing import Any
 
-from spec.op import AnyTensor, shape_or_type
-from spec.refusals import refuse
-from spec.show import tape_of, types_of
+from spec.op import AnyTensor
+from spec.show import cotangents_of, node_of, tape_of, types_of
 from spec.tape import Tape
 
 STYLE = """
@@ -60,6 +59,13 @@ BETWEEN = CHARACTER * LONGEST + 24
 
 Line = tuple[str, str]
 """A text, and its class: a name has none."""
+
+
+Word = tuple[float, float, str, str]
+"""Where a text stands, itself, and its class."""
+
+Place = tuple[float, float, float, float]
+"""The sides of a rectangle: left, top, right and bottom."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class Picture(str):
         return str(self)
 
 
-def svg(shown: Any, out: int | None = None, seed: AnyTensor | None = None) -> Picture:
+def svg(shown: Any, out: Any = None, seed: AnyTensor | None = None) -> Picture:
     """Draw a session, a tape or a recording as an SVG, which a browser or a notebook shows.
 
     With `out`, a node or its ref, cotangents are sent back from there, by a seed of its shape (1
@@ -122,13 +128,13 @@ def svg(shown: Any, out: int | None = None, seed: AnyTensor | None = None) -> Pi
     these, and a node that there is not, are Rejected.
     """
     tape = tape_of(shown)
-    start = getattr(out, "id", out)
-    if start is not None and not isinstance(start, int):
-        raise refuse("svg", "out is a ref of the tape, or its id", shape_or_type(out))
+    start = None if out is None else node_of(shown, out, "svg")
     came = Came({}, {}) if start is None else _sent_back(tape, start, seed)
     boxes = _boxes(tape, came)
     wide = max((box.x + box.width for box in boxes), default=0) + 10
-    high = max((box.y + box.height for box in boxes), default=0) + 24
+    words = [*_along(tape, boxes, came)]
+    bottoms = [box.y + box.height for box in boxes] + [y for _, y, _, _ in words]
+    high = max(bottoms, default=0) + 24
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
         f'width="{wide:.0f}" height="{high:.0f}" role="img">',
@@ -136,7 +142,7 @@ def svg(shown: Any, out: int | None = None, seed: AnyTensor | None = None) -> Pi
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>',
         *_arrows(tape, boxes),
-        *_along(tape, boxes, came),
+        *(_text(*word) for word in words),
         *(_drawn(box) for box in boxes),
         "</svg>",
     ]
@@ -145,7 +151,7 @@ def svg(shown: Any, out: int | None = None, seed: AnyTensor | None = None) -> Pi
 
 def _sent_back(tape: Tape, out: int, seed: AnyTensor | None) -> Came:
     """Return the cotangents of nodes, and what each node hands back along each of its edges."""
-    cotangents = tape.backward_dense(out, seed)
+    cotangents = cotangents_of(tape, out, seed)
     came = Came({id: cotangents[id] for id in cotangents.reached}, {})
     for id, cotangent in came.nodes.items():
         node = tape.node(id)
@@ -246,14 +252,46 @@ def _arrows(tape: Tape, boxes: Sequence[Box]) -> Iterator[str]:
         )
 
 
-def _along(tape: Tape, boxes: Sequence[Box], came: Came) -> Iterator[str]:
-    """Write what goes along the last part of each edge."""
+def _along(tape: Tape, boxes: Sequence[Box], came: Came) -> Iterator[Word]:
+    """Write what goes along the last part of each edge, where no other edge's words stand."""
+    taken: list[Place] = []
     for edge in _edges(tape, boxes):
-        middle, height = (edge.x + edge.right) / 2, (edge.y + edge.end) / 2 + 0.75 * edge.bow
-        yield _text(middle, height - 5, _short(tape.value(edge.parent)), "edge value")
+        words = [(_short(tape.value(edge.parent)), "edge value")]
         if (edge.node, edge.place) in came.edges:
-            back = came.edges[edge.node, edge.place]
-            yield _text(middle, height + 14, _short(back), "edge back")
+            words.append((_short(came.edges[edge.node, edge.place]), "edge back"))
+        x, y = _free(edge, CHARACTER * max(len(text) for text, _ in words) / 2, taken)
+        for (text, kind), below in zip(words, (-5, 14), strict=False):
+            yield x, y + below, text, kind
+
+
+def _free(edge: Edge, half: float, taken: list[Place]) -> tuple[float, float]:
+    """Return a place on an edge for words of a width, and remember it as taken.
+
+    It is the middle, or the next place along the edge that is free, or below all that are taken.
+    """
+    bend = BETWEEN / 2
+    across = (edge.x, edge.x + bend, edge.right - bend, edge.right)
+    down = (edge.y, edge.y + edge.bow, edge.end + edge.bow, edge.end)
+    for part in (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2):
+        x, y = _bent(part, across), _bent(part, down)
+        place = (x - half, y - 16, x + half, y + 18)
+        if not any(_overlap(place, other) for other in taken):
+            taken.append(place)
+            return x, y
+    x = _bent(0.5, across)
+    y = max(other[3] for other in taken if other[0] < x + half and x - half < other[2]) + 16
+    taken.append((x - half, y - 16, x + half, y + 18))
+    return x, y
+
+
+def _bent(part: float, points: tuple[float, float, float, float]) -> float:
+    """Return a coordinate of a cubic curve, a part of the way along it (Bernstein's form)."""
+    rest, (a, b, c, d) = 1 - part, points
+    return rest**3 * a + 3 * rest**2 * part * b + 3 * rest * part**2 * c + part**3 * d
+
+
+def _overlap(one: Place, other: Place) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _drawn(box: Box) -> str:

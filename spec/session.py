@@ -22,13 +22,14 @@ Tensor([0.5, -1.0])
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 
 from spec.naturals import Naturals
 from spec.op import AnyTensor, checked, zeros_like
 from spec.params import Leaves, Param, param_of
 from spec.ref import Interpreter, T
 from spec.ref import Ref as Ref
-from spec.refusals import need_name
+from spec.refusals import need_name, refuse
 from spec.tape import Dense, Observer, Tape, flag
 from spec.updates import Gradients, Updates, look_up
 
@@ -53,6 +54,7 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         """
         self.tape = self._fresh()
         self.params_by_leaf = Leaves()
+        self._unasked: set[int] = set()
         self.forget_nats()
 
     def param(self, value: AnyTensor, name: str | None = None, requires_grad: bool = True) -> Param:
@@ -82,7 +84,10 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         """
         wanted = flag("input", requires_grad)
         need_name("input", name)
-        return Ref(self, self.tape.leaf(checked("input", value), wanted, name))
+        ref = Ref(self, self.tape.leaf(checked("input", value), wanted, name))
+        if not wanted:
+            self._unasked.add(ref.id)
+        return ref
 
     def backward_dense(self, out: Ref, seed: AnyTensor | None = None) -> Dense:
         """Return a cotangent for every entry, of its shape, zero where the seed does not reach.
@@ -100,13 +105,30 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         return self.tape.backward(self.own("backward", loss).id, seed)
 
     def grad(self, grads: Gradients, ref: Ref) -> AnyTensor:
-        """Look up the gradient of a ref, of its shape; what was not reached has gradient zero.
+        """Look up the gradient of a ref, of its shape; a leaf that was not reached has zero.
 
-        An id that dense gradients lack, and a gradient of another shape, are Rejected, naming both.
+        What `backward` keeps no gradient of is Rejected: an op's result, which `backward_dense` has
+        one of, and an input that was recorded without requires_grad. So are an id that dense
+        gradients lack, and a gradient of another shape, naming both.
         """
         value = self.value(ref)
         found = look_up(grads, ref.id, value.shape)
-        return zeros_like(value) if found is None else found
+        if found is not None:
+            return found
+        if isinstance(grads, Mapping):
+            self._refuse_unkept(ref)
+        return zeros_like(value)
+
+    def _refuse_unkept(self, ref: Ref) -> None:
+        """Refuse an entry that `backward` never keeps a gradient of: zero would be a lie."""
+        if self.tape.maker(ref.id) is not None:
+            advice = "backward_dense() keeps those of results too"
+        elif ref.id in self._unasked:
+            advice = "input(..., requires_grad=True) makes one of an input"
+        else:
+            return
+        rule = "backward() keeps the gradients of leaves that take one"
+        raise refuse("grad", rule, f"x{ref.id} {self.tape.label(ref.id)}; {advice}")
 
 
 class Session(Sessions[Tape]):

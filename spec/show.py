@@ -23,10 +23,10 @@ from typing import Any
 from spec.composite import traced
 from spec.graph import assignment
 from spec.linked import Recording
-from spec.op import AnyTensor, Op, Type, refuse
-from spec.ref import Interpreter
+from spec.op import AnyTensor, Op, Type, refuse, shape_or_type
+from spec.ref import Interpreter, Ref
 from spec.refusals import unknown
-from spec.tape import Accumulate, Event, Pull, Seed, Tape
+from spec.tape import Accumulate, Dense, Event, Pull, Seed, Tape
 
 
 class Text(str):
@@ -70,19 +70,53 @@ def tape_of(shown: Any) -> Tape:
     return tape
 
 
-def opened(shown: Any, *names: str) -> Tape:
+def node_of(shown: Any, out: Any, who: str = "show") -> int:
+    """Return the node that a ref of what is shown stands for, or an id unchanged.
+
+    On a tape that `opened` returned, a ref of what was opened stands for the same value. A ref of
+    another record is Rejected.
+    """
+    if isinstance(out, int) and not isinstance(out, bool):
+        return out
+    if not isinstance(out, Ref):
+        raise refuse(who, "out is a ref of the tape, or its id", shape_or_type(out))
+    record = shown.tape if isinstance(shown, Interpreter) else shown
+    if out.tape is record:
+        return out.id
+    if isinstance(record, Opened) and out.tape is record.source:
+        return record.places[out.id]
+    raise refuse(who, "out is a ref of what is shown", f"x{out.id} of another record")
+
+
+def cotangents_of(tape: Tape, out: int, seed: AnyTensor | None) -> Dense:
+    """Send cotangents back from a node, unseen by who observes the tape: to show is not to run."""
+    return tape.unobserved().backward_dense(out, seed)
+
+
+class Opened(Tape):
+    """A tape in which composites are the steps of their programs, and where its nodes come from."""
+
+    def __init__(self, source: Any) -> None:
+        """Start empty; `source` is the record that is opened."""
+        super().__init__()
+        self.source = source
+        self.places: list[int] = []
+
+
+def opened(shown: Any, *names: str) -> Opened:
     """Return a tape in which the composites of these names are the steps of their programs.
 
-    Each of these functions shows it as any other tape. A name that no composite of the tape has is
-    Rejected, with those that there are.
+    Each of these functions shows it as any other tape, and takes the refs of what was opened. A
+    name that no composite of the tape has is Rejected, with those that there are.
     """
-    tape, found = tape_of(shown), Tape()
+    tape = tape_of(shown)
+    found = Opened(shown.tape if isinstance(shown, Interpreter) else shown)
     nodes = [tape.node(id) for id in range(len(tape))]
     composites = {n.op.name for n in nodes if n.op is not None and n.op.program is not None}
     for name in names:
         if name not in composites:
             raise unknown("opened", "composite on the tape", name, sorted(composites))
-    places: list[int] = []
+    places = found.places
     for node in nodes:
         if node.op is None:
             places.append(found.leaf(node.value, node.requires_grad, node.name))
@@ -114,15 +148,15 @@ def _taken(
 def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> Text:
     """Write one row per node: what it is, its value, and the cotangent that reached it.
 
-    out is the node that the cotangents start from, or its ref.
+    out is the ref that the cotangents start from, or its id. A node that takes none has a dash.
     """
     tape = tape_of(shown)
-    cotangents = tape.backward_dense(getattr(out, "id", out), seed)
+    cotangents = cotangents_of(tape, node_of(shown, out, "ledger"), seed)
     rows = [("node", "rule", "value", "cotangent")]
     for id in range(len(tape)):
         node = tape.node(id)
-        values = (node.value.nested(), cotangents[id].nested())
-        rows.append((f"x{id}", tape.label(id), str(values[0]), str(values[1])))
+        came = str(cotangents[id].nested()) if node.requires_grad else "-"
+        rows.append((f"x{id}", tape.label(id), str(node.value.nested()), came))
     widths = [max(len(row[k]) for row in rows) for k in range(4)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows)
     return Text("\n".join(line.rstrip() for line in lines))

@@ -114,6 +114,12 @@ class Tape:
         self._nodes: list[Node] = []
         self._observer = observer
 
+    def unobserved(self) -> Tape:
+        """Return the same nodes as a tape that nobody observes."""
+        same = Tape()
+        same._nodes = self._nodes
+        return same
+
     def __len__(self) -> int:
         """Count the nodes."""
         return len(self._nodes)

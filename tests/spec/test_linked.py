@@ -56,10 +56,17 @@ def test_both_sessions_compute_the_same() -> None:
 def test_gradients_are_looked_up_by_ref() -> None:
     session = GraphSession()
     _, (w, _, x), out = recorded(session)
-    for grads in (session.backward(out), session.backward_dense(out)):
+    sparse, dense = session.backward(out), session.backward_dense(out)
+    for grads in (sparse, dense):
         # d/dw of ((w x + b) / 2 + x)^2, at 15/2 and 6
         assert session.grad(grads, w) == tensor([15, 42])
-        assert session.grad(grads, x) == tensor([0, 0]), "an input takes no gradient unless asked"
+    assert session.grad(dense, x) == tensor([0, 0]), "an input takes no gradient unless asked"
+    with pytest.raises(
+        Rejected, match=r"^grad: backward\(\) keeps .*; got x2 x; input\(\.\.\., req"
+    ):
+        session.grad(sparse, x)
+    with pytest.raises(Rejected, match=r"; backward_dense\(\) keeps those of results too$"):
+        session.grad(sparse, out)
 
 
 def test_the_graph_is_evaluated_at_other_inputs() -> None:

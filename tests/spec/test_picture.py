@@ -7,9 +7,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spec import GraphSession, Rejected, Session, tensor
-from spec.picture import svg
+from spec.picture import CHARACTER, svg
+from spec.show import ledger, opened
 
 NAME = "{http://www.w3.org/2000/svg}"
 
@@ -118,3 +121,57 @@ def test_a_notebook_shows_the_picture() -> None:
     session = Session()
     drawn = svg(session, session.square(session.input(tensor(2.0), requires_grad=True)))
     assert drawn._repr_svg_() == drawn and drawn.startswith("<svg")
+
+
+def words(drawn: str) -> list[tuple[float, float, str]]:
+    """Return where each text along an edge stands, and the text."""
+    found = [e for e in read(drawn).iter(f"{NAME}text") if "edge" in (e.get("class") or "")]
+    return [(float(e.get("x") or 0), float(e.get("y") or 0), e.text or "") for e in found]
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=7))
+def test_no_words_along_edges_lie_over_others_and_all_lie_inside(
+    steps: list[tuple[int, int]],
+) -> None:
+    s = Session()
+    made = [s.input(tensor(float(k) / 3), name="x", requires_grad=True) for k in range(3)]
+    for one, other in steps:
+        made.append(made[one % len(made)] * 2.0 + made[other % len(made)] * made[one % len(made)])
+    drawn = svg(s, made[-1])
+    _, _, wide, high = map(float, (read(drawn).get("viewBox") or "").split())
+    placed = words(drawn)
+    for k, (x, y, text) in enumerate(placed):
+        half = CHARACTER * len(text) / 2
+        assert half <= x <= wide - half and 10 <= y <= high
+        for a, b, other in placed[:k]:
+            apart = half + CHARACTER * len(other) / 2
+            assert abs(x - a) >= apart - 0.1 or abs(y - b) >= 12, (text, other)
+
+
+def test_a_ref_of_what_was_opened_stands_for_its_node_and_another_record_s_ref_is_refused() -> None:
+    s = Session()
+    x = s.input(tensor([1.0, 2.0]), name="x", requires_grad=True)
+    y = s.mse_loss(x, s.const(tensor([0.0, 0.0]))) * s.sum(x)
+    apart = opened(s, "mse_loss")
+    whole, steps = ledger(s, y), ledger(apart, y)
+    first = [line.split()[-1] for line in (whole.splitlines()[1], steps.splitlines()[1])]
+    assert first[0] == first[1]
+    assert texts(svg(apart, y), "back")[-1] == texts(svg(s, y), "back")[-1]
+    stale, other = y, Session()
+    z = other.input(tensor(1.0))
+    s.reset_tape()
+    s.sum(s.input(tensor([1.0])))
+    for show in (svg, ledger):
+        for ref in (stale, z):
+            with pytest.raises(Rejected, match=r"out is a ref of what is shown; got x. of another"):
+                show(s, ref)
+
+
+def test_showing_tells_no_observer() -> None:
+    seen: list[object] = []
+    s = Session(observer=seen.append)
+    y = s.square(s.input(tensor(3.0), requires_grad=True))
+    svg(s, y), ledger(s, y)
+    assert not seen
+    s.backward(y)
+    assert seen
