@@ -167,9 +167,10 @@ class Session(Leaves, Naturals, Updates, Interpreter):
     def grad(self, grads: GradMap | DenseGrads, ref: Ref | Param | int) -> Tensor:
         """Download the gradient of a ref, of the ref's shape: zeros where it was not reached.
 
-        The caller owns the tensor. An entry that the gradients do not know, and a ref of another
-        tape, are Rejected, naming what there is; gradients that were released raise Released, and
-        those of another session SessionError. A parameter stands for its first leaf.
+        The caller owns the tensor. A parameter has the sum over its leaves, by which an update
+        writes. An entry that the gradients do not know, and a ref of another tape, are Rejected,
+        naming what there is; gradients that were released raise Released, and those of another
+        session SessionError.
         """
         if not isinstance(grads, (GradMap, DenseGrads)):
             raise Rejected(
@@ -178,6 +179,8 @@ class Session(Leaves, Naturals, Updates, Interpreter):
             )
         if grads.store is not self.store:
             raise SessionError("grad: these gradients are of another session")
+        if isinstance(ref, Param):
+            return bridge.download(grads.total(ref))
         return bridge.download(grads[ref])
 
     def reset_tape(self) -> None:

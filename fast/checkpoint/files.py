@@ -67,7 +67,8 @@ def load(
 
     The session has the same parameters, by name, shape and dtype; optimizers that the file does
     not mention start afresh. The hyper-parameters that the state was made with, all but the
-    learning rate, must be those of the session's last update; `optimizers` states them by the
+    learning rate, must be those of the session's last update; `optimizers` states them, and
+    'groups' as the step takes them, by the
     optimizer's name where there was none, with the defaults of its step.
 
     What does not fit, a name in `optimizers` that is unknown, and a session after an index out of

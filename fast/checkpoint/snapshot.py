@@ -16,6 +16,8 @@ from fast.device.named import NamedBuffer
 from fast.errors import Rejected
 from fast.optim import OPTIMIZERS
 from fast.optim._flat import Kept
+from fast.optim._rule import Rule
+from fast.optim._rule import grouped as groups_of
 from fast.optim._state import MOST_STEPS
 from fast.runtime.param import Param
 from fast.session import Session
@@ -180,7 +182,7 @@ def check(session: Session, contents: Contents, expected: Any) -> None:
     """Refuse contents that the session cannot take on whole, naming the entry."""
     _check_names("param", contents.values, {p.name: p for p in session.params})
     _check_names("buffer", contents.buffers, {b.name: b for b in session.buffers})
-    wanted = _wanted(expected)
+    wanted = _wanted(session, expected)
     for name, holders in contents.optimizers.items():
         check_optimizer(session, name, holders)
         _check_hyper(session, name, holders, wanted.get(name))
@@ -199,23 +201,33 @@ def _check_names(
         check_like(f"{kind}/{name}", value, known[name])
 
 
-def _wanted(expected: Any) -> dict[str, Hyper]:
-    """Read what a program says of the hyper-parameters it goes on with, with their defaults."""
+def _wanted(session: Session, expected: Any) -> dict[str, dict[str, Hyper]]:
+    """Read what a program goes on with, with defaults and groups: by optimizer and parameter."""
     if not isinstance(expected, Mapping):
         raise Rejected(
             "optimizers: hyper-parameters by the names of optimizers are needed, got "
             f"{type(expected).__name__}"
         )
-    found: dict[str, Hyper] = {}
+    found: dict[str, dict[str, Hyper]] = {}
     for name, hyper in expected.items():
         if name not in OPTIMIZERS:
             raise Rejected(f"optimizers: there is no {name!r}; there are {list(OPTIMIZERS)}")
-        given = {"lr": 0.0, **hyper} if isinstance(hyper, Mapping) else hyper
         try:
-            found[name] = OPTIMIZERS[name].read(given)._asdict()
+            found[name] = _by_parameter(session, OPTIMIZERS[name], hyper)
         except Rejected as error:
             raise Rejected(f"optimizers/{error}") from error
     return found
+
+
+def _by_parameter(session: Session, rule: Rule, hyper: Any) -> dict[str, Hyper]:
+    """Return the hyper-parameters of every parameter, as a step with these arguments takes them."""
+    if not isinstance(hyper, Mapping):
+        rule.read(hyper)  # refuses it
+    usual = {"lr": 0.0, **hyper}
+    groups = usual.pop("groups", None)
+    hypers, group_of = groups_of(rule, usual, groups, len(session.params), session._slot)
+    slots = zip(session.params, group_of, strict=True)
+    return {parameter.name: hypers[group]._asdict() for parameter, group in slots}
 
 
 def check_like(entry: str, value: Tensor, held: Param | NamedBuffer) -> None:
@@ -235,13 +247,13 @@ def _held(session: Session, name: str, parameter: Param) -> Held:
 
 
 def _check_hyper(
-    session: Session, name: str, holders: Mapping[str, Held], wanted: Hyper | None
+    session: Session, name: str, holders: Mapping[str, Held], wanted: Mapping[str, Hyper] | None
 ) -> None:
     """Refuse other hyper-parameters than the program's; the learning rate may always differ."""
     rule = OPTIMIZERS[name]
     for parameter in session.params:
         found = holders.get(parameter.name, Held({}, None)).hyper
-        known = wanted
+        known = None if wanted is None else wanted[parameter.name]
         if known is None and name in session.optimizers:
             known = session.optimizer_hyper(name, parameter)
         if found is None or known is None:

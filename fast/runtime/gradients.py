@@ -7,6 +7,9 @@ from numbers import Integral
 from types import TracebackType
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from fast.device.buffer import Buffer
 from fast.errors import Rejected, Released
 from fast.ref import Entry
@@ -85,6 +88,24 @@ class Gradients:
         raise Rejected(
             f"gradients: the parameter {parameter.name!r} was not used, trainable, on this tape"
         )
+
+    def total(self, parameter: Param) -> Tensor:
+        """Return the sum of a parameter's gradients over its leaves; it may be lent memory.
+
+        Zeros stand for what was not reached; refusals are those of a look-up.
+        """
+        self._identity(parameter)
+        found = [tensor for owner, tensor in self.totals() if owner is parameter]
+        if len(found) < 2:
+            return found[0] if found else torch.zeros(parameter.shape, dtype=parameter.dtype)
+        total = found[0].to(parameter.dtype, copy=True)
+        for further in found[1:]:
+            total += further
+        return total
+
+    def totals(self) -> list[tuple[Param, Tensor]]:
+        """Return the gradients of all parameters' leaves that were reached."""
+        raise NotImplementedError
 
     def _known(self, identity: int) -> int:
         """Return the id, or refuse one that the gradients do not have."""

@@ -70,9 +70,9 @@ class Param:
 
     __slots__ = (
         "_host",
+        "_name",
         "host_current",
         "mirror_current",
-        "name",
         "slot",
         "store",
         "trainable",
@@ -86,13 +86,25 @@ class Param:
         """Hold `host`, already rounded to the master dtype; `slot` is its place in the arena."""
         self.store = store
         self.slot = slot
-        self.name = name
+        self._name = name
         self.version = 0
         self.used_on: Any = None
         self.host_current = True
         self.mirror_current = False
         self._host = host
         self.trainable = requires_grad
+
+    @property
+    def name(self) -> str:
+        """The name, unique in the session, by which checkpoints find the parameter; it stays."""
+        return self._name
+
+    @name.setter
+    def name(self, value: object) -> None:
+        raise Rejected(
+            f"param {self._name!r}: a name is given once, by param(value, name=...), since "
+            f"checkpoints find a parameter by it; got {value!r}"
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -469,3 +469,32 @@ def umask() -> int:
     now = os.umask(0)
     os.umask(now)
     return now
+
+
+def test_a_program_that_goes_on_with_groups_states_them(tmp_path: Path) -> None:
+    def made() -> Session:
+        s = Session(provider="aten")
+        for name in ("w", "b"):
+            s.param([1.0, 2.0], name=name)
+        return s
+
+    def groups(s: Session) -> list[dict[str, Any]]:
+        return [{"params": [s.params[1]], "weight_decay": 0.0}]
+
+    first, again = made(), made()
+    first.adamw_step(grads=_ones(first), groups=groups(first))
+    checkpoint.save(tmp_path / "c", first)
+    wanted = r"optimizers/adamw/b/weight_decay: made with 0.0, and the session goes on with 0.01"
+    with pytest.raises(Rejected, match=wanted):
+        checkpoint.load(tmp_path / "c", again, optimizers={"adamw": {}})
+    checkpoint.load(tmp_path / "c", again, optimizers={"adamw": {"groups": groups(again)}})
+    with pytest.raises(Rejected, match="optimizers/adamw: group 1 names no 'params'"):
+        checkpoint.load(tmp_path / "c", again, optimizers={"adamw": {"groups": [{}]}})
+    for s in (first, again):
+        s.reset_tape()
+        s.adamw_step(grads=_ones(s), groups=groups(s))
+    assert read(first).values["b"].tolist() == read(again).values["b"].tolist()
+
+
+def _ones(s: Session) -> Any:
+    return s.backward(s.sum(s.use(s.params[0]) + s.use(s.params[1])))

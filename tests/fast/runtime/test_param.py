@@ -234,3 +234,29 @@ def test_refusals_change_nothing() -> None:
     with pytest.raises(SessionError, match="not a parameter of this session"):
         session().use(w)
     assert (w.value().tolist(), w.version, w.current, len(s.params)) == ([1, 2], 0, "host", 1)
+
+
+def test_a_name_is_given_once() -> None:
+    s = session()
+    w = s.param([1.0], name="w")
+    with pytest.raises(Rejected, match=r"^param 'w': a name is given once, by param\(value, name="):
+        w.name = "v"
+    assert w.name == "w"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_gradient_of_a_parameter_is_the_sum_over_its_uses(precision: str) -> None:
+    s = Session(provider="aten", precision=precision)
+    w, v = s.param([2.0, 3.0]), s.param([1.0, 1.0])
+    first, second = s.use(w), s.use(w)
+    loss = s.sum(first * second * second)
+    s.use(v)
+    sparse, dense = s.backward(loss), s.backward_dense(loss)
+    for grads in (sparse, dense):
+        assert s.grad(grads, w).tolist() == [12.0, 27.0]
+        assert s.grad(grads, first).tolist() == [4.0, 9.0]
+        assert s.grad(grads, second).tolist() == [8.0, 18.0]
+        assert s.grad(grads, v).tolist() == [0.0, 0.0]
+    before = w.value()
+    s.sgd_step(1.0, sparse)
+    assert (before - w.value()).tolist() == s.grad(sparse, w).tolist()
