@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fast.answers import answering, hints
+from fast.answers import ABSENT, INSTEAD, LISTS, answering, hints, lacking
 from fast.broadcasting import Broadcasting, Number, combined, shape_of
 from fast.device.integers import is_number
 from fast.errors import Rejected, SessionError, Unknown, Unsupported, unknown
@@ -80,24 +80,6 @@ _BITS = ("and", "or", "xor", "lshift", "rshift")
 NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 """Which ops NumPy's functions are that stand for operators."""
 
-INSTEAD = {
-    "item": "ops.value(x)[()]",
-    "numpy": "ops.value(x)",
-    "tolist": "ops.value(x)",
-    "data": "ops.value(x)",
-    "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
-    "backward": "ops.backward(x)",
-    "view": "x.reshape(shape)",
-    "size": "x.shape",
-    "dim": "len(x.shape)",
-    "ndim": "len(x.shape)",
-    "t": "x.T",
-    "transpose": "ops.permute(x, axes=axes)",
-    "squeeze": "x.reshape(shape)",
-    "unsqueeze": "x[None]",
-}
-"""What NumPy's arrays and PyTorch's tensors have and a ref has not, and what is written here."""
-
 
 @hints(
     {
@@ -126,9 +108,10 @@ class Ref(Indexed, Entry):
         op = NUMPY.get(function.__name__)
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
-        own = hasattr(type(self.session), function.__name__)
-        instead = f"ops.{function.__name__}(x)" if own else "ops.value(x)"
-        raise Unsupported(f"Ref: numpy.{function.__name__} is of arrays; write {instead}")
+        name = function.__name__
+        own = name not in (*INSTEAD, *ABSENT) and hasattr(type(self.session), name)
+        instead = INSTEAD.get(name, f"ops.{name}(x)" if own else "ops.value(x)")
+        raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
 
     def __format__(self, how: str) -> str:
         if how:
@@ -147,7 +130,7 @@ class Ref(Indexed, Entry):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_"):
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            if name in INSTEAD or hasattr(type(self.session), name):
+            if name in INSTEAD or (name not in ABSENT and hasattr(type(self.session), name)):
                 instead = INSTEAD.get(name, f"ops.{name}(x)")
                 raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, _public(Ref))
@@ -194,12 +177,16 @@ class Ref(Indexed, Entry):
         return self.session.pow(self, c=float(power))
 
 
+@lacking(
+    {name: f"write {instead}" for name, instead in INSTEAD.items()} | dict.fromkeys(ABSENT, LISTS),
+    "session: there is no op or method {!r}",
+)
 class Interpreter(Broadcasting[Ref]):
     """Whatever runs a program: it records each op, and each number, that the program asks for.
 
-    Python refuses a name that there is not, with the nearest. A `__getattr__` here would say it in
-    our words, and be paid for by every op: Python then finds no method or field of a session by its
-    quick way.
+    What other libraries call otherwise is answered; any other name that there is not is refused by
+    Python, with the nearest. A `__getattr__` here would say it in our words, and be paid for by
+    every op: Python then finds no method or field of a session by its quick way.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -19,7 +19,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spec.answers import answering
+from spec.answers import INSTEAD, LISTS, answering, unfamiliar
 from spec.broadcasting import Broadcasting
 from spec.indexing import Indexed, Parts, resolved
 from spec.op import AnyTensor, Op, checked, holds, holds_integers, refuse
@@ -43,24 +43,6 @@ _BITS = ("and", "or", "xor", "lshift", "rshift")
 
 NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 """Which ops NumPy's functions are that stand for operators."""
-
-INSTEAD = {
-    "item": "ops.value(x)[()]",
-    "numpy": "ops.value(x)",
-    "tolist": "ops.value(x)",
-    "data": "ops.value(x)",
-    "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
-    "backward": "ops.backward(x)",
-    "view": "x.reshape(shape)",
-    "size": "x.shape",
-    "dim": "len(x.shape)",
-    "ndim": "len(x.shape)",
-    "t": "x.T",
-    "transpose": "ops.permute(x, axes=axes)",
-    "squeeze": "x.reshape(shape)",
-    "unsqueeze": "x[None]",
-}
-"""What NumPy's arrays and PyTorch's tensors have and a ref has not, and what is written here."""
 
 
 @hints(
@@ -102,9 +84,10 @@ class Ref(Indexed):
         op = NUMPY.get(function.__name__)
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
-        own = hasattr(type(self.session), function.__name__)
-        instead = f"ops.{function.__name__}(x)" if own else "ops.value(x)"
-        raise Unsupported(f"Ref: numpy.{function.__name__} is of arrays; write {instead}")
+        name = function.__name__
+        own = f"ops.{name}(x)" if hasattr(type(self.session), name) else "ops.value(x)"
+        instead = INSTEAD.get(name, own)
+        raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
 
     def __format__(self, how: str) -> str:
         """Show it in a text; what formats a number is Unsupported."""
@@ -213,10 +196,11 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Refuse the name of an op or a method that there is not, with the nearest."""
+            """Refuse the name of an op or a method, saying what is written here or is nearest."""
             if name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            raise unknown("session", "op or method", name, OPS, members(self))
+            known = (*OPS, *members(self))
+            raise unfamiliar("session", "op or method", name, known, LISTS)
 
     def const(self, value: AnyTensor) -> Ref:
         """Record a tensor of any shape that takes no gradient; at any time.
@@ -252,7 +236,7 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
         asked: Any = name
         op = OPS.get(name) if isinstance(asked, str) else None
         if op is None:
-            raise unknown("session", "op", name, OPS)
+            raise unfamiliar("session", "op", name, OPS, LISTS)
         for attribute, value in attributes.items():
             if isinstance(value, Ref):
                 rule = f"{attribute} is an attribute, which is plain data and takes no gradient"

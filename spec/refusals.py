@@ -28,6 +28,9 @@ V = TypeVar("V")
 NEAR = 0.7
 """How much of two names is the same, of 1, where one may be a slip of the other."""
 
+MANY = 20
+"""How many names of a table a sentence may list; of a longer one it says what lists them."""
+
 
 class Rejected(ValueError):
     """The caller broke a rule; the message names it, what came, and what would be accepted."""
@@ -86,27 +89,39 @@ def outside() -> int:
     return depth
 
 
-def unknown(
-    who: str, what: str, name: object, known: Iterable[str], others: Iterable[str] = ()
-) -> Unknown:
-    """Build the refusal of a name: the nearest, or all the known, not the others, if none is."""
+def unknown(who: str, what: str, name: object, known: Iterable[str], lists: str = "") -> Unknown:
+    """Build the refusal of a name: the nearest that are known; if none is, what lists all, or all.
+
+    A name that differs in its capitals only is the nearest.
+    """
     names = list(known)
-    near = get_close_matches(name, {*names, *others}, cutoff=NEAR) if isinstance(name, str) else []
-    rest = f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(names)}"
+    near = nearest(name, names) if isinstance(name, str) else []
+    every = lists or f"there are {', '.join(names) or 'none'}"
+    rest = f"the nearest are {', '.join(near)}" if near else every
     return Unknown(f"{who}: there is no {what} {name!r}; {rest}")
+
+
+def nearest(name: str, names: Iterable[str]) -> list[str]:
+    """Return which of the names this one may be a slip of."""
+    every = {*names}
+    same = [one for one in every if one.lower() == name.lower()]
+    return same or get_close_matches(name.lower(), every, cutoff=NEAR)
 
 
 class Table(dict[str, V]):
     """A table by name, in reading order, that answers a name it has not with the nearest."""
 
-    def __init__(self, what: str, rows: Mapping[str, V]) -> None:
-        """Say what the rows are, and enter them."""
+    def __init__(
+        self, what: str, rows: Mapping[str, V], answer: Callable[..., Unknown] = unknown
+    ) -> None:
+        """Say what the rows are, enter them, and say how a name that is none is answered."""
         super().__init__(rows)
-        self._what = what
+        self._what, self._answer = what, answer
 
     def __missing__(self, name: object) -> NoReturn:
         """Refuse a name that is not in the table."""
-        raise unknown(f"{self._what}s", self._what, name, self)
+        lists = f"list({self._what.upper()}S) has all names" if len(self) > MANY else ""
+        raise self._answer(f"{self._what}s", self._what, name, self, lists)
 
 
 _BINARY = {

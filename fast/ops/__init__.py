@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from fast.errors import unknown
+from fast.answers import unfamiliar
 from fast.kernels.page import Op
 from fast.ops.abs import op as _abs
 from fast.ops.add import op as _add
@@ -102,7 +102,7 @@ class Table(dict[str, Op]):
 
     def __missing__(self, name: object) -> NoReturn:
         """Refuse a name that no op has."""
-        raise unknown("ops", "op", name, self)
+        raise unfamiliar("ops", "op", name, self, "list(OPS) has all names")
 
 
 OPS: dict[str, Op] = Table(

@@ -46,16 +46,44 @@ def says(sentence: str, ask: Callable[[], Any], error: type[Exception] = Rejecte
 def test_a_name_is_answered_with_the_nearest_or_with_all() -> None:
     near = unknown("shop", "tea", "asam", ["oolong", "assam"])
     assert str(near) == "shop: there is no tea 'asam'; the nearest are assam"
-    far = unknown("shop", "tea", 7, ["oolong", "assam"], ["milk"])
+    far = unknown("shop", "tea", 7, ["oolong", "assam"])
     assert str(far) == "shop: there is no tea 7; there are oolong, assam"
-    other = unknown("shop", "tea", "milc", ["oolong"], ["milk"])
-    assert str(other).endswith("the nearest are milk")
     assert isinstance(near, (Rejected, KeyError, AttributeError))
+
+
+def test_a_name_that_differs_in_its_capitals_is_the_nearest() -> None:
+    says("the nearest are exp", lambda: Session().Exp)
+    says("there is no op 'SoftMax'; the nearest are softmax", lambda: OPS["SoftMax"])
+    assert str(unknown("opened", "composite", "x", ())).endswith("there are none")
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("ln", "ops.log(x)"),
+        ("multiply", "ops.mul(x, y)"),
+        ("transpose", "ops.permute(x, axes=axes)"),
+        ("zero_grad", "nothing for it: every call of backward() returns new gradients"),
+        ("tan", "ops.sin(x) / ops.cos(x)"),
+    ],
+)
+def test_a_name_of_numpy_or_torch_is_answered_by_what_is_written_here(
+    name: str, written: str
+) -> None:
+    for ask in (lambda: getattr(Session(), name), lambda: OPS[name]):
+        says(f"'{name}'; write {written}", ask)
+
+
+def test_no_op_is_offered_for_a_function_that_none_means() -> None:
+    # By its letters alone it is near hardtanh.
+    says("no op or method 'arctan'; dir(ops) lists all names", lambda: Session().arctan)
+    says("no op 'arctan'; list(OPS) has all names", lambda: OPS["arctan"])
+    says("no op or method 'qqq'; dir(ops) lists all names", lambda: Session().qqq)
 
 
 def test_the_table_of_ops_names_the_nearest_and_is_else_a_table() -> None:
     says("ops: there is no op 'matmull'; the nearest are matmul", lambda: OPS["matmull"], KeyError)
-    says("ops: there is no op 'convolve'; there are add, sub, ", lambda: OPS["convolve"])
+    says("ops: there is no op 'convolve'; list(OPS) has all names", lambda: OPS["convolve"])
     assert "matmull" not in OPS
     assert OPS.get("matmull") is None
     assert Table("row", {"a": 1}) == {"a": 1}

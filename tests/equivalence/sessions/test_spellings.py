@@ -17,6 +17,7 @@ import fast
 import fast.errors
 import spec.refusals
 from fast.protocol import Ops
+from spec.answers import ABSENT, INSTEAD
 from spec.ops import OPS
 from spec.session import Session
 from spec.tensor import tensor
@@ -231,6 +232,16 @@ REFUSED: dict[str, Ask] = {
     "param[0]": lambda s, x, y, made: s.param(made([1.0]))[0],
     "param.grad": lambda s, x, y, made: s.param(made([1.0])).grad,
     "param.T": lambda s, x, y, made: s.param(made([1.0])).T,
+}
+
+REFUSED |= {
+    f"s.{name}": lambda s, x, y, made, name=name: getattr(s, name)  # type: ignore[misc]
+    for name in (*INSTEAD, *ABSENT)
+    if not hasattr(Session, name)
+}
+REFUSED |= {
+    f"x.{name}": lambda s, x, y, made, name=name: getattr(x, name)  # type: ignore[misc]
+    for name in INSTEAD
 }
 
 METHODS = [name for name in OPS if name in vars(Ops)]
