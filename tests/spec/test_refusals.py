@@ -203,7 +203,7 @@ def test_every_op_refuses_what_is_no_tensor() -> None:
     for name, op in OPS.items():
         if op.inputs and not op.variadic:
             with pytest.raises(
-                Rejected, match=rf"^{name}: input 0: a value is a tensor; got float$"
+                Rejected, match=rf"^{name}: input 0: a value is a tensor; got float; write tensor"
             ):
                 op(*[2.0] * len(op.inputs))
 
@@ -248,6 +248,20 @@ def test_tensors_and_duals_say_how_they_are_computed_with() -> None:
     says("write divide(x, y)", lambda: x / 2, TypeError)
     says("write square(x)", lambda: x**2)
     says("write less(x, y)", lambda: x < 2)
+
+
+def test_what_is_no_tensor_is_to_be_made_one() -> None:
+    s = Session()
+    x = s.input(ONE, requires_grad=True)
+    for ask in (
+        lambda: s.backward(x, [1.0]),
+        lambda: s.backward(x, np.ones(1)),
+        lambda: s.input([1.0]),
+        lambda: jvp(lambda ops, x: x, [ONE], [1.0]),
+        lambda: grad(lambda ops, x: x)([1.0]),
+    ):
+        says("; write tensor(...)", ask)
+    says("; got node 0 of shape (1,); sum it, or give seed=tensor(...)", lambda: s.backward(x))
 
 
 def test_records_take_ids_ops_and_types() -> None:
