@@ -175,7 +175,7 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         if not isinstance(grads, (GradMap, DenseGrads)):
             raise Rejected(
                 "grad: takes what backward() or backward_dense() returned, "
-                f"got {type(grads).__name__}"
+                f"got {type(grads).__name__}; write grad(grads, x)"
             )
         if grads.store is not self.store:
             raise SessionError("grad: these gradients are of another session")

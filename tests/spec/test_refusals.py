@@ -264,6 +264,21 @@ def test_what_is_no_tensor_is_to_be_made_one() -> None:
     says("; got node 0 of shape (1,); sum it, or give seed=tensor(...)", lambda: s.backward(x))
 
 
+@BOTH_SESSIONS
+def test_how_a_gradient_is_looked_up_is_told(kind: Any) -> None:
+    s = kind()
+    p = s.param(ONE)
+    w, x = s.use(p), s.input(ONE)
+    y = s.sum(w * x)
+    with s.backward(y) as grads:
+        assert grads == {w.id: ONE}
+    says("by the ids of the leaves, [0]; got Ref(x0", lambda: grads[w], KeyError)
+    says("write session.grad(grads, x), of a ref x", lambda: grads[x.id])
+    assert grads.get(x.id) is None
+    for swapped in (lambda: s.grad(w, grads), lambda: s.grad(grads, p), lambda: s.grad(grads, 0)):
+        says("grad: write grad(grads, x), where x is a ref, such as use(param) returns", swapped)
+
+
 def test_records_take_ids_ops_and_types() -> None:
     s, graph = Session(), Graph()
     x = s.input(ONE)
