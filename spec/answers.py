@@ -17,7 +17,7 @@ spec.refusals.Misfit: tea: kind is missing; it takes kind, and by name axes=None
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import wraps
 from numbers import Integral, Real
@@ -27,6 +27,7 @@ from typing import Any, TypeVar, cast
 from spec.refusals import Misfit, Unknown, unknown
 
 C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
 
 SAME = {
     "axes": ("axis",),
@@ -165,6 +166,23 @@ def _answered(method: Any) -> Any:
 
     call.answers = True  # type: ignore[attr-defined]
     return call
+
+
+def telling(function: F) -> F:
+    """Return a function whose calls that it cannot take are answered by what it takes."""
+
+    @wraps(function)
+    def call(*inputs: Any, **given: Any) -> Any:
+        try:
+            return function(*inputs, **given)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # The function took the call, and something in it failed.
+        takes = list(inspect.signature(function).parameters.values())
+        wrong = _misfit(takes, len(inputs), given)
+        raise Misfit(f"{function.__name__}: {wrong}; {_takes(takes)}")
+
+    return cast("F", call)
 
 
 def _plain(value: Any) -> Any:

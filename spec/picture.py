@@ -25,6 +25,7 @@ from html import escape
 from itertools import count
 from typing import Any
 
+from spec.answers import telling
 from spec.op import AnyTensor, shape_or_type
 from spec.refusals import refuse
 from spec.show import tape_of, types_of
@@ -114,6 +115,7 @@ class Picture(str):
         return str(self)
 
 
+@telling
 def svg(shown: Any, out: int | None = None, seed: AnyTensor | None = None) -> Picture:
     """Draw a session, a tape or a recording as an SVG, which a browser or a notebook shows.
 

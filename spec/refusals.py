@@ -10,6 +10,7 @@ matmul C2: the inner extents are equal; got 3 and 4
 shop: there is no tea 'oolnog'; the nearest are oolong
 """
 
+# This file is longer than the guide because all kinds of refusals stand in one place.
 from __future__ import annotations
 
 import inspect
@@ -77,6 +78,10 @@ class Misfit(Rejected, TypeError):
     """A call that a method cannot take; the message says which arguments it takes."""
 
 
+class OutOfRange(Rejected, IndexError):
+    """A place outside of a tensor; Python's own loops end by an IndexError."""
+
+
 class Unmoved(UserWarning):
     """A step has updated no parameter; the message says why."""
 
@@ -103,7 +108,7 @@ def unknown(who: str, what: str, name: object, known: Iterable[str], lists: str 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
     """Return which of the names this one may be a slip of."""
-    every = {*names}
+    every = list(dict.fromkeys(names))
     same = [one for one in every if one.lower() == name.lower()]
     return same or get_close_matches(name.lower(), every, cutoff=NEAR)
 
@@ -117,6 +122,13 @@ class Table(dict[str, V]):
         """Say what the rows are, enter them, and say how a name that is none is answered."""
         super().__init__(rows)
         self._what, self._answer = what, answer
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse a row that is asked for as an attribute, saying how it is written."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self[name]
+        raise Unknown(f"{self._what}s: a row is found by its name: write [{name!r}]; got .{name}")
 
     def __missing__(self, name: object) -> NoReturn:
         """Refuse a name that is not in the table."""
@@ -157,6 +169,7 @@ SIGNS = {
     "__int__": "int(x)",
     "__invert__": "~x",
     "__len__": "len(x)",
+    "__neg__": "-x",
     "__rdivmod__": "divmod(x, y)",
     "__round__": "round(x)",
     "__setitem__": "x[i] = y",

@@ -20,6 +20,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+from spec.answers import telling
 from spec.composite import traced
 from spec.graph import assignment
 from spec.linked import Recording
@@ -38,6 +39,7 @@ class Text(str):
         return f"<pre>{escape(self)}</pre>"
 
 
+@telling
 def program(shown: Any) -> Text:
     """Write a tape as one assignment per node, types included."""
     tape = tape_of(shown)
@@ -70,6 +72,7 @@ def tape_of(shown: Any) -> Tape:
     return tape
 
 
+@telling
 def opened(shown: Any, *names: str) -> Tape:
     """Return a tape in which the composites of these names are the steps of their programs.
 
@@ -111,6 +114,7 @@ def _taken(
     return place(out)
 
 
+@telling
 def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> Text:
     """Write one row per node: what it is, its value, and the cotangent that reached it.
 
@@ -128,6 +132,7 @@ def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> Text:
     return Text("\n".join(line.rstrip() for line in lines))
 
 
+@telling
 def dot(shown: Any) -> Text:
     """Write a tape in Graphviz's language; arrows go from parents to children."""
     tape, lines = tape_of(shown), ["digraph tape {", "  rankdir=LR;"]
@@ -140,6 +145,7 @@ def dot(shown: Any) -> Text:
     return Text("\n".join([*lines, "}"]))
 
 
+@telling
 def event(happened: Event) -> str:
     """Write one event of a backward pass as a sentence; an observer may print these."""
     match happened:

@@ -279,6 +279,34 @@ def test_how_a_gradient_is_looked_up_is_told(kind: Any) -> None:
         says("grad: write grad(grads, x), where x is a ref, such as use(param) returns", swapped)
 
 
+def test_a_tensor_says_how_it_is_read_and_which_ops_there_are() -> None:
+    x: Any = ONE
+    for ask in (lambda: 2 * x, lambda: 1 - x, lambda: -x, lambda: x // 2, lambda: 3 % x):
+        says("write OPS['add'](x, y)", ask, TypeError)
+    says("write OPS['sum'](x) if there is such an op", lambda: x.sum(), AttributeError)
+    for ask in (lambda: x.tolist(), lambda: x.item(), lambda: round(x), lambda: f"{x:.3f}"):
+        says("write x[()] for the entry of a scalar", ask)
+    says("a tensor keeps no gradient: grad(f)(x) returns it", lambda: x.grad)
+    says("Tensor: there is no x.shap; the nearest are shape", lambda: x.shap)
+    says("len(x) is not offered; write x.shape[0]", lambda: len(x))
+    assert x and f"{x}" == repr(x)
+    assert list(x) == [1.0]
+    rule = "tensor: an index is an integer for each axis; x[()] is the entry of a scalar; got (0,)"
+    says(f"{rule} for shape ()", lambda: tensor(2.0)[0])
+    says(f"{rule} for shape (2, 2)", lambda: list(tensor([[1.0, 2.0], [3.0, 4.0]])))
+
+
+def test_a_table_and_what_shows_a_tape_say_how_they_are_called() -> None:
+    table: Any = OPS
+    says("ops: a row is found by its name: write ['softmax']; got .softmax", lambda: table.softmax)
+    says("no op 'softmaxx'; the nearest are", lambda: table.softmaxx)
+    s = Session()
+    x = s.input(ONE)
+    wrong: Any = (dot, ledger)
+    says("dot: 2 arguments without a name are too many; it takes shown", lambda: wrong[0](s, x))
+    says("ledger: out is missing; it takes shown, out, seed=None", lambda: wrong[1](s), TypeError)
+
+
 def test_records_take_ids_ops_and_types() -> None:
     s, graph = Session(), Graph()
     x = s.input(ONE)
