@@ -155,7 +155,7 @@ class Ref(Indexed):
         return self * -1
 
 
-TAKES = "a program is a function of an interpreter and a ref for each of its tensors"
+TAKES = "a program is called as f(ops, *refs), where ops has the ops, with a ref for each tensor"
 """The rule under which a program that is none is refused."""
 
 RETURNS = "a program returns a ref of its session"
@@ -277,7 +277,9 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
         if not isinstance(ref, Ref):
             raise Unsupported(f"{who}: {rule}; got {type(ref).__name__}; {_made(ref)}")
         if ref.tape is not self.tape:
-            raise refuse(who, f"{rule}, made since its last reset", f"x{ref.id} of another record")
+            whose = "from before reset_tape()" if ref.session is self else "of another session"
+            remedy = "what a program uses comes in by its arguments, or by ops.const(tensor)"
+            raise refuse(who, rule, f"x{ref.id} {whose}; {remedy}")
         return ref
 
     def value(self, ref: Ref) -> AnyTensor:

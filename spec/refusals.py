@@ -233,8 +233,12 @@ def called(who: str, rule: str, program: Callable[..., R], *arguments: Any) -> R
         raise refuse(who, rule, type(program).__name__)
     try:
         inspect.signature(program).bind(*arguments)
-    except TypeError as error:
-        raise refuse(who, f"{rule}; here that are {len(arguments)}", error) from None
+    except TypeError:
+        several = "1 argument" if len(arguments) == 1 else f"{len(arguments)} arguments"
+        takes = inspect.signature(program).parameters.values()
+        names = ", ".join(str(one.replace(annotation=one.empty)) for one in takes)
+        came = f"a function that takes {len(takes)}: ({names})"
+        raise refuse(who, f"{rule}; here it is given {several}", came) from None
     except ValueError:
         pass  # Some of Python's own functions do not say what they take.
     return program(*arguments)

@@ -307,6 +307,31 @@ def test_a_table_and_what_shows_a_tape_say_how_they_are_called() -> None:
     says("ledger: out is missing; it takes shown, out, seed=None", lambda: wrong[1](s), TypeError)
 
 
+def test_a_derivative_says_how_it_and_its_program_are_called() -> None:
+    program: Any = lambda x: x * x  # noqa: E731
+    said = "grad: a program is called as f(ops, *refs), where ops has the ops, with a ref for each"
+    says(said, lambda: grad(program)(ONE))
+    says(
+        "here it is given 2 arguments; got a function that takes 1: (x)", lambda: grad(program)(ONE)
+    )
+    made: Any = grad
+    says("write grad(f)(x); got Tensor([1.0]) as argnums", lambda: made(program, ONE))
+    says(
+        "grad: 3 arguments without a name are too many", lambda: made(program, ONE, ONE), TypeError
+    )
+    assert repr(grad(program)) == "<grad(f), a function of tensors: call it on them>"
+    assert repr(jacfwd(grad(program))).startswith("<jacfwd(grad(f)), a function of tensors")
+
+
+def test_a_ref_of_elsewhere_is_told_so() -> None:
+    s = Session()
+    y = s.input(tensor(1.0))
+    way = "x0 of another session; what a program uses comes in by its arguments, or by ops.const("
+    says(way, lambda: grad(lambda ops, x: ops.mul(x, y))(tensor(2.0)))
+    s.reset_tape()
+    says("mul: an operand is a ref of this session or a number; got x0 from before", lambda: y * 2)
+
+
 def test_records_take_ids_ops_and_types() -> None:
     s, graph = Session(), Graph()
     x = s.input(ONE)
@@ -327,7 +352,7 @@ def test_records_take_ids_ops_and_types() -> None:
 
 
 def test_programs_and_what_they_are_run_on() -> None:
-    rule = "a program is a function of an interpreter and a ref for each of its tensors"
+    rule = "a program is called as f(ops, *refs), where ops has the ops, with a ref for each tensor"
     for bad in (3, None, lambda x: x, lambda ops, x, y: x):
         says(f"grad: {rule}", lambda: grad(bad)(ONE))  # noqa: B023
         says(f"jvp: {rule}", lambda: jacfwd(bad)(ONE))  # noqa: B023
