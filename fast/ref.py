@@ -81,6 +81,13 @@ NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 """Which ops NumPy's functions are that stand for operators."""
 
 
+def _instead(session: Interpreter, name: str) -> str | None:
+    """Say what is written for a name that another library has, or None where nothing is known."""
+    return INSTEAD.get(name) or (
+        f"ops.{name}(x)" if name not in ABSENT and hasattr(type(session), name) else None
+    )
+
+
 @hints(
     {
         "__rpow__": "write ops.exp(y * constant), with the constant's logarithm",
@@ -109,8 +116,15 @@ class Ref(Indexed, Entry):
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
         name = function.__name__
-        own = name not in (*INSTEAD, *ABSENT) and hasattr(type(self.session), name)
-        instead = INSTEAD.get(name, f"ops.{name}(x)" if own else "ops.value(x)")
+        instead = _instead(self.session, name) or "ops.value(x)"
+        raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
+
+    def __array_function__(self, function: Any, _: Any, inputs: Any, given: Any) -> Any:
+        # Functions that ask a method, such as numpy.sum, go on; others have ops.
+        name = function.__name__
+        instead = None if hasattr(Ref, name) else _instead(self.session, name)
+        if instead is None:
+            return function._implementation(*inputs, **given)
         raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
 
     def __format__(self, how: str) -> str:
@@ -130,8 +144,8 @@ class Ref(Indexed, Entry):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_"):
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            if name in INSTEAD or (name not in ABSENT and hasattr(type(self.session), name)):
-                instead = INSTEAD.get(name, f"ops.{name}(x)")
+            instead = _instead(self.session, name)
+            if instead is not None:
                 raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, _public(Ref))
 

@@ -38,6 +38,9 @@ SAME = {
 }
 """What NumPy and PyTorch call an argument, and what it may be called here."""
 
+UNSET = ("dtype", "out", "keepdims", "initial", "where")
+"""What NumPy's functions hand on to a method though nobody has set it, and is dropped then."""
+
 INSTEAD = {
     "item": "ops.value(x)[()]",
     "numpy": "ops.value(x)",
@@ -198,6 +201,8 @@ def _renamed(method: Any, inputs: tuple[Any, ...], given: dict[str, Any]) -> dic
     names = [parameter.name for parameter in takes]
     found: dict[str, Any] = {}
     for name, value in given.items():
+        if name not in names and name in UNSET and _is_unset(value):
+            continue
         own = next((other for other in SAME.get(name, ()) if other in names), name)
         if own in given and own != name:
             raise Misfit(f"{method.__name__}: {name} is what is called {own} here; got both")
@@ -206,6 +211,10 @@ def _renamed(method: Any, inputs: tuple[Any, ...], given: dict[str, Any]) -> dic
     if wrong:
         raise Misfit(f"{method.__name__}: {wrong}; {_takes(takes)}")
     return found
+
+
+def _is_unset(value: object) -> bool:
+    return value is None or type(value).__name__ == "_NoValueType"
 
 
 def _misfit(takes: list[inspect.Parameter], count: int, given: Mapping[str, Any]) -> str:

@@ -45,6 +45,11 @@ NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 """Which ops NumPy's functions are that stand for operators."""
 
 
+def _instead(session: Interpreter[Any], name: str) -> str | None:
+    """Say what is written for a name that another library has, or None where nothing is known."""
+    return INSTEAD.get(name) or (f"ops.{name}(x)" if hasattr(type(session), name) else None)
+
+
 @hints(
     {
         "__rpow__": "write ops.exp(y * constant), with the constant's logarithm",
@@ -85,8 +90,15 @@ class Ref(Indexed):
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
         name = function.__name__
-        own = f"ops.{name}(x)" if hasattr(type(self.session), name) else "ops.value(x)"
-        instead = INSTEAD.get(name, own)
+        instead = _instead(self.session, name) or "ops.value(x)"
+        raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
+
+    def __array_function__(self, function: Any, _: Any, inputs: Any, given: Any) -> Any:
+        """Answer NumPy's functions of arrays: those that ask a method go on, others have ops."""
+        name = function.__name__
+        instead = None if hasattr(Ref, name) else _instead(self.session, name)
+        if instead is None:
+            return function._implementation(*inputs, **given)
         raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
 
     def __format__(self, how: str) -> str:
@@ -105,8 +117,8 @@ class Ref(Indexed):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_") or name in Ref.__slots__:
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            if name in INSTEAD or hasattr(type(self.session), name):
-                instead = INSTEAD.get(name, f"ops.{name}(x)")
+            instead = _instead(self.session, name)
+            if instead is not None:
                 raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, members(self))
 

@@ -323,6 +323,14 @@ def test_a_derivative_says_how_it_and_its_program_are_called() -> None:
     assert repr(jacfwd(grad(program))).startswith("<jacfwd(grad(f)), a function of tensors")
 
 
+def test_numpy_is_told_what_to_write_for_its_functions() -> None:
+    s = Session()
+    x: Any = s.input(TWO)
+    assert s.value(np.sum(x)) == tensor(10.0)
+    says("Ref: numpy.dot is of arrays; write x @ y", lambda: np.dot(x, x))
+    says("Ref: numpy.where is of arrays; write ops.where(x)", lambda: np.where([True], x, x))
+
+
 def test_a_ref_of_elsewhere_is_told_so() -> None:
     s = Session()
     y = s.input(tensor(1.0))
