@@ -167,7 +167,7 @@ def _refusal(sentence: str) -> Callable[..., Any]:
     def refused(self: object, *others: object, **_: object) -> Any:
         # A ref answers for both operands.
         kinds = {type(other) for other in others} - {type(self)}
-        if any(getattr(kind, "answers_for_both", False) for kind in kinds):
+        if any(getattr(kind, "_answers_for_both", False) for kind in kinds):
             return NotImplemented
         raise Unsupported(f"{type(self).__name__}: {sentence}")
 

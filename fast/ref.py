@@ -108,7 +108,7 @@ class Ref(Indexed, Entry):
     """One tensor of numbers on a session's tape."""
 
     __slots__ = ()
-    answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
+    _answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Any:
         # A number of NumPy beside a ref is an operand; its functions of arrays have ops.

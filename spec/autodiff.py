@@ -101,16 +101,19 @@ def grad(f: Program, argnums: Argnums = 0) -> Function:
 def vjp(f: Program, *inputs: AnyTensor) -> tuple[AnyTensor, Callable[..., Any]]:
     """Return a program's value, and the map from its cotangents to those of its inputs, a tuple.
 
-    A cotangent has the value's shape, or is Rejected; a scalar's is 1 unless given.
+    A cotangent has the value's shape, or is Rejected; a scalar's is 1 unless given. Integers that
+    the program reads as indices or as a mask have None; those with which it calculates are numbers.
     """
     _check(inputs, "vjp")
-    numbers = [k for k, x in enumerate(inputs) if not holds_integers(x)]
-    done = _Run("vjp", f, inputs, numbers, 0)
+    done = _Run("vjp", f, inputs, range(len(inputs)), 0)
+    labels = [k for k, x in enumerate(inputs) if holds_integers(x)]
 
     def pull(cotangent: AnyTensor | None = None) -> tuple[AnyTensor | None, ...]:
-        """Pull a cotangent (a scalar's is 1) back to every input, None where it holds integers."""
+        """Pull a cotangent (a scalar's is 1) back to every input; labels have None."""
         found = done.tape.backward_dense(done.out, cotangent)
-        return tuple(found[k] if k in numbers else None for k in range(len(inputs)))
+        # What no cotangent reaches is zero if it is of numbers, and else was read as labels.
+        none = [k for k in labels if k not in found.reached]
+        return tuple(None if k in none else found[k] for k in range(len(inputs)))
 
     return done.result, pull
 
@@ -189,6 +192,9 @@ def hvp(f: Program, inputs: Tensors, vectors: Tangents) -> tuple[AnyTensor | Non
     _check_count(inputs, vectors)
     pairs = enumerate(zip(inputs, vectors, strict=True))
     numbers = tuple(k for k, (x, v) in pairs if v is not None or not holds_integers(x))
+    if not numbers:
+        rule = "an input holds numbers, or integers with a vector of their shape beside them"
+        raise refuse("hvp", rule, "integers and None only" if inputs else "no input")
     found = dict(zip(numbers, jvp(grad(f, numbers), inputs, vectors)[1], strict=True))
     return tuple(found.get(k) for k in range(len(inputs)))
 

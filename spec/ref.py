@@ -71,7 +71,7 @@ class Ref(Indexed):
 
     __slots__ = ("id", "session", "tape")
     session: Interpreter[Any]
-    answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
+    _answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
 
     def __init__(self, session: Interpreter[Any], id: int) -> None:
         """Point at an entry of what the interpreter records on at present."""

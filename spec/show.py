@@ -26,7 +26,7 @@ from spec.graph import assignment
 from spec.linked import Recording
 from spec.op import AnyTensor, Op, Type, refuse
 from spec.ref import Interpreter
-from spec.refusals import unknown
+from spec.refusals import need, unknown
 from spec.tape import Accumulate, Event, Pull, Seed, Tape
 
 
@@ -83,6 +83,7 @@ def opened(shown: Any, *names: str) -> Tape:
     nodes = [tape.node(id) for id in range(len(tape))]
     composites = {n.op.name for n in nodes if n.op is not None and n.op.program is not None}
     for name in names:
+        need("opened", "a name is a str: write opened(shown, 'softmax', 'gelu')", str, name)
         if name not in composites:
             raise unknown("opened", "composite on the tape", name, sorted(composites))
     places: list[int] = []

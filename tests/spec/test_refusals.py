@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spec.autodiff import grad, hvp, jacfwd, jvp
+from spec.autodiff import grad, hvp, jacfwd, jvp, vjp
 from spec.dual import Dual
 from spec.graph import Graph
 from spec.linked import GraphSession
@@ -21,7 +21,7 @@ from spec.picture import svg
 from spec.refusals import Table, Unsupported, called, hints, unknown
 from spec.scalar import exp, log, sqrt, tanh
 from spec.session import Session
-from spec.show import dot, event, ledger, program
+from spec.show import dot, event, ledger, opened, program
 from spec.tape import Tape
 from spec.tensor import Tensor, tabulate, tensor, zip_map
 from spec.train import (
@@ -321,6 +321,37 @@ def test_a_derivative_says_how_it_and_its_program_are_called() -> None:
     )
     assert repr(grad(program)) == "<grad(f), a function of tensors: call it on them>"
     assert repr(jacfwd(grad(program))).startswith("<jacfwd(grad(f)), a function of tensors")
+
+
+def test_integers_are_numbers_where_a_program_calculates_with_them() -> None:
+    whole = tensor([3, 1])
+    says(
+        "hvp: an input holds numbers, or integers with a vector of their shape beside them",
+        lambda: hvp(lambda ops, x: ops.sum(x * x), [whole], [None]),
+    )
+    ones = tensor([1, 1])
+    assert vjp(lambda ops, x: x * x, whole)[1](ones) == (tensor([6, 2]),)
+    back = vjp(lambda ops, x, at: ops.sum(ops.take(x, at, axis=0)), TWO, tensor([1, 1]))[1]()
+    assert back == (tensor([[0.0, 0.0], [2.0, 2.0]]), None)
+
+
+def test_what_is_opened_is_a_composite_by_its_name() -> None:
+    s = Session()
+    s.exp(s.input(ONE))
+    names: Any = ["softmax"]
+    says("no composite on the tape 'softmax'; there are none", lambda: opened(s, "softmax"))
+    says("opened: a name is a str: write opened(shown, ", lambda: opened(s, names))
+
+
+@BOTH_SESSIONS
+def test_no_name_of_the_inside_is_offered(kind: Any) -> None:
+    s = kind()
+    x: Any = s.input(ONE)
+    for one in (x, s, ONE):
+        for name in ("answer_for_both", "x_unknown"):
+            with pytest.raises(Rejected) as caught:
+                getattr(one, name)
+            assert "answers_for_both" not in str(caught.value)
 
 
 def test_numpy_is_told_what_to_write_for_its_functions() -> None:
