@@ -6,6 +6,7 @@ which the device makes: nothing crosses.
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +84,13 @@ NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 
 def _instead(session: Interpreter, name: str) -> str | None:
     """Say what is written for a name that another library has, or None where nothing is known."""
-    return INSTEAD.get(name) or (
-        f"ops.{name}(x)" if name not in ABSENT and hasattr(type(session), name) else None
-    )
+    if name in INSTEAD or name in ABSENT or not hasattr(type(session), name):
+        return INSTEAD.get(name)
+    own = getattr(type(session), name)
+    takes = inspect.signature(own).parameters.values() if callable(own) else ()
+    needed = [one for one in takes if one.default is one.empty]
+    placed = [one.name for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return f"ops.{name}({', '.join(placed[1:]) or 'x'})"
 
 
 @hints(

@@ -15,6 +15,7 @@ A refused op leaves no trace there.
 # This file is longer than the guide because a ref and what hands it out are one thing.
 from __future__ import annotations
 
+import inspect
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -47,7 +48,13 @@ NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 
 def _instead(session: Interpreter[Any], name: str) -> str | None:
     """Say what is written for a name that another library has, or None where nothing is known."""
-    return INSTEAD.get(name) or (f"ops.{name}(x)" if hasattr(type(session), name) else None)
+    if name in INSTEAD or not hasattr(type(session), name):
+        return INSTEAD.get(name)
+    own = getattr(type(session), name)
+    takes = inspect.signature(own).parameters.values() if callable(own) else ()
+    needed = [one for one in takes if one.default is one.empty]
+    placed = [one.name for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return f"ops.{name}({', '.join(placed[1:]) or 'x'})"
 
 
 @hints(

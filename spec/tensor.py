@@ -187,7 +187,8 @@ class Tensor(Generic[A, *Dims]):
         """Let a notebook show a vector or a matrix as a table; others are shown as text."""
         if self._data is None or not 1 <= len(self._data) <= TABLE or len(self.shape) > 2:
             return None
-        wide = self.shape[-1] if self.shape else 1
+        shape: Any = self.shape
+        wide = shape[-1] if shape else 1
         cells = [f"<td>{escape(str(entry))}</td>" for entry in self._data]
         rows = ("".join(cells[k : k + wide]) for k in range(0, len(cells), wide))
         return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
