@@ -7,7 +7,7 @@ and PyTorch call an argument is taken where it means the same, and so are NumPy'
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Integral
 from types import FunctionType
@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from fast.errors import Misfit, Rejected, Unknown, Unsupported
+from fast.errors import Misfit, Rejected, Unknown, Unsupported, unknown
 
 C = TypeVar("C", bound=type)
 
@@ -27,6 +27,90 @@ SAME = {
     "keepdim": ("keepdims",),
 }
 """What NumPy and PyTorch call an argument, and what it may be called here."""
+
+UNSET = ("dtype", "out", "keepdims", "initial", "where")
+"""What NumPy's functions hand on to a method though nobody has set it, and is dropped then."""
+
+INSTEAD = {
+    "item": "ops.value(x)[()]",
+    "numpy": "ops.value(x)",
+    "tolist": "ops.value(x)",
+    "data": "ops.value(x)",
+    "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
+    "backward": "ops.backward(x)",
+    "zero_grad": "nothing for it: every call of backward() returns new gradients",
+    "step": "ops.sgd_step(lr=lr, grads=grads), or the step of another optimizer",
+    "view": "x.reshape(shape)",
+    "size": "x.shape",
+    "dim": "len(x.shape)",
+    "ndim": "len(x.shape)",
+    "t": "x.T",
+    "squeeze": "x.reshape(shape)",
+    "unsqueeze": "x[None]",
+    "expand_dims": "x[None]",
+    "ravel": "x.reshape(-1)",
+    **dict.fromkeys(("transpose", "swapaxes", "moveaxis"), "ops.permute(x, axes=axes)"),
+    **dict.fromkeys(("expand", "broadcast"), "ops.broadcast_to(x, shape=shape)"),
+    **dict.fromkeys(("concatenate", "cat"), "ops.concat(x, y, axis=axis)"),
+    "index_select": "ops.take(x, indices, axis=axis)",
+    "subtract": "ops.sub(x, y)",
+    "multiply": "ops.mul(x, y)",
+    **dict.fromkeys(("divide", "true_divide"), "ops.div(x, y)"),
+    **dict.fromkeys(("dot", "mm", "bmm", "mv", "inner"), "x @ y"),
+    "negative": "ops.neg(x)",
+    "absolute": "ops.abs(x)",
+    **dict.fromkeys(("power", "float_power"), "ops.pow(x, c=power)"),
+    "clip": "ops.clamp(x, lo=lowest, hi=highest)",
+    "amax": "ops.max(x, axes=axes)",
+    "amin": "ops.min(x, axes=axes)",
+    "var": "ops.mean(ops.square(x - ops.mean(x)))",
+    "std": "ops.sqrt(ops.mean(ops.square(x - ops.mean(x))))",
+    "ln": "ops.log(x)",
+    "log2": "ops.log(x) / math.log(2.0)",
+    "log10": "ops.log(x) / math.log(10.0)",
+    "exp2": "ops.exp(x * math.log(2.0))",
+    "tan": "ops.sin(x) / ops.cos(x)",
+    "sinh": "(ops.exp(x) - ops.exp(-x)) / 2",
+    "cosh": "(ops.exp(x) + ops.exp(-x)) / 2",
+    **dict.fromkeys(("expit", "logistic"), "ops.sigmoid(x)"),
+    "swish": "ops.silu(x)",
+    "relu6": "ops.clamp(x, lo=0.0, hi=6.0)",
+    "l1_loss": "ops.mae_loss(x, y)",
+    "binary_cross_entropy_with_logits": "ops.bce_with_logits(x, y)",
+    **dict.fromkeys(("zeros", "ones", "full"), "ops.constant(number, shape=shape)"),
+    "rand": "ops.rand_uniform(shape=shape, seed=seed)",
+    "randn": "ops.rand_normal(shape=shape, seed=seed)",
+    **dict.fromkeys(("tensor", "array", "leaf"), "ops.input(tensor(...), requires_grad=True)"),
+    **dict.fromkeys(("variable", "parameter"), "ops.use(ops.param(tensor(...)))"),
+    "ops": "s.sum(x) where a program has ops.sum(x): a session is the ops of a program",
+}
+"""What NumPy's arrays and PyTorch's tensors have and nothing here has, and what is written here.
+
+Functions of theirs stand here too, where no op has that name.
+"""
+
+ABSENT = frozenset(
+    (
+        *("arctan", "arcsin", "arccos", "arctan2", "arcsinh", "arccosh", "arctanh"),
+        *("atan", "asin", "acos", "atan2", "asinh", "acosh", "atanh"),
+        *("floor", "ceil", "round", "trunc", "fmod", "mod", "remainder", "sign", "sort", "argsort"),
+        *("unique", "median", "cov", "det", "inv", "solve", "svd", "eig", "einsum", "conv1d"),
+        *("conv2d", "fft", "erfinv", "erfc", "gamma", "lgamma", "hypot", "logaddexp", "roll"),
+    )
+)
+"""Functions of theirs that no op here means: none is offered for them, however near its name."""
+
+LISTS = "dir(ops) lists all names"
+"""What is said where a session has more names than a sentence should list."""
+
+
+def unfamiliar(who: str, what: str, name: object, known: Iterable[str], lists: str) -> Unknown:
+    """Build the refusal of an op's name: what is written instead, or nearest."""
+    asked = name if isinstance(name, str) else repr(name)
+    if asked in INSTEAD:
+        return Unknown(f"{who}: there is no {what} {name!r}; write {INSTEAD[asked]}")
+    return unknown(who, what, name, () if asked in ABSENT else known, lists)
+
 
 _BINARY = {
     "add": "+",
@@ -83,24 +167,25 @@ def _refusal(sentence: str) -> Callable[..., Any]:
     def refused(self: object, *others: object, **_: object) -> Any:
         # A ref answers for both operands.
         kinds = {type(other) for other in others} - {type(self)}
-        if any(getattr(kind, "answers_for_both", False) for kind in kinds):
+        if any(getattr(kind, "_answers_for_both", False) for kind in kinds):
             return NotImplemented
         raise Unsupported(f"{type(self).__name__}: {sentence}")
 
     return refused
 
 
-def lacking(instead: Mapping[str, str]) -> Callable[[C], C]:
+def lacking(instead: Mapping[str, str], said: str = "") -> Callable[[C], C]:
     """Return a decorator: a class says of names that it has not what to write instead.
 
     Each is a property that raises Unknown. A `__getattr__` would make every name of the class cost.
+    A name that the class has after all, or that a class below it has, is no such property.
     """
 
     def add(owner: C) -> C:
+        lead = said or f"{owner.__name__}: there is no x.{{}}"
         for name, remedy in instead.items():
-            setattr(
-                owner, name, property(_lack(f"{owner.__name__}: there is no x.{name}; {remedy}"))
-            )
+            if not hasattr(owner, name):
+                setattr(owner, name, property(_lack(f"{lead.format(name)}; {remedy}")))
         return owner
 
     return add
@@ -173,6 +258,8 @@ def _renamed(method: Any, inputs: tuple[Any, ...], given: dict[str, Any]) -> dic
     names = [parameter.name for parameter in takes]
     found: dict[str, Any] = {}
     for name, value in given.items():
+        if name not in names and name in UNSET and _is_unset(value):
+            continue
         own = next((other for other in SAME.get(name, ()) if other in names), name)
         if own in given and own != name:
             raise Misfit(f"{method.__name__}: {name} is what is called {own} here; got both")
@@ -181,6 +268,10 @@ def _renamed(method: Any, inputs: tuple[Any, ...], given: dict[str, Any]) -> dic
     if wrong:
         raise Misfit(f"{method.__name__}: {wrong}; {_takes(takes)}")
     return found
+
+
+def _is_unset(value: object) -> bool:
+    return value is None or type(value).__name__ == "_NoValueType"
 
 
 def _misfit(takes: list[inspect.Parameter], count: int, given: Mapping[str, Any]) -> str:

@@ -79,9 +79,20 @@ def outside() -> int:
     return depth
 
 
-def unknown(who: str, what: str, name: object, known: Iterable[str]) -> Unknown:
-    """Build the refusal of a name: the nearest that are known, or all where none is near."""
+def unknown(who: str, what: str, name: object, known: Iterable[str], lists: str = "") -> Unknown:
+    """Build the refusal of a name: the nearest that are known; if none is, what lists all, or all.
+
+    A name that differs in its capitals only is the nearest.
+    """
     names = list(known)
-    near = get_close_matches(name, names, cutoff=NEAR) if isinstance(name, str) else []
-    rest = f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(names)}"
+    near = nearest(name, names) if isinstance(name, str) else []
+    every = lists or f"there are {', '.join(names) or 'none'}"
+    rest = f"the nearest are {', '.join(near)}" if near else every
     return Unknown(f"{who}: there is no {what} {name!r}; {rest}")
+
+
+def nearest(name: str, names: Iterable[str]) -> list[str]:
+    """Return which of the names this one may be a slip of."""
+    every = {*names}
+    same = [one for one in every if one.lower() == name.lower()]
+    return same or get_close_matches(name.lower(), every, cutoff=NEAR)

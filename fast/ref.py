@@ -6,13 +6,14 @@ which the device makes: nothing crosses.
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from fast.answers import answering, hints
+from fast.answers import ABSENT, INSTEAD, LISTS, answering, hints, lacking
 from fast.broadcasting import Broadcasting, Number, combined, shape_of
 from fast.device.integers import is_number
 from fast.errors import Rejected, SessionError, Unknown, Unsupported, unknown
@@ -80,23 +81,16 @@ _BITS = ("and", "or", "xor", "lshift", "rshift")
 NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 """Which ops NumPy's functions are that stand for operators."""
 
-INSTEAD = {
-    "item": "ops.value(x)[()]",
-    "numpy": "ops.value(x)",
-    "tolist": "ops.value(x)",
-    "data": "ops.value(x)",
-    "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
-    "backward": "ops.backward(x)",
-    "view": "x.reshape(shape)",
-    "size": "x.shape",
-    "dim": "len(x.shape)",
-    "ndim": "len(x.shape)",
-    "t": "x.T",
-    "transpose": "ops.permute(x, axes=axes)",
-    "squeeze": "x.reshape(shape)",
-    "unsqueeze": "x[None]",
-}
-"""What NumPy's arrays and PyTorch's tensors have and a ref has not, and what is written here."""
+
+def _instead(session: Interpreter, name: str) -> str | None:
+    """Say what is written for a name that another library has, or None where nothing is known."""
+    if name in INSTEAD or name in ABSENT or not hasattr(type(session), name):
+        return INSTEAD.get(name)
+    own = getattr(type(session), name)
+    takes = inspect.signature(own).parameters.values() if callable(own) else ()
+    needed = [one for one in takes if one.default is one.empty]
+    placed = [one.name for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return f"ops.{name}({', '.join(placed[1:]) or 'x'})"
 
 
 @hints(
@@ -119,16 +113,24 @@ class Ref(Indexed, Entry):
     """One tensor of numbers on a session's tape."""
 
     __slots__ = ()
-    answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
+    _answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **_: Any) -> Any:
         # A number of NumPy beside a ref is an operand; its functions of arrays have ops.
         op = NUMPY.get(function.__name__)
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
-        own = hasattr(type(self.session), function.__name__)
-        instead = f"ops.{function.__name__}(x)" if own else "ops.value(x)"
-        raise Unsupported(f"Ref: numpy.{function.__name__} is of arrays; write {instead}")
+        name = function.__name__
+        instead = _instead(self.session, name) or "ops.value(x)"
+        raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
+
+    def __array_function__(self, function: Any, _: Any, inputs: Any, given: Any) -> Any:
+        # Functions that ask a method, such as numpy.sum, go on; others have ops.
+        name = function.__name__
+        instead = None if hasattr(Ref, name) else _instead(self.session, name)
+        if instead is None:
+            return function._implementation(*inputs, **given)
+        raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
 
     def __format__(self, how: str) -> str:
         if how:
@@ -147,8 +149,8 @@ class Ref(Indexed, Entry):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_"):
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            if name in INSTEAD or hasattr(type(self.session), name):
-                instead = INSTEAD.get(name, f"ops.{name}(x)")
+            instead = _instead(self.session, name)
+            if instead is not None:
                 raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, _public(Ref))
 
@@ -194,12 +196,16 @@ class Ref(Indexed, Entry):
         return self.session.pow(self, c=float(power))
 
 
+@lacking(
+    {name: f"write {instead}" for name, instead in INSTEAD.items()} | dict.fromkeys(ABSENT, LISTS),
+    "session: there is no op or method {!r}",
+)
 class Interpreter(Broadcasting[Ref]):
     """Whatever runs a program: it records each op, and each number, that the program asks for.
 
-    Python refuses a name that there is not, with the nearest. A `__getattr__` here would say it in
-    our words, and be paid for by every op: Python then finds no method or field of a session by its
-    quick way.
+    What other libraries call otherwise is answered; any other name that there is not is refused by
+    Python, with the nearest. A `__getattr__` here would say it in our words, and be paid for by
+    every op: Python then finds no method or field of a session by its quick way.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.answers import LISTS, unfamiliar
 from fast.device import bridge
 from fast.device.buffer import Buffer
 from fast.device.mode import described
 from fast.device.named import NamedBuffer, update
 from fast.device.options import choose
-from fast.errors import Rejected, SessionError, unknown
+from fast.errors import Rejected, SessionError
 from fast.kernels.elementwise.random import is_word
 from fast.naturals import NatRef, Naturals, NatVecRef
 from fast.ops import OPS
@@ -175,7 +176,7 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         if not isinstance(grads, (GradMap, DenseGrads)):
             raise Rejected(
                 "grad: takes what backward() or backward_dense() returned, "
-                f"got {type(grads).__name__}"
+                f"got {type(grads).__name__}; write grad(grads, x)"
             )
         if grads.store is not self.store:
             raise SessionError("grad: these gradients are of another session")
@@ -219,7 +220,9 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         try:
             bound = self._bound.get(name) or bind(name, self.options, self._bound)
         except TypeError:
-            raise unknown("session", "op", name, OPS) from None  # What has no hash is no name.
+            raise unfamiliar(
+                "session", "op", name, OPS, LISTS
+            ) from None  # What has no hash is no name.
         check, value, vjp, plain, form, _, flags = bound
         tape = self._tape
         values, rules = tape.values, tape.rules

@@ -17,16 +17,17 @@ spec.refusals.Misfit: tea: kind is missing; it takes kind, and by name axes=None
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import wraps
 from numbers import Integral, Real
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from spec.refusals import Misfit
+from spec.refusals import Misfit, Unknown, unknown
 
 C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
 
 SAME = {
     "axes": ("axis",),
@@ -36,6 +37,89 @@ SAME = {
     "keepdim": ("keepdims",),
 }
 """What NumPy and PyTorch call an argument, and what it may be called here."""
+
+UNSET = ("dtype", "out", "keepdims", "initial", "where")
+"""What NumPy's functions hand on to a method though nobody has set it, and is dropped then."""
+
+INSTEAD = {
+    "item": "ops.value(x)[()]",
+    "numpy": "ops.value(x)",
+    "tolist": "ops.value(x)",
+    "data": "ops.value(x)",
+    "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
+    "backward": "ops.backward(x)",
+    "zero_grad": "nothing for it: every call of backward() returns new gradients",
+    "step": "ops.sgd_step(lr=lr, grads=grads), or the step of another optimizer",
+    "view": "x.reshape(shape)",
+    "size": "x.shape",
+    "dim": "len(x.shape)",
+    "ndim": "len(x.shape)",
+    "t": "x.T",
+    "squeeze": "x.reshape(shape)",
+    "unsqueeze": "x[None]",
+    "expand_dims": "x[None]",
+    "ravel": "x.reshape(-1)",
+    **dict.fromkeys(("transpose", "swapaxes", "moveaxis"), "ops.permute(x, axes=axes)"),
+    **dict.fromkeys(("expand", "broadcast"), "ops.broadcast_to(x, shape=shape)"),
+    **dict.fromkeys(("concatenate", "cat"), "ops.concat(x, y, axis=axis)"),
+    "index_select": "ops.take(x, indices, axis=axis)",
+    "subtract": "ops.sub(x, y)",
+    "multiply": "ops.mul(x, y)",
+    **dict.fromkeys(("divide", "true_divide"), "ops.div(x, y)"),
+    **dict.fromkeys(("dot", "mm", "bmm", "mv", "inner"), "x @ y"),
+    "negative": "ops.neg(x)",
+    "absolute": "ops.abs(x)",
+    **dict.fromkeys(("power", "float_power"), "ops.pow(x, c=power)"),
+    "clip": "ops.clamp(x, lo=lowest, hi=highest)",
+    "amax": "ops.max(x, axes=axes)",
+    "amin": "ops.min(x, axes=axes)",
+    "var": "ops.mean(ops.square(x - ops.mean(x)))",
+    "std": "ops.sqrt(ops.mean(ops.square(x - ops.mean(x))))",
+    "ln": "ops.log(x)",
+    "log2": "ops.log(x) / math.log(2.0)",
+    "log10": "ops.log(x) / math.log(10.0)",
+    "exp2": "ops.exp(x * math.log(2.0))",
+    "tan": "ops.sin(x) / ops.cos(x)",
+    "sinh": "(ops.exp(x) - ops.exp(-x)) / 2",
+    "cosh": "(ops.exp(x) + ops.exp(-x)) / 2",
+    **dict.fromkeys(("expit", "logistic"), "ops.sigmoid(x)"),
+    "swish": "ops.silu(x)",
+    "relu6": "ops.clamp(x, lo=0.0, hi=6.0)",
+    "l1_loss": "ops.mae_loss(x, y)",
+    "binary_cross_entropy_with_logits": "ops.bce_with_logits(x, y)",
+    **dict.fromkeys(("zeros", "ones", "full"), "ops.constant(number, shape=shape)"),
+    "rand": "ops.rand_uniform(shape=shape, seed=seed)",
+    "randn": "ops.rand_normal(shape=shape, seed=seed)",
+    **dict.fromkeys(("tensor", "array", "leaf"), "ops.input(tensor(...), requires_grad=True)"),
+    **dict.fromkeys(("variable", "parameter"), "ops.use(ops.param(tensor(...)))"),
+    "ops": "s.sum(x) where a program has ops.sum(x): a session is the ops of a program",
+}
+"""What NumPy's arrays and PyTorch's tensors have and nothing here has, and what is written here.
+
+Functions of theirs stand here too, where no op has that name.
+"""
+
+ABSENT = frozenset(
+    (
+        *("arctan", "arcsin", "arccos", "arctan2", "arcsinh", "arccosh", "arctanh"),
+        *("atan", "asin", "acos", "atan2", "asinh", "acosh", "atanh"),
+        *("floor", "ceil", "round", "trunc", "fmod", "mod", "remainder", "sign", "sort", "argsort"),
+        *("unique", "median", "cov", "det", "inv", "solve", "svd", "eig", "einsum", "conv1d"),
+        *("conv2d", "fft", "erfinv", "erfc", "gamma", "lgamma", "hypot", "logaddexp", "roll"),
+    )
+)
+"""Functions of theirs that no op here means: none is offered for them, however near its name."""
+
+LISTS = "dir(ops) lists all names"
+"""What is said where a session has more names than a sentence should list."""
+
+
+def unfamiliar(who: str, what: str, name: object, known: Iterable[str], lists: str) -> Unknown:
+    """Build the refusal of an op's name: what is written instead, or nearest."""
+    asked = name if isinstance(name, str) else repr(name)
+    if asked in INSTEAD:
+        return Unknown(f"{who}: there is no {what} {name!r}; write {INSTEAD[asked]}")
+    return unknown(who, what, name, () if asked in ABSENT else known, lists)
 
 
 def as_python(x: Any) -> Any:
@@ -87,6 +171,23 @@ def _answered(method: Any) -> Any:
     return call
 
 
+def telling(function: F) -> F:
+    """Return a function whose calls that it cannot take are answered by what it takes."""
+
+    @wraps(function)
+    def call(*inputs: Any, **given: Any) -> Any:
+        try:
+            return function(*inputs, **given)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # The function took the call, and something in it failed.
+        takes = list(inspect.signature(function).parameters.values())
+        wrong = _misfit(takes, len(inputs), given)
+        raise Misfit(f"{function.__name__}: {wrong}; {_takes(takes)}")
+
+    return cast("F", call)
+
+
 def _plain(value: Any) -> Any:
     """Return what holds numbers of NumPy, alone or in a row, with Python's in their places."""
     if type(value) in (tuple, list):
@@ -100,6 +201,8 @@ def _renamed(method: Any, inputs: tuple[Any, ...], given: dict[str, Any]) -> dic
     names = [parameter.name for parameter in takes]
     found: dict[str, Any] = {}
     for name, value in given.items():
+        if name not in names and name in UNSET and _is_unset(value):
+            continue
         own = next((other for other in SAME.get(name, ()) if other in names), name)
         if own in given and own != name:
             raise Misfit(f"{method.__name__}: {name} is what is called {own} here; got both")
@@ -108,6 +211,10 @@ def _renamed(method: Any, inputs: tuple[Any, ...], given: dict[str, Any]) -> dic
     if wrong:
         raise Misfit(f"{method.__name__}: {wrong}; {_takes(takes)}")
     return found
+
+
+def _is_unset(value: object) -> bool:
+    return value is None or type(value).__name__ == "_NoValueType"
 
 
 def _misfit(takes: list[inspect.Parameter], count: int, given: Mapping[str, Any]) -> str:

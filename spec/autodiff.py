@@ -20,12 +20,14 @@ A random op counts its calls from 0 in every pass, so that all passes over a pro
 True
 """
 
+# This file is longer than the guide because every derivative of a program stands in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spec.answers import telling
 from spec.dual import Dual
 from spec.levels import depth, still, world_of
 from spec.op import AnyTensor, checked, holds_integers, need_shape
@@ -33,7 +35,7 @@ from spec.ref import RETURNS, TAKES, Interpreter, Ref
 from spec.refusals import called, listed, refuse
 from spec.scalar import zero_like
 from spec.tape import Tape
-from spec.tensor import Tensor, zip_map
+from spec.tensor import Tensor, is_tensor, zip_map
 
 Program = Callable[..., Ref]
 """f(ops, *refs), which asks ops for its operations and returns a ref."""
@@ -47,7 +49,7 @@ Argnums = int | tuple[int, ...]
 """Which inputs to differentiate by: one, for one result, or several, for a tuple of results."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Function:
     """A function of tensors made from a program; forward mode takes it as it takes programs."""
 
@@ -55,14 +57,23 @@ class Function:
     """What it computes of tensors, on which forward mode has put so many levels of duals."""
     pack: Callable[[Sequence[Result]], Result]
     """How that is handed out, in the form that a caller expects."""
+    name: str = "f"
+    """How it was made, such as grad(f)."""
+
+    def __repr__(self) -> str:
+        """Show how it was made, and that it waits for tensors."""
+        return f"<{self.name}, a function of tensors: call it on them>"
 
     def __call__(self, *tensors: AnyTensor) -> Result:
         """Compute the result."""
         return self.pack(self.run(tensors, 0))
 
 
+@telling
 def value_and_grad(f: Program, argnums: Argnums = 0) -> Function:
     """Return the function that computes a scalar program's value and its gradient, as grad does."""
+
+    _refuse_tensors("grad", argnums)
 
     def run(tensors: Tensors, levels: int) -> Tensors:
         chosen = _positions("grad", argnums, tensors)
@@ -73,35 +84,41 @@ def value_and_grad(f: Program, argnums: Argnums = 0) -> Function:
         gradients = done.tape.backward_dense(done.out)
         return [done.result, *(gradients[k] for k in chosen)]
 
-    return Function(run, lambda found: (found[0], _asked(argnums)(found[1:])))
+    pack = _asked(argnums)
+    return Function(run, lambda found: (found[0], pack(found[1:])), _named("value_and_grad", f))
 
 
+@telling
 def grad(f: Program, argnums: Argnums = 0) -> Function:
     """Return the function that computes a scalar program's gradient, of its input's shape.
 
     Another program, no tensor, and argnums that name none or one twice, are Rejected by the call.
     """
     both = value_and_grad(f, argnums)
-    return Function(lambda x, levels: both.run(x, levels)[1:], _asked(argnums))
+    return Function(lambda x, levels: both.run(x, levels)[1:], _asked(argnums), _named("grad", f))
 
 
 def vjp(f: Program, *inputs: AnyTensor) -> tuple[AnyTensor, Callable[..., Any]]:
     """Return a program's value, and the map from its cotangents to those of its inputs, a tuple.
 
-    A cotangent has the value's shape, or is Rejected; a scalar's is 1 unless given.
+    A cotangent has the value's shape, or is Rejected; a scalar's is 1 unless given. Integers that
+    the program reads as indices or as a mask have None; those with which it calculates are numbers.
     """
     _check(inputs, "vjp")
-    numbers = [k for k, x in enumerate(inputs) if not holds_integers(x)]
-    done = _Run("vjp", f, inputs, numbers, 0)
+    done = _Run("vjp", f, inputs, range(len(inputs)), 0)
+    labels = [k for k, x in enumerate(inputs) if holds_integers(x)]
 
     def pull(cotangent: AnyTensor | None = None) -> tuple[AnyTensor | None, ...]:
-        """Pull a cotangent (a scalar's is 1) back to every input, None where it holds integers."""
+        """Pull a cotangent (a scalar's is 1) back to every input; labels have None."""
         found = done.tape.backward_dense(done.out, cotangent)
-        return tuple(found[k] if k in numbers else None for k in range(len(inputs)))
+        # What no cotangent reaches is zero if it is of numbers, and else was read as labels.
+        none = [k for k in labels if k not in found.reached]
+        return tuple(None if k in none else found[k] for k in range(len(inputs)))
 
     return done.result, pull
 
 
+@telling
 def jvp(f: Program | Function, inputs: Tensors, tangents: Tangents) -> tuple[Result, Result]:
     """Return a program's value, and its tangent along those of its inputs (None: zero).
 
@@ -117,8 +134,11 @@ def jvp(f: Program | Function, inputs: Tensors, tangents: Tangents) -> tuple[Res
     return function.pack(values), function.pack(moved)
 
 
+@telling
 def jacrev(f: Program, argnums: Argnums = 0) -> Function:
     """Return the function that computes a Jacobian by rows: pulls, refused as those of grad are."""
+
+    _refuse_tensors("jacrev", argnums)
 
     def run(tensors: Tensors, levels: int) -> Tensors:
         chosen = _positions("jacrev", argnums, tensors)
@@ -127,15 +147,17 @@ def jacrev(f: Program, argnums: Argnums = 0) -> Function:
         shapes = ((k, (*done.result.shape, *tensors[k].shape)) for k in chosen)
         return [Tensor(shape, [a for row in rows for a in row[k].data]) for k, shape in shapes]
 
-    return Function(run, _asked(argnums))
+    return Function(run, _asked(argnums), _named("jacrev", f))
 
 
+@telling
 def jacfwd(f: Program | Function, argnums: Argnums = 0) -> Function:
     """Return the function that computes a Jacobian by columns, one push per entry of the input.
 
     Where the function has several results, each is replaced by its Jacobian, or its Jacobians.
     Inputs and argnums are Rejected as in grad.
     """
+    _refuse_tensors("jacfwd", argnums)
     function = _function(f)
 
     def run(tensors: Tensors, levels: int) -> Tensors:
@@ -156,9 +178,10 @@ def jacfwd(f: Program | Function, argnums: Argnums = 0) -> Function:
         groups = (found[k : k + count] for k in range(0, len(found), count))
         return function.pack([_asked(argnums)(group) for group in groups])
 
-    return Function(run, pack)
+    return Function(run, pack, _named("jacfwd", f))
 
 
+@telling
 def hvp(f: Program, inputs: Tensors, vectors: Tangents) -> tuple[AnyTensor | None, ...]:
     """Return a scalar program's Hessian times a vector: its gradient's tangent, by every input.
 
@@ -169,10 +192,14 @@ def hvp(f: Program, inputs: Tensors, vectors: Tangents) -> tuple[AnyTensor | Non
     _check_count(inputs, vectors)
     pairs = enumerate(zip(inputs, vectors, strict=True))
     numbers = tuple(k for k, (x, v) in pairs if v is not None or not holds_integers(x))
+    if not numbers:
+        rule = "an input holds numbers, or integers with a vector of their shape beside them"
+        raise refuse("hvp", rule, "integers and None only" if inputs else "no input")
     found = dict(zip(numbers, jvp(grad(f, numbers), inputs, vectors)[1], strict=True))
     return tuple(found.get(k) for k in range(len(inputs)))
 
 
+@telling
 def hessian(f: Program, argnums: Argnums = 0) -> Function:
     """Return the function that computes a scalar program's Hessian; refusals are those of grad."""
     return jacfwd(grad(f, argnums), argnums)
@@ -226,6 +253,19 @@ def _basis(x: AnyTensor) -> list[AnyTensor]:
 def _asked(argnums: Argnums) -> Callable[[Sequence[Result]], Result]:
     """Return how to hand out what was found: one result, or a tuple."""
     return (lambda found: found[0]) if isinstance(argnums, int) else tuple
+
+
+def _named(maker: str, f: Program | Function) -> str:
+    """Say how a function was made; a lambda is called f."""
+    own = f.name if isinstance(f, Function) else getattr(f, "__name__", "f")
+    return f"{maker}({'f' if own == '<lambda>' else own})"
+
+
+def _refuse_tensors(who: str, argnums: object) -> None:
+    """Refuse a tensor in the place of an option, at once: without one nothing would be computed."""
+    if is_tensor(argnums):
+        rule = f"tensors are given to the function that {who} returns: write {who}(f)(x)"
+        raise refuse(who, rule, f"{argnums!r} as argnums, which says by which inputs, such as 0")
 
 
 def _positions(who: str, argnums: Argnums, tensors: Tensors) -> tuple[int, ...]:

@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from spec.answers import as_python
 from spec.op import holds
-from spec.refusals import Rejected, Unsupported, refuse
+from spec.refusals import OutOfRange as OutOfRange
+from spec.refusals import Unsupported, refuse
 from spec.shape import Shape, normalize_axis
 from spec.tensor import is_tensor, tensor
 from spec.worlds import is_number
@@ -43,10 +44,6 @@ KINDS = (
 )
 MASKED = "a mask chooses by `where`: the shape of x[mask] would depend on its values"
 ALONE = "a list or tensor of integers indexes one axis, beside slices; index the others before it"
-
-
-class OutOfRange(Rejected, IndexError):
-    """A place that there is not; a loop over a ref ends with it, as one over a list does."""
 
 
 @dataclass(frozen=True)

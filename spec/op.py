@@ -387,13 +387,19 @@ def shape_or_type(x: object) -> Any:
 def need_shape(who: str, rule: str, shape: Shape, x: object) -> None:
     """Refuse what is no tensor of a shape; the rule names it."""
     if shape_or_type(x) != shape:
-        raise refuse(who, rule, shape_or_type(x))
+        raise refuse(who, rule, _came(x))
+
+
+def _came(x: object) -> str:
+    """Say what came in a tensor's place; of what `tensor` reads, that it has to be called."""
+    reads = isinstance(x, (list, tuple, int, float, Fraction)) or hasattr(x, "__array_interface__")
+    return f"{shape_or_type(x)}; write tensor(...)" if reads else str(shape_or_type(x))
 
 
 def checked(who: str, value: AnyTensor) -> AnyTensor:
     """Return a value unchanged, or refuse what is no tensor."""
     if not is_tensor(value):
-        raise refuse(who, "a value is a tensor", shape_or_type(value))
+        raise refuse(who, "a value is a tensor", _came(value))
     return value
 
 

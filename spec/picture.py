@@ -25,6 +25,7 @@ from html import escape
 from itertools import count
 from typing import Any
 
+from spec.answers import telling
 from spec.op import AnyTensor
 from spec.show import cotangents_of, node_of, tape_of, types_of
 from spec.tape import Tape
@@ -120,6 +121,7 @@ class Picture(str):
         return str(self)
 
 
+@telling
 def svg(shown: Any, out: Any = None, seed: AnyTensor | None = None) -> Picture:
     """Draw a session, a tape or a recording as an SVG, which a browser or a notebook shows.
 

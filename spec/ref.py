@@ -15,11 +15,12 @@ A refused op leaves no trace there.
 # This file is longer than the guide because a ref and what hands it out are one thing.
 from __future__ import annotations
 
+import inspect
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spec.answers import answering
+from spec.answers import INSTEAD, LISTS, answering, unfamiliar
 from spec.broadcasting import Broadcasting
 from spec.indexing import Indexed, Parts, resolved
 from spec.op import AnyTensor, Op, checked, holds, holds_integers, refuse
@@ -44,23 +45,16 @@ _BITS = ("and", "or", "xor", "lshift", "rshift")
 NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 """Which ops NumPy's functions are that stand for operators."""
 
-INSTEAD = {
-    "item": "ops.value(x)[()]",
-    "numpy": "ops.value(x)",
-    "tolist": "ops.value(x)",
-    "data": "ops.value(x)",
-    "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
-    "backward": "ops.backward(x)",
-    "view": "x.reshape(shape)",
-    "size": "x.shape",
-    "dim": "len(x.shape)",
-    "ndim": "len(x.shape)",
-    "t": "x.T",
-    "transpose": "ops.permute(x, axes=axes)",
-    "squeeze": "x.reshape(shape)",
-    "unsqueeze": "x[None]",
-}
-"""What NumPy's arrays and PyTorch's tensors have and a ref has not, and what is written here."""
+
+def _instead(session: Interpreter[Any], name: str) -> str | None:
+    """Say what is written for a name that another library has, or None where nothing is known."""
+    if name in INSTEAD or not hasattr(type(session), name):
+        return INSTEAD.get(name)
+    own = getattr(type(session), name)
+    takes = inspect.signature(own).parameters.values() if callable(own) else ()
+    needed = [one for one in takes if one.default is one.empty]
+    placed = [one.name for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return f"ops.{name}({', '.join(placed[1:]) or 'x'})"
 
 
 @hints(
@@ -84,7 +78,7 @@ class Ref(Indexed):
 
     __slots__ = ("id", "session", "tape")
     session: Interpreter[Any]
-    answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
+    _answers_for_both = True  # An array or a tensor beside a ref is refused by the ref.
 
     def __init__(self, session: Interpreter[Any], id: int) -> None:
         """Point at an entry of what the interpreter records on at present."""
@@ -102,9 +96,17 @@ class Ref(Indexed):
         op = NUMPY.get(function.__name__)
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
-        own = hasattr(type(self.session), function.__name__)
-        instead = f"ops.{function.__name__}(x)" if own else "ops.value(x)"
-        raise Unsupported(f"Ref: numpy.{function.__name__} is of arrays; write {instead}")
+        name = function.__name__
+        instead = _instead(self.session, name) or "ops.value(x)"
+        raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
+
+    def __array_function__(self, function: Any, _: Any, inputs: Any, given: Any) -> Any:
+        """Answer NumPy's functions of arrays: those that ask a method go on, others have ops."""
+        name = function.__name__
+        instead = None if hasattr(Ref, name) else _instead(self.session, name)
+        if instead is None:
+            return function._implementation(*inputs, **given)
+        raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
 
     def __format__(self, how: str) -> str:
         """Show it in a text; what formats a number is Unsupported."""
@@ -122,8 +124,8 @@ class Ref(Indexed):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_") or name in Ref.__slots__:
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            if name in INSTEAD or hasattr(type(self.session), name):
-                instead = INSTEAD.get(name, f"ops.{name}(x)")
+            instead = _instead(self.session, name)
+            if instead is not None:
                 raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, members(self))
 
@@ -172,7 +174,7 @@ class Ref(Indexed):
         return self * -1
 
 
-TAKES = "a program is a function of an interpreter and a ref for each of its tensors"
+TAKES = "a program is called as f(ops, *refs), where ops has the ops, with a ref for each tensor"
 """The rule under which a program that is none is refused."""
 
 RETURNS = "a program returns a ref of its session"
@@ -213,10 +215,11 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Refuse the name of an op or a method that there is not, with the nearest."""
+            """Refuse the name of an op or a method, saying what is written here or is nearest."""
             if name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            raise unknown("session", "op or method", name, OPS, members(self))
+            known = (*OPS, *members(self))
+            raise unfamiliar("session", "op or method", name, known, LISTS)
 
     def const(self, value: AnyTensor) -> Ref:
         """Record a tensor of any shape that takes no gradient; at any time.
@@ -252,7 +255,7 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
         asked: Any = name
         op = OPS.get(name) if isinstance(asked, str) else None
         if op is None:
-            raise unknown("session", "op", name, OPS)
+            raise unfamiliar("session", "op", name, OPS, LISTS)
         for attribute, value in attributes.items():
             if isinstance(value, Ref):
                 rule = f"{attribute} is an attribute, which is plain data and takes no gradient"
@@ -293,7 +296,9 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
         if not isinstance(ref, Ref):
             raise Unsupported(f"{who}: {rule}; got {type(ref).__name__}; {_made(ref)}")
         if ref.tape is not self.tape:
-            raise refuse(who, f"{rule}, made since its last reset", f"x{ref.id} of another record")
+            whose = "from before reset_tape()" if ref.session is self else "of another session"
+            remedy = "what a program uses comes in by its arguments, or by ops.const(tensor)"
+            raise refuse(who, rule, f"x{ref.id} {whose}; {remedy}")
         return ref
 
     def value(self, ref: Ref) -> AnyTensor:

@@ -10,6 +10,7 @@ matmul C2: the inner extents are equal; got 3 and 4
 shop: there is no tea 'oolnog'; the nearest are oolong
 """
 
+# This file is longer than the guide because all kinds of refusals stand in one place.
 from __future__ import annotations
 
 import inspect
@@ -27,6 +28,9 @@ V = TypeVar("V")
 
 NEAR = 0.7
 """How much of two names is the same, of 1, where one may be a slip of the other."""
+
+MANY = 20
+"""How many names of a table a sentence may list; of a longer one it says what lists them."""
 
 
 class Rejected(ValueError):
@@ -74,6 +78,10 @@ class Misfit(Rejected, TypeError):
     """A call that a method cannot take; the message says which arguments it takes."""
 
 
+class OutOfRange(Rejected, IndexError):
+    """A place outside of a tensor; Python's own loops end by an IndexError."""
+
+
 class Unmoved(UserWarning):
     """A step has updated no parameter; the message says why."""
 
@@ -86,27 +94,46 @@ def outside() -> int:
     return depth
 
 
-def unknown(
-    who: str, what: str, name: object, known: Iterable[str], others: Iterable[str] = ()
-) -> Unknown:
-    """Build the refusal of a name: the nearest, or all the known, not the others, if none is."""
+def unknown(who: str, what: str, name: object, known: Iterable[str], lists: str = "") -> Unknown:
+    """Build the refusal of a name: the nearest that are known; if none is, what lists all, or all.
+
+    A name that differs in its capitals only is the nearest.
+    """
     names = list(known)
-    near = get_close_matches(name, {*names, *others}, cutoff=NEAR) if isinstance(name, str) else []
-    rest = f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(names)}"
+    near = nearest(name, names) if isinstance(name, str) else []
+    every = lists or f"there are {', '.join(names) or 'none'}"
+    rest = f"the nearest are {', '.join(near)}" if near else every
     return Unknown(f"{who}: there is no {what} {name!r}; {rest}")
+
+
+def nearest(name: str, names: Iterable[str]) -> list[str]:
+    """Return which of the names this one may be a slip of."""
+    every = list(dict.fromkeys(names))
+    same = [one for one in every if one.lower() == name.lower()]
+    return same or get_close_matches(name.lower(), every, cutoff=NEAR)
 
 
 class Table(dict[str, V]):
     """A table by name, in reading order, that answers a name it has not with the nearest."""
 
-    def __init__(self, what: str, rows: Mapping[str, V]) -> None:
-        """Say what the rows are, and enter them."""
+    def __init__(
+        self, what: str, rows: Mapping[str, V], answer: Callable[..., Unknown] = unknown
+    ) -> None:
+        """Say what the rows are, enter them, and say how a name that is none is answered."""
         super().__init__(rows)
-        self._what = what
+        self._what, self._answer = what, answer
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse a row that is asked for as an attribute, saying how it is written."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self[name]
+        raise Unknown(f"{self._what}s: a row is found by its name: write [{name!r}]; got .{name}")
 
     def __missing__(self, name: object) -> NoReturn:
         """Refuse a name that is not in the table."""
-        raise unknown(f"{self._what}s", self._what, name, self)
+        lists = f"list({self._what.upper()}S) has all names" if len(self) > MANY else ""
+        raise self._answer(f"{self._what}s", self._what, name, self, lists)
 
 
 _BINARY = {
@@ -142,6 +169,7 @@ SIGNS = {
     "__int__": "int(x)",
     "__invert__": "~x",
     "__len__": "len(x)",
+    "__neg__": "-x",
     "__rdivmod__": "divmod(x, y)",
     "__round__": "round(x)",
     "__setitem__": "x[i] = y",
@@ -167,7 +195,7 @@ def _refusal(sentence: str) -> Callable[..., Any]:
     def refused(self: object, *others: object, **_: object) -> Any:
         # A ref answers for both operands.
         kinds = {type(other) for other in others} - {type(self)}
-        if any(getattr(kind, "answers_for_both", False) for kind in kinds):
+        if any(getattr(kind, "_answers_for_both", False) for kind in kinds):
             return NotImplemented
         raise Unsupported(f"{type(self).__name__}: {sentence}")
 
@@ -205,8 +233,12 @@ def called(who: str, rule: str, program: Callable[..., R], *arguments: Any) -> R
         raise refuse(who, rule, type(program).__name__)
     try:
         inspect.signature(program).bind(*arguments)
-    except TypeError as error:
-        raise refuse(who, f"{rule}; here that are {len(arguments)}", error) from None
+    except TypeError:
+        several = "1 argument" if len(arguments) == 1 else f"{len(arguments)} arguments"
+        takes = inspect.signature(program).parameters.values()
+        names = ", ".join(str(one.replace(annotation=one.empty)) for one in takes)
+        came = f"a function that takes {len(takes)}: ({names})"
+        raise refuse(who, f"{rule}; here it is given {several}", came) from None
     except ValueError:
         pass  # Some of Python's own functions do not say what they take.
     return program(*arguments)

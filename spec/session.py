@@ -25,13 +25,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 
 from spec.naturals import Naturals
-from spec.op import AnyTensor, checked, zeros_like
+from spec.op import AnyTensor, checked, refuse, zeros_like
 from spec.params import Leaves, Param, param_of
 from spec.ref import Interpreter, T
 from spec.ref import Ref as Ref
 from spec.refusals import need_name, refuse
 from spec.tape import Dense, Observer, Tape, flag
-from spec.updates import Gradients, Updates, look_up
+from spec.updates import Cotangents, Gradients, Updates, look_up
 
 
 class Sessions(Naturals, Updates, Interpreter[T]):
@@ -96,13 +96,13 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         """
         return self.tape.backward_dense(self.own("backward", out).id, seed)
 
-    def backward(self, loss: Ref, seed: AnyTensor | None = None) -> dict[int, AnyTensor]:
+    def backward(self, loss: Ref, seed: AnyTensor | None = None) -> Cotangents:
         """Return the cotangents of the trainable leaves that the loss reaches, by leaf id.
 
         Each has its leaf's shape; what is absent is zero, and updates skip it. The seed has the
         shape of the loss; a scalar's is 1 unless given. What does not fit is Rejected.
         """
-        return self.tape.backward(self.own("backward", loss).id, seed)
+        return Cotangents(self.tape.backward(self.own("backward", loss).id, seed))
 
     def grad(self, grads: Gradients, ref: Ref) -> AnyTensor:
         """Look up the gradient of a ref, of its shape; a leaf that was not reached has zero.
@@ -111,6 +111,9 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         one of, and an input that was recorded without requires_grad. So are an id that dense
         gradients lack, and a gradient of another shape, naming both.
         """
+        if isinstance(grads, Ref) or not isinstance(ref, Ref):
+            rule = "write grad(grads, x), where x is a ref, such as use(param) returns"
+            raise refuse("grad", rule, f"{type(grads).__name__} and {type(ref).__name__}")
         value = self.value(ref)
         found = look_up(grads, ref.id, value.shape)
         if found is not None:

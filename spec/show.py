@@ -20,12 +20,13 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+from spec.answers import telling
 from spec.composite import traced
 from spec.graph import assignment
 from spec.linked import Recording
 from spec.op import AnyTensor, Op, Type, refuse, shape_or_type
 from spec.ref import Interpreter, Ref
-from spec.refusals import unknown
+from spec.refusals import need, unknown
 from spec.tape import Accumulate, Dense, Event, Pull, Seed, Tape
 
 
@@ -38,6 +39,7 @@ class Text(str):
         return f"<pre>{escape(self)}</pre>"
 
 
+@telling
 def program(shown: Any) -> Text:
     """Write a tape as one assignment per node, types included."""
     tape = tape_of(shown)
@@ -103,6 +105,7 @@ class Opened(Tape):
         self.places: list[int] = []
 
 
+@telling
 def opened(shown: Any, *names: str) -> Opened:
     """Return a tape in which the composites of these names are the steps of their programs.
 
@@ -114,6 +117,7 @@ def opened(shown: Any, *names: str) -> Opened:
     nodes = [tape.node(id) for id in range(len(tape))]
     composites = {n.op.name for n in nodes if n.op is not None and n.op.program is not None}
     for name in names:
+        need("opened", "a name is a str: write opened(shown, 'softmax', 'gelu')", str, name)
         if name not in composites:
             raise unknown("opened", "composite on the tape", name, sorted(composites))
     places = found.places
@@ -145,6 +149,7 @@ def _taken(
     return place(out)
 
 
+@telling
 def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> Text:
     """Write one row per node: what it is, its value, and the cotangent that reached it.
 
@@ -162,6 +167,7 @@ def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> Text:
     return Text("\n".join(line.rstrip() for line in lines))
 
 
+@telling
 def dot(shown: Any) -> Text:
     """Write a tape in Graphviz's language; arrows go from parents to children."""
     tape, lines = tape_of(shown), ["digraph tape {", "  rankdir=LR;"]
@@ -174,6 +180,7 @@ def dot(shown: Any) -> Text:
     return Text("\n".join([*lines, "}"]))
 
 
+@telling
 def event(happened: Event) -> str:
     """Write one event of a backward pass as a sentence; an observer may print these."""
     match happened:

@@ -239,7 +239,8 @@ def first_cotangent(who: str, id: int, value: AnyTensor, seed: AnyTensor | None)
     if seed is None:
         if value.shape != ():
             rule = "without a seed, backward starts at a scalar"
-            raise refuse(who, rule, f"node {id} of shape {value.shape}")
+            remedy = "sum it, or give seed=tensor(...) of that shape"
+            raise refuse(who, rule, f"node {id} of shape {value.shape}; {remedy}")
         return value.map(lambda x: zero_like(x) + 1)
     need_shape(who, f"the seed has the shape {value.shape} of node {id}", value.shape, seed)
     return seed

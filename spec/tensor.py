@@ -23,10 +23,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any, Generic, TypeGuard, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar, TypeVarTuple, cast
 
 from spec.buffers import ACCEPTED, read
-from spec.refusals import hints, refuse
+from spec.refusals import OutOfRange, Unknown, Unsupported, hints, nearest, refuse
 from spec.scalar import CONSTANTS, remembered, zero_like
 from spec.shape import Shape, indices, size
 
@@ -42,13 +42,27 @@ TABLE = 400
 """How many entries a notebook shows as a table; of a larger tensor it shows the text."""
 
 _APPLY = "write OPS['add'](x, y), as spec.ops has it, or record tensors and take a session's ops"
+_SIGNS = ("add", "sub", "mul", "truediv", "matmul", "pow", "floordiv", "mod")
 _READ = "write x[()] for the entry of a scalar, x.data for all entries, x.nested() for lists"
+_OP = "write OPS[{0!r}](x) if there is such an op, or record x and take a session's ops"
+_PUBLIC = ("shape", "rank", "data", "nested", "map", "rule")
+
+_INSTEAD = {
+    **dict.fromkeys(("item", "tolist", "numpy"), _READ),
+    **dict.fromkeys(("size", "ndim", "dim"), "write x.shape, or x.rank"),
+    **dict.fromkeys(("detach", "clone", "copy"), "a tensor is a value that nothing changes"),
+    "grad": "a tensor keeps no gradient: grad(f)(x) returns it, and so does backward of a session",
+    "requires_grad": "write session.input(x, requires_grad=True)",
+    "backward": "write session.backward(y), of a ref y of a session",
+}
+"""What NumPy's arrays and PyTorch's tensors have, and what is written here; else there are ops."""
 
 
 @hints(
-    dict.fromkeys(("__add__", "__sub__", "__mul__", "__truediv__", "__matmul__"), _APPLY)
-    | dict.fromkeys(("__pow__", "__abs__", "__lt__", "__le__", "__gt__", "__ge__"), _APPLY)
-    | dict.fromkeys(("__float__", "__int__"), _READ)
+    {f"__{reverse}{sign}__": _APPLY for sign in _SIGNS for reverse in ("", "r")}
+    | dict.fromkeys(("__neg__", "__abs__", "__lt__", "__le__", "__gt__", "__ge__"), _APPLY)
+    | dict.fromkeys(("__float__", "__int__", "__complex__", "__index__", "__round__"), _READ)
+    | {"__len__": "write x.shape[0], or len(x.data) for the number of entries"}
 )
 class Tensor(Generic[A, *Dims]):
     """An immutable function from the indices of a shape to scalars of one world."""
@@ -95,16 +109,38 @@ class Tensor(Generic[A, *Dims]):
             return cast("Callable[..., A]", self._rule)(*position)
         flat = 0
         if len(position) != len(shape):
-            raise IndexError(f"index {position} does not fit shape {shape}")
+            # This is no IndexError, by which Python would take the end of a loop.
+            rule = "an index is an integer for each axis; x[()] is the entry of a scalar"
+            raise refuse("tensor", rule, f"{position} for shape {shape}")
         try:
             for extent, i in zip(shape, position):  # noqa: B905 - of one length; this is in all loops
                 if not 0 <= i < extent:
-                    raise IndexError(f"index {position} is outside shape {shape}")
+                    raise OutOfRange(f"tensor: index {position} is outside shape {shape}")
                 flat = flat * extent + i
             return self._data[flat]
         except TypeError:
             rule = "an index is an integer for each axis, counted from the front"
             raise refuse("tensor", rule, f"{position} for shape {shape}") from None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse a name, saying how it is written, by which op, or which is nearest."""
+            if name.startswith("_"):
+                raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+            near = nearest(name, _PUBLIC)
+            other = f"the nearest are {', '.join(near)}" if near else _OP.format(name)
+            raise Unknown(f"Tensor: there is no x.{name}; {_INSTEAD.get(name, other)}")
+
+    def __bool__(self) -> bool:
+        """Be true: a tensor is something, whatever it holds, and only None is nothing."""
+        return True
+
+    def __format__(self, how: str) -> str:
+        """Show it in a text; what formats a number is Unsupported."""
+        if how:
+            raise Unsupported(f"Tensor: a format such as {how!r} is of a number; {_READ}")
+        return repr(self)
 
     def map(self, function: Callable[[A], B]) -> Tensor[B, *Dims]:
         """Apply a function to every entry."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NoReturn, Self
 
 from spec.op import AnyTensor, need_shape, plus, refuse
 from spec.optim import OPTIMIZERS, Optimizer, clip
@@ -32,6 +32,34 @@ from spec.tape import Dense
 
 Gradients = Mapping[int, AnyTensor] | Sequence[AnyTensor]
 """Sparse, by leaf id, as `backward` gives them; or dense, one per node."""
+
+
+class Cotangents(dict[int, AnyTensor]):
+    """The cotangents that a backward pass has found, by leaf id.
+
+    `with` is taken, so that one loop runs here and in `fast`, where memory is released by it.
+    """
+
+    def __missing__(self, key: object) -> NoReturn:
+        """Refuse what is no leaf that was reached, saying how a gradient is looked up."""
+        found = "write session.grad(grads, x), of a ref x"
+        rule = f"cotangents are kept by the ids of the leaves, {sorted(self)}"
+        raise NoLeaf(f"backward: {rule}; got {key!r}; {found}")
+
+    def __enter__(self) -> Self:
+        """Return the cotangents themselves."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release nothing: Python does, when nobody holds them."""
+
+
+class NoLeaf(Rejected, KeyError):
+    """A key that is no leaf which the loss reaches; the message says how to look up a gradient."""
+
+    def __str__(self) -> str:
+        """Show the sentence; a KeyError alone would show it in quotes."""
+        return str(self.args[0])
 
 
 def look_up(grads: Gradients, id: int, shape: Shape) -> AnyTensor | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from fast.errors import unknown
+from fast.answers import unfamiliar
+from fast.errors import Unknown
 from fast.kernels.page import Op
 from fast.ops.abs import op as _abs
 from fast.ops.add import op as _add
@@ -100,9 +101,16 @@ from fast.ops.where import op as _where
 class Table(dict[str, Op]):
     """The ops by name, in reading order; a name that is none is refused with the nearest."""
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse a row that is asked for as an attribute, saying how it is written."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self[name]
+        raise Unknown(f"ops: a row is found by its name: write [{name!r}]; got .{name}")
+
     def __missing__(self, name: object) -> NoReturn:
         """Refuse a name that no op has."""
-        raise unknown("ops", "op", name, self)
+        raise unfamiliar("ops", "op", name, self, "list(OPS) has all names")
 
 
 OPS: dict[str, Op] = Table(

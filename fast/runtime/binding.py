@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, NoReturn
 
 from torch import Tensor
 
+from fast.answers import LISTS, unfamiliar
 from fast.broadcasting import made_a_ref
 from fast.device.options import Options
-from fast.errors import Rejected, SessionError, Unsupported, unknown
+from fast.errors import Rejected, SessionError, Unsupported
 from fast.kernels.page import Op, Value, Vjp
 from fast.kernels.product import TF32
 from fast.naturals import NatRef
@@ -48,7 +49,7 @@ def bind(name: str, options: Options, known: Bindings) -> Bound:
     """Look an op up, pick its functions, and remember them in `known`."""
     op = OPS.get(name)
     if op is None:
-        raise unknown("session", "op", name, OPS)
+        raise unfamiliar("session", "op", name, OPS, LISTS)
     value: Value
     vjp: Vjp | None
     value, vjp = op.hosts(options.provider)

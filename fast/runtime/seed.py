@@ -23,7 +23,7 @@ def start_at(identity: int, value: Tensor, seed: Any, one: Tensor) -> Tensor:
         if value.dim():
             raise Rejected(
                 f"backward: entry {identity} has the shape {tuple(value.shape)}; without a "
-                "seed the pass starts at a scalar"
+                "seed the pass starts at a scalar: sum it, or give a seed of that shape"
             )
         return one if one.dtype is value.dtype else torch.ones_like(value)
     seed = seed.tensor if isinstance(seed, Buffer) else seed

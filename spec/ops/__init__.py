@@ -14,6 +14,7 @@ Tensor([[12]])
 
 from __future__ import annotations
 
+from spec.answers import unfamiliar
 from spec.op import Op
 from spec.ops.abs import op as _abs
 from spec.ops.add import op as _add
@@ -202,5 +203,6 @@ OPS: dict[str, Op] = Table(
             _dropout,
         )
     },
+    unfamiliar,
 )
 """Every operation of the book by its name, in reading order."""

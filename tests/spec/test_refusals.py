@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spec.autodiff import grad, hvp, jacfwd, jvp
+from spec.autodiff import grad, hvp, jacfwd, jvp, vjp
 from spec.dual import Dual
 from spec.graph import Graph
 from spec.linked import GraphSession
@@ -21,7 +21,7 @@ from spec.picture import svg
 from spec.refusals import Table, Unsupported, called, hints, unknown
 from spec.scalar import exp, log, sqrt, tanh
 from spec.session import Session
-from spec.show import dot, event, ledger, program
+from spec.show import dot, event, ledger, opened, program
 from spec.tape import Tape
 from spec.tensor import Tensor, tabulate, tensor, zip_map
 from spec.train import (
@@ -46,16 +46,44 @@ def says(sentence: str, ask: Callable[[], Any], error: type[Exception] = Rejecte
 def test_a_name_is_answered_with_the_nearest_or_with_all() -> None:
     near = unknown("shop", "tea", "asam", ["oolong", "assam"])
     assert str(near) == "shop: there is no tea 'asam'; the nearest are assam"
-    far = unknown("shop", "tea", 7, ["oolong", "assam"], ["milk"])
+    far = unknown("shop", "tea", 7, ["oolong", "assam"])
     assert str(far) == "shop: there is no tea 7; there are oolong, assam"
-    other = unknown("shop", "tea", "milc", ["oolong"], ["milk"])
-    assert str(other).endswith("the nearest are milk")
     assert isinstance(near, (Rejected, KeyError, AttributeError))
+
+
+def test_a_name_that_differs_in_its_capitals_is_the_nearest() -> None:
+    says("the nearest are exp", lambda: Session().Exp)
+    says("there is no op 'SoftMax'; the nearest are softmax", lambda: OPS["SoftMax"])
+    assert str(unknown("opened", "composite", "x", ())).endswith("there are none")
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("ln", "ops.log(x)"),
+        ("multiply", "ops.mul(x, y)"),
+        ("transpose", "ops.permute(x, axes=axes)"),
+        ("zero_grad", "nothing for it: every call of backward() returns new gradients"),
+        ("tan", "ops.sin(x) / ops.cos(x)"),
+    ],
+)
+def test_a_name_of_numpy_or_torch_is_answered_by_what_is_written_here(
+    name: str, written: str
+) -> None:
+    for ask in (lambda: getattr(Session(), name), lambda: OPS[name]):
+        says(f"'{name}'; write {written}", ask)
+
+
+def test_no_op_is_offered_for_a_function_that_none_means() -> None:
+    # By its letters alone it is near hardtanh.
+    says("no op or method 'arctan'; dir(ops) lists all names", lambda: Session().arctan)
+    says("no op 'arctan'; list(OPS) has all names", lambda: OPS["arctan"])
+    says("no op or method 'qqq'; dir(ops) lists all names", lambda: Session().qqq)
 
 
 def test_the_table_of_ops_names_the_nearest_and_is_else_a_table() -> None:
     says("ops: there is no op 'matmull'; the nearest are matmul", lambda: OPS["matmull"], KeyError)
-    says("ops: there is no op 'convolve'; there are add, sub, ", lambda: OPS["convolve"])
+    says("ops: there is no op 'convolve'; list(OPS) has all names", lambda: OPS["convolve"])
     assert "matmull" not in OPS
     assert OPS.get("matmull") is None
     assert Table("row", {"a": 1}) == {"a": 1}
@@ -175,7 +203,7 @@ def test_every_op_refuses_what_is_no_tensor() -> None:
     for name, op in OPS.items():
         if op.inputs and not op.variadic:
             with pytest.raises(
-                Rejected, match=rf"^{name}: input 0: a value is a tensor; got float$"
+                Rejected, match=rf"^{name}: input 0: a value is a tensor; got float; write tensor"
             ):
                 op(*[2.0] * len(op.inputs))
 
@@ -222,6 +250,129 @@ def test_tensors_and_duals_say_how_they_are_computed_with() -> None:
     says("write less(x, y)", lambda: x < 2)
 
 
+def test_what_is_no_tensor_is_to_be_made_one() -> None:
+    s = Session()
+    x = s.input(ONE, requires_grad=True)
+    for ask in (
+        lambda: s.backward(x, [1.0]),
+        lambda: s.backward(x, np.ones(1)),
+        lambda: s.input([1.0]),
+        lambda: jvp(lambda ops, x: x, [ONE], [1.0]),
+        lambda: grad(lambda ops, x: x)([1.0]),
+    ):
+        says("; write tensor(...)", ask)
+    says("; got node 0 of shape (1,); sum it, or give seed=tensor(...)", lambda: s.backward(x))
+
+
+@BOTH_SESSIONS
+def test_how_a_gradient_is_looked_up_is_told(kind: Any) -> None:
+    s = kind()
+    p = s.param(ONE)
+    w, x = s.use(p), s.input(ONE)
+    y = s.sum(w * x)
+    with s.backward(y) as grads:
+        assert grads == {w.id: ONE}
+    says("by the ids of the leaves, [0]; got Ref(x0", lambda: grads[w], KeyError)
+    says("write session.grad(grads, x), of a ref x", lambda: grads[x.id])
+    assert grads.get(x.id) is None
+    for swapped in (lambda: s.grad(w, grads), lambda: s.grad(grads, p), lambda: s.grad(grads, 0)):
+        says("grad: write grad(grads, x), where x is a ref, such as use(param) returns", swapped)
+
+
+def test_a_tensor_says_how_it_is_read_and_which_ops_there_are() -> None:
+    x: Any = ONE
+    for ask in (lambda: 2 * x, lambda: 1 - x, lambda: -x, lambda: x // 2, lambda: 3 % x):
+        says("write OPS['add'](x, y)", ask, TypeError)
+    says("write OPS['sum'](x) if there is such an op", lambda: x.sum(), AttributeError)
+    for ask in (lambda: x.tolist(), lambda: x.item(), lambda: round(x), lambda: f"{x:.3f}"):
+        says("write x[()] for the entry of a scalar", ask)
+    says("a tensor keeps no gradient: grad(f)(x) returns it", lambda: x.grad)
+    says("Tensor: there is no x.shap; the nearest are shape", lambda: x.shap)
+    says("len(x) is not offered; write x.shape[0]", lambda: len(x))
+    assert x and f"{x}" == repr(x)
+    assert list(x) == [1.0]
+    rule = "tensor: an index is an integer for each axis; x[()] is the entry of a scalar; got (0,)"
+    says(f"{rule} for shape ()", lambda: tensor(2.0)[0])
+    says(f"{rule} for shape (2, 2)", lambda: list(tensor([[1.0, 2.0], [3.0, 4.0]])))
+
+
+def test_a_table_and_what_shows_a_tape_say_how_they_are_called() -> None:
+    table: Any = OPS
+    says("ops: a row is found by its name: write ['softmax']; got .softmax", lambda: table.softmax)
+    says("no op 'softmaxx'; the nearest are", lambda: table.softmaxx)
+    s = Session()
+    x = s.input(ONE)
+    wrong: Any = (dot, ledger)
+    says("dot: 2 arguments without a name are too many; it takes shown", lambda: wrong[0](s, x))
+    says("ledger: out is missing; it takes shown, out, seed=None", lambda: wrong[1](s), TypeError)
+
+
+def test_a_derivative_says_how_it_and_its_program_are_called() -> None:
+    program: Any = lambda x: x * x  # noqa: E731
+    said = "grad: a program is called as f(ops, *refs), where ops has the ops, with a ref for each"
+    says(said, lambda: grad(program)(ONE))
+    says(
+        "here it is given 2 arguments; got a function that takes 1: (x)", lambda: grad(program)(ONE)
+    )
+    made: Any = grad
+    says("write grad(f)(x); got Tensor([1.0]) as argnums", lambda: made(program, ONE))
+    says(
+        "grad: 3 arguments without a name are too many", lambda: made(program, ONE, ONE), TypeError
+    )
+    assert repr(grad(program)) == "<grad(f), a function of tensors: call it on them>"
+    assert repr(jacfwd(grad(program))).startswith("<jacfwd(grad(f)), a function of tensors")
+
+
+def test_integers_are_numbers_where_a_program_calculates_with_them() -> None:
+    whole = tensor([3, 1])
+    says(
+        "hvp: an input holds numbers, or integers with a vector of their shape beside them",
+        lambda: hvp(lambda ops, x: ops.sum(x * x), [whole], [None]),
+    )
+    ones = tensor([1, 1])
+    assert vjp(lambda ops, x: x * x, whole)[1](ones) == (tensor([6, 2]),)
+    back = vjp(lambda ops, x, at: ops.sum(ops.take(x, at, axis=0)), TWO, tensor([1, 1]))[1]()
+    assert back == (tensor([[0.0, 0.0], [2.0, 2.0]]), None)
+
+
+def test_what_is_opened_is_a_composite_by_its_name() -> None:
+    s = Session()
+    s.exp(s.input(ONE))
+    names: Any = ["softmax"]
+    says("no composite on the tape 'softmax'; there are none", lambda: opened(s, "softmax"))
+    says("opened: a name is a str: write opened(shown, ", lambda: opened(s, names))
+
+
+@BOTH_SESSIONS
+def test_no_name_of_the_inside_is_offered(kind: Any) -> None:
+    s = kind()
+    x: Any = s.input(ONE)
+    for one in (x, s, ONE):
+        for name in ("answer_for_both", "x_unknown"):
+            with pytest.raises(Rejected) as caught:
+                getattr(one, name)
+            assert "answers_for_both" not in str(caught.value)
+
+
+def test_numpy_is_told_what_to_write_for_its_functions() -> None:
+    s = Session()
+    x: Any = s.input(TWO)
+    assert s.value(np.sum(x)) == tensor(10.0)
+    says("Ref: numpy.dot is of arrays; write x @ y", lambda: np.dot(x, x))
+    says(
+        "Ref: numpy.where is of arrays; write ops.where(mask, x, y)", lambda: np.where([True], x, x)
+    )
+
+
+def test_a_ref_of_elsewhere_is_told_so() -> None:
+    s = Session()
+    y = s.input(tensor(1.0))
+    way = "x0 of another session; what a program uses comes in by its arguments, or by ops.const("
+    says(way, lambda: grad(lambda ops, x: ops.mul(x, y))(tensor(2.0)))
+    s.reset_tape()
+    says("mul: an operand is a ref of this session or a number; got x0 from before", lambda: y * 2)
+
+
 def test_records_take_ids_ops_and_types() -> None:
     s, graph = Session(), Graph()
     x = s.input(ONE)
@@ -242,7 +393,7 @@ def test_records_take_ids_ops_and_types() -> None:
 
 
 def test_programs_and_what_they_are_run_on() -> None:
-    rule = "a program is a function of an interpreter and a ref for each of its tensors"
+    rule = "a program is called as f(ops, *refs), where ops has the ops, with a ref for each tensor"
     for bad in (3, None, lambda x: x, lambda ops, x, y: x):
         says(f"grad: {rule}", lambda: grad(bad)(ONE))  # noqa: B023
         says(f"jvp: {rule}", lambda: jacfwd(bad)(ONE))  # noqa: B023

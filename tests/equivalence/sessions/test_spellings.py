@@ -17,6 +17,7 @@ import fast
 import fast.errors
 import spec.refusals
 from fast.protocol import Ops
+from spec.answers import ABSENT, INSTEAD
 from spec.ops import OPS
 from spec.session import Session
 from spec.tensor import tensor
@@ -99,6 +100,11 @@ TAKEN: dict[str, Ask] = {
     "x.sum(axes)": lambda s, x, y, made: x.sum(axes=(0,)),
     "x.max(dim, keepdim)": lambda s, x, y, made: x.max(dim=1, keepdim=True),
     "x.argmin(dim)": lambda s, x, y, made: x.argmin(dim=1),
+    "np.sum(ref)": lambda s, x, y, made: np.sum(x),
+    "np.mean(ref, axis)": lambda s, x, y, made: np.mean(x, axis=1),
+    "np.max(ref, keepdims)": lambda s, x, y, made: np.max(x, axis=0, keepdims=True),
+    "x.sum of nothing set": lambda s, x, y, made: x.sum(dtype=None, out=None, keepdims=False),
+    "np.shape(ref)": lambda s, x, y, made: np.shape(x),
     "x.split(dim)": lambda s, x, y, made: x.split(1, dim=1)[1],
     "axes of NumPy": lambda s, x, y, made: s.sum(x, axes=(np.int64(1),)),
     "an axis of NumPy": lambda s, x, y, made: s.softmax(x, axis=np.int64(1)),
@@ -153,7 +159,13 @@ REFUSED: dict[str, Ask] = {
     "ref * array": lambda s, x, y, made: x * np.ones((2, 2)),
     "np.array(ref)": lambda s, x, y, made: np.array(x),
     "np.exp(ref)": lambda s, x, y, made: np.exp(x),
-    "np.sum(ref)": lambda s, x, y, made: np.add.reduce(x),
+    "np.add.reduce(ref)": lambda s, x, y, made: np.add.reduce(x),
+    "np.dot(ref, ref)": lambda s, x, y, made: np.dot(x, y),
+    "np.where(ref)": lambda s, x, y, made: np.where([[True, False]], x, y),
+    "np.concatenate(refs)": lambda s, x, y, made: np.concatenate([x, y]),
+    "np.arctan(ref)": lambda s, x, y, made: np.arctan(x),
+    "np.linalg.det(ref)": lambda s, x, y, made: np.linalg.det(x),
+    "x.sum(dtype=float)": lambda s, x, y, made: x.sum(dtype=float),
     "math.exp(ref)": lambda s, x, y, made: math.exp(x),
     "truth": lambda s, x, y, made: bool(x),
     "ref > 0": lambda s, x, y, made: x > 0,
@@ -231,6 +243,16 @@ REFUSED: dict[str, Ask] = {
     "param[0]": lambda s, x, y, made: s.param(made([1.0]))[0],
     "param.grad": lambda s, x, y, made: s.param(made([1.0])).grad,
     "param.T": lambda s, x, y, made: s.param(made([1.0])).T,
+}
+
+REFUSED |= {
+    f"s.{name}": lambda s, x, y, made, name=name: getattr(s, name)  # type: ignore[misc]
+    for name in (*INSTEAD, *ABSENT)
+    if not hasattr(Session, name)
+}
+REFUSED |= {
+    f"x.{name}": lambda s, x, y, made, name=name: getattr(x, name)  # type: ignore[misc]
+    for name in INSTEAD
 }
 
 METHODS = [name for name in OPS if name in vars(Ops)]
