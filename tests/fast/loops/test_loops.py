@@ -188,6 +188,49 @@ def test_curves_become_a_picture(tmp_path: Path) -> None:
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_points_may_be_pairs_or_none(tmp_path: Path) -> None:
+    def drawn(**curves: Any) -> bytes:
+        plot_curves(tmp_path / "a.png", curves, window=2)
+        return (tmp_path / "a.png").read_bytes()
+
+    expected = drawn(val=([79, 159, 239], [2.0, 1.0, 0.5]))
+    assert expected != drawn(val=[2.0, 1.0, 0.5]) == drawn(val=([0, 1, 2], [2.0, 1.0, 0.5]))
+    assert expected == drawn(val=[(79, 2.0), (159, 1.0), (239, 0.5)])
+    assert expected == drawn(val=[[79, torch.tensor(2.0)], [159, np.float32(1)], [239, 0.5]])
+    assert expected == drawn(val=(np.array([79, 159, 239]), torch.tensor([2.0, 1.0, 0.5])))
+    assert drawn(val=[]) == drawn(val=()) == drawn(val=([], [])) == drawn(val=np.zeros(0))
+    assert drawn()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (1.0, 2.0, 3.0),
+        (1.0, 2.0),
+        [(1, 2.0, 3.0)],
+        [(1, 2.0), 3.0],
+        [[1.0], [2.0]],
+        [(1, "2")],
+        ["1"],
+        "12",
+        [None],
+        3.0,
+        {1: 2.0},
+        np.zeros((2, 2)),
+        torch.zeros(2, 2),
+        [1j],
+        [True],
+        ([[1], [2]], [1.0, 2.0]),
+    ],
+    ids=repr,
+)
+def test_what_has_no_form_of_a_curve_is_refused(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match=r"^plot_curves: the curve 'a' is a flat list, .*; got "):
+        plot_curves(tmp_path / "a.png", {"a": wrong})
+    with pytest.raises(Rejected, match=r"^plot_curves: curves is a dict, of curves by name, got "):
+        plot_curves(tmp_path / "a.png", [1.0])  # type: ignore[arg-type]
+
+
 def test_what_is_no_curve_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Rejected, match=r"^plot_curves: 'a' has 1 steps and 2 values$"):
         plot_curves(tmp_path / "a.png", {"a": ([1], [1.0, 2.0])})
