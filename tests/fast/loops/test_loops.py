@@ -170,11 +170,62 @@ def test_a_run_stops_when_its_score_is_no_longer_better() -> None:
     assert [never.stop(math.nan) for _ in range(2)] == [False, True]
 
 
+def test_a_stop_goes_on_from_its_state() -> None:
+    for rising in (False, True):
+        for scores in (
+            (3.0, 2.0, 2.0, 1.5, 2.0, math.nan),
+            (math.inf, -math.inf, 1.0),
+            (math.nan,),
+        ):
+            for cut in range(len(scores) + 1):
+                whole, first, again = (EarlyStop(2, larger_is_better=rising) for _ in range(3))
+                says = [(whole.stop(score), whole.improved) for score in scores]
+                parts = [(first.stop(score), first.improved) for score in scores[:cut]]
+                again.load(json.loads(json.dumps(first.state(), allow_nan=False)))
+                assert again.improved == first.improved
+                parts += [(again.stop(score), again.improved) for score in scores[cut:]]
+                assert parts == says and vars(again) == vars(whole)
+    fresh = EarlyStop(2)
+    assert fresh.state() == {"best": None, "best_at": -1, "looks": 0}
+    fresh.stop(torch.tensor(0.5))
+    assert json.dumps(fresh.state()) == '{"best": 0.5, "best_at": 0, "looks": 1}'
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        (None, "a state is a dict of best, best_at and looks, got None"),
+        ({"best": 1.0}, "a state is a dict of best, best_at and looks, got {'best': 1.0}"),
+        ({"best": 1.0, "best_at": 0, "looks": "1"}, "looks is an int >= 0, got '1'"),
+        ({"best": 1.0, "best_at": 1, "looks": 1}, r"best_at is an int in [-1, 1), got 1"),
+        ({"best": 1.0, "best_at": 0.0, "looks": 1}, r"best_at is an int in [-1, 1), got 0.0"),
+        ({"best": 1.0, "best_at": -1, "looks": 1}, "best is None before there is one, got 1.0"),
+        ({"best": "1", "best_at": 0, "looks": 1}, "best is a finite number or None, got '1'"),
+        ({"best": math.nan, "best_at": 0, "looks": 1}, "best is a finite number or None, got nan"),
+    ],
+)
+def test_what_is_no_state_of_a_stop_is_refused(state: Any, says: str) -> None:
+    stop = EarlyStop(2)
+    stop.stop(3.0)
+    before = dict(vars(stop))
+    with pytest.raises(Rejected) as caught:
+        stop.load(state)
+    assert str(caught.value) == f"EarlyStop: {says}" and vars(stop) == before
+
+
+@pytest.mark.parametrize("score", ["1", None, [1.0], torch.zeros(2), True, 1j])
+def test_what_is_no_score_is_no_look(score: Any) -> None:
+    stop = EarlyStop(2)
+    with pytest.raises(Rejected, match=r"^EarlyStop: a score is a number, got "):
+        stop.stop(score)
+    assert stop.looks == 0
+
+
 @pytest.mark.parametrize("wrong", [{"patience": 0}, {"patience": 1.0}, {"patience": True}])
 def test_a_patience_is_a_number_of_looks(wrong: Any) -> None:
     with pytest.raises(Rejected, match=r"^EarlyStop: patience is an int >= 1, got "):
         EarlyStop(**wrong)
-    for least in (-1.0, math.nan, math.inf):
+    for least in (-1.0, math.nan, math.inf, "1", None):
         with pytest.raises(Rejected, match=r"^EarlyStop: least is finite and >= 0, got "):
             EarlyStop(1, least=least)
 
