@@ -157,6 +157,26 @@ def test_numbers_that_are_not_finite_stop_a_run() -> None:
     check_finite(session, 3, optimizers=())
 
 
+def test_looking_at_a_score_leaves_later_masks_alone() -> None:
+    def masks(look: bool) -> list[Any]:
+        session = Session(provider="aten")
+        found = []
+        for _ in range(2):
+            counter = session.random_counter
+            if look:
+                session.dropout(session.input([1.0] * 64), p=0.5, seed=3, training=False)
+                assert session.random_counter == counter + 1, "a call without training counts"
+                session.random_counter = counter
+            kept = session.dropout(session.input([1.0] * 64), p=0.5, seed=3)
+            found.append(session.value(kept).tolist())
+        return found
+
+    torch.manual_seed(0)
+    plain = masks(look=False)
+    torch.manual_seed(1)
+    assert masks(look=True) == plain and plain[0] != plain[1]
+
+
 def test_a_run_stops_when_its_score_is_no_longer_better() -> None:
     stop = EarlyStop(patience=2)
     says = [(stop.stop(score), stop.improved) for score in (3.0, 2.0, 2.0, 1.5, math.nan, 1.6)]
