@@ -25,7 +25,7 @@ from spec.indexing import Indexed, Parts, resolved
 from spec.op import AnyTensor, Op, checked, holds, holds_integers, refuse
 from spec.ops import OPS
 from spec.record import Record
-from spec.refusals import Unknown, Unsupported, hints, listed, members, unknown
+from spec.refusals import Rejected, Unknown, Unsupported, hints, listed, members, unknown
 from spec.rng import Draws
 from spec.scalar import lift, zero_like
 from spec.several import apart
@@ -188,12 +188,25 @@ def _read(x: Any) -> Any:
     return tensor(x)
 
 
+def _as_they_are(op: Op) -> str:
+    """Say which inputs of an op are no refs, as who has swapped two wants to know."""
+    return "".join(
+        f", and {op.inputs[k]} takes {'truth values' if k in op.mask_inputs else 'integers'} as "
+        "they are"
+        for k in op.index_inputs
+    )
+
+
 def _made(came: object) -> str:
     """Say how what is no ref becomes one."""
-    if is_tensor(came) and holds_integers(came):
+    try:
+        held = _read(came)
+    except Rejected:
+        held = came  # Nothing that a tensor can be read off.
+    if is_tensor(held) and holds_integers(held):
         return (
-            "integers and truth values are labels and masks, which an op takes as they are; "
-            "numbers to compute with are floats, such as 1.0"
+            "integers and truth values are labels and masks, which some ops take as they are; "
+            "ops.input(...) makes a ref of numbers to compute with, which are floats, such as 1.0"
         )
     return "input() and const() make a ref of a tensor, use() of a Param, constant() of a number"
 
@@ -273,7 +286,7 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
             entries = "truth values" if k in op.mask_inputs else "integers"
             rule = f"{op.inputs[k]} is a ref of this session or a tensor of {entries}"
             raise refuse(op.name, rule, type(x).__name__)
-        ref = self.own(op.name, x, f"{op.input_name(k)} is a ref of this session")
+        ref = self.own(op.name, x, f"{op.input_name(k)} is a ref of this session{_as_they_are(op)}")
         maker = self.tape.maker(ref.id)
         if k not in op.index_inputs and maker is not None and maker.kind == "positions":
             raise refuse(op.name, "integers of an op are taken for indices only", maker.name)

@@ -211,6 +211,14 @@ REFUSED: dict[str, Ask] = {
     "matmul of a tensor": lambda s, x, y, made: s.matmul(x, made([[1.0]])),
     "matmul of a Param": lambda s, x, y, made: s.matmul(x, s.param(made([[1.0]]))),
     "labels first": lambda s, x, y, made: s.cross_entropy(made([0, 1]), x),
+    "labels first, in a list": lambda s, x, y, made: s.cross_entropy([0, 1], x),
+    "labels first, in an array": lambda s, x, y, made: s.cross_entropy(np.array([0, 1]), x),
+    "integers for numbers": lambda s, x, y, made: s.bce_with_logits(x, made([[0, 1], [1, 0]])),
+    "an array of integers for numbers": lambda s, x, y, made: s.bce_with_logits(
+        x, np.array([[0, 1], [1, 0]])
+    ),
+    "lists of integers for numbers": lambda s, x, y, made: s.bce_with_logits(x, [[0, 1], [1, 0]]),
+    "an array for a ref": lambda s, x, y, made: s.bce_with_logits(x, np.ones((2, 2))),
     "indices second": lambda s, x, y, made: s.embedding(x, made([0, 1])),
     "gelu of another approximation": lambda s, x, y, made: s.gelu(x, approximate="Tanh"),
     "clamp by None": lambda s, x, y, made: s.clamp(x, lo=None, hi=1.0),
@@ -281,6 +289,13 @@ OTHERWISE: dict[str, Ask] = {
     ),
     "dropout of 2": lambda s, x, y, made: s.dropout(x, p=2.0, seed=1),
     "labels that are numbers": lambda s, x, y, made: s.cross_entropy(x, y),
+    "labels that are numbers, in an array": lambda s, x, y, made: s.cross_entropy(x, np.ones(2)),
+    "labels that are numbers, in a list": lambda s, x, y, made: s.cross_entropy(x, [0.0, 1.0]),
+    "labels that are truths": lambda s, x, y, made: s.cross_entropy(x, made([True, False])),
+    "labels that are truths, in an array": lambda s, x, y, made: s.cross_entropy(
+        x, np.array([True, False])
+    ),
+    "indices that are numbers": lambda s, x, y, made: s.gather(x, np.zeros((1, 2)), axis=0),
     "labels out of range": lambda s, x, y, made: s.cross_entropy(x, made([0, 7])),
     "where by a ref": lambda s, x, y, made: s.where(x, x, y),
     "a name that is no text": lambda s, x, y, made: s.param(made([1.0]), name=3),
@@ -311,6 +326,37 @@ def test_both_sessions_refuse_the_same_by_a_sentence(name: str) -> None:
 def test_a_schedule_that_was_not_called_is_told_so() -> None:
     for refusal in answers(OTHERWISE["a rate that is a function"]):
         assert "as in lr=schedule(step)" in str(refusal) and " at 0x" not in str(refusal)
+
+
+def test_what_is_swapped_is_told_where_it_goes() -> None:
+    for refusal in answers(REFUSED["labels first, in an array"]):
+        assert str(refusal).startswith(
+            "cross_entropy: logits is a ref of this session, and labels takes integers as they are"
+        )
+    for refusal in answers(REFUSED["an array of integers for numbers"]):
+        assert "ops.input(...) makes a ref of numbers to compute with" in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (np.ones(1), "integers are needed, such as int64; got a numpy array of float64"),
+        (np.array([True]), "integers are needed, such as int64; got a numpy array of bool"),
+        (np.array(["a"]), "integers are needed, such as int64; got a numpy array of <U1"),
+        (torch.ones(1), "integers are needed, such as int64; got a tensor of torch.float32"),
+        (torch.tensor([True]), "integers are needed, such as int64; got a tensor of torch.bool"),
+        ([1.0], "every entry must be an int; got float"),
+        ([[0], 1], "nested lists must be rectangular; got parts of shapes [(), (1,)]"),
+        ([2**63], "every entry must fit int64, [-2^63, 2^63); got 9223372036854775808"),
+    ],
+)
+def test_what_are_no_labels_are_named_as_they_came(labels: Any, says: str) -> None:
+    for session in (fast.Session(provider="aten"), fast.CompiledSession(provider="aten")):
+        with pytest.raises(fast.Rejected) as caught:
+            session.cross_entropy(session.input([[1.0, 2.0]]), labels)
+        assert str(caught.value) == f"cross_entropy: labels: {says}"
+        with pytest.raises(fast.Rejected, match=r"^masked_softmax: mask: .*; got a numpy array of"):
+            session.masked_softmax(session.input([[1.0, 2.0]]), np.ones((1, 2)), axis=1)
 
 
 def test_labels_through_input_are_explained() -> None:
