@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from typing import Any
 
 from torch import Tensor
@@ -19,16 +20,26 @@ class Diverged(RuntimeError):
 
 
 def check_loss(step: int, loss: float) -> None:
-    """Raise Diverged for a loss that is not finite: every step after it would be in vain."""
-    if not math.isfinite(loss):
-        raise Diverged(f"train: the run has diverged: the loss of step {step} is {loss}")
+    """Raise Diverged for a loss that is not finite: every step after it would be in vain.
+
+    A step that is no int >= 0, and a loss that is no number, nor a tensor or an array of one, are
+    Rejected.
+    """
+    _check_step("check_loss", step)
+    read = number(loss)
+    if read is None:
+        raise Rejected(f"check_loss: a loss is a number, got {came(loss)}")
+    if not math.isfinite(read):
+        raise Diverged(f"train: the run has diverged: the loss of step {step} is {read}")
 
 
 def check_finite(session: Session, step: int, optimizers: Iterable[str] | None = None) -> None:
     """Raise Diverged where a parameter or a moment is not finite; all of them are downloaded.
 
-    The moments are those of the optimizers that are named, or of all that have stepped here.
+    The moments are those of the optimizers that are named, or of all that have stepped here. A step
+    that is no int >= 0 is Rejected.
     """
+    _check_step("check_finite", step)
     for parameter in session.params:
         parts = {"value": parameter.value()}
         for name in session.optimizers if optimizers is None else optimizers:
@@ -39,6 +50,12 @@ def check_finite(session: Session, step: int, optimizers: Iterable[str] | None =
                     f"train: the run has diverged: after step {step} the {name} of "
                     f"{parameter.name} is not finite"
                 )
+
+
+def _check_step(who: str, step: object) -> None:
+    """Refuse what counts no step, such as a loss in its place."""
+    if not isinstance(step, Integral) or isinstance(step, bool) or step < 0:
+        raise Rejected(f"{who}: a step is an int >= 0, got {came(step)}")
 
 
 class EarlyStop:

@@ -336,6 +336,21 @@ def test_a_run_stops_when_its_score_is_no_longer_better() -> None:
     assert [never.stop(math.nan) for _ in range(2)] == [False, True]
 
 
+@pytest.mark.parametrize("step", [math.nan, 3.0, -1, True, None, "3"])
+def test_a_step_is_counted(step: Any) -> None:
+    session = Session(provider="aten")
+    with pytest.raises(Rejected, match=r"^check_loss: a step is an int >= 0, got "):
+        check_loss(step, 3)
+    with pytest.raises(Rejected, match=r"^check_finite: a step is an int >= 0, got "):
+        check_finite(session, step)
+    for loss in (session.input(1.0), "1", None, torch.zeros(2), True):
+        with pytest.raises(Rejected, match=r"^check_loss: a loss is a number, got "):
+            check_loss(0, loss)  # type: ignore[arg-type]
+    check_loss(np.int64(3), torch.tensor(1.0))  # type: ignore[arg-type]
+    with pytest.raises(Diverged, match=r"the loss of step 3 is nan$"):
+        check_loss(3, torch.tensor(math.nan))  # type: ignore[arg-type]
+
+
 def test_a_stop_goes_on_from_its_state() -> None:
     for rising in (False, True):
         for scores in (
