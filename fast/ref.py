@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fast.answers import answering, hints
+from fast.answers import answering, call_of, hints
 from fast.broadcasting import Broadcasting, Number, combined, shape_of
 from fast.device.integers import is_number
 from fast.errors import Rejected, SessionError, Unknown, Unsupported, unknown
@@ -95,6 +95,9 @@ INSTEAD = {
     "transpose": "ops.permute(x, axes=axes)",
     "squeeze": "x.reshape(shape)",
     "unsqueeze": "x[None]",
+    "value": "ops.value(x)",
+    "max_with_indices": "ops.max_with_indices(x, axis=axis)",
+    "min_with_indices": "ops.min_with_indices(x, axis=axis)",
 }
 """What NumPy's arrays and PyTorch's tensors have and a ref has not, and what is written here."""
 
@@ -126,8 +129,7 @@ class Ref(Indexed, Entry):
         op = NUMPY.get(function.__name__)
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
-        own = hasattr(type(self.session), function.__name__)
-        instead = f"ops.{function.__name__}(x)" if own else "ops.value(x)"
+        instead = call_of(Broadcasting, function.__name__) or "ops.value(x)"
         raise Unsupported(f"Ref: numpy.{function.__name__} is of arrays; write {instead}")
 
     def __format__(self, how: str) -> str:
@@ -147,8 +149,8 @@ class Ref(Indexed, Entry):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_"):
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            if name in INSTEAD or hasattr(type(self.session), name):
-                instead = INSTEAD.get(name, f"ops.{name}(x)")
+            instead = INSTEAD.get(name) or call_of(Broadcasting, name)
+            if instead is not None:
                 raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, _public(Ref))
 

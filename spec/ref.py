@@ -19,7 +19,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spec.answers import answering
+from spec.answers import answering, call_of
 from spec.broadcasting import Broadcasting
 from spec.indexing import Indexed, Parts, resolved
 from spec.op import AnyTensor, Op, checked, holds, holds_integers, refuse
@@ -59,6 +59,9 @@ INSTEAD = {
     "transpose": "ops.permute(x, axes=axes)",
     "squeeze": "x.reshape(shape)",
     "unsqueeze": "x[None]",
+    "value": "ops.value(x)",
+    "max_with_indices": "ops.max_with_indices(x, axis=axis)",
+    "min_with_indices": "ops.min_with_indices(x, axis=axis)",
 }
 """What NumPy's arrays and PyTorch's tensors have and a ref has not, and what is written here."""
 
@@ -102,8 +105,7 @@ class Ref(Indexed):
         op = NUMPY.get(function.__name__)
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
-        own = hasattr(type(self.session), function.__name__)
-        instead = f"ops.{function.__name__}(x)" if own else "ops.value(x)"
+        instead = call_of(Broadcasting, function.__name__) or "ops.value(x)"
         raise Unsupported(f"Ref: numpy.{function.__name__} is of arrays; write {instead}")
 
     def __format__(self, how: str) -> str:
@@ -122,8 +124,8 @@ class Ref(Indexed):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_") or name in Ref.__slots__:
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            if name in INSTEAD or hasattr(type(self.session), name):
-                instead = INSTEAD.get(name, f"ops.{name}(x)")
+            instead = INSTEAD.get(name) or call_of(Broadcasting, name)
+            if instead is not None:
                 raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, members(self))
 

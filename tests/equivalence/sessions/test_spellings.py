@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ import torch
 
 import fast
 import fast.errors
+import fast.ref
+import spec.ref
 import spec.refusals
 from fast.protocol import Ops
 from spec.ops import OPS
@@ -201,6 +205,10 @@ REFUSED: dict[str, Ask] = {
     "x.dim()": lambda s, x, y, made: x.dim(),
     "x.relu()": lambda s, x, y, made: x.relu(),
     "x.unsqueeze()": lambda s, x, y, made: x.unsqueeze(0),
+    "x.permute()": lambda s, x, y, made: x.permute(1, 0),
+    "x.where()": lambda s, x, y, made: x.where(made([[True, False]] * 2), y),
+    "x.value": lambda s, x, y, made: x.value,
+    "np.maximum(ref)": lambda s, x, y, made: np.maximum(x, y),
     "x[mask]": lambda s, x, y, made: x[made([True, False])],
     "x[0.5]": lambda s, x, y, made: x[0.5],
     "x['a']": lambda s, x, y, made: x["a"],
@@ -240,6 +248,78 @@ REFUSED: dict[str, Ask] = {
     "param.grad": lambda s, x, y, made: s.param(made([1.0])).grad,
     "param.T": lambda s, x, y, made: s.param(made([1.0])).T,
 }
+
+SAID = re.compile(r"write (.*?)(?:, where .*|, with .*|, which .*| for .*)?$")
+"""What a refusal advises to write; what comes after it says what the names in it stand for."""
+
+
+def advised(asked: dict[str, Callable[[], Any]]) -> dict[str, str]:
+    """Return what is advised, by the name of what a ref has not."""
+    found = {}
+    for name, ask in asked.items():
+        with pytest.raises(SENTENCES) as refused:
+            ask()
+        said = SAID.search(str(refused.value))
+        if said is not None:
+            found[name] = said.group(1)
+    return found
+
+
+def operators(x: Any, y: Any) -> dict[str, Callable[[], Any]]:
+    return {
+        "2**x": lambda: 2**x,
+        "len": lambda: len(x),
+        "x // y": lambda: x // y,
+        "bool": lambda: bool(x),
+        "x**y": lambda: x**y,
+        "np.exp": lambda: np.exp(x),
+        "np.maximum": lambda: np.maximum(x, y),
+        "np.sign": lambda: np.sign(x),
+        "np.array": lambda: np.array(x),
+    }
+
+
+def meant(session: Any, made: Any) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return what the names in an advice stand for, and where that depends on the name asked."""
+    x = session.input(made([[1.0, 2.0], [3.0, 4.0]]), requires_grad=True)
+    y, loss = session.input(made([[1.0, 2.0], [3.0, 4.0]])), session.sum(x)
+    named: dict[str, Any] = {
+        "ops": session, "x": x, "y": y, "w": y, "target": y, "positive": y, "negative": y,
+        "weight": y, "source": y, "gamma": x[0], "beta": x[1], "labels": made([0, 1]),
+        "indices": made([0, 1]), "mask": made([[True, False], [False, True]]),
+        "axis": 0, "axes": (1, 0), "shape": (2, 2), "before": (1, 0), "after": (0, 0),
+        "start": 0, "length": 1, "c": 2.0, "lo": 0.0, "hi": 2.0, "p": 0.5, "seed": 3,
+        "steps": ("exp",), "to": "fp32", "constant": 0.5, "grads": session.backward(loss),
+    }  # fmt: skip
+    otherwise = {name: {"x": loss} for name in ("item", "backward", "bool")}
+    otherwise["gather"] = {"indices": made([[0, 1], [1, 0]])}
+    otherwise["hinge_embedding_loss"] = {"y": named["mask"]}
+    return named, otherwise
+
+
+def test_what_is_advised_runs() -> None:
+    both = []
+    for session, made in sides():
+        named, otherwise = meant(session, made)
+        x = named["x"]
+        names = {*fast.ref.INSTEAD, *spec.ref.INSTEAD, *OPS, *dir(session)} - {*dir(x)}
+        asked: dict[str, Callable[[], Any]] = {
+            name: partial(getattr, x, name) for name in sorted(names) if name[0] != "_"
+        }
+        found = advised({**asked, **operators(x, named["y"])})
+        for name, advice in found.items():
+            try:
+                eval(advice, {}, named | otherwise.get(name, {}))
+            except Exception as error:
+                raise AssertionError(f"{name}: {advice}: {error}") from error
+        both.append(found)
+    ours, theirs = both
+    assert ours == theirs and {*operators(None, None)} <= {*ours} and len(ours) > 80
+    assert ours["permute"] == "ops.permute(x, axes=axes)"
+    assert ours["embedding"] == "ops.embedding(indices, x)"
+    assert ours["concat"] == "ops.concat(x, y, axis=axis)"
+    assert "one_hot" not in ours and "reset_tape" not in ours
+
 
 METHODS = [name for name in OPS if name in vars(Ops)]
 
