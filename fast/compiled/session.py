@@ -19,7 +19,7 @@ launch after the other: capturing the whole step as one graph is not done yet.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import count, islice
 from numbers import Integral
@@ -29,13 +29,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fast.compiled.arguments import check_lists
 from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
 from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer, to_integers
 from fast.device.named import NamedBuffer
 from fast.errors import Frozen, Rejected, SessionError, outside
-from fast.kernels.checks import is_row
 from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound
 from fast.runtime.param import Param
@@ -134,7 +134,7 @@ class CompiledSession(Session):
         that is in no list, is Rejected. What is no parameter of this session raises SessionError.
         """
         self._refuse("run")
-        self._check_lists(params, inputs)
+        check_lists(self.store, params, inputs)
         params, taken = [*params], [self._take(value) for value in inputs]
         owners = [(p.slot, p.requires_grad) for p in params]
         key = (_hashable(program), *owners, *map(_kind, taken))
@@ -159,23 +159,6 @@ class CompiledSession(Session):
         self._plans[key] = self._shown = plan
         plan.replay(tape, integers, self._bound)
         return plan.results(tape)
-
-    def _check_lists(self, params: Sequence[Param], inputs: Sequence[Any]) -> None:
-        """Refuse what is no list of parameters, and no list of inputs, while the tape stands."""
-        for name, given in (("params", params), ("inputs", inputs)):
-            if not isinstance(given, (list, tuple)) and not is_row(given):
-                what = "parameters" if name == "params" else "data"
-                way = f"[*{name}.values()]" if isinstance(given, Mapping) else "[x]"
-                raise Rejected(
-                    f"run: {name} is a list of {what}, in the order of the program's arguments, "
-                    f"such as {way}; got {type(given).__name__}"
-                )
-        for parameter in params:
-            if type(parameter) is not Param or parameter.store is not self.store:
-                raise SessionError(
-                    "run: params is a list of parameters, which param() makes; "
-                    f"{parameter!r} is not a parameter of this session"
-                )
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Check and run one op and append it; a refusal leaves the tape as it was."""
