@@ -108,8 +108,8 @@ def made_a_ref(came: object) -> str:
     """Say how what is no ref becomes one."""
     if not is_number(came) and is_integer(came):
         return (
-            "integers and truth values are labels and masks, which an op takes as they are; "
-            "numbers to compute with are floats, such as 1.0"
+            "integers and truth values are labels and masks, which some ops take as they are; "
+            "ops.input(...) makes a ref of numbers to compute with, which are floats, such as 1.0"
         )
     return "input() and const() make a ref of a tensor, use() of a Param, constant() of a number"
 

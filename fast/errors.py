@@ -12,7 +12,8 @@ NEAR = 0.7
 
 def extra(name: str) -> str:
     """Say how an extra of this distribution, which is on no index, is installed."""
-    return f"the extra [{name}] installs: in a checkout of twingrad, pip install '.[{name}]'"
+    ways = f"pip install '.[{name}]', from a wheel, pip install 'FILE.whl[{name}]'"
+    return f"the extra [{name}] installs: in a checkout of twingrad, {ways}"
 
 
 class Rejected(ValueError):

@@ -6,14 +6,13 @@ which the device makes: nothing crosses.
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from fast.answers import ABSENT, INSTEAD, LISTS, answering, hints, lacking
+from fast.answers import ABSENT, INSTEAD, LISTS, answering, call_of, hints, lacking
 from fast.broadcasting import Broadcasting, Number, combined, shape_of
 from fast.device.integers import is_number
 from fast.errors import Rejected, SessionError, Unknown, Unsupported, unknown
@@ -82,15 +81,9 @@ NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 """Which ops NumPy's functions are that stand for operators."""
 
 
-def _instead(session: Interpreter, name: str) -> str | None:
+def _instead(name: str) -> str | None:
     """Say what is written for a name that another library has, or None where nothing is known."""
-    if name in INSTEAD or name in ABSENT or not hasattr(type(session), name):
-        return INSTEAD.get(name)
-    own = getattr(type(session), name)
-    takes = inspect.signature(own).parameters.values() if callable(own) else ()
-    needed = [one for one in takes if one.default is one.empty]
-    placed = [one.name for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD]
-    return f"ops.{name}({', '.join(placed[1:]) or 'x'})"
+    return INSTEAD.get(name) or call_of(Broadcasting, name)
 
 
 @hints(
@@ -121,13 +114,13 @@ class Ref(Indexed, Entry):
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
         name = function.__name__
-        instead = _instead(self.session, name) or "ops.value(x)"
+        instead = _instead(name) or "ops.value(x)"
         raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
 
     def __array_function__(self, function: Any, _: Any, inputs: Any, given: Any) -> Any:
         # Functions that ask a method, such as numpy.sum, go on; others have ops.
         name = function.__name__
-        instead = None if hasattr(Ref, name) else _instead(self.session, name)
+        instead = None if hasattr(Ref, name) else _instead(name)
         if instead is None:
             return function._implementation(*inputs, **given)
         raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
@@ -149,7 +142,7 @@ class Ref(Indexed, Entry):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_"):
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            instead = _instead(self.session, name)
+            instead = _instead(name)
             if instead is not None:
                 raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, _public(Ref))

@@ -324,9 +324,13 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         if position in op.index_inputs and type(arg) is IndexRef and arg.tape is self._tape:
             return self._tape.values[arg.id]
         if position not in op.index_inputs or isinstance(arg, Entry):
-            raise foreign(bound.describe(position), arg, self._tape)
+            raise foreign(bound.describe(position), arg, self._tape, bound.op)
         if isinstance(arg, NatRef):
             return self._held(arg)
-        if position in op.mask_inputs:
-            return bridge.to_mask(arg, self.options.device)
-        return bridge.to_indices(arg, self.options.device)
+        read = bridge.to_mask if position in op.mask_inputs else bridge.to_indices
+        try:
+            return read(arg, self.options.device)
+        except Rejected:
+            # The name of the input costs a call, which only a refusal pays: it is raised here.
+            read(arg, self.options.device, bound.describe(position))
+            raise

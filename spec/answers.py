@@ -43,6 +43,9 @@ UNSET = ("dtype", "out", "keepdims", "initial", "where")
 
 INSTEAD = {
     "item": "ops.value(x)[()]",
+    "value": "ops.value(x)",
+    "max_with_indices": "ops.max_with_indices(x, axis=axis)",
+    "min_with_indices": "ops.min_with_indices(x, axis=axis)",
     "numpy": "ops.value(x)",
     "tolist": "ops.value(x)",
     "data": "ops.value(x)",
@@ -215,6 +218,29 @@ def _renamed(method: Any, inputs: tuple[Any, ...], given: dict[str, Any]) -> dic
 
 def _is_unset(value: object) -> bool:
     return value is None or type(value).__name__ == "_NoValueType"
+
+
+_BESIDE = ("indices", "mask")
+"""Inputs that may stand before an op's first ref: they are integers or truth values."""
+
+
+def call_of(ops: type, name: str) -> str | None:
+    """Return how an op is called of a ref x, with all that it needs; None of what takes no ref."""
+    method = getattr(ops, name, None)
+    if not isinstance(method, FunctionType) or name in INNER:
+        return None
+    takes = list(inspect.signature(method).parameters.values())[1:]
+    needed = [one for one in takes if one.default is one.empty]
+    several = any(one.kind is one.VAR_POSITIONAL for one in takes)
+    placed = [one.name for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD]
+    placed = ["x", "y"] if several else placed
+    refs = [k for k, one in enumerate(placed) if one not in _BESIDE]
+    if not refs:
+        return None
+    if "x" not in placed:
+        placed[refs[0]] = "x"
+    named = [f"{one.name}={one.name}" for one in needed if one.kind is one.KEYWORD_ONLY]
+    return f"ops.{name}({', '.join([*placed, *named])})"
 
 
 def _misfit(takes: list[inspect.Parameter], count: int, given: Mapping[str, Any]) -> str:

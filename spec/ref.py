@@ -15,18 +15,17 @@ A refused op leaves no trace there.
 # This file is longer than the guide because a ref and what hands it out are one thing.
 from __future__ import annotations
 
-import inspect
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spec.answers import INSTEAD, LISTS, answering, unfamiliar
+from spec.answers import INSTEAD, LISTS, answering, call_of, unfamiliar
 from spec.broadcasting import Broadcasting
 from spec.indexing import Indexed, Parts, resolved
 from spec.op import AnyTensor, Op, checked, holds, holds_integers, refuse
 from spec.ops import OPS
 from spec.record import Record
-from spec.refusals import Unknown, Unsupported, hints, listed, members, unknown
+from spec.refusals import Rejected, Unknown, Unsupported, hints, listed, members, unknown
 from spec.rng import Draws
 from spec.scalar import lift, zero_like
 from spec.several import apart
@@ -46,15 +45,9 @@ NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 """Which ops NumPy's functions are that stand for operators."""
 
 
-def _instead(session: Interpreter[Any], name: str) -> str | None:
+def _instead(name: str) -> str | None:
     """Say what is written for a name that another library has, or None where nothing is known."""
-    if name in INSTEAD or not hasattr(type(session), name):
-        return INSTEAD.get(name)
-    own = getattr(type(session), name)
-    takes = inspect.signature(own).parameters.values() if callable(own) else ()
-    needed = [one for one in takes if one.default is one.empty]
-    placed = [one.name for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD]
-    return f"ops.{name}({', '.join(placed[1:]) or 'x'})"
+    return INSTEAD.get(name) or call_of(Broadcasting, name)
 
 
 @hints(
@@ -97,13 +90,13 @@ class Ref(Indexed):
         if op is not None and method == "__call__":
             return getattr(self.session, op)(*inputs)
         name = function.__name__
-        instead = _instead(self.session, name) or "ops.value(x)"
+        instead = _instead(name) or "ops.value(x)"
         raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
 
     def __array_function__(self, function: Any, _: Any, inputs: Any, given: Any) -> Any:
         """Answer NumPy's functions of arrays: those that ask a method go on, others have ops."""
         name = function.__name__
-        instead = None if hasattr(Ref, name) else _instead(self.session, name)
+        instead = None if hasattr(Ref, name) else _instead(name)
         if instead is None:
             return function._implementation(*inputs, **given)
         raise Unsupported(f"Ref: numpy.{name} is of arrays; write {instead}")
@@ -124,7 +117,7 @@ class Ref(Indexed):
             """Refuse a name, saying how it is written if a session has it."""
             if name.startswith("_") or name in Ref.__slots__:
                 raise AttributeError(f"'Ref' object has no attribute {name!r}")
-            instead = _instead(self.session, name)
+            instead = _instead(name)
             if instead is not None:
                 raise Unknown(f"Ref: there is no x.{name}; write {instead}")
             raise unknown("Ref", "attribute", name, members(self))
@@ -190,12 +183,25 @@ def _read(x: Any) -> Any:
     return tensor(x)
 
 
+def _as_they_are(op: Op) -> str:
+    """Say which inputs of an op are no refs, as who has swapped two wants to know."""
+    return "".join(
+        f", and {op.inputs[k]} takes {'truth values' if k in op.mask_inputs else 'integers'} as "
+        "they are"
+        for k in op.index_inputs
+    )
+
+
 def _made(came: object) -> str:
     """Say how what is no ref becomes one."""
-    if is_tensor(came) and holds_integers(came):
+    try:
+        held = _read(came)
+    except Rejected:
+        held = came  # Nothing that a tensor can be read off.
+    if is_tensor(held) and holds_integers(held):
         return (
-            "integers and truth values are labels and masks, which an op takes as they are; "
-            "numbers to compute with are floats, such as 1.0"
+            "integers and truth values are labels and masks, which some ops take as they are; "
+            "ops.input(...) makes a ref of numbers to compute with, which are floats, such as 1.0"
         )
     return "input() and const() make a ref of a tensor, use() of a Param, constant() of a number"
 
@@ -276,7 +282,7 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
             entries = "truth values" if k in op.mask_inputs else "integers"
             rule = f"{op.inputs[k]} is a ref of this session or a tensor of {entries}"
             raise refuse(op.name, rule, type(x).__name__)
-        ref = self.own(op.name, x, f"{op.input_name(k)} is a ref of this session")
+        ref = self.own(op.name, x, f"{op.input_name(k)} is a ref of this session{_as_they_are(op)}")
         maker = self.tape.maker(ref.id)
         if k not in op.index_inputs and maker is not None and maker.kind == "positions":
             raise refuse(op.name, "integers of an op are taken for indices only", maker.name)

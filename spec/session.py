@@ -25,7 +25,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 
 from spec.naturals import Naturals
-from spec.op import AnyTensor, checked, refuse, zeros_like
+from spec.op import AnyTensor, checked, zeros_like
 from spec.params import Leaves, Param, param_of
 from spec.ref import Interpreter, T
 from spec.ref import Ref as Ref

@@ -46,7 +46,8 @@ def require(*modules: str) -> None:
     if missing:
         raise UsageError(
             f"judging needs {' and '.join(missing)}, which cannot be imported here; install the "
-            "extra [check]: pip install '.[check]' in a checkout of twingrad"
+            "extra [check]: in a checkout of twingrad, pip install '.[check]', from a wheel, "
+            "pip install 'FILE.whl[check]'"
         )
 
 

@@ -64,7 +64,10 @@ def replace(path: str | os.PathLike[str], data: bytes, keep: int = 1) -> None:
                 # Brings the entries to disk, so that the rename outlives a loss of power.
                 os.fsync(folder)
     except PermissionError as error:
-        raise Unwritable(f"cannot be written: {error.strerror}; {place.parent} must be") from error
+        raise Unwritable(
+            f"cannot be written: {error.strerror}; name a file in a folder where this process may "
+            f"make files, which {place.parent} is not"
+        ) from error
 
 
 def _replace(place: Path, data: bytes, keep: int) -> None:

@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fast.compiled.arguments import check_lists
 from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
 from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
@@ -128,10 +129,14 @@ class CompiledSession(Session):
         A program is hashable, uses the session for ops and constants only, and returns a ref of it,
         or several in a tuple; else it is refused. Programs that are equal are one. A tensor or an
         array that it reads from outside stays what it was: the recording warns of it (`Frozen`).
+
+        Params and inputs are lists, in the order of the program's arguments; a dict, or one tensor
+        that is in no list, is Rejected. What is no parameter of this session raises SessionError.
         """
         self._refuse("run")
+        check_lists(self.store, params, inputs)
         params, taken = [*params], [self._take(value) for value in inputs]
-        owners = [(p.slot, p.requires_grad) for p in params if isinstance(p, Param)]
+        owners = [(p.slot, p.requires_grad) for p in params]
         key = (_hashable(program), *owners, *map(_kind, taken))
         self.reset_tape()
         for parameter in params:

@@ -139,10 +139,10 @@ def dense(who: str, source: Tensor) -> Tensor:
     return source.detach() if source.requires_grad else source
 
 
-def to_indices(data: Any, device: torch.device) -> Tensor:
+def to_indices(data: Any, device: torch.device, who: str = "indices") -> Tensor:
     """Return integers, such as labels, as a fresh int64 (or int32, as given) device tensor.
 
-    What is no integer, or does not fit int64, is Rejected.
+    What is no integer, or does not fit int64, is Rejected; the message begins with `who`.
     """
     if (
         type(data) is Tensor
@@ -155,56 +155,64 @@ def to_indices(data: Any, device: torch.device) -> Tensor:
     if isinstance(data, Buffer):
         data = data.tensor
     elif isinstance(data, (np.ndarray, np.generic)):
+        if data.dtype.kind not in "iu":
+            raise Rejected(f"{who}: integers are needed, such as int64; got {_of_dtype(data)}")
         data = _of_numpy(data)
     elif not isinstance(data, Tensor):
-        shape, numbers = _flatten(data)
+        shape, numbers = _flatten(data, who)
         bad = [n for n in numbers if not isinstance(n, Integral) or isinstance(n, bool)]
         if bad:
-            raise Rejected(f"indices: every entry must be an int; got {_name_world(bad[0])}")
-        data = torch.tensor([_within_int64(int(n)) for n in numbers], dtype=torch.int64)
+            raise Rejected(f"{who}: every entry must be an int; got {_name_world(bad[0])}")
+        data = torch.tensor([_within_int64(int(n), who) for n in numbers], dtype=torch.int64)
         data = data.reshape(shape)
-    data = dense("indices", data)
+    data = dense(who, data)
     if data.dtype in UNSIGNED:
-        data = _signed(data)
+        data = _signed(data, who)
     if data.dtype not in INTEGERS:
-        raise Rejected(f"indices: integers are needed, such as int64; got {data.dtype}")
+        raise Rejected(f"{who}: integers are needed, such as int64; got {_of_dtype(data)}")
     counters.uploads += 1
     kept = data.dtype if data.dtype is torch.int32 else torch.int64
     return data.to(device=device, dtype=kept, copy=True).contiguous()
 
 
-def _within_int64(number: int) -> int:
+def _of_dtype(data: Any) -> str:
+    """Say what an array or a tensor is, as its caller had it."""
+    kind = "tensor" if isinstance(data, Tensor) else "numpy array"
+    return f"a {kind} of {data.dtype}"
+
+
+def _within_int64(number: int, who: str) -> int:
     if not -(2**63) <= number < 2**63:
-        raise Rejected(f"indices: every entry must fit int64, [-2^63, 2^63); got {number}")
+        raise Rejected(f"{who}: every entry must fit int64, [-2^63, 2^63); got {number}")
     return number
 
 
-def _signed(source: Tensor) -> Tensor:
+def _signed(source: Tensor, who: str) -> Tensor:
     """Return unsigned integers, of which torch computes little, as int64, if they fit."""
     wide = source.to(torch.int64)
     if wide.numel() and int(wide.min()) < 0:
-        _within_int64(int(wide[wide < 0].max()) + 2**64)
+        _within_int64(int(wide[wide < 0].max()) + 2**64, who)
     return wide
 
 
-def to_mask(data: Any, device: torch.device) -> Tensor:
+def to_mask(data: Any, device: torch.device, who: str = "mask") -> Tensor:
     """Return booleans, such as the mask of `where`, as a fresh device tensor.
 
-    What is no boolean is Rejected.
+    What is no boolean is Rejected; the message begins with `who`.
     """
     if isinstance(data, Buffer):
         data = data.tensor
     elif isinstance(data, (np.ndarray, np.generic)):
         data = torch.from_numpy(np.array(data, order="C")) if data.dtype == np.bool_ else data
     elif not isinstance(data, Tensor):
-        shape, truths = _flatten(data)
+        shape, truths = _flatten(data, who)
         bad = [t for t in truths if not isinstance(t, (bool, np.bool_))]
         if bad:
-            raise Rejected(f"mask: every entry must be a bool; got {_name_world(bad[0])}")
+            raise Rejected(f"{who}: every entry must be a bool; got {_name_world(bad[0])}")
         data = torch.tensor([bool(t) for t in truths], dtype=torch.bool).reshape(shape)
     if data.dtype is not torch.bool:
-        raise Rejected(f"mask: booleans are needed, such as torch.bool; got {data.dtype}")
-    data = dense("mask", data)
+        raise Rejected(f"{who}: booleans are needed, such as torch.bool; got {_of_dtype(data)}")
+    data = dense(who, data)
     counters.uploads += 1
     fresh: Tensor = data.to(device=device, copy=True)
     return fresh.contiguous()
@@ -281,14 +289,14 @@ def _of_numbers(data: Any, dtype: torch.dtype) -> Tensor:
     return torch.tensor(doubles, dtype=torch.float64).reshape(shape)
 
 
-def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+def _flatten(data: Any, who: str = "upload") -> tuple[tuple[int, ...], list[Any]]:
     if not isinstance(data, (list, tuple)):
         return (), [data]
-    parts = [_flatten(part) for part in data]
+    parts = [_flatten(part, who) for part in data]
     shapes = {shape for shape, _ in parts}
     if len(shapes) > 1:
         raise Rejected(
-            f"upload: nested lists must be rectangular; got parts of shapes {sorted(shapes)}"
+            f"{who}: nested lists must be rectangular; got parts of shapes {sorted(shapes)}"
         )
     inner = shapes.pop() if shapes else ()
     return (len(parts), *inner), [number for _, numbers in parts for number in numbers]

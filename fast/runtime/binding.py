@@ -158,8 +158,8 @@ def _refusal(
     return Rejected(f"{op.name}: it takes {op.usage()}, and cannot read {came}")
 
 
-def foreign(what: str, came: Any, tape: Tape) -> Exception:
-    """Say why something is no ref of the tape on which a session records."""
+def foreign(what: str, came: Any, tape: Tape, op: Op | None = None) -> Exception:
+    """Say why something is no ref of the tape on which a session records, for an op or a method."""
     if isinstance(came, Entry):
         owner = came.tape.session
         if owner is None:
@@ -189,4 +189,14 @@ def foreign(what: str, came: Any, tape: Tape) -> Exception:
         return Rejected(f"{what} takes a ref of this session; a natural is only an index")
     rule = f"{what} is" if ":" in what else f"{what}: the argument is"
     came_as = type(came).__name__
-    return Unsupported(f"{rule} a ref of this session; got {came_as}; {made_a_ref(came)}")
+    rule = f"{rule} a ref of this session{'' if op is None else _as_they_are(op)}"
+    return Unsupported(f"{rule}; got {came_as}; {made_a_ref(came)}")
+
+
+def _as_they_are(op: Op) -> str:
+    """Say which inputs of an op are no refs, as who has swapped two wants to know."""
+    return "".join(
+        f", and {op.inputs[k]} takes {'truth values' if k in op.mask_inputs else 'integers'} as "
+        "they are"
+        for k in op.index_inputs
+    )

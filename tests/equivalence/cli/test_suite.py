@@ -209,7 +209,8 @@ def test_a_missing_library_names_the_extra_once(command: list[str]) -> None:
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr == (
         "error: judging needs python-flint and hypothesis, which cannot be imported here; install "
-        "the extra [check]: pip install '.[check]' in a checkout of twingrad\n"
+        "the extra [check]: in a checkout of twingrad, pip install '.[check]', from a wheel, "
+        "pip install 'FILE.whl[check]'\n"
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ import torch
 
 import fast
 import fast.errors
+import fast.ref
+import spec.ref
 import spec.refusals
 from fast.protocol import Ops
 from spec.answers import ABSENT, INSTEAD
@@ -213,6 +217,10 @@ REFUSED: dict[str, Ask] = {
     "x.dim()": lambda s, x, y, made: x.dim(),
     "x.relu()": lambda s, x, y, made: x.relu(),
     "x.unsqueeze()": lambda s, x, y, made: x.unsqueeze(0),
+    "x.permute()": lambda s, x, y, made: x.permute(1, 0),
+    "x.where()": lambda s, x, y, made: x.where(made([[True, False]] * 2), y),
+    "x.value": lambda s, x, y, made: x.value,
+    "np.maximum(ref)": lambda s, x, y, made: np.maximum(x, y),
     "x[mask]": lambda s, x, y, made: x[made([True, False])],
     "x[0.5]": lambda s, x, y, made: x[0.5],
     "x['a']": lambda s, x, y, made: x["a"],
@@ -223,6 +231,14 @@ REFUSED: dict[str, Ask] = {
     "matmul of a tensor": lambda s, x, y, made: s.matmul(x, made([[1.0]])),
     "matmul of a Param": lambda s, x, y, made: s.matmul(x, s.param(made([[1.0]]))),
     "labels first": lambda s, x, y, made: s.cross_entropy(made([0, 1]), x),
+    "labels first, in a list": lambda s, x, y, made: s.cross_entropy([0, 1], x),
+    "labels first, in an array": lambda s, x, y, made: s.cross_entropy(np.array([0, 1]), x),
+    "integers for numbers": lambda s, x, y, made: s.bce_with_logits(x, made([[0, 1], [1, 0]])),
+    "an array of integers for numbers": lambda s, x, y, made: s.bce_with_logits(
+        x, np.array([[0, 1], [1, 0]])
+    ),
+    "lists of integers for numbers": lambda s, x, y, made: s.bce_with_logits(x, [[0, 1], [1, 0]]),
+    "an array for a ref": lambda s, x, y, made: s.bce_with_logits(x, np.ones((2, 2))),
     "indices second": lambda s, x, y, made: s.embedding(x, made([0, 1])),
     "gelu of another approximation": lambda s, x, y, made: s.gelu(x, approximate="Tanh"),
     "clamp by None": lambda s, x, y, made: s.clamp(x, lo=None, hi=1.0),
@@ -254,6 +270,81 @@ REFUSED |= {
     f"x.{name}": lambda s, x, y, made, name=name: getattr(x, name)  # type: ignore[misc]
     for name in INSTEAD
 }
+
+SAID = re.compile(r"write (.*?)(?:, where .*|, or .*|, with .*|, which .*| for .*)?$")
+"""What a refusal advises to write; what comes after it says what the names in it stand for."""
+
+
+def advised(asked: dict[str, Callable[[], Any]]) -> dict[str, str]:
+    """Return what is advised, by the name of what a ref has not."""
+    found = {}
+    for name, ask in asked.items():
+        with pytest.raises(SENTENCES) as refused:
+            ask()
+        said = SAID.search(str(refused.value))
+        # Some names stand for no call, or for one whose data only the caller has ("...").
+        if said is not None and said.group(1)[0] in "ox" and "..." not in said.group(1):
+            found[name] = said.group(1)
+    return found
+
+
+def operators(x: Any, y: Any) -> dict[str, Callable[[], Any]]:
+    return {
+        "2**x": lambda: 2**x,
+        "len": lambda: len(x),
+        "x // y": lambda: x // y,
+        "bool": lambda: bool(x),
+        "x**y": lambda: x**y,
+        "np.exp": lambda: np.exp(x),
+        "np.maximum": lambda: np.maximum(x, y),
+        "np.sign": lambda: np.sign(x),
+        "np.array": lambda: np.array(x),
+    }
+
+
+def meant(session: Any, made: Any) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return what the names in an advice stand for, and where that depends on the name asked."""
+    x = session.input(made([[1.0, 2.0], [3.0, 4.0]]), requires_grad=True)
+    y, loss = session.input(made([[1.0, 2.0], [3.0, 4.0]])), session.sum(x)
+    named: dict[str, Any] = {
+        "ops": session, "x": x, "y": y, "w": y, "target": y, "positive": y, "negative": y,
+        "weight": y, "source": y, "gamma": x[0], "beta": x[1], "labels": made([0, 1]),
+        "indices": made([0, 1]), "mask": made([[True, False], [False, True]]),
+        "axis": 0, "axes": (1, 0), "shape": (2, 2), "before": (1, 0), "after": (0, 0),
+        "start": 0, "length": 1, "c": 2.0, "lo": 0.0, "hi": 2.0, "p": 0.5, "seed": 3,
+        "lowest": 0.0, "highest": 2.0,
+        "power": 2.0, "number": 1.0, "lr": 0.5, "math": math,
+        "steps": ("exp",), "to": "fp32", "constant": 0.5, "grads": session.backward(loss),
+    }  # fmt: skip
+    otherwise = {name: {"x": loss} for name in ("item", "backward", "bool")}
+    otherwise["gather"] = {"indices": made([[0, 1], [1, 0]])}
+    otherwise["hinge_embedding_loss"] = {"y": named["mask"]}
+    return named, otherwise
+
+
+def test_what_is_advised_runs() -> None:
+    both = []
+    for session, made in sides():
+        named, otherwise = meant(session, made)
+        x = named["x"]
+        names = {*fast.ref.INSTEAD, *spec.ref.INSTEAD, *OPS, *dir(session)} - {*dir(x)}
+        asked: dict[str, Callable[[], Any]] = {
+            name: partial(getattr, x, name) for name in sorted(names) if name[0] != "_"
+        }
+        found = advised({**asked, **operators(x, named["y"])})
+        for name, advice in found.items():
+            try:
+                eval(advice, {}, named | otherwise.get(name, {}))
+            except Exception as error:
+                raise AssertionError(f"{name}: {advice}: {error}") from error
+        both.append(found)
+    ours, theirs = both
+    assert ours == theirs and {*operators(None, None)} <= {*ours} and len(ours) > 80
+    assert ours["permute"] == "ops.permute(x, axes=axes)"
+    assert ours["embedding"] == "ops.embedding(indices, x)"
+    assert ours["concat"] == "ops.concat(x, y, axis=axis)"
+    assert "one_hot" not in ours and "reset_tape" not in ours
+
 
 METHODS = [name for name in OPS if name in vars(Ops)]
 
@@ -303,6 +394,13 @@ OTHERWISE: dict[str, Ask] = {
     ),
     "dropout of 2": lambda s, x, y, made: s.dropout(x, p=2.0, seed=1),
     "labels that are numbers": lambda s, x, y, made: s.cross_entropy(x, y),
+    "labels that are numbers, in an array": lambda s, x, y, made: s.cross_entropy(x, np.ones(2)),
+    "labels that are numbers, in a list": lambda s, x, y, made: s.cross_entropy(x, [0.0, 1.0]),
+    "labels that are truths": lambda s, x, y, made: s.cross_entropy(x, made([True, False])),
+    "labels that are truths, in an array": lambda s, x, y, made: s.cross_entropy(
+        x, np.array([True, False])
+    ),
+    "indices that are numbers": lambda s, x, y, made: s.gather(x, np.zeros((1, 2)), axis=0),
     "labels out of range": lambda s, x, y, made: s.cross_entropy(x, made([0, 7])),
     "where by a ref": lambda s, x, y, made: s.where(x, x, y),
     "a name that is no text": lambda s, x, y, made: s.param(made([1.0]), name=3),
@@ -333,6 +431,37 @@ def test_both_sessions_refuse_the_same_by_a_sentence(name: str) -> None:
 def test_a_schedule_that_was_not_called_is_told_so() -> None:
     for refusal in answers(OTHERWISE["a rate that is a function"]):
         assert "as in lr=schedule(step)" in str(refusal) and " at 0x" not in str(refusal)
+
+
+def test_what_is_swapped_is_told_where_it_goes() -> None:
+    for refusal in answers(REFUSED["labels first, in an array"]):
+        assert str(refusal).startswith(
+            "cross_entropy: logits is a ref of this session, and labels takes integers as they are"
+        )
+    for refusal in answers(REFUSED["an array of integers for numbers"]):
+        assert "ops.input(...) makes a ref of numbers to compute with" in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (np.ones(1), "integers are needed, such as int64; got a numpy array of float64"),
+        (np.array([True]), "integers are needed, such as int64; got a numpy array of bool"),
+        (np.array(["a"]), "integers are needed, such as int64; got a numpy array of <U1"),
+        (torch.ones(1), "integers are needed, such as int64; got a tensor of torch.float32"),
+        (torch.tensor([True]), "integers are needed, such as int64; got a tensor of torch.bool"),
+        ([1.0], "every entry must be an int; got float"),
+        ([[0], 1], "nested lists must be rectangular; got parts of shapes [(), (1,)]"),
+        ([2**63], "every entry must fit int64, [-2^63, 2^63); got 9223372036854775808"),
+    ],
+)
+def test_what_are_no_labels_are_named_as_they_came(labels: Any, says: str) -> None:
+    for session in (fast.Session(provider="aten"), fast.CompiledSession(provider="aten")):
+        with pytest.raises(fast.Rejected) as caught:
+            session.cross_entropy(session.input([[1.0, 2.0]]), labels)
+        assert str(caught.value) == f"cross_entropy: labels: {says}"
+        with pytest.raises(fast.Rejected, match=r"^masked_softmax: mask: .*; got a numpy array of"):
+            session.masked_softmax(session.input([[1.0, 2.0]]), np.ones((1, 2)), axis=1)
 
 
 def test_labels_through_input_are_explained() -> None:

@@ -121,7 +121,8 @@ def test_a_place_that_may_not_be_written_is_told_in_a_sentence(
     with pytest.raises(Unwritable) as caught:
         checkpoint.save(tmp_path / "c", session())
     assert str(caught.value) == (
-        f"checkpoint {tmp_path}/c: cannot be written: Permission denied; {tmp_path} must be"
+        f"checkpoint {tmp_path}/c: cannot be written: Permission denied; name a file in a folder "
+        f"where this process may make files, which {tmp_path} is not"
     )
     assert isinstance(caught.value, OSError) and isinstance(caught.value, Rejected)
 

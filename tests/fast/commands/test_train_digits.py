@@ -132,5 +132,5 @@ def test_a_missing_library_is_one_sentence_that_names_the_extra(
     assert done.returncode == 2 and not (tmp_path / "out").exists()
     assert done.stderr == (
         f"train digits needs {library}, which the extra [data] installs: in a checkout of "
-        "twingrad, pip install '.[data]'\n"
+        "twingrad, pip install '.[data]', from a wheel, pip install 'FILE.whl[data]'\n"
     )

@@ -26,6 +26,33 @@ def test_a_refusal_that_a_program_expects_leaves_no_trace() -> None:
     assert s.recordings == 1
 
 
+def test_params_and_inputs_of_a_run_are_lists() -> None:
+    s, other = CompiledSession(**CPU), CompiledSession(**CPU)
+    w, foreign = s.param([1.0, 2.0], name="w"), other.param([1.0])
+    x = [3.0, 4.0]
+
+    def program(ops: Any, w: Any, x: Any) -> Any:
+        return ops.mul(w, x)
+
+    kept = s.run(program, [w], [x])
+    for params, inputs, says in (
+        ({"w": w}, [x], r"params is a list of parameters, .* \[\*params.values\(\)\]; got dict$"),
+        (w, [x], r"params is a list of parameters, .* such as \[x\]; got Param$"),
+        ([w], {"x": x}, r"inputs is a list of data, .* \[\*inputs.values\(\)\]; got dict$"),
+        ([w], torch.ones(1, 2), r"inputs is a list of data, .* such as \[x\]; got Tensor$"),
+        ([w], np.ones((1, 2)), r"inputs is a list of data, .* such as \[x\]; got ndarray$"),
+        ([w], None, r"inputs is a list of data, .*; got NoneType$"),
+        ([w], "x", r"inputs is a list of data, .*; got str$"),
+    ):
+        with pytest.raises(Rejected, match=rf"^run: {says}"):
+            s.run(program, params, inputs)  # type: ignore[arg-type]
+    for wrong in (foreign, "w", torch.ones(2), kept, None):
+        with pytest.raises(SessionError, match=r"^run: params .* is not a parameter of this sess"):
+            s.run(program, [wrong], [x])  # type: ignore[list-item]
+    assert s.value(kept).tolist() == [3.0, 8.0], "a refusal leaves the tape as it was"
+    assert s.value(s.run(program, (w,), (x,))).tolist() == [3.0, 8.0] and s.recordings == 1
+
+
 def test_labels_are_checked_in_every_replay() -> None:
     trainer = trainers(lambda ops, w, b, x, labels: ops.cross_entropy(ops.linear(x, w, b), labels))[
         1

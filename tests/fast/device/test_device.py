@@ -85,7 +85,8 @@ def test_a_missing_library_is_one_sentence_that_names_the_extra(module: str) -> 
     kind, message = done.stdout.strip().split(" ", 1)
     assert kind == ("Unavailable" if module == "triton" else "ImportError"), done.stderr
     assert "extra [fast]" in message
-    assert message.endswith("in a checkout of twingrad, pip install '.[fast]'")
+    assert "in a checkout of twingrad, pip install '.[fast]', " in message
+    assert message.endswith("from a wheel, pip install 'FILE.whl[fast]'")
     assert "\n" not in message
 
 

@@ -6,7 +6,9 @@ import csv
 import json
 import math
 import sys
+from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -85,8 +87,10 @@ def test_json_lines_are_there_when_write_returns(tmp_path: Path) -> None:
         assert json.loads(path.read_text()) == {
             "step": 0, "loss": 0.5, "rate": 0.25, "name": "first"
         }  # fmt: skip
-        with pytest.raises(Rejected, match=r"^metrics: a row holds numbers and texts: .*set"):
-            metrics.write(step={1})
+        before = path.read_text()
+        with pytest.raises(Rejected, match=r"^metrics: step is a number, .*; got \{1\}$"):
+            metrics.write(loss=0.5, step={1})
+        assert path.read_text() == before
     with pytest.raises(Rejected, match="was closed"):
         metrics.write(step=1)
     with JsonLines(path, append=True) as metrics:
@@ -110,6 +114,124 @@ def test_columns_are_those_of_the_first_row(tmp_path: Path) -> None:
     assert rows == [["step", "loss"], ["0", "1.5"], ["1", "0.5"], ["2", ""]]
 
 
+def test_json_has_lists_and_no_word_for_what_is_not_finite(tmp_path: Path) -> None:
+    with JsonLines(tmp_path / "m") as metrics:
+        metrics.write(a=math.nan, b=torch.tensor(-math.inf), c=np.arange(3), d=torch.tensor([0.5]))
+        metrics.write(a=[0.5, math.inf, np.int64(2)], b=(1,), c=torch.zeros(2), d=[], e=np.zeros(0))
+        metrics.write(a=np.True_, b=None, c=np.array(["x"]), d=Fraction(1, 2), e=2**70)
+    strict: Any = {"parse_constant": pytest.fail}
+    rows = [json.loads(line, **strict) for line in (tmp_path / "m").read_text().splitlines()]
+    assert rows == [
+        {"a": None, "b": None, "c": [0, 1, 2], "d": 0.5},
+        {"a": [0.5, None, 2], "b": [1], "c": [0.0, 0.0], "d": [], "e": []},
+        {"a": True, "b": None, "c": "x", "d": 0.5, "e": 2**70},
+    ]
+
+
+def test_a_cell_is_as_it_is(tmp_path: Path) -> None:
+    with Csv(tmp_path / "m") as metrics:
+        metrics.write(a=math.nan, b=-math.inf, c=np.array([1.5]), d=True, e="x", f=None)
+    assert (tmp_path / "m").read_text() == "a,b,c,d,e,f\nnan,-inf,1.5,True,x,\n"
+
+
+def strange_values() -> list[Any]:
+    session = Session(provider="aten")
+    ref = session.input([1.0])
+    texts = [b"x", ["a"], {1}, {"a": 1}, object()]
+    nested = [np.zeros((2, 2)), torch.zeros(1, 2), [[1]], [True], [None]]
+    return [ref, session.param([1.0], name="w"), 1j, *texts, *nested]
+
+
+def test_what_no_file_has_a_word_for_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
+    flat = [np.arange(3), torch.zeros(2), [1.0], (), [0.5, 1]]
+    with JsonLines(tmp_path / "j") as lines, Csv(tmp_path / "c") as cells:
+        for value in strange_values():
+            with pytest.raises(Rejected, match=r"^metrics: loss is a number, a truth value, a te"):
+                lines.write(step=1, loss=value)
+        for value in strange_values() + flat:
+            with pytest.raises(Rejected, match=r"^metrics: loss is a .*, a text or None; got "):
+                cells.write(step=1, loss=value)
+        assert (tmp_path / "j").read_text() == (tmp_path / "c").read_text() == ""
+        cells.write(other=1)
+
+
+ROWS_OF_A_RUN: tuple[dict[str, Any], ...] = (
+    {"step": 0, "loss": 3.0, "note": None},
+    {"step": 1, "loss": 2.0, "note": 'of two\nlines, "said"'},
+    {"step": None, "loss": 1.5, "note": "held out"},
+    {"step": 2, "loss": 1.0, "note": "\u00e9\u2028"},
+    {"step": None, "loss": 0.5, "note": "held out"},
+    {"step": 3, "loss": 0.25, "note": None},
+)
+
+
+def read_rows(path: Path, kind: Any) -> list[Any]:
+    if kind is JsonLines:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("torn", range(4))
+@pytest.mark.parametrize("before", range(6))
+@pytest.mark.parametrize("kind", [JsonLines, Csv])
+def test_steps_that_are_taken_again_stand_once(
+    kind: Any, before: int, torn: int, tmp_path: Path
+) -> None:
+    def write(metrics: Any, rows: Any) -> None:
+        with metrics:
+            for row in rows:
+                metrics.write(**row)
+
+    first = next((k for k, r in enumerate(ROWS_OF_A_RUN) if (r["step"] or 0) >= before > 0), 6)
+    first = 0 if before == 0 else first
+    write(kind(tmp_path / "whole"), ROWS_OF_A_RUN)
+    write(kind(tmp_path / "killed"), ROWS_OF_A_RUN)
+    with (tmp_path / "killed").open("ab") as file:
+        file.write((b"", b'{"step": 7, "lo', b'"7, a', "\u00e9".encode()[:1])[torn])
+    write(kind(tmp_path / "killed", append=True, before=before), ROWS_OF_A_RUN[first:])
+    assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert len(read_rows(tmp_path / "killed", kind)) == len(ROWS_OF_A_RUN)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "whole"]
+
+
+@pytest.mark.parametrize("kind", [JsonLines, Csv])
+def test_rows_of_steps_before_stay_wherever_they_are(kind: Any, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    for wanted, rows in (
+        ([0, 1], (0, 5, 1, 4, 5)),
+        ([], (4,)),
+        ([], ()),
+        ([0, 3], (0, 3)),
+    ):
+        with kind(path) as metrics:
+            for step in rows:
+                metrics.write(step=step)
+        with kind(path, append=True, before=4):
+            pass
+        assert [int(row["step"]) for row in read_rows(path, kind)] == wanted
+    with kind(path) as metrics:
+        metrics.write(epoch=1)
+    with kind(path, append=True, before=0) as metrics:
+        metrics.write(epoch=2)
+    assert [int(row["epoch"]) for row in read_rows(path, kind)] == [1, 2]
+    with kind(tmp_path / "new", append=True, before=0) as metrics:
+        metrics.write(step=0)
+    assert len(read_rows(tmp_path / "new", kind)) == 1
+
+
+@pytest.mark.parametrize("kind", [JsonLines, Csv])
+def test_a_step_to_go_on_before_is_one_of_a_file_that_goes_on(kind: Any, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    path.write_text("kept")
+    with pytest.raises(Rejected, match=r"^metrics: before=3 is of a file .*; add append=True$"):
+        kind(path, before=3)
+    for wrong in (-1, 1.0, True, "1"):
+        with pytest.raises(Rejected, match=r"^metrics: before is an int >= 0 or None, got "):
+            kind(path, append=True, before=wrong)
+    assert path.read_text() == "kept"
+
+
 @pytest.mark.parametrize("kind", [JsonLines, Csv])
 def test_a_place_that_cannot_be_written_is_named(kind: Any, tmp_path: Path) -> None:
     with pytest.raises(Rejected, match=r"^metrics: .*nowhere/m cannot be written: "):
@@ -128,11 +250,35 @@ def test_tensorboard_writes_events(tmp_path: Path) -> None:
 
     with TensorBoard(tmp_path) as metrics:
         for step in range(3):
-            metrics.write(step, loss=torch.tensor(1.0 / (1 + step)))
+            metrics.write(step, loss=torch.tensor(1.0 / (1 + step)), better=True)
     events = EventAccumulator(str(tmp_path)).Reload().Scalars("loss")
     assert [(event.step, event.value) for event in events] == [
         (0, 1.0), (1, 0.5), (2, float(np.float32(1 / 3)))
     ]  # fmt: skip
+
+
+def test_tensorboard_has_numbers_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written: list[Any] = []
+
+    class SummaryWriter:
+        def __init__(self, folder: str) -> None:
+            self.flush = self.close = lambda: None
+
+        def add_scalar(self, *point: Any) -> None:
+            written.append(point)
+
+    library = SimpleNamespace(SummaryWriter=SummaryWriter)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", library)
+    with TensorBoard(tmp_path) as metrics:
+        metrics.write(np.int64(2), a=torch.tensor([0.5]), b=True, c=math.inf)
+        assert written == [("a", 0.5, 2), ("b", 1, 2), ("c", math.inf, 2)]
+        for wrong in (*strange_values(), np.arange(3), "1", None):
+            with pytest.raises(Rejected, match=r"^metrics: loss is a number or a truth value; got"):
+                metrics.write(3, better=0, loss=wrong)
+        for step in (0.5, None, True, "1"):
+            with pytest.raises(Rejected, match=r"^metrics: step is an int; got "):
+                metrics.write(step, loss=3)  # type: ignore[arg-type]
+    assert len(written) == 3
 
 
 def test_numbers_that_are_not_finite_stop_a_run() -> None:
@@ -157,6 +303,26 @@ def test_numbers_that_are_not_finite_stop_a_run() -> None:
     check_finite(session, 3, optimizers=())
 
 
+def test_looking_at_a_score_leaves_later_masks_alone() -> None:
+    def masks(look: bool) -> list[Any]:
+        session = Session(provider="aten")
+        found = []
+        for _ in range(2):
+            counter = session.random_counter
+            if look:
+                session.dropout(session.input([1.0] * 64), p=0.5, seed=3, training=False)
+                assert session.random_counter == counter + 1, "a call without training counts"
+                session.random_counter = counter
+            kept = session.dropout(session.input([1.0] * 64), p=0.5, seed=3)
+            found.append(session.value(kept).tolist())
+        return found
+
+    torch.manual_seed(0)
+    plain = masks(look=False)
+    torch.manual_seed(1)
+    assert masks(look=True) == plain and plain[0] != plain[1]
+
+
 def test_a_run_stops_when_its_score_is_no_longer_better() -> None:
     stop = EarlyStop(patience=2)
     says = [(stop.stop(score), stop.improved) for score in (3.0, 2.0, 2.0, 1.5, math.nan, 1.6)]
@@ -170,11 +336,77 @@ def test_a_run_stops_when_its_score_is_no_longer_better() -> None:
     assert [never.stop(math.nan) for _ in range(2)] == [False, True]
 
 
+@pytest.mark.parametrize("step", [math.nan, 3.0, -1, True, None, "3"])
+def test_a_step_is_counted(step: Any) -> None:
+    session = Session(provider="aten")
+    with pytest.raises(Rejected, match=r"^check_loss: a step is an int >= 0, got "):
+        check_loss(step, 3)
+    with pytest.raises(Rejected, match=r"^check_finite: a step is an int >= 0, got "):
+        check_finite(session, step)
+    for loss in (session.input(1.0), "1", None, torch.zeros(2), True):
+        with pytest.raises(Rejected, match=r"^check_loss: a loss is a number, got "):
+            check_loss(0, loss)  # type: ignore[arg-type]
+    check_loss(np.int64(3), torch.tensor(1.0))  # type: ignore[arg-type]
+    with pytest.raises(Diverged, match=r"the loss of step 3 is nan$"):
+        check_loss(3, torch.tensor(math.nan))  # type: ignore[arg-type]
+
+
+def test_a_stop_goes_on_from_its_state() -> None:
+    for rising in (False, True):
+        for scores in (
+            (3.0, 2.0, 2.0, 1.5, 2.0, math.nan),
+            (math.inf, -math.inf, 1.0),
+            (math.nan,),
+        ):
+            for cut in range(len(scores) + 1):
+                whole, first, again = (EarlyStop(2, larger_is_better=rising) for _ in range(3))
+                says = [(whole.stop(score), whole.improved) for score in scores]
+                parts = [(first.stop(score), first.improved) for score in scores[:cut]]
+                again.load(json.loads(json.dumps(first.state(), allow_nan=False)))
+                assert again.improved == first.improved
+                parts += [(again.stop(score), again.improved) for score in scores[cut:]]
+                assert parts == says and vars(again) == vars(whole)
+    fresh = EarlyStop(2)
+    assert fresh.state() == {"best": None, "best_at": -1, "looks": 0}
+    fresh.stop(torch.tensor(0.5))
+    assert json.dumps(fresh.state()) == '{"best": 0.5, "best_at": 0, "looks": 1}'
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        (None, "a state is a dict of best, best_at and looks, got None"),
+        ({"best": 1.0}, "a state is a dict of best, best_at and looks, got {'best': 1.0}"),
+        ({"best": 1.0, "best_at": 0, "looks": "1"}, "looks is an int >= 0, got '1'"),
+        ({"best": 1.0, "best_at": 1, "looks": 1}, r"best_at is an int in [-1, 1), got 1"),
+        ({"best": 1.0, "best_at": 0.0, "looks": 1}, r"best_at is an int in [-1, 1), got 0.0"),
+        ({"best": 1.0, "best_at": -1, "looks": 1}, "best is None before there is one, got 1.0"),
+        ({"best": "1", "best_at": 0, "looks": 1}, "best is a finite number or None, got '1'"),
+        ({"best": math.nan, "best_at": 0, "looks": 1}, "best is a finite number or None, got nan"),
+    ],
+)
+def test_what_is_no_state_of_a_stop_is_refused(state: Any, says: str) -> None:
+    stop = EarlyStop(2)
+    stop.stop(3.0)
+    before = dict(vars(stop))
+    with pytest.raises(Rejected) as caught:
+        stop.load(state)
+    assert str(caught.value) == f"EarlyStop: {says}" and vars(stop) == before
+
+
+@pytest.mark.parametrize("score", ["1", None, [1.0], torch.zeros(2), True, 1j])
+def test_what_is_no_score_is_no_look(score: Any) -> None:
+    stop = EarlyStop(2)
+    with pytest.raises(Rejected, match=r"^EarlyStop: a score is a number, got "):
+        stop.stop(score)
+    assert stop.looks == 0
+
+
 @pytest.mark.parametrize("wrong", [{"patience": 0}, {"patience": 1.0}, {"patience": True}])
 def test_a_patience_is_a_number_of_looks(wrong: Any) -> None:
     with pytest.raises(Rejected, match=r"^EarlyStop: patience is an int >= 1, got "):
         EarlyStop(**wrong)
-    for least in (-1.0, math.nan, math.inf):
+    for least in (-1.0, math.nan, math.inf, "1", None):
         with pytest.raises(Rejected, match=r"^EarlyStop: least is finite and >= 0, got "):
             EarlyStop(1, least=least)
 
@@ -186,6 +418,49 @@ def test_curves_become_a_picture(tmp_path: Path) -> None:
     assert all(f"<!-- {text} -->" in drawn for text in ("T", "one, mean of 2", "other, mean of 2"))
     plot_curves(tmp_path / "loss.png", {"one": [3.0, -2.0]}, logarithmic=False)
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_points_may_be_pairs_or_none(tmp_path: Path) -> None:
+    def drawn(**curves: Any) -> bytes:
+        plot_curves(tmp_path / "a.png", curves, window=2)
+        return (tmp_path / "a.png").read_bytes()
+
+    expected = drawn(val=([79, 159, 239], [2.0, 1.0, 0.5]))
+    assert expected != drawn(val=[2.0, 1.0, 0.5]) == drawn(val=([0, 1, 2], [2.0, 1.0, 0.5]))
+    assert expected == drawn(val=[(79, 2.0), (159, 1.0), (239, 0.5)])
+    assert expected == drawn(val=[[79, torch.tensor(2.0)], [159, np.float32(1)], [239, 0.5]])
+    assert expected == drawn(val=(np.array([79, 159, 239]), torch.tensor([2.0, 1.0, 0.5])))
+    assert drawn(val=[]) == drawn(val=()) == drawn(val=([], [])) == drawn(val=np.zeros(0))
+    assert drawn()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (1.0, 2.0, 3.0),
+        (1.0, 2.0),
+        [(1, 2.0, 3.0)],
+        [(1, 2.0), 3.0],
+        [[1.0], [2.0]],
+        [(1, "2")],
+        ["1"],
+        "12",
+        [None],
+        3.0,
+        {1: 2.0},
+        np.zeros((2, 2)),
+        torch.zeros(2, 2),
+        [1j],
+        [True],
+        ([[1], [2]], [1.0, 2.0]),
+    ],
+    ids=repr,
+)
+def test_what_has_no_form_of_a_curve_is_refused(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match=r"^plot_curves: the curve 'a' is a flat list, .*; got "):
+        plot_curves(tmp_path / "a.png", {"a": wrong})
+    with pytest.raises(Rejected, match=r"^plot_curves: curves is a dict, of curves by name, got "):
+        plot_curves(tmp_path / "a.png", [1.0])  # type: ignore[arg-type]
 
 
 def test_what_is_no_curve_is_refused(tmp_path: Path) -> None:
