@@ -29,16 +29,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fast.compiled import inductor
+from fast.compiled.lowered import Lowered, Pending, beyond
 from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
 from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer, to_integers
 from fast.device.named import NamedBuffer
-from fast.errors import Frozen, Rejected, SessionError, outside
+from fast.errors import Frozen, Rejected, SessionError, Unavailable, outside
+from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound
 from fast.runtime.param import Param
 from fast.session import Session
+from fast.tape import Tape
+
+ENGINES = ("replay", "inductor")
+"""How a recorded program is run."""
 
 MOST_PLANS = 32
 """How many recordings a session keeps; the one that was not used for longest goes first."""
@@ -100,10 +107,22 @@ class CompiledSession(Session):
         precision: str = "fp32",
         device: torch.device | str | None = None,
         deterministic: bool = True,
+        engine: str = "replay",
     ) -> None:
-        """Choose as a `Session` does."""
+        """Choose as a `Session` does, and how a recorded program is run.
+
+        The engine is "replay", which calls the same functions again, or "inductor", which compiles
+        them (fast.compiled.lowered) for a CPU and the provider `aten`; another is Rejected. What
+        this machine lacks for it, a compiler too, raises Unavailable.
+        """
         super().__init__(provider, precision, device, deterministic)
+        if not isinstance(engine, str) or engine not in ENGINES:
+            raise Rejected(f"engine: one of {', '.join(ENGINES)}, got {engine!r}")
+        if engine == "inductor":
+            self._require_inductor()
+        self.engine = engine
         self.recordings = 0
+        self._pending: Pending | None = None
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._log: Log | None = None
         self._shown: Plan | None = None
@@ -133,6 +152,34 @@ class CompiledSession(Session):
         params, taken = [*params], [self._take(value) for value in inputs]
         owners = [(p.slot, p.requires_grad) for p in params if isinstance(p, Param)]
         key = (_hashable(program), *owners, *map(_kind, taken))
+        tape = self._leaves_of(params, taken)
+        integers = [v for v in taken if isinstance(v, Tensor) and not _is_number(v)]
+        plan = self._plans.pop(key, None)
+        if plan is None:
+            log, before = Log(len(tape)), self.random_counter
+            out = self._record(log, program, len(params), taken)
+            plan = Plan(log, tape, out, integers)
+            if self.engine == "inductor":
+                # An artifact takes every step, the first too: else a resumed run would differ.
+                self.random_counter = before
+                plan.lowered = Lowered(plan, tape, len(integers), self._bound)
+                tape = self._leaves_of(params, taken)
+            while len(self._plans) >= MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+            self._plans[key] = plan
+            self.recordings += 1
+            if plan.lowered is None:
+                return out
+        # The tape shows the plan's constants, also if the plan is forgotten before the tape.
+        self._plans[key] = self._shown = plan
+        if plan.lowered is None:
+            plan.replay(tape, integers, self._bound)
+        else:
+            self._pending = plan.lowered.enter(tape, integers)
+        return plan.results(tape)
+
+    def _leaves_of(self, params: Sequence[Param], taken: Sequence[Any]) -> Tape:
+        """Start a tape with the uses of parameters, and with the numbers among what was taken."""
         self.reset_tape()
         for parameter in params:
             self.use(parameter)
@@ -140,25 +187,15 @@ class CompiledSession(Session):
         for value in taken:
             if _is_number(value):
                 tape.leaf(value, False)
-        integers = [v for v in taken if isinstance(v, Tensor) and not _is_number(v)]
-        plan = self._plans.pop(key, None)
-        if plan is None:
-            log = Log(len(tape))
-            out = self._record(log, program, len(params), taken)
-            while len(self._plans) >= MOST_PLANS:
-                del self._plans[next(iter(self._plans))]
-            self._plans[key] = Plan(log, tape, out, integers)
-            self.recordings += 1
-            return out
-        # The tape shows the plan's constants, also if the plan is forgotten before the tape.
-        self._plans[key] = self._shown = plan
-        plan.replay(tape, integers, self._bound)
-        return plan.results(tape)
+        return tape
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Check and run one op and append it; a refusal leaves the tape as it was."""
         if self._log is None:
+            self.settle()
             return super().apply(name, inputs, attributes)
+        if self.engine == "inductor" and name in OPS and OPS[name].buffers:
+            raise beyond(f"{name} updates a buffer")
         read = self._log.read
         read.clear()
         out = super().apply(name, inputs, attributes)
@@ -198,10 +235,16 @@ class CompiledSession(Session):
         """Record one number, rounded once and repeated to a shape; no tensor crosses."""
         return self._constant(super().constant(value, shape, like))
 
+    def value(self, ref: Entry) -> Tensor:
+        """Download the value of a ref as a `Session` does; what was put off is computed first."""
+        self._own(ref, "value", Entry)
+        self.settle()
+        return super().value(ref)
+
     def reset_tape(self) -> None:
         """Forget every value, ref and natural; what was recorded stays."""
         self._refuse("reset_tape")
-        self._shown = None
+        self._shown = self._pending = None
         super().reset_tape()
 
     def collect(self) -> None:
@@ -300,7 +343,21 @@ class CompiledSession(Session):
 
     def _update(self, *args: Any) -> None:
         self._refuse("an update")
+        self.settle()
         super()._update(*args)
+
+    def settle(self) -> None:
+        """Compute what a run has put off, before it is read or parameters change."""
+        if self._pending is not None:
+            self._pending.fill()
+
+    def _require_inductor(self) -> None:
+        if self.options.provider != "aten" or self.options.device.type != "cpu":
+            raise Unavailable(
+                "engine 'inductor': it compiles the provider aten for a CPU, and this session has "
+                f"provider {self.options.provider!r} on {self.options.device}; engine 'replay' runs"
+            )
+        inductor.require()
 
     def _refuse(self, what: str) -> None:
         if self._log is not None:
