@@ -1,6 +1,7 @@
 """Artifacts on disk: found again by what made them, shared by processes, and checked before use.
 
-A file holds a digest and a package. It is written beside its name, and renamed when it is whole,
+A file holds a digest and a package. Those that were not used for longest go where they take too
+much room. It is written beside its name, and renamed when it is whole,
 so nobody reads a part; while one process compiles, another one waits for it. A file is read once
 and compared with its digest before anything of it is run; one that is damaged is made anew.
 
@@ -23,6 +24,9 @@ from fast.errors import Rejected
 
 VARIABLE = "TWINGRAD_CACHE"
 """The environment's name for the folder, where it is not the user's usual one for caches."""
+
+MOST_BYTES = 2 * 1024**3
+"""The room that artifacts take, of which one is some megabytes."""
 
 MAGIC = b"twingrad artifact 1\n"
 
@@ -58,7 +62,30 @@ def fetch(key: str, make: Callable[[], bytes]) -> bytes:
         if package is None:
             package = make()
             _publish(place, sealed(package))
+            make_room(place.parent, MOST_BYTES)
+        else:
+            os.utime(place)
         return package
+
+
+def kept(place: Path) -> list[tuple[Path, int]]:
+    """Return the artifacts of a folder and their bytes, the one that was used last at the end."""
+    found = [(file, file.stat()) for file in place.glob("*.artifact")]
+    found.sort(key=lambda item: (item[1].st_mtime_ns, item[0].name))
+    return [(file, about.st_size) for file, about in found]
+
+
+def make_room(place: Path, most: int) -> int:
+    """Remove what was not used for longest, until the rest takes so many bytes; count them."""
+    files = kept(place)
+    total, removed = sum(size for _, size in files), 0
+    for file, size in files:
+        if total <= most:
+            break
+        for name in (file, file.with_suffix(".lock"), file.with_suffix(".part")):
+            name.unlink(missing_ok=True)
+        total, removed = total - size, removed + 1
+    return removed
 
 
 def _publish(place: Path, data: bytes) -> None:

@@ -35,6 +35,9 @@ OPTIONS: dict[str, Any] = {
 }
 """What Inductor is told; part of an artifact's name."""
 
+MOST_SAID = 2000
+"""How many characters of what a compiler says are repeated."""
+
 COMPILERS = ("g++", "clang++")
 
 Loaded = Callable[[list[Tensor]], list[Tensor]]
@@ -86,15 +89,25 @@ def traced(function: Callable[..., list[Tensor]], given: Sequence[Tensor]) -> Gr
 
 
 def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
-    """Compile a graph for tensors like those given, and return the package's bytes."""
+    """Compile a graph for tensors like those given, and return the package's bytes.
+
+    What the compiler cannot do, such as a translation that it breaks off, raises Unavailable.
+    """
     from torch._inductor import aot_compile
+    from torch._inductor.exc import InductorError
     from torch._inductor.package import package_aoti
 
     require_compiler()
     with tempfile.TemporaryDirectory(prefix="twingrad-") as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of its own deprecations.
         options = {**OPTIONS, "aot_inductor.output_path": os.path.join(folder, "model")}
-        files = aot_compile(graph, tuple(given), options=options)
+        try:
+            files = aot_compile(graph, tuple(given), options=options)
+        except InductorError as error:
+            raise Unavailable(
+                "engine 'inductor': this program could not be compiled; engine 'replay' runs it. "
+                f"{str(error)[:MOST_SAID]}"
+            ) from error
         package = package_aoti(os.path.join(folder, "model.pt2"), files)
         return Path(package).read_bytes()
 

@@ -40,6 +40,7 @@ from fast.errors import Frozen, Rejected, SessionError, Unavailable, outside
 from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound
+from fast.runtime.gradmap import DenseGrads
 from fast.runtime.param import Param
 from fast.session import Session
 from fast.tape import Tape
@@ -182,7 +183,7 @@ class CompiledSession(Session):
         """Start a tape with the uses of parameters, and with the numbers among what was taken."""
         self.reset_tape()
         for parameter in params:
-            self.use(parameter)
+            self._use(parameter)
         tape = self._tape
         for value in taken:
             if _is_number(value):
@@ -240,6 +241,18 @@ class CompiledSession(Session):
         self._own(ref, "value", Entry)
         self.settle()
         return super().value(ref)
+
+    def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
+        """Return the gradients of all tape entries as a `Session` does.
+
+        The engine "inductor" has none of those inside a program, and raises Unavailable.
+        """
+        if self._pending is not None:
+            raise beyond(
+                "backward_dense() is asked for cotangents inside it, and backward() has those of "
+                "the leaves"
+            )
+        return super().backward_dense(ref, seed)
 
     def reset_tape(self) -> None:
         """Forget every value, ref and natural; what was recorded stays."""

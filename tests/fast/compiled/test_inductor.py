@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import torch
 
-from fast import CompiledSession, Rejected, Session, Stale, Unavailable
+from fast import CompiledSession, Rejected, Session, Stale, Unavailable, checkpoint
+from fast.__main__ import main
 from fast.compiled import artifacts, inductor
 from fast.train import MicroBatches, scalar_trainer
 
@@ -123,6 +124,7 @@ def test_a_parameter_that_was_set_in_between_is_told_of() -> None:
         session.backward(loss)
 
 
+@pytest.mark.full
 def test_ops_after_a_run_and_seeds_and_pieces_of_a_batch_go_on_from_it() -> None:
     seen = []
     for session, params in both():
@@ -159,6 +161,7 @@ def test_bad_data_are_refused_before_anything_runs() -> None:
     assert [p.version for p in params] == [0, 0]
 
 
+@pytest.mark.full
 def test_a_frozen_parameter_gets_no_gradient_and_makes_an_artifact_of_its_own() -> None:
     seen = []
     for session, params in both():
@@ -211,6 +214,16 @@ def test_another_process_needs_no_compiler_and_a_damaged_artifact_is_made_anew(c
         file.write_bytes(whole[file])
 
 
+def test_a_program_that_the_compiler_breaks_off_is_refused(monkeypatch: Any) -> None:
+    monkeypatch.setitem(inductor.OPTIONS, "aot_inductor.no_such_option", True)
+    monkeypatch.setenv("CXX", "g++-that-is-not-here")
+    session, params = started(engine="inductor")
+    loss, _ = session.run(program, params, data(0))
+    with pytest.raises(Unavailable, match=r"g\+\+-that-is-not-here is not on the PATH"):
+        session.backward(loss)
+    assert all(p.version == 0 for p in params)
+
+
 def test_a_folder_that_is_not_private_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv(artifacts.VARIABLE, str(tmp_path))
     place = artifacts.folder()
@@ -238,6 +251,60 @@ def test_no_bit_of_a_file_may_differ(tmp_path: Path, capsys: Any) -> None:
     assert artifacts.read(file) == b"a package"
 
 
+def test_what_was_not_used_for_longest_goes_first(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.setenv(artifacts.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(artifacts, "MOST_BYTES", 2 * len(artifacts.sealed(b"12345678")))
+    made = [artifacts.fetch(key, lambda: b"12345678") for key in ("a", "b")]
+    place = artifacts.folder()
+    os.utime(place / "a.artifact", ns=(1, 1))
+    os.utime(place / "b.artifact", ns=(2, 2))
+    assert artifacts.fetch("a", lambda: b"anew") == made[0], "it is found, and used now"
+    artifacts.fetch("c", lambda: b"12345678")
+    assert {file.name for file, _ in artifacts.kept(place)} == {"a.artifact", "c.artifact"}
+    (place / "c.part").write_bytes(b"left over")
+    assert main(["cache"]) == 0 and "2 artifacts" in capsys.readouterr().out
+    assert main(["cache", "--empty"]) == 0 and "2 removed" in capsys.readouterr().out
+    assert not [*place.glob("*.artifact"), *place.glob("*.part")]
+
+
+def test_processes_that_want_one_artifact_at_once_make_it_once(tmp_path: Path) -> None:
+    text = """
+import sys, time
+from fast.compiled import artifacts
+def make():
+    print("made", flush=True)
+    time.sleep(0.5)
+    return b"whole"
+assert artifacts.fetch("key", make) == b"whole"
+"""
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), artifacts.VARIABLE: str(tmp_path)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", text], env=environment, stdout=subprocess.PIPE)
+        for _ in range(3)
+    ]
+    said = b"".join(process.communicate()[0] for process in running)
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert said == b"made\n"
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_is_the_same_bit_for_bit(tmp_path: Path) -> None:
+    def steps(session: Any, params: Any, numbers: range) -> None:
+        for k in numbers:
+            loss, _ = session.run(program, params, [data(k)[0] / 3, *data(k)[1:]])
+            session.adamw_step(1e-2, grads=session.backward(loss))
+
+    one, other = started(engine="inductor"), started(engine="inductor")
+    steps(*one, range(2))
+    checkpoint.save(tmp_path / "c", one[0])
+    checkpoint.load(tmp_path / "c", other[0])
+    for session, params in (one, other):
+        steps(session, params, range(2, 5))
+    for ours, theirs in zip(one[1], other[1], strict=True):
+        assert torch.equal(ours.value(), theirs.value())
+
+
 def test_what_the_engine_cannot_do_is_refused_by_name(monkeypatch: Any) -> None:
     with pytest.raises(Rejected, match=r"^engine: one of replay, inductor, got 'jit'$"):
         CompiledSession(provider="aten", engine="jit")
@@ -252,6 +319,9 @@ def test_what_the_engine_cannot_do_is_refused_by_name(monkeypatch: Any) -> None:
     with pytest.raises(Unavailable, match="take reads indices that the program computes; engine"):
         session.run(found, params, [])
     assert session.random_counter == counter
+    loss, _ = session.run(program, params, data(0))
+    with pytest.raises(Unavailable, match=r"backward_dense\(\) is asked for cotangents inside it"):
+        session.backward_dense(loss)
     monkeypatch.setattr(inductor, "missing", lambda: "no aot_compile")
     with pytest.raises(Unavailable, match=r"does not offer what it calls \(no aot_compile\)"):
         CompiledSession(provider="aten", engine="inductor")
