@@ -12,7 +12,7 @@ counts or decides then is not done again, and what it reads from outside its arg
 was. Labels and masks reach it as `Indices`, which ops take and whose values it cannot see; a plain
 Python integer is part of the program, and another integer is another recording.
 
-The backward pass and the update are the eager session's. Nothing is fused, and a GPU is given one
+In a replay the backward pass is the eager session's, nothing is fused, and a GPU is given one
 launch after the other: capturing the whole step as one graph is not done yet.
 """
 
@@ -23,13 +23,14 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import count, islice
 from numbers import Integral
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fast.compiled import inductor
+from fast.compiled.inputs import Indices, hashable, is_number, kind_of, outside_of_recording
 from fast.compiled.lowered import Lowered, Pending, beyond
 from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
 from fast.device.bridge import to_device
@@ -50,49 +51,6 @@ ENGINES = ("replay", "inductor")
 
 MOST_PLANS = 32
 """How many recordings a session keeps; the one that was not used for longest goes first."""
-
-
-class Indices:
-    """Integers or booleans that a recorded program hands on to ops without seeing them."""
-
-    __slots__ = ("_log", "_position", "_tensor")
-
-    def __init__(self, tensor: Tensor, position: int, log: Log) -> None:
-        """Hold a device tensor, the one of that position among the program's integer inputs."""
-        self._tensor = tensor
-        self._position = position
-        self._log = log
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the data, which every replay has."""
-        return tuple(self._tensor.shape)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the data, which every replay has."""
-        return self._tensor.dtype
-
-    def __len__(self) -> int:
-        """Return the extent of the first axis."""
-        return len(self._tensor)
-
-    def _unseen(self, *_: object) -> NoReturn:
-        """Refuse to show a value: it would be recorded, and be stale in the next call."""
-        raise Rejected(
-            "compiled: the values of integer inputs are not known when a program is recorded; it "
-            "may hand them to ops and ask for their shape. Prepare them before the call."
-        )
-
-    __getitem__ = __iter__ = __bool__ = __eq__ = __ne__ = __array__ = _unseen  # type: ignore[assignment]
-    __hash__ = object.__hash__
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """Refuse what a tensor or an array has and this has not."""
-        try:
-            self._unseen()
-        except Rejected as refusal:
-            raise AttributeError(str(refusal)) from None
 
 
 class CompiledSession(Session):
@@ -152,9 +110,9 @@ class CompiledSession(Session):
         self._refuse("run")
         params, taken = [*params], [self._take(value) for value in inputs]
         owners = [(p.slot, p.requires_grad) for p in params if isinstance(p, Param)]
-        key = (_hashable(program), *owners, *map(_kind, taken))
+        key = (hashable(program), *owners, *map(kind_of, taken))
         tape = self._leaves_of(params, taken)
-        integers = [v for v in taken if isinstance(v, Tensor) and not _is_number(v)]
+        integers = [v for v in taken if isinstance(v, Tensor) and not is_number(v)]
         plan = self._plans.pop(key, None)
         if plan is None:
             log, before = Log(len(tape)), self.random_counter
@@ -186,7 +144,7 @@ class CompiledSession(Session):
             self._use(parameter)
         tape = self._tape
         for value in taken:
-            if _is_number(value):
+            if is_number(value):
                 tape.leaf(value, False)
         return tape
 
@@ -274,7 +232,7 @@ class CompiledSession(Session):
         leaves = (Ref(tape, identity) for identity in range(log.first))
         arguments: list[Any] = [*islice(leaves, params)]
         for value in taken:
-            if _is_number(value):
+            if is_number(value):
                 arguments.append(next(leaves))
             elif isinstance(value, Tensor):
                 arguments.append(Indices(value, next(positions), log))
@@ -374,34 +332,4 @@ class CompiledSession(Session):
 
     def _refuse(self, what: str) -> None:
         if self._log is not None:
-            raise _beyond(f"call {what}")
-
-
-def _hashable(program: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        hash(program)
-    except TypeError as error:
-        raise Rejected(
-            f"compiled: a program is found again by its hash, got a {type(program).__name__} that "
-            "has none; a function is one"
-        ) from error
-    return program
-
-
-def _is_number(value: Any) -> bool:
-    """Say whether what was taken of an input becomes a leaf."""
-    return isinstance(value, Tensor) and value.is_floating_point()
-
-
-def _kind(value: Any) -> tuple[Any, ...]:
-    """Return what a recording depends on: a tensor's shape and dtype, a plain integer itself."""
-    if isinstance(value, Tensor):
-        return (tuple(value.shape), value.dtype)
-    return (type(value), value)
-
-
-def _beyond(what: str) -> SessionError:
-    return SessionError(
-        f"compiled: while a program is recorded it may not {what}; a recorded program has ops and "
-        "constants only, takes parameters and data as arguments, and returns refs"
-    )
+            raise outside_of_recording(f"call {what}")

@@ -35,7 +35,7 @@ def test_a_dropped_value_does_not_live_through_the_next_call() -> None:
         return run
 
     seen: list[list[bool]] = []
-    plan.calls = [call._replace(value=watched(call.value)) for call in plan._calls]
+    plan.calls = [call._replace(value=watched(call.value)) for call in plan.calls]
     assert s.value(s.run(program, [], [[1.0, 2.0]])).isfinite()
     assert seen == [[], [True], [False, True], [False, False, True]]
 
@@ -129,7 +129,7 @@ def storages(s: Session) -> dict[int, int]:
     blanks = {id(blank) for plan in plans for blank in plan.blanks}
     values = [value for value in tape.values if id(value) not in blanks]
     masters = s.store.masters.flat.untyped_storage()._cdata
-    constants = {b.tensor.untyped_storage()._cdata for plan in plans for b in plan._constants}
+    constants = {b.tensor.untyped_storage()._cdata for plan in plans for b in plan.constants}
     shadow = s.store.shadow.arena.flat.untyped_storage()._cdata if s.store.shadow else None
     found = {}
     for tensor in [*saved, *values]:
