@@ -18,7 +18,16 @@ import torch
 from torch.nn import functional
 
 from benchmarks.report import Row, environment, save, show
-from benchmarks.targets import CHAIN, DROPOUT, EAGER, GELU, GELU_AS_IT_IS, REPLAY
+from benchmarks.targets import (
+    CHAIN,
+    DROPOUT,
+    EAGER,
+    GELU,
+    GELU_AS_IT_IS,
+    INDUCTOR,
+    INDUCTOR_AS_IT_IS,
+    REPLAY,
+)
 from benchmarks.timing import paired
 from fast import OPS, CompiledSession, Session
 from fast.commands.digits import digits_mlp, images, initial_parameters
@@ -56,6 +65,11 @@ def rows(pairs: int) -> Iterator[Row]:
         "digits training step, replayed / eager tape", REPLAY, run_step(CompiledSession),
         run_step(Session), pairs,
     )  # fmt: skip
+    compiled = run_step(partial(CompiledSession, engine="inductor"))
+    name = "digits training step, engine inductor / torch eager"
+    yield {
+        **versus(name, INDUCTOR, compiled, their_step(), pairs), "held": INDUCTOR_AS_IT_IS
+    }  # fmt: skip
     yield versus(
         "chain of 20 ops, eager tape / torch autograd", CHAIN, our_chain(), their_chain(), pairs
     )
@@ -115,7 +129,7 @@ def our_step() -> Callable[[], object]:
     return step
 
 
-def run_step(kind: type[Session]) -> Callable[[], object]:
+def run_step(kind: Callable[..., Session]) -> Callable[[], object]:
     """A training step through `run`, as trainers take it."""
     session = kind(provider="aten")
     params = [session.param(v, name=n) for n, v in initial_parameters(HIDDEN, 0).items()]

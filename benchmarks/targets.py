@@ -8,6 +8,13 @@ EAGER = 0.70
 REPLAY = 1.05
 """A replay saves the program's Python, and makes up for it by looking its recording up."""
 
+INDUCTOR = 0.20
+"""The digits step through the engine inductor, beside torch's."""
+
+INDUCTOR_AS_IT_IS = 0.55
+"""What that step is held to meanwhile: the artifact takes 41 us of some 190, and the session's own
+Python, the copies of gradients and the update, which it does not hold yet, take the rest."""
+
 CHAIN = 1.2
 """A chain of small ops on the eager tape beside torch's autograd."""
 

@@ -1,4 +1,4 @@
-"""The command line of `fast`: `train` and `kernels`."""
+"""The command line of `fast`: `train`, `kernels` and `cache`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from fast.binaries import compilation
-from fast.commands import train_digits
+from fast.commands import cache, train_digits
 from fast.errors import Rejected, Unavailable
 
 
@@ -19,6 +19,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
     _add_tasks(commands.add_parser("train", help="train on a task", description=TRAIN))
     compilation.add_parser(commands)
+    cache.add_parser(commands)
     return top
 
 

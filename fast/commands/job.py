@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from fast.compiled.session import ENGINES
 from fast.errors import Rejected
 from fast.optim.adamw import RULE
 from fast.train import INTERPRETERS
@@ -18,6 +19,7 @@ class Job:
     provider: str | None = None
     precision: str = "fp32"
     interpreter: str = "eager"
+    engine: str = "replay"
     hidden: int = 128
     epochs: int = 30
     batch_size: int = 32
@@ -34,6 +36,13 @@ class Job:
             raise Rejected(
                 f"train: the interpreter is one of {', '.join(INTERPRETERS)}, "
                 f"got {self.interpreter!r}"
+            )
+        if self.engine not in ENGINES:
+            raise Rejected(f"train: the engine is one of {', '.join(ENGINES)}, got {self.engine!r}")
+        if self.engine != "replay" and self.interpreter != "compiled":
+            raise Rejected(
+                f"train: the engine {self.engine} runs what was recorded; give --interpreter "
+                f"compiled, got {self.interpreter!r}"
             )
         for name in ("hidden", "epochs", "batch_size"):
             if getattr(self, name) < 1:

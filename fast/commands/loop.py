@@ -58,7 +58,10 @@ def train(
 
 def begin(job: Job) -> tuple[Session, dict[str, Param]]:
     """Make a session and the job's first parameters."""
-    session = INTERPRETERS[job.interpreter](provider=job.provider, precision=job.precision)
+    options = {"provider": job.provider, "precision": job.precision}
+    if job.interpreter == "compiled":
+        options["engine"] = job.engine
+    session = INTERPRETERS[job.interpreter](**options)
     first = initial_parameters(job.hidden, job.seed)
     return session, {name: session.param(value, name=name) for name, value in first.items()}
 

@@ -58,9 +58,11 @@ class Checkpoints:
             return 0
         extra = checkpoint.load(self.resume, session, optimizers={RULE.name: job.hyper})
         for name, value in _identity(session, job, images).items():
-            if extra.get(name) != value:
+            # A checkpoint from before there were engines is one of replay.
+            known = extra.get(name, "replay" if name == "engine" else None)
+            if known != value:
                 raise Rejected(
-                    f"train: {self.resume} was made with {name} {extra.get(name)!r}, and this run "
+                    f"train: {self.resume} was made with {name} {known!r}, and this run "
                     f"has {value!r}; give the same options; --epochs and --interpreter may differ"
                 )
         step, total = extra.get("step"), job.steps(len(images[0]))

@@ -17,6 +17,7 @@ from fast.commands.loop import begin, train
 from fast.commands.recorder import Recorder
 from fast.commands.report import METRICS, prepare, save_parameters
 from fast.commands.resume import Checkpoints
+from fast.compiled.session import ENGINES
 from fast.device.mode import described
 from fast.device.options import PRECISIONS
 from fast.errors import Rejected
@@ -54,6 +55,10 @@ def add_parser(tasks: Any) -> None:
     parser.add_argument(
         "--interpreter", choices=(*INTERPRETERS,), default="eager",
         help="compiled: record the program once and replay it; the numbers are the same",
+    )  # fmt: skip
+    parser.add_argument(
+        "--engine", choices=ENGINES, default="replay",
+        help="of --interpreter compiled; inductor: compile the program by torch's Inductor",
     )  # fmt: skip
     parser.add_argument("--keep-steps", type=int, default=0, help="steps to record for the judge")
     parser.add_argument("--folds", type=int, default=5, help="folds to average over; 0 for none")

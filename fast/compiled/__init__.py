@@ -1,5 +1,6 @@
 """Programs recorded once and replayed; trainers and the command line enter."""
 
-from fast.compiled.session import CompiledSession, Indices
+from fast.compiled.inputs import Indices
+from fast.compiled.session import CompiledSession
 
 __all__ = ["CompiledSession", "Indices"]

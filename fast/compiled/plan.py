@@ -112,28 +112,29 @@ class Plan:
     def __init__(self, log: Log, tape: Tape, out: Out, arguments: Sequence[Tensor]) -> None:
         """Plan what `log` has recorded on `tape`; the program returned the entries `out`."""
         self.out = out
-        self._first = log.first
+        self.lowered: Any = None
+        self.first = log.first
         # They are counted as live for as long as this list holds them.
-        self._constants = [entry for entry in log.entries if isinstance(entry, Buffer)]
-        self._blanks = [
+        self.constants = [entry for entry in log.entries if isinstance(entry, Buffer)]
+        self.blanks = [
             entry.tensor if isinstance(entry, Buffer) else _blank(value)
             for entry, value in zip(log.entries, tape.values[log.first :], strict=True)
         ]
-        self._beside: list[Tensor | NamedBuffer] = []
+        self.beside: list[Tensor | NamedBuffer] = []
         self._places: dict[NamedBuffer, int] = {}
-        self._calls: list[Call] = []
-        self._draws = 0
+        self.calls: list[Call] = []
+        self.draws = 0
         needed, last = _readers(log, (out,) if isinstance(out, Entry) else out)
         read_from = len(tape.values) + len(arguments)
         for identity, entry in log.calls():
             sources = self._sources(entry, len(tape.values), read_from)
             call = self._call(identity, entry, sources, tape, last)
             if identity in needed:
-                self._calls.append(call)
+                self.calls.append(call)
             elif call.check is not None:
-                self._calls.append(call._replace(value=None))
-            self._draws += entry.bound.op.random
-        run = [call for call in self._calls if call.value is not None]
+                self.calls.append(call._replace(value=None))
+            self.draws += entry.bound.op.random
+        run = [call for call in self.calls if call.value is not None]
         made = {k for call in run for k in call.out}
         others = [value for k, value in enumerate(tape.values) if k not in made]
         read = [source for _, entry in log.calls() for source in entry.sources]
@@ -153,40 +154,43 @@ class Plan:
         If one of them fails, the tape stays as it was, and the random counter is where the program
         itself would have left it.
         """
-        count = len(self._blanks)
-        beside = (b.contents if isinstance(b, NamedBuffer) else b for b in self._beside)
-        table = [*tape.values, *self._blanks, *arguments, *beside]
+        count = len(self.blanks)
+        beside = (b.contents if isinstance(b, NamedBuffer) else b for b in self.beside)
+        table = [*tape.values, *self.blanks, *arguments, *beside]
         rules: list[tuple[Any, ...] | None] = [None] * count
         start = counter.next_call
         try:
-            self._run(table, rules, counter)
+            self.run(table, rules, counter)
         except BaseException as error:
             # The traceback keeps this frame and the ops' frames, but must not keep values.
             table.clear()
             rules.clear()
             clear_frames(error.__traceback__)
             raise
-        counter.next_call = start + self._draws
+        counter.next_call = start + self.draws
         weight = self._weight
         counters.passed(tape.untold + weight.peak_bytes, weight.passing_buffers)
-        tape.values += table[self._first : self._first + count]
+        tape.values += table[self.first : self.first + count]
         tape.rules += rules
         tape.bytes += weight.kept_bytes
         tape.extra += weight.kept_buffers - count
 
-    def _run(
-        self, table: list[Tensor], rules: list[tuple[Any, ...] | None], counter: Bindings
+    def run(
+        self,
+        table: list[Tensor],
+        rules: list[tuple[Any, ...] | None],
+        counter: Bindings,
+        checked: bool = True,
     ) -> None:
-        """Run the calls in order; what is done with goes at once."""
-        blanks, first, start = self._blanks, self._first, counter.next_call
-        for value, check, sources, attributes, out, rule, ruled, held, drawn, done in self._calls:
+        """Run the calls in order, by default with their checks; what is done with goes at once."""
+        blanks, first, start = self.blanks, self.first, counter.next_call
+        for value, check, sources, attributes, out, rule, ruled, held, drawn, done in self.calls:
             tensors = [table[k] for k in sources]
             counter.next_call = start + drawn
-            if check is not None:
+            if check is not None and checked:
                 check(*tensors, **attributes)
-                if value is None:
-                    continue
-            assert value is not None
+            if value is None:
+                continue
             result, saved = value(*tensors, **attributes)
             if type(result) is not tuple:
                 table[out.start] = result
@@ -212,12 +216,12 @@ class Plan:
                 found.append(entries + source.position)
             elif isinstance(source, Contents):
                 if source.buffer not in self._places:
-                    self._places[source.buffer] = read_from + len(self._beside)
-                    self._beside.append(source.buffer)
+                    self._places[source.buffer] = read_from + len(self.beside)
+                    self.beside.append(source.buffer)
                 found.append(self._places[source.buffer])
             elif isinstance(source, Tensor):
-                found.append(read_from + len(self._beside))
-                self._beside.append(source)
+                found.append(read_from + len(self.beside))
+                self.beside.append(source)
             else:
                 found.append(source)
         return tuple(found)
@@ -246,7 +250,7 @@ class Plan:
             None if rule is None else (rule[0], *rule[2:]),
             ruled,
             held,
-            self._draws,
+            self.draws,
             tuple(done),
         )
 

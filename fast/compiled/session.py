@@ -12,7 +12,7 @@ counts or decides then is not done again, and what it reads from outside its arg
 was. Labels and masks reach it as `Indices`, which ops take and whose values it cannot see; a plain
 Python integer is part of the program, and another integer is another recording.
 
-The backward pass and the update are the eager session's. Nothing is fused, and a GPU is given one
+In a replay the backward pass is the eager session's, nothing is fused, and a GPU is given one
 launch after the other: capturing the whole step as one graph is not done yet.
 """
 
@@ -23,69 +23,41 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import count, islice
 from numbers import Integral
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fast.compiled.arguments import check_lists
+from fast.compiled import inductor
+from fast.compiled.inputs import (
+    Indices,
+    check_lists,
+    hashable,
+    is_number,
+    kind_of,
+    outside_of_recording,
+)
+from fast.compiled.lowered import Lowered, Pending, beyond
 from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
 from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer, to_integers
 from fast.device.named import NamedBuffer
-from fast.errors import Frozen, Rejected, SessionError, outside
+from fast.errors import Frozen, Rejected, SessionError, Unavailable, outside
+from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound
+from fast.runtime.gradmap import DenseGrads
 from fast.runtime.param import Param
 from fast.session import Session
+from fast.tape import Tape
+
+ENGINES = ("replay", "inductor")
+"""How a recorded program is run."""
 
 MOST_PLANS = 32
 """How many recordings a session keeps; the one that was not used for longest goes first."""
-
-
-class Indices:
-    """Integers or booleans that a recorded program hands on to ops without seeing them."""
-
-    __slots__ = ("_log", "_position", "_tensor")
-
-    def __init__(self, tensor: Tensor, position: int, log: Log) -> None:
-        """Hold a device tensor, the one of that position among the program's integer inputs."""
-        self._tensor = tensor
-        self._position = position
-        self._log = log
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the data, which every replay has."""
-        return tuple(self._tensor.shape)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the data, which every replay has."""
-        return self._tensor.dtype
-
-    def __len__(self) -> int:
-        """Return the extent of the first axis."""
-        return len(self._tensor)
-
-    def _unseen(self, *_: object) -> NoReturn:
-        """Refuse to show a value: it would be recorded, and be stale in the next call."""
-        raise Rejected(
-            "compiled: the values of integer inputs are not known when a program is recorded; it "
-            "may hand them to ops and ask for their shape. Prepare them before the call."
-        )
-
-    __getitem__ = __iter__ = __bool__ = __eq__ = __ne__ = __array__ = _unseen  # type: ignore[assignment]
-    __hash__ = object.__hash__
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """Refuse what a tensor or an array has and this has not."""
-        try:
-            self._unseen()
-        except Rejected as refusal:
-            raise AttributeError(str(refusal)) from None
 
 
 class CompiledSession(Session):
@@ -101,10 +73,22 @@ class CompiledSession(Session):
         precision: str = "fp32",
         device: torch.device | str | None = None,
         deterministic: bool = True,
+        engine: str = "replay",
     ) -> None:
-        """Choose as a `Session` does."""
+        """Choose as a `Session` does, and how a recorded program is run.
+
+        The engine is "replay", which calls the same functions again, or "inductor", which compiles
+        them (fast.compiled.lowered) for a CPU and the provider `aten`; another is Rejected. What
+        this machine lacks for it, a compiler too, raises Unavailable.
+        """
         super().__init__(provider, precision, device, deterministic)
+        if not isinstance(engine, str) or engine not in ENGINES:
+            raise Rejected(f"engine: one of {', '.join(ENGINES)}, got {engine!r}")
+        if engine == "inductor":
+            self._require_inductor()
+        self.engine = engine
         self.recordings = 0
+        self._pending: Pending | None = None
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._log: Log | None = None
         self._shown: Plan | None = None
@@ -137,33 +121,51 @@ class CompiledSession(Session):
         check_lists(self.store, params, inputs)
         params, taken = [*params], [self._take(value) for value in inputs]
         owners = [(p.slot, p.requires_grad) for p in params]
-        key = (_hashable(program), *owners, *map(_kind, taken))
-        self.reset_tape()
-        for parameter in params:
-            self.use(parameter)
-        tape = self._tape
-        for value in taken:
-            if _is_number(value):
-                tape.leaf(value, False)
-        integers = [v for v in taken if isinstance(v, Tensor) and not _is_number(v)]
+        key = (hashable(program), *owners, *map(kind_of, taken))
+        tape = self._leaves_of(params, taken)
+        integers = [v for v in taken if isinstance(v, Tensor) and not is_number(v)]
         plan = self._plans.pop(key, None)
         if plan is None:
-            log = Log(len(tape))
+            log, before = Log(len(tape)), self.random_counter
             out = self._record(log, program, len(params), taken)
+            plan = Plan(log, tape, out, integers)
+            if self.engine == "inductor":
+                # An artifact takes every step, the first too: else a resumed run would differ.
+                self.random_counter = before
+                plan.lowered = Lowered(plan, tape, len(integers), self._bound)
+                tape = self._leaves_of(params, taken)
             while len(self._plans) >= MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
-            self._plans[key] = Plan(log, tape, out, integers)
+            self._plans[key] = plan
             self.recordings += 1
-            return out
+            if plan.lowered is None:
+                return out
         # The tape shows the plan's constants, also if the plan is forgotten before the tape.
         self._plans[key] = self._shown = plan
-        plan.replay(tape, integers, self._bound)
+        if plan.lowered is None:
+            plan.replay(tape, integers, self._bound)
+        else:
+            self._pending = plan.lowered.enter(tape, integers)
         return plan.results(tape)
+
+    def _leaves_of(self, params: Sequence[Param], taken: Sequence[Any]) -> Tape:
+        """Start a tape with the uses of parameters, and with the numbers among what was taken."""
+        self.reset_tape()
+        for parameter in params:
+            self._use(parameter)
+        tape = self._tape
+        for value in taken:
+            if is_number(value):
+                tape.leaf(value, False)
+        return tape
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Check and run one op and append it; a refusal leaves the tape as it was."""
         if self._log is None:
+            self.settle()
             return super().apply(name, inputs, attributes)
+        if self.engine == "inductor" and name in OPS and OPS[name].buffers:
+            raise beyond(f"{name} updates a buffer")
         read = self._log.read
         read.clear()
         out = super().apply(name, inputs, attributes)
@@ -203,10 +205,28 @@ class CompiledSession(Session):
         """Record one number, rounded once and repeated to a shape; no tensor crosses."""
         return self._constant(super().constant(value, shape, like))
 
+    def value(self, ref: Entry) -> Tensor:
+        """Download the value of a ref as a `Session` does; what was put off is computed first."""
+        self._own(ref, "value", Entry)
+        self.settle()
+        return super().value(ref)
+
+    def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
+        """Return the gradients of all tape entries as a `Session` does.
+
+        The engine "inductor" has none of those inside a program, and raises Unavailable.
+        """
+        if self._pending is not None:
+            raise beyond(
+                "backward_dense() is asked for cotangents inside it, and backward() has those of "
+                "the leaves"
+            )
+        return super().backward_dense(ref, seed)
+
     def reset_tape(self) -> None:
         """Forget every value, ref and natural; what was recorded stays."""
         self._refuse("reset_tape")
-        self._shown = None
+        self._shown = self._pending = None
         super().reset_tape()
 
     def collect(self) -> None:
@@ -223,7 +243,7 @@ class CompiledSession(Session):
         leaves = (Ref(tape, identity) for identity in range(log.first))
         arguments: list[Any] = [*islice(leaves, params)]
         for value in taken:
-            if _is_number(value):
+            if is_number(value):
                 arguments.append(next(leaves))
             elif isinstance(value, Tensor):
                 arguments.append(Indices(value, next(positions), log))
@@ -305,38 +325,22 @@ class CompiledSession(Session):
 
     def _update(self, *args: Any) -> None:
         self._refuse("an update")
+        self.settle()
         super()._update(*args)
+
+    def settle(self) -> None:
+        """Compute what a run has put off, before it is read or parameters change."""
+        if self._pending is not None:
+            self._pending.fill()
+
+    def _require_inductor(self) -> None:
+        if self.options.provider != "aten" or self.options.device.type != "cpu":
+            raise Unavailable(
+                "engine 'inductor': it compiles the provider aten for a CPU, and this session has "
+                f"provider {self.options.provider!r} on {self.options.device}; engine 'replay' runs"
+            )
+        inductor.require()
 
     def _refuse(self, what: str) -> None:
         if self._log is not None:
-            raise _beyond(f"call {what}")
-
-
-def _hashable(program: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        hash(program)
-    except TypeError as error:
-        raise Rejected(
-            f"compiled: a program is found again by its hash, got a {type(program).__name__} that "
-            "has none; a function is one"
-        ) from error
-    return program
-
-
-def _is_number(value: Any) -> bool:
-    """Say whether what was taken of an input becomes a leaf."""
-    return isinstance(value, Tensor) and value.is_floating_point()
-
-
-def _kind(value: Any) -> tuple[Any, ...]:
-    """Return what a recording depends on: a tensor's shape and dtype, a plain integer itself."""
-    if isinstance(value, Tensor):
-        return (tuple(value.shape), value.dtype)
-    return (type(value), value)
-
-
-def _beyond(what: str) -> SessionError:
-    return SessionError(
-        f"compiled: while a program is recorded it may not {what}; a recorded program has ops and "
-        "constants only, takes parameters and data as arguments, and returns refs"
-    )
+            raise outside_of_recording(f"call {what}")

@@ -63,6 +63,14 @@ def is_dual(x: Tensor) -> bool:
     return forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
 
 
+def read_on_host(tensor: Tensor) -> bool:
+    """Say whether a decision may read a tensor's numbers: they are here, and not a trace's.
+
+    On a device it would wait for them, and a tensor that stands for any numbers has none.
+    """
+    return tensor.is_cpu and type(tensor) is Tensor
+
+
 def wide(x: Tensor) -> Tensor:
     """Return a tensor in the dtype of computation: 16 bits as fp32, all others as they are."""
     return x.float() if x.dtype in NARROW else x

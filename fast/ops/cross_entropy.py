@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fast.device.dtypes import wide
+from fast.device.dtypes import read_on_host, wide
 from fast.device.flags import code_of, word
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
@@ -214,7 +214,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     if not full:
         # What does not count receives exactly 0, also where its row holds NaN or infinities.
         out = (labels == ignored) | (over == 0) if reduction == "mean" else labels == ignored
-        if dx.is_cuda or out.any():
+        if not read_on_host(dx) or out.any():
             dx.masked_fill_(out.unsqueeze(1), 0)
     return dx if g is cotangent else dx.to(cotangent.dtype), None
 

@@ -23,6 +23,7 @@ class Total:
     def add(self, out: Ref, weight: float | Fraction) -> None:
         """Add a weighted loss, a scalar on the session's tape, in the precision of parameters."""
         wide = self._session.options.master
+        self._session.settle()
         # A copy: the loss may be a parameter itself, which the update overwrites.
         share = out.tape.values[out.id].to(wide, copy=True)
         if weight != 1:

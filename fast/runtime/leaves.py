@@ -62,6 +62,9 @@ class Leaves(Recording):
         parameter.used_on = tape
         return Ref(tape, tape.use(view, parameter, parameter.trainable, again))
 
+    _use = use
+    """The same, as a session calls it itself: `use` reads what people write (fast.answers)."""
+
     @property
     def params_by_leaf(self) -> dict[int, Param]:
         """The parameters in use on the present tape, trainable or not, by the ids of their leaves.

@@ -25,6 +25,9 @@ class Recording:
         self._tape = Tape(self)
         self.store.overwritten = False
 
+    def settle(self) -> None:
+        """Compute what a run has put off; an eager session puts nothing off."""
+
     @property
     def params(self) -> list[Param]:
         """The session's parameters, in the order in which they were made."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fast.device.bridge import INTEGERS
+from fast.device.dtypes import read_on_host
 from fast.device.flags import flag_bad, guard
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
@@ -191,7 +192,7 @@ def aten_losses(
         return loss.reshape(labels.shape), over, False
     if reduction != "mean":
         return loss, over, False
-    if loss.is_cuda:
+    if not read_on_host(loss):
         return torch.where(over == 0, 0, loss), over, False
     count = over.item()
     if not count:

@@ -10,10 +10,12 @@ import pytest
 
 from equivalence.workers import pool, warned
 from equivalence.workers.pool import spread
+from fast import Unmoved
 
 
 def noisy(number: int) -> int:
     warnings.warn_explicit(f"tile of {number % 2}", UserWarning, "kernel.py", 7)
+    warnings.warn_explicit(f"step {number}: no parameter was updated", Unmoved, "kernel.py", 8)
     return number
 
 

@@ -35,7 +35,7 @@ def test_a_dropped_value_does_not_live_through_the_next_call() -> None:
         return run
 
     seen: list[list[bool]] = []
-    plan._calls = [call._replace(value=watched(call.value)) for call in plan._calls]
+    plan.calls = [call._replace(value=watched(call.value)) for call in plan.calls]
     assert s.value(s.run(program, [], [[1.0, 2.0]])).isfinite()
     assert seen == [[], [True], [False, True], [False, False, True]]
 
@@ -54,9 +54,9 @@ def test_a_replay_that_fails_frees_what_it_has_made() -> None:
         return square.aten_value(x)
 
     (plan,) = s._plans.values()
-    plan._calls = [
+    plan.calls = [
         call._replace(value=watched) if call.value is square.aten_value else call
-        for call in plan._calls
+        for call in plan.calls
     ]
     with pytest.raises(Rejected, match="take") as caught:
         s.run(program, [], [[1.0, 2.0], [5]])
@@ -79,7 +79,7 @@ def test_a_replay_runs_only_what_feeds_the_result(monkeypatch: pytest.MonkeyPatc
     )
     s.run(program, [], [[1.0, 2.0]])
     assert ran == ["exp", "exp", "sqrt", "square", "sum"]
-    assert [call.value.__module__ for call in next(iter(s._plans.values()))._calls] == [
+    assert [call.value.__module__ for call in next(iter(s._plans.values())).calls] == [
         "fast.ops.square",
         "fast.ops.sum",
     ]
@@ -100,7 +100,7 @@ def test_the_counters_know_what_a_replay_holds() -> None:
     size = 64 * 4
     tape = s.run(program, [w], [[1.0] * 64, labels]).tape
     ((_, plan),) = s._plans.items()
-    (constant,) = (buffer.tensor for buffer in plan._constants)
+    (constant,) = (buffer.tensor for buffer in plan.constants)
     assert all(constant.data_ptr() != value.data_ptr() for value in tape.values)
     recorded = counters.snapshot()
     out = s.run(program, [w], [[2.0] * 64, labels])
@@ -126,10 +126,10 @@ def storages(s: Session) -> dict[int, int]:
     tape = s._tape
     saved = [t for rule in tape.rules if rule and len(rule) > 1 for t in rule[1]]
     plans = s._plans.values()  # type: ignore[attr-defined]
-    blanks = {id(blank) for plan in plans for blank in plan._blanks}
+    blanks = {id(blank) for plan in plans for blank in plan.blanks}
     values = [value for value in tape.values if id(value) not in blanks]
     masters = s.store.masters.flat.untyped_storage()._cdata
-    constants = {b.tensor.untyped_storage()._cdata for plan in plans for b in plan._constants}
+    constants = {b.tensor.untyped_storage()._cdata for plan in plans for b in plan.constants}
     shadow = s.store.shadow.arena.flat.untyped_storage()._cdata if s.store.shadow else None
     found = {}
     for tensor in [*saved, *values]:

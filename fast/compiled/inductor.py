@@ -1,0 +1,135 @@
+"""Compiles a flat function by torch's Inductor, without Dynamo: every touch of private API is here.
+
+`make_fx` writes the graph down, `aot_compile` turns it into C++ and builds a package, and the
+package's own loader runs it without Python. torch promises none of the three to stay, so `missing`
+tries what is called; an engine that cannot be had is refused with what it says.
+
+Rounding: no product is contracted with a sum, sums may be in any order, and exponentials,
+logarithms and roots are SLEEF's and the compiler's. Fused loops run on one thread, so nothing is
+added atomically; products follow torch's threads.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from fast.errors import Unavailable
+
+OPTIONS: dict[str, Any] = {
+    "aot_inductor.package": True,
+    "cpp.enable_floating_point_contract_flag": "off",
+    # A product and a bias stay two steps, as the page has them.
+    "pattern_matcher": False,
+    "cpp.threads": 1,
+}
+"""What Inductor is told; part of an artifact's name."""
+
+MOST_SAID = 2000
+"""How many characters of what a compiler says are repeated."""
+
+COMPILERS = ("g++", "clang++")
+
+Loaded = Callable[[list[Tensor]], list[Tensor]]
+
+
+def missing() -> str | None:
+    """Say what this torch lacks of what is called here, or None."""
+    try:
+        from torch._C._aoti import AOTIModelPackageLoader
+        from torch._inductor import aot_compile
+        from torch._inductor.package import package_aoti
+        from torch.fx.experimental.proxy_tensor import make_fx
+    except ImportError as error:
+        return str(error)
+    parts = (AOTIModelPackageLoader, aot_compile, package_aoti, make_fx)
+    return None if all(map(callable, parts)) else "torch's Inductor has another form"
+
+
+def require() -> None:
+    """Raise Unavailable where this torch cannot compile so, or cannot load what was compiled."""
+    lack = missing()
+    if lack is not None:
+        raise Unavailable(
+            f"engine 'inductor': torch {torch.__version__} does not offer what it calls ({lack}); "
+            "engine 'replay' runs everywhere"
+        )
+
+
+def require_compiler() -> None:
+    """Raise Unavailable where no C++ compiler is found, naming what installs one."""
+    named = os.environ.get("CXX")
+    if not any(shutil.which(name) for name in ((named,) if named else COMPILERS)):
+        raise Unavailable(
+            "engine 'inductor': compiling a program needs a C++ compiler, and "
+            f"{named or ' or '.join(COMPILERS)} is not on the PATH; the package g++ (Debian, "
+            "Ubuntu), gcc-c++ (Fedora) or Xcode's command line tools (macOS) have one; engine "
+            "'replay' needs none"
+        )
+
+
+def traced(function: Callable[..., list[Tensor]], given: Sequence[Tensor]) -> GraphModule:
+    """Write down what a function calls on tensors like those given, whose numbers it cannot see."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    graph = make_fx(function, tracing_mode="fake")(*given)
+    for node in graph.graph.nodes:
+        node.meta.clear()  # Else Inductor takes the trace's own tensors for the arguments.
+    return graph
+
+
+def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
+    """Compile a graph for tensors like those given, and return the package's bytes.
+
+    What the compiler cannot do, such as a translation that it breaks off, raises Unavailable.
+    """
+    from torch._inductor import aot_compile
+    from torch._inductor.exc import InductorError
+    from torch._inductor.package import package_aoti
+
+    require_compiler()
+    with tempfile.TemporaryDirectory(prefix="twingrad-") as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of its own deprecations.
+        options = {**OPTIONS, "aot_inductor.output_path": os.path.join(folder, "model")}
+        try:
+            files = aot_compile(graph, tuple(given), options=options)
+        except InductorError as error:
+            raise Unavailable(
+                "engine 'inductor': this program could not be compiled; engine 'replay' runs it. "
+                f"{str(error)[:MOST_SAID]}"
+            ) from error
+        package = package_aoti(os.path.join(folder, "model.pt2"), files)
+        return Path(package).read_bytes()
+
+
+def loaded(package: bytes) -> Loaded:
+    """Load a package that is known to be whole: a shared object, whose code is run."""
+    from torch._C._aoti import AOTIModelPackageLoader
+
+    with _file_of(package) as path:
+        # One model, one caller at a time, on the host.
+        loader = AOTIModelPackageLoader(path, "model", True, 1, -1)
+    run: Loaded = loader.run
+    return run
+
+
+@contextmanager
+def _file_of(package: bytes) -> Iterator[str]:
+    """Put a package into a file that nobody else may write, for as long as it is being loaded."""
+    descriptor, path = tempfile.mkstemp(suffix=".pt2", prefix="twingrad-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(package)
+        yield path
+    finally:
+        os.unlink(path)

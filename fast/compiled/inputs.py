@@ -1,0 +1,105 @@
+"""What a recorded program is given: parameters, numbers, and integers that it does not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from fast.compiled.plan import Log
+from fast.errors import Rejected, SessionError
+from fast.kernels.checks import is_row
+from fast.runtime.param import Param
+from fast.runtime.store import Store
+
+
+class Indices:
+    """Integers or booleans that a recorded program hands on to ops without seeing them."""
+
+    __slots__ = ("_log", "_position", "_tensor")
+
+    def __init__(self, tensor: Tensor, position: int, log: Log) -> None:
+        """Hold a device tensor, the one of that position among the program's integer inputs."""
+        self._tensor = tensor
+        self._position = position
+        self._log = log
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the data, which every replay has."""
+        return tuple(self._tensor.shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the data, which every replay has."""
+        return self._tensor.dtype
+
+    def __len__(self) -> int:
+        """Return the extent of the first axis."""
+        return len(self._tensor)
+
+    def _unseen(self, *_: object) -> NoReturn:
+        """Refuse to show a value: it would be recorded, and be stale in the next call."""
+        raise Rejected(
+            "compiled: the values of integer inputs are not known when a program is recorded; it "
+            "may hand them to ops and ask for their shape. Prepare them before the call."
+        )
+
+    __getitem__ = __iter__ = __bool__ = __eq__ = __ne__ = __array__ = _unseen  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse what a tensor or an array has and this has not."""
+        try:
+            self._unseen()
+        except Rejected as refusal:
+            raise AttributeError(str(refusal)) from None
+
+
+def hashable(program: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        hash(program)
+    except TypeError as error:
+        raise Rejected(
+            f"compiled: a program is found again by its hash, got a {type(program).__name__} that "
+            "has none; a function is one"
+        ) from error
+    return program
+
+
+def is_number(value: Any) -> bool:
+    """Say whether what was taken of an input becomes a leaf."""
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def kind_of(value: Any) -> tuple[Any, ...]:
+    """Return what a recording depends on: a tensor's shape and dtype, a plain integer itself."""
+    if isinstance(value, Tensor):
+        return (tuple(value.shape), value.dtype)
+    return (type(value), value)
+
+
+def outside_of_recording(what: str) -> SessionError:
+    return SessionError(
+        f"compiled: while a program is recorded it may not {what}; a recorded program has ops and "
+        "constants only, takes parameters and data as arguments, and returns refs"
+    )
+
+
+def check_lists(store: Store, params: Sequence[Param], inputs: Sequence[Any]) -> None:
+    """Refuse what is no list of parameters of a store, and no list of inputs."""
+    for name, what, given in (("params", "parameters", params), ("inputs", "data", inputs)):
+        if not isinstance(given, (list, tuple)) and not is_row(given):
+            way = f"[*{name}.values()]" if isinstance(given, Mapping) else "[x]"
+            raise Rejected(
+                f"run: {name} is a list of {what}, in the order of the program's arguments, "
+                f"such as {way}; got {type(given).__name__}"
+            )
+    for parameter in params:
+        if type(parameter) is not Param or parameter.store is not store:
+            raise SessionError(
+                "run: params is a list of parameters, which param() makes; "
+                f"{parameter!r} is not a parameter of this session"
+            )

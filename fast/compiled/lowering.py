@@ -1,0 +1,132 @@
+"""Lowers a recorded program and the sweep back through it: one flat graph of ATen calls.
+
+The pages' own functions are run on tensors that stand for any numbers, and what they call is
+written down. The graph is a function of tensors only: leaves, constants, integer inputs, what the
+program read from outside, the random counter as a cell, and the cotangents of what it returns.
+Nothing that may change from call to call is left in it as a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fast.compiled.plan import Plan
+from fast.device.named import NamedBuffer
+from fast.ref import Entry
+from fast.runtime.binding import Bindings
+from fast.tape import LEAF, Tape, backward_sparse
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a lowered function takes and returns, all by position.
+
+    Its arguments are the leaves, the constants that the plan made, its integer inputs, what it read
+    beside them, the random counter if it draws, and the cotangent of `seeded` unless that is None.
+    Its results are those of the program, and then the cotangents of the leaves in `reached`.
+    """
+
+    leaves: tuple[bool, ...]
+    results: tuple[int, ...]
+    constants: tuple[int, ...]
+    draws: bool
+    seeded: int | None
+
+
+class Contributions:
+    """A sink for the cotangents of leaves: it keeps sums, and lends no memory."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.found: dict[int, Tensor] = {}
+
+    def accumulate(self, leaf: int, cotangent: Tensor) -> None:
+        """Keep a contribution, or add it to what is kept."""
+        known = self.found.get(leaf)
+        self.found[leaf] = cotangent if known is None else known + cotangent
+
+    def places(self, parents: tuple[int, ...], dtype: torch.dtype) -> list[Tensor | None]:
+        """Offer no memory."""
+        return [None] * len(parents)
+
+
+def signature(plan: Plan, leaves: Sequence[bool], seeded: int | None) -> Signature:
+    """Say what the function of a plan takes; a leaf is True where its gradient is wanted."""
+    out = (plan.out,) if isinstance(plan.out, Entry) else plan.out
+    results = tuple(dict.fromkeys(entry.id for entry in out))
+    made = tuple(
+        k for k, blank in enumerate(plan.blanks, plan.first) if _is_constant(plan, k, blank)
+    )
+    return Signature(tuple(leaves), results, made, plan.draws > 0, seeded)
+
+
+def arguments(
+    plan: Plan, wanted: Signature, leaves: Sequence[Tensor], integers: Sequence[Tensor], cell: Any
+) -> list[Tensor]:
+    """Return what the function takes, but for the cotangent, from what a call has."""
+    beside = [b.contents if isinstance(b, NamedBuffer) else b for b in plan.beside]
+    constants = [plan.blanks[k - plan.first] for k in wanted.constants]
+    return [*leaves, *constants, *integers, *beside, *([cell] if wanted.draws else [])]
+
+
+def function(
+    plan: Plan, wanted: Signature, integers: int, bindings: Bindings
+) -> tuple[Callable[..., list[Tensor]], list[int]]:
+    """Return the function, for a trace, and a list in which a trace leaves the leaves it reached.
+
+    It is to be run on tensors that hold no numbers: it checks nothing.
+    """
+    reached: list[int] = []
+
+    def lowered(*given: Tensor) -> list[Tensor]:
+        count = len(wanted.leaves)
+        rest = [*given]
+        leaves, rest = rest[:count], rest[count:]
+        constants, rest = rest[: len(wanted.constants)], rest[len(wanted.constants) :]
+        labels, rest = rest[:integers], rest[integers:]
+        beside, rest = rest[: len(plan.beside)], rest[len(plan.beside) :]
+        blanks = list(plan.blanks)
+        for k, constant in zip(wanted.constants, constants, strict=True):
+            blanks[k - plan.first] = constant
+        table = [*leaves, *blanks, *labels, *beside]
+        rules: list[tuple[Any, ...] | None] = [None] * len(blanks)
+        before = bindings.next_call
+        bindings.next_call = rest.pop(0) if wanted.draws else before
+        try:
+            plan.run(table, rules, bindings, checked=False)
+        finally:
+            bindings.next_call = before
+        found = [table[k] for k in wanted.results]
+        reached.clear()
+        if wanted.seeded is not None:
+            tape = Tape()
+            tape.values = table[: plan.first + len(blanks)]
+            tape.rules = [*(LEAF if leaf else None for leaf in wanted.leaves), *rules]
+            sink = Contributions()
+            backward_sparse(tape, wanted.seeded, rest.pop(0), sink)
+            reached.extend(sorted(sink.found))
+            found += [sink.found[leaf] for leaf in reached]
+        return _own(found, given)
+
+    return lowered, reached
+
+
+def _own(results: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
+    """Copy what shares memory with an argument or another result: a caller writes to neither."""
+    taken = {tensor.untyped_storage()._cdata for tensor in given}
+    found = []
+    for tensor in results:
+        key = tensor.untyped_storage()._cdata
+        found.append(tensor.clone() if key in taken else tensor)
+        taken.add(key)
+    return found
+
+
+def _is_constant(plan: Plan, identity: int, blank: Tensor) -> bool:
+    """Say whether an entry is a constant that the program made: no call makes it anew."""
+    return any(buffer.tensor is blank for buffer in plan.constants)
