@@ -263,7 +263,7 @@ REFUSED: dict[str, Ask] = {
 
 REFUSED |= {
     f"s.{name}": lambda s, x, y, made, name=name: getattr(s, name)  # type: ignore[misc]
-    for name in (*INSTEAD, *ABSENT)
+    for name in (*INSTEAD, *sorted(ABSENT))
     if not hasattr(Session, name)
 }
 REFUSED |= {
