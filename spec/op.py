@@ -390,9 +390,12 @@ def need_shape(who: str, rule: str, shape: Shape, x: object) -> None:
         raise refuse(who, rule, _came(x))
 
 
+_READ: tuple[type, ...] = (list, tuple, int, float, Fraction)
+
+
 def _came(x: object) -> str:
     """Say what came in a tensor's place; of what `tensor` reads, that it has to be called."""
-    reads = isinstance(x, (list, tuple, int, float, Fraction)) or hasattr(x, "__array_interface__")
+    reads = isinstance(x, _READ) or hasattr(x, "__array_interface__")
     return f"{shape_or_type(x)}; write tensor(...)" if reads else str(shape_or_type(x))
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -88,10 +87,10 @@ class Unmoved(UserWarning):
 
 def outside() -> int:
     """Return the level of the caller's own line, for a warning: how far above it the book ends."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("spec."):
+    frame, depth = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals["__name__"].startswith("spec."):
         frame, depth = frame.f_back, depth + 1
-    return depth
+    return max(depth, 1)
 
 
 def unknown(who: str, what: str, name: object, known: Iterable[str], lists: str = "") -> Unknown:

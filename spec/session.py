@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
 from spec.naturals import Naturals
 from spec.op import AnyTensor, checked, zeros_like
@@ -111,9 +112,10 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         one of, and an input that was recorded without requires_grad. So are an id that dense
         gradients lack, and a gradient of another shape, naming both.
         """
-        if isinstance(grads, Ref) or not isinstance(ref, Ref):
+        asked: Any = ref
+        if isinstance(grads, Ref) or not isinstance(asked, Ref):
             rule = "write grad(grads, x), where x is a ref, such as use(param) returns"
-            raise refuse("grad", rule, f"{type(grads).__name__} and {type(ref).__name__}")
+            raise refuse("grad", rule, f"{type(grads).__name__} and {type(asked).__name__}")
         value = self.value(ref)
         found = look_up(grads, ref.id, value.shape)
         if found is not None:

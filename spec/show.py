@@ -82,12 +82,18 @@ def node_of(shown: Any, out: Any, who: str = "show") -> int:
         return out
     if not isinstance(out, Ref):
         raise refuse(who, "out is a ref of the tape, or its id", shape_or_type(out))
-    record = shown.tape if isinstance(shown, Interpreter) else shown
+    record = _record_of(shown)
     if out.tape is record:
         return out.id
     if isinstance(record, Opened) and out.tape is record.source:
         return record.places[out.id]
     raise refuse(who, "out is a ref of what is shown", f"x{out.id} of another record")
+
+
+def _record_of(shown: Any) -> object:
+    """Return what refs of a session point into; a tape stands for itself."""
+    session: Any = shown
+    return session.tape if isinstance(shown, Interpreter) else shown
 
 
 def cotangents_of(tape: Tape, out: int, seed: AnyTensor | None) -> Dense:
@@ -113,7 +119,7 @@ def opened(shown: Any, *names: str) -> Opened:
     name that no composite of the tape has is Rejected, with those that there are.
     """
     tape = tape_of(shown)
-    found = Opened(shown.tape if isinstance(shown, Interpreter) else shown)
+    found = Opened(_record_of(shown))
     nodes = [tape.node(id) for id in range(len(tape))]
     composites = {n.op.name for n in nodes if n.op is not None and n.op.program is not None}
     for name in names:

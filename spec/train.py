@@ -190,8 +190,9 @@ class ScalarTrainer(TrainerSteps[Batch, AnyTensor]):
             value = self.session.value(out)[()]
             share = lift(value, Fraction(weight))
             losses.append(share * value)
-            found = self.session.backward(out, tensor(share)) if differentiate else {}
-            for leaf, gradient in found.items():
+            if not differentiate:
+                continue
+            for leaf, gradient in self.session.backward(out, tensor(share)).items():
                 grads[leaf] = plus(grads.get(leaf), gradient) or gradient
         return tensor(sum_terms(losses)), grads
 
