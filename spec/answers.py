@@ -14,6 +14,7 @@ Traceback (most recent call last):
 spec.refusals.Misfit: tea: kind is missing; it takes kind, and by name axes=None
 """
 
+# This file is longer than the guide because its table of names belongs to the words it answers by.
 from __future__ import annotations
 
 import inspect
