@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import torch
@@ -88,18 +88,22 @@ def outside_of_recording(what: str) -> SessionError:
     )
 
 
-def check_lists(store: Store, params: Sequence[Param], inputs: Sequence[Any]) -> None:
-    """Refuse what is no list of parameters of a store, and no list of inputs."""
+def listed(store: Store, params: Any, inputs: Any) -> tuple[list[Param], list[Any]]:
+    """List the parameters of a store, and the inputs, or refuse what is no list or iterator."""
     for name, what, given in (("params", "parameters", params), ("inputs", "data", inputs)):
-        if not isinstance(given, (list, tuple)) and not is_row(given):
+        if isinstance(given, (Mapping, Tensor, str)) or not (
+            is_row(given) or isinstance(given, Iterator)
+        ):
             way = f"[*{name}.values()]" if isinstance(given, Mapping) else "[x]"
             raise Rejected(
                 f"run: {name} is a list of {what}, in the order of the program's arguments, "
                 f"such as {way}; got {type(given).__name__}"
             )
-    for parameter in params:
+    found = [*params]
+    for parameter in found:
         if type(parameter) is not Param or parameter.store is not store:
             raise SessionError(
                 "run: params is a list of parameters, which param() makes; "
                 f"{parameter!r} is not a parameter of this session"
             )
+    return found, [*inputs]

@@ -32,10 +32,10 @@ from torch import Tensor
 from fast.compiled import inductor
 from fast.compiled.inputs import (
     Indices,
-    check_lists,
     hashable,
     is_number,
     kind_of,
+    listed,
     outside_of_recording,
 )
 from fast.compiled.lowered import Lowered, Pending, beyond
@@ -118,8 +118,8 @@ class CompiledSession(Session):
         that is in no list, is Rejected. What is no parameter of this session raises SessionError.
         """
         self._refuse("run")
-        check_lists(self.store, params, inputs)
-        params, taken = [*params], [self._take(value) for value in inputs]
+        params, inputs = listed(self.store, params, inputs)
+        taken = [self._take(value) for value in inputs]
         owners = [(p.slot, p.requires_grad) for p in params]
         key = (hashable(program), *owners, *map(kind_of, taken))
         tape = self._leaves_of(params, taken)
