@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch._inductor.exc import InductorError
 
 from fast import CompiledSession, Rejected, Session, Stale, Unavailable, checkpoint
 from fast.__main__ import main
@@ -214,8 +215,18 @@ def test_another_process_needs_no_compiler_and_a_damaged_artifact_is_made_anew(c
         file.write_bytes(whole[file])
 
 
-def test_a_program_that_the_compiler_breaks_off_is_refused(monkeypatch: Any) -> None:
-    monkeypatch.setitem(inductor.OPTIONS, "aot_inductor.no_such_option", True)
+def test_what_the_compiler_breaks_off_is_refused_with_its_words(monkeypatch: Any) -> None:
+    def breaks_off(*_: object, **__: object) -> None:
+        raise InductorError(ValueError("internal compiler error"), None)
+
+    monkeypatch.setattr("torch._inductor.aot_compile", breaks_off)
+    graph = inductor.traced(lambda x: [x + 1], [torch.ones(2)])
+    with pytest.raises(Unavailable, match=r"(?s)could not be compiled; .*internal compiler error"):
+        inductor.built(graph, [torch.ones(2)])
+
+
+def test_a_compiler_that_is_not_there_is_named(monkeypatch: Any) -> None:
+    monkeypatch.setitem(inductor.OPTIONS, "cpp.threads", 2)  # Another artifact, not yet made.
     monkeypatch.setenv("CXX", "g++-that-is-not-here")
     session, params = started(engine="inductor")
     loss, _ = session.run(program, params, data(0))
