@@ -64,8 +64,7 @@ class Trace:
         return lambda *arguments, **attributes: self._apply(op, arguments, attributes)
 
     def _apply(self, op: Op, arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Held:
-        tensors = [a.tensor if isinstance(a, Held) else a for a in arguments]
-        out = Held(op.value(*tensors, **attributes), self.slots)
+        out = Held(op.value(*_tensors(arguments), **attributes), self.slots)
         self.slots += 1
         self.steps.append((op, arguments, attributes, self.slots - 1))
         return out

@@ -61,9 +61,11 @@ BETWEEN = CHARACTER * LONGEST + 24
 Line = tuple[str, str]
 """A text, and its class: a name has none."""
 
-
 Word = tuple[float, float, str, str]
 """Where a text stands, itself, and its class."""
+
+Points = tuple[float, float, float, float]
+"""A coordinate of the four points of a cubic curve."""
 
 Place = tuple[float, float, float, float]
 """The sides of a rectangle: left, top, right and bottom."""
@@ -102,6 +104,17 @@ class Edge:
     right: float
     end: float
     bow: float
+
+    @property
+    def across(self) -> Points:
+        """From left to right, the points that bend it."""
+        bend = BETWEEN / 2
+        return (self.x, self.x + bend, self.right - bend, self.right)
+
+    @property
+    def down(self) -> Points:
+        """The heights of these points."""
+        return (self.y, self.y + self.bow, self.end + self.bow, self.end)
 
 
 @dataclass(frozen=True)
@@ -244,14 +257,11 @@ def _edges(tape: Tape, boxes: Sequence[Box]) -> Iterator[Edge]:
 
 
 def _arrows(tape: Tape, boxes: Sequence[Box]) -> Iterator[str]:
-    bend = BETWEEN / 2
     for edge in _edges(tape, boxes):
         left = boxes[edge.parent].x + boxes[edge.parent].width
-        yield (
-            f'<path d="M{left:.1f} {edge.y:.1f} H{edge.x:.1f} C{edge.x + bend:.1f} '
-            f"{edge.y + edge.bow:.1f} {edge.right - bend:.1f} {edge.end + edge.bow:.1f} "
-            f'{edge.right:.1f} {edge.end:.1f}" marker-end="url(#tip)"/>'
-        )
+        (x, *across), (y, *down) = edge.across, edge.down
+        bent = " ".join(f"{a:.1f} {b:.1f}" for a, b in zip(across, down, strict=True))
+        yield (f'<path d="M{left:.1f} {y:.1f} H{x:.1f} C{bent}" marker-end="url(#tip)"/>')
 
 
 def _along(tape: Tape, boxes: Sequence[Box], came: Came) -> Iterator[Word]:
@@ -271,22 +281,23 @@ def _free(edge: Edge, half: float, taken: list[Place]) -> tuple[float, float]:
 
     It is the middle, or the next place along the edge that is free, or below all that are taken.
     """
-    bend = BETWEEN / 2
-    across = (edge.x, edge.x + bend, edge.right - bend, edge.right)
-    down = (edge.y, edge.y + edge.bow, edge.end + edge.bow, edge.end)
     for part in (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2):
-        x, y = _bent(part, across), _bent(part, down)
-        place = (x - half, y - 16, x + half, y + 18)
-        if not any(_overlap(place, other) for other in taken):
-            taken.append(place)
-            return x, y
-    x = _bent(0.5, across)
-    y = max(other[3] for other in taken if other[0] < x + half and x - half < other[2]) + 16
-    taken.append((x - half, y - 16, x + half, y + 18))
+        x, y = _bent(part, edge.across), _bent(part, edge.down)
+        if not any(_overlap(_around(x, y, half), other) for other in taken):
+            break
+    else:
+        x = _bent(0.5, edge.across)
+        y = max(other[3] for other in taken if other[0] < x + half and x - half < other[2]) + 16
+    taken.append(_around(x, y, half))
     return x, y
 
 
-def _bent(part: float, points: tuple[float, float, float, float]) -> float:
+def _around(x: float, y: float, half: float) -> Place:
+    """Return what two lines of words take, one above a point and one below."""
+    return (x - half, y - 16, x + half, y + 18)
+
+
+def _bent(part: float, points: Points) -> float:
     """Return a coordinate of a cubic curve, a part of the way along it (Bernstein's form)."""
     rest, (a, b, c, d) = 1 - part, points
     return rest**3 * a + 3 * rest**2 * part * b + 3 * rest * part**2 * c + part**3 * d

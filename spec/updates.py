@@ -26,7 +26,7 @@ from spec.optim._groups import Groups, groups_of
 from spec.optim._steps import SessionSteps
 from spec.params import Leaves, param_of
 from spec.params import Param as Param
-from spec.refusals import Rejected, Unmoved, outside, unknown
+from spec.refusals import Rejected, Unknown, Unmoved, outside, unknown
 from spec.shape import Shape
 from spec.tape import Dense
 
@@ -44,7 +44,7 @@ class Cotangents(dict[int, AnyTensor]):
         """Refuse what is no leaf that was reached, saying how a gradient is looked up."""
         found = "write session.grad(grads, x), of a ref x"
         rule = f"cotangents are kept by the ids of the leaves, {sorted(self)}"
-        raise NoLeaf(f"backward: {rule}; got {key!r}; {found}")
+        raise Unknown(f"backward: {rule}; got {key!r}; {found}")
 
     def __enter__(self) -> Self:
         """Return the cotangents themselves."""
@@ -52,14 +52,6 @@ class Cotangents(dict[int, AnyTensor]):
 
     def __exit__(self, *_: object) -> None:
         """Release nothing: Python does, when nobody holds them."""
-
-
-class NoLeaf(Rejected, KeyError):
-    """A key that is no leaf which the loss reaches; the message says how to look up a gradient."""
-
-    def __str__(self) -> str:
-        """Show the sentence; a KeyError alone would show it in quotes."""
-        return str(self.args[0])
 
 
 def look_up(grads: Gradients, id: int, shape: Shape) -> AnyTensor | None:
