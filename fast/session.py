@@ -220,9 +220,8 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         try:
             bound = self._bound.get(name) or bind(name, self.options, self._bound)
         except TypeError:
-            raise unfamiliar(
-                "session", "op", name, OPS, LISTS
-            ) from None  # What has no hash is no name.
+            # What has no hash is no name.
+            raise unfamiliar("session", "op", name, OPS, LISTS) from None
         check, value, vjp, plain, form, _, flags = bound
         tape = self._tape
         values, rules = tape.values, tape.rules

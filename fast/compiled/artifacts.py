@@ -1,9 +1,9 @@
 """Artifacts on disk: found again by what made them, shared by processes, and checked before use.
 
-A file holds a digest and a package. Those that were not used for longest go where they take too
-much room. It is written beside its name, and renamed when it is whole,
+A file holds a digest and a package. It is written beside its name, and renamed when it is whole,
 so nobody reads a part; while one process compiles, another one waits for it. A file is read once
-and compared with its digest before anything of it is run; one that is damaged is made anew.
+and compared with its digest before anything of it is run; one that is damaged is made anew. Files
+that were not used for longest go where all of them take too much room.
 
 The folder is private, since what it holds is code that is run: one that is not ours, that others
 may write, or that is a link, is refused. The digest is against damage. It does not protect against

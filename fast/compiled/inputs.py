@@ -69,7 +69,7 @@ def hashable(program: Callable[..., Any]) -> Callable[..., Any]:
     return program
 
 
-def is_number(value: Any) -> bool:
+def is_leaf(value: Any) -> bool:
     """Say whether what was taken of an input becomes a leaf."""
     return isinstance(value, Tensor) and value.is_floating_point()
 

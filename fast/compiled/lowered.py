@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -32,12 +33,12 @@ class Lowered:
         self.plan = plan
         self._integers = integers
         self._bindings = bindings
-        self._leaves = tuple(rule is LEAF for rule in tape.rules[: plan.first])
+        leaves = tuple(rule is LEAF for rule in tape.rules[: plan.first])
         self._checked = [call for call in plan.calls if call.check is not None]
         self._ready: dict[int | None, tuple[inductor.Loaded, list[int]]] = {}
-        self._forward = lowering.signature(plan, self._leaves, None)
+        self._forward = lowering.signature(plan, leaves)
         self.results = self._forward.results
-        parents = tuple(k for k, leaf in enumerate(self._leaves) if leaf)
+        parents = tuple(k for k, leaf in enumerate(leaves) if leaf)
         self.parents, self._needs = parents, (True,) * len(parents)
         _refuse(plan, tape)
 
@@ -45,12 +46,13 @@ class Lowered:
         """Check a call's data, take its random numbers, and append its entries without contents."""
         plan, bindings = self.plan, self._bindings
         start = bindings.next_call
-        blank = [*tape.values, *plan.blanks, *given] if self._checked else []
+        # A check reads shapes of numbers, and the data of integer inputs.
+        table = [*tape.values, *plan.blanks, *given, *plan.read_beside()] if self._checked else []
         for call in self._checked:
             # A random op's check reads the counter; what fails leaves it as the program would.
             bindings.next_call = start + call.drawn
             assert call.check is not None
-            call.check(*(_at(blank, k, plan) for k in call.sources), **call.attributes)
+            call.check(*(table[k] for k in call.sources), **call.attributes)
         bindings.next_call = start + plan.draws
         cell = torch.tensor(_signed(start)) if plan.draws else None
         taken = lowering.arguments(plan, self._forward, tape.values, given, cell)
@@ -79,7 +81,7 @@ class Lowered:
     def _made(
         self, seeded: int | None, given: Sequence[Tensor]
     ) -> tuple[inductor.Loaded, list[int]]:
-        wanted = lowering.signature(self.plan, self._leaves, seeded)
+        wanted = replace(self._forward, seeded=seeded)
         function, reached = lowering.function(self.plan, wanted, self._integers, self._bindings)
         graph = inductor.traced(function, given)
         package = artifacts.fetch(
@@ -145,12 +147,6 @@ def beyond(what: str) -> Unavailable:
     return Unavailable(
         f"engine 'inductor': this program is beyond it: {what}; engine 'replay' runs it"
     )
-
-
-def _at(table: Sequence[Tensor], place: int, plan: Plan) -> Any:
-    """Return what a check reads: shapes of numbers, and the data of integer inputs."""
-    beside = place - len(table)
-    return table[place] if beside < 0 else plan.beside[beside]
 
 
 def _signed(word: int) -> int:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fast.compiled.plan import Plan
-from fast.device.named import NamedBuffer
 from fast.ref import Entry
 from fast.runtime.binding import Bindings
 from fast.tape import LEAF, Tape, backward_sparse
@@ -55,23 +55,21 @@ class Contributions:
         return [None] * len(parents)
 
 
-def signature(plan: Plan, leaves: Sequence[bool], seeded: int | None) -> Signature:
-    """Say what the function of a plan takes; a leaf is True where its gradient is wanted."""
+def signature(plan: Plan, leaves: Sequence[bool]) -> Signature:
+    """Say what a plan's forward pass takes; a leaf is True where its gradient is wanted."""
     out = (plan.out,) if isinstance(plan.out, Entry) else plan.out
     results = tuple(dict.fromkeys(entry.id for entry in out))
-    made = tuple(
-        k for k, blank in enumerate(plan.blanks, plan.first) if _is_constant(plan, k, blank)
-    )
-    return Signature(tuple(leaves), results, made, plan.draws > 0, seeded)
+    constants = {id(buffer.tensor) for buffer in plan.constants}
+    made = tuple(k for k, blank in enumerate(plan.blanks, plan.first) if id(blank) in constants)
+    return Signature(tuple(leaves), results, made, plan.draws > 0, None)
 
 
 def arguments(
     plan: Plan, wanted: Signature, leaves: Sequence[Tensor], integers: Sequence[Tensor], cell: Any
 ) -> list[Tensor]:
     """Return what the function takes, but for the cotangent, from what a call has."""
-    beside = [b.contents if isinstance(b, NamedBuffer) else b for b in plan.beside]
     constants = [plan.blanks[k - plan.first] for k in wanted.constants]
-    return [*leaves, *constants, *integers, *beside, *([cell] if wanted.draws else [])]
+    return [*leaves, *constants, *integers, *plan.read_beside(), *([cell] if wanted.draws else [])]
 
 
 def function(
@@ -84,19 +82,15 @@ def function(
     reached: list[int] = []
 
     def lowered(*given: Tensor) -> list[Tensor]:
-        count = len(wanted.leaves)
-        rest = [*given]
-        leaves, rest = rest[:count], rest[count:]
-        constants, rest = rest[: len(wanted.constants)], rest[len(wanted.constants) :]
-        labels, rest = rest[:integers], rest[integers:]
-        beside, rest = rest[: len(plan.beside)], rest[len(plan.beside) :]
+        rest = iter(given)
+        leaves = [*islice(rest, len(wanted.leaves))]
         blanks = list(plan.blanks)
-        for k, constant in zip(wanted.constants, constants, strict=True):
-            blanks[k - plan.first] = constant
-        table = [*leaves, *blanks, *labels, *beside]
+        for k in wanted.constants:
+            blanks[k - plan.first] = next(rest)
+        table = [*leaves, *blanks, *islice(rest, integers + len(plan.beside))]
         rules: list[tuple[Any, ...] | None] = [None] * len(blanks)
         before = bindings.next_call
-        bindings.next_call = rest.pop(0) if wanted.draws else before
+        bindings.next_call = next(rest) if wanted.draws else before
         try:
             plan.run(table, rules, bindings, checked=False)
         finally:
@@ -108,7 +102,7 @@ def function(
             tape.values = table[: plan.first + len(blanks)]
             tape.rules = [*(LEAF if leaf else None for leaf in wanted.leaves), *rules]
             sink = Contributions()
-            backward_sparse(tape, wanted.seeded, rest.pop(0), sink)
+            backward_sparse(tape, wanted.seeded, next(rest), sink)
             reached.extend(sorted(sink.found))
             found += [sink.found[leaf] for leaf in reached]
         return _own(found, given)
@@ -125,8 +119,3 @@ def _own(results: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
         found.append(tensor.clone() if key in taken else tensor)
         taken.add(key)
     return found
-
-
-def _is_constant(plan: Plan, identity: int, blank: Tensor) -> bool:
-    """Say whether an entry is a constant that the program made: no call makes it anew."""
-    return any(buffer.tensor is blank for buffer in plan.constants)

@@ -148,6 +148,10 @@ class Plan:
             return type(self.out)(tape, self.out.id)
         return tuple(type(entry)(tape, entry.id) for entry in self.out)
 
+    def read_beside(self) -> list[Tensor]:
+        """Return what calls read beside the tape and the arguments, as it is now."""
+        return [b.contents if isinstance(b, NamedBuffer) else b for b in self.beside]
+
     def replay(self, tape: Tape, arguments: Sequence[Tensor], counter: Bindings) -> None:
         """Run the calls on a tape that holds the leaves, and append what the recording appended.
 
@@ -155,8 +159,7 @@ class Plan:
         itself would have left it.
         """
         count = len(self.blanks)
-        beside = (b.contents if isinstance(b, NamedBuffer) else b for b in self.beside)
-        table = [*tape.values, *self.blanks, *arguments, *beside]
+        table = [*tape.values, *self.blanks, *arguments, *self.read_beside()]
         rules: list[tuple[Any, ...] | None] = [None] * count
         start = counter.next_call
         try:

@@ -33,7 +33,7 @@ from fast.compiled import inductor
 from fast.compiled.inputs import (
     Indices,
     hashable,
-    is_number,
+    is_leaf,
     kind_of,
     listed,
     outside_of_recording,
@@ -78,8 +78,9 @@ class CompiledSession(Session):
         """Choose as a `Session` does, and how a recorded program is run.
 
         The engine is "replay", which calls the same functions again, or "inductor", which compiles
-        them (fast.compiled.lowered) for a CPU and the provider `aten`; another is Rejected. What
-        this machine lacks for it, a compiler too, raises Unavailable.
+        them (fast.compiled.lowered) for a CPU and the provider `aten`; another is Rejected. A
+        provider, device or torch that it cannot do with raises Unavailable here, and a compiler
+        that is missing does when a program is first compiled.
         """
         super().__init__(provider, precision, device, deterministic)
         if not isinstance(engine, str) or engine not in ENGINES:
@@ -123,7 +124,7 @@ class CompiledSession(Session):
         owners = [(p.slot, p.requires_grad) for p in params]
         key = (hashable(program), *owners, *map(kind_of, taken))
         tape = self._leaves_of(params, taken)
-        integers = [v for v in taken if isinstance(v, Tensor) and not is_number(v)]
+        integers = [v for v in taken if isinstance(v, Tensor) and not is_leaf(v)]
         plan = self._plans.pop(key, None)
         if plan is None:
             log, before = Log(len(tape)), self.random_counter
@@ -155,14 +156,15 @@ class CompiledSession(Session):
             self._use(parameter)
         tape = self._tape
         for value in taken:
-            if is_number(value):
+            if is_leaf(value):
                 tape.leaf(value, False)
         return tape
 
     def apply(self, name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Ref:
         """Check and run one op and append it; a refusal leaves the tape as it was."""
         if self._log is None:
-            self.settle()
+            if self._pending is not None:
+                self.settle()
             return super().apply(name, inputs, attributes)
         if self.engine == "inductor" and name in OPS and OPS[name].buffers:
             raise beyond(f"{name} updates a buffer")
@@ -207,8 +209,9 @@ class CompiledSession(Session):
 
     def value(self, ref: Entry) -> Tensor:
         """Download the value of a ref as a `Session` does; what was put off is computed first."""
-        self._own(ref, "value", Entry)
-        self.settle()
+        if self._pending is not None:
+            self._own(ref, "value", Entry)
+            self.settle()
         return super().value(ref)
 
     def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
@@ -243,7 +246,7 @@ class CompiledSession(Session):
         leaves = (Ref(tape, identity) for identity in range(log.first))
         arguments: list[Any] = [*islice(leaves, params)]
         for value in taken:
-            if is_number(value):
+            if is_leaf(value):
                 arguments.append(next(leaves))
             elif isinstance(value, Tensor):
                 arguments.append(Indices(value, next(positions), log))

@@ -128,8 +128,9 @@ class JsonLines(_Written):
         file.flush()
 
     def _value(self, name: str, value: Any) -> Cell | list[Cell]:
-        if _is_single(entry(value)):
-            return _finite(_plain(value))
+        one = entry(value)
+        if _is_single(one):
+            return _finite(_plain(one))
         several = numbers(value)
         if several is None:
             _refuse(name, f"{SINGLE}, or a flat list, array or tensor of numbers", value)
@@ -175,9 +176,10 @@ class Csv(_Written):
         file.flush()
 
     def _cell(self, name: str, value: Any) -> Cell:
-        if not _is_single(entry(value)):
+        one = entry(value)
+        if not _is_single(one):
             _refuse(name, SINGLE, value)
-        return _plain(value)
+        return _plain(one)
 
     def _go_on(self, before: int | None) -> None:
         super()._go_on(before)
@@ -247,7 +249,7 @@ def _is_single(value: Any) -> bool:
 def _plain(value: Any) -> Cell:
     """Return a single value as Python's own, so that every library's numbers look alike."""
     read = number(value)
-    return entry(value) if read is None else read
+    return value if read is None else read
 
 
 def _finite(value: Cell) -> Cell:
