@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch._inductor.exc import InductorError
 
 from fast import CompiledSession, Rejected, Session, Stale, Unavailable, checkpoint
 from fast.__main__ import main
@@ -216,6 +215,9 @@ def test_another_process_needs_no_compiler_and_a_damaged_artifact_is_made_anew(c
 
 
 def test_what_the_compiler_breaks_off_is_refused_with_its_words(monkeypatch: Any) -> None:
+    # Not at the top: it imports triton, and fast decides before that how triton runs.
+    from torch._inductor.exc import InductorError
+
     def breaks_off(*_: object, **__: object) -> None:
         raise InductorError(ValueError("internal compiler error"), None)
 
