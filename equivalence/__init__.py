@@ -15,6 +15,7 @@ ROOMS = (
     "dtypes",
     "conventions",
     "answers",
+    "processor",
     "cases",
     "worlds",
     "budgets",

@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from equivalence.budgets.outcome import CLASSES, Outcome, Over
+from equivalence.processor import has
 
 SCHEMA = 1
 """The newest format of a file of findings."""
@@ -69,6 +70,7 @@ class Finding:
     error      the largest error of those whose budget is 0, as `Over.error` is
     edge, gave the reason text of an edge row, and the wrong result
     label      the constraint whose near-misses are accepted
+    cpu        the instructions that the processor must have, or lack, for it to hold
     strict     whether it must still hold; one that was taken over from a library need not
     """
 
@@ -88,17 +90,20 @@ class Finding:
     edge: str | None = None
     gave: str | None = None
     label: str | None = None
+    cpu: tuple[str, ...] = ()
     strict: bool = True
 
     def applies(self, backend: str, op: str, direction: str, dtype: str) -> bool:
-        """Say whether the finding speaks of a row."""
+        """Say whether the finding speaks of a row, on this machine."""
         pairs = (
             (backend, self.backend),
             (op, self.op),
             (direction, self.direction),
             (dtype, self.dtype),
         )
-        return all(fnmatchcase(name, pattern) for name, pattern in pairs)
+        return all(fnmatchcase(name, pattern) for name, pattern in pairs) and all(
+            map(has, self.cpu)
+        )
 
     def covers(self, regimes: Sequence[tuple[str, str]], over: Over) -> bool:
         """Say whether elements over budget, in a case of such regimes, are what it declares.

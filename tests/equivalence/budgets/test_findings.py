@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from equivalence import processor
 from equivalence.backends import EXTRAS, libraries, load
 from equivalence.backends.libraries import shipped
 from equivalence.budgets.findings import Finding, for_row, parse, read, written
@@ -83,6 +87,13 @@ def test_a_finding_speaks_of_the_rows_that_its_patterns_name() -> None:
     assert for_row([finding], "fast-aten", "layer_norm", "vjp", "fp32") == ()
 
 
+def test_a_finding_speaks_of_the_processors_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    (finding,) = parse(WELL_FORMED + 'cpu = ["avx2", "no avx512f"]\n')
+    for has, speaks in (({"avx2"}, True), ({"avx2", "avx512f"}, False), ({"neon"}, False)):
+        monkeypatch.setattr(processor, "instructions", lambda has=has: frozenset(has))
+        assert for_row([finding], "torch", "exp", "value", "fp32") == ((finding,) if speaks else ())
+
+
 POLE = Over("gradient of x", "finite", "subnormal", ratio=3.0)
 
 
@@ -155,6 +166,25 @@ def test_a_shipped_finding_still_fails_and_is_narrow(finding: Finding) -> None:
     assert outcome.failed and outcome.crash is None
     regimes = [(place, recipe.regime) for place, recipe in kind.recipes(case)]
     assert finding.too_wide(regimes, outcome) is None
+
+
+@pytest.mark.skipif("avx2" not in processor.instructions(), reason="oneDNN's kernels are for x86")
+def test_what_another_processor_would_compute_is_declared_too() -> None:
+    """OneDNN takes its kernels for AVX2 wherever it is told to, so both sets of findings hold."""
+    code = (
+        "from equivalence import processor; processor.instructions = lambda: {'avx2'}\n"
+        "from equivalence.backends import load\n"
+        "from equivalence.backends.libraries import shipped\n"
+        "from equivalence.runs.results import Row; from equivalence.runs.runner import run_row\n"
+        "for dtype in ('fp32', 'bf16'):\n"
+        "    row = Row('gelu', 'value', dtype)\n"
+        "    done = run_row(load('torch'), row, counted=8, seed=0, findings=shipped())\n"
+        "    print(dtype, done.status, *done.failures)\n"
+    )
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    command = (sys.executable, "-c", code)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.stdout == "fp32 declared\nbf16 conformant\n", ended.stderr
 
 
 def test_a_doubled_gradient_is_not_what_torch_declares() -> None:
