@@ -190,8 +190,11 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         Forward values and what ops saved are freed, gradients that were handed out are not. The
         random counter is not rewound.
         """
-        self._tape.clear()
-        self._start()
+        if len(self._tape) or self._tape.naturals:
+            self._tape.clear()
+            self._start()
+        else:
+            self.store.overwritten = False
 
     def collect(self) -> None:
         """Give memory that nothing needs back to the allocator, and by it to the system.

@@ -90,6 +90,7 @@ class ScalarTrainer(TrainerSteps[Batch, Tensor]):
         """
         with self._fresh() as loss:
             for piece, weight in self._pieces(inputs):
+                loss.settle()
                 loss.add(self._run(piece), weight)
             return loss.download()
 
@@ -159,6 +160,8 @@ class ScalarTrainer(TrainerSteps[Batch, Tensor]):
         grads: GradMap | None = None
         try:
             for piece, weight in self._pieces(inputs):
+                if loss is not None:
+                    loss.settle()
                 out = self._run(piece)
                 grads = self.session.backward(out, self._seed(weight), into=grads)
                 if loss is not None:

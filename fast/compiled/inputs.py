@@ -77,7 +77,7 @@ def is_leaf(value: Any) -> bool:
 def kind_of(value: Any) -> tuple[Any, ...]:
     """Return what a recording depends on: a tensor's shape and dtype, a plain integer itself."""
     if isinstance(value, Tensor):
-        return (tuple(value.shape), value.dtype)
+        return (value.shape, value.dtype)
     return (type(value), value)
 
 
@@ -91,6 +91,8 @@ def outside_of_recording(what: str) -> SessionError:
 def listed(store: Store, params: Any, inputs: Any) -> tuple[list[Param], list[Any]]:
     """List the parameters of a store, and the inputs, or refuse what is no list or iterator."""
     for name, what, given in (("params", "parameters", params), ("inputs", "data", inputs)):
+        if type(given) in (list, tuple):
+            continue
         if isinstance(given, (Mapping, Tensor, str)) or not (
             is_row(given) or isinstance(given, Iterator)
         ):

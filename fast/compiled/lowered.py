@@ -1,28 +1,58 @@
 """A recorded program as one op: artifacts compute its results, and the sweep back through it.
 
 Nothing is computed when it is entered on a tape: data are checked and copied, and what the program
-returns stands there without contents. Whoever asks for the contents has them computed, by an
-artifact of the forward pass; a backward pass runs another, of both passes, which leaves the
-contents too. So a training step that reads its loss after going back runs one artifact.
+returns stands there without contents (fast.compiled.pending). There are three kinds of artifacts:
+of the forward pass, of both passes, and of both passes and an update.
 """
 
 from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fast.compiled import artifacts, inductor, lowering
-from fast.compiled.lowering import Signature
+from fast.compiled.lowering import Moves
 from fast.compiled.plan import Plan
+from fast.device.arena import Arena
 from fast.errors import Unavailable
+from fast.optim._rule import Stated
 from fast.runtime.binding import Bindings
+from fast.runtime.param import Param
 from fast.tape import LEAF, Tape
+
+
+class Step:
+    """The artifact of one kind of whole step, and where its arguments are.
+
+    `vector` holds the numbers of the update at hand, which `numbers` writes.
+    """
+
+    def __init__(self, places: list[int], held: list[int], vector: Tensor) -> None:
+        """Hold the slots whose gradients are written, and those that are updated."""
+        self.loaded: inductor.Loaded | None = None
+        self.numbers = vector.numpy()
+        self._places = places
+        self._held = held
+        self._vector = vector
+
+    def arguments(
+        self, given: Sequence[Tensor], gradients: Sequence[Tensor], states: Sequence[Arena]
+    ) -> list[Tensor]:
+        """Return what the artifact takes: the passes' arguments, and where it writes."""
+        views = [arena.views for arena in states]
+        return [
+            *given,
+            *[gradients[slot] for slot in self._places],
+            *[of[slot] for slot in self._held for of in views],
+            self._vector,
+        ]
 
 
 class Lowered:
@@ -39,11 +69,22 @@ class Lowered:
         self._forward = lowering.signature(plan, leaves)
         self.results = self._forward.results
         parents = tuple(k for k, leaf in enumerate(leaves) if leaf)
-        self.parents, self._needs = parents, (True,) * len(parents)
+        self.parents, self.needs = parents, (True,) * len(parents)
+        self.owners = {leaf: owner for leaf, owner in tape.leaves.items() if leaf < plan.first}
+        self.leaf_rules = tape.rules[: len(tape.uses)]
+        self._slots = {k: p.slot for k, p in self.owners.items() if isinstance(p, Param)}
+        self._leaf_of = {slot: leaf for leaf, slot in self._slots.items()}
+        self.plain = len(self._slots) == len(self.owners)
+        self._reached: dict[int, list[int]] = {}
+        self._touched: dict[tuple[int, int], bytes] = {}
+        self._steps: dict[Any, Step] = {}
         _refuse(plan, tape)
 
-    def enter(self, tape: Tape, given: Sequence[Tensor]) -> Pending:
-        """Check a call's data, take its random numbers, and append its entries without contents."""
+    def enter(self, tape: Tape, given: Sequence[Tensor]) -> list[Tensor]:
+        """Check a call's data, take its random numbers, and append its entries without contents.
+
+        Return what the artifacts of the passes take.
+        """
         plan, bindings = self.plan, self._bindings
         start = bindings.next_call
         # A check reads shapes of numbers, and the data of integer inputs.
@@ -56,14 +97,10 @@ class Lowered:
         bindings.next_call = start + plan.draws
         cell = torch.tensor(_signed(start)) if plan.draws else None
         taken = lowering.arguments(plan, self._forward, tape.values, given, cell)
-        pending = Pending(self, tape, taken)
         tape.values += plan.blanks
         tape.rules += [None] * len(plan.blanks)
         tape.extra -= len(plan.blanks)
-        for k in self.results:
-            if self.parents and tape.values[k].is_floating_point():
-                tape.rules[k] = (pending.rule(k), (), self.parents, self._needs, None)
-        return pending
+        return taken
 
     def run(
         self, seeded: int | None, given: Sequence[Tensor]
@@ -74,61 +111,74 @@ class Lowered:
         """
         known = self._ready.get(seeded)
         if known is None:
-            known = self._ready[seeded] = self._made(seeded, given)
+            function, reached = self._function(seeded)
+            known = self._ready[seeded] = self._made(function, ("passes", seeded), given), reached
         loaded, reached = known
         return loaded([*given]), reached
 
-    def _made(
-        self, seeded: int | None, given: Sequence[Tensor]
-    ) -> tuple[inductor.Loaded, list[int]]:
+    def reached(self, seeded: int, given: Sequence[Tensor]) -> list[int]:
+        """Return the leaves that a pass from an entry reaches; nothing is compiled for it."""
+        known = self._reached.get(seeded)
+        if known is None:
+            function, known = self._function(seeded)
+            inductor.traced(function, given)
+            self._reached[seeded] = known
+        return known
+
+    def touched(self, seeded: int, given: Sequence[Tensor], slots: int) -> bytes:
+        """Say of each slot whether a pass from an entry reaches its parameter."""
+        known = self._touched.get((seeded, slots))
+        if known is None:
+            found = bytearray(slots)
+            for leaf in self.reached(seeded, given):
+                found[self._slots[leaf]] = 1
+            known = self._touched[seeded, slots] = bytes(found)
+        return known
+
+    def step(
+        self, seeded: int, given: list[Tensor], gradients: Arena, stated: Stated,
+        scaling: tuple[float | None, float],
+    ) -> Sequence[Tensor]:  # fmt: skip
+        """Run the artifact of both passes and an update; return the program's results.
+
+        It writes gradients into an arena, and parameters and states where they lie. `scaling` is
+        the largest norm, if there is one, and what gradients are multiplied by.
+        """
+        most, factor = scaling
+        rule, rows, branches, constants, states = stated
+        shape = (len(states), most is not None, factor != 1.0)
+        key = (seeded, rule.name, rows, branches, shape)
+        step = self._steps.get(key)
+        if step is None:
+            reached = self.reached(seeded, given)
+            moved = tuple((self._leaf_of[slot], row) for slot, row in rows)
+            places = [self._slots[leaf] for leaf in reached]
+            held = [slot for slot, _ in rows]
+            numbers = len(branches) * len(constants[0]) + 2
+            step = Step(places, held, torch.zeros(numbers, dtype=gradients.flat.dtype))
+        taken = step.arguments(given, gradients.views, states)
+        bound = 0.0 if most is None else min(most, torch.finfo(gradients.flat.dtype).max)
+        step.numbers[:] = [*chain.from_iterable(constants), bound, factor]
+        if step.loaded is None:
+            moves = Moves(rule, moved, branches, *shape)
+            passes, _ = self._function(seeded)
+            function = lowering.whole(passes, len(given), reached, moves)
+            apart = [tensor.clone() for tensor in taken]  # A trace asks whether memory is shared.
+            step.loaded = self._made(function, ("step", *key), apart)
+            self._steps[key] = step
+        return step.loaded(taken)
+
+    def _function(self, seeded: int | None) -> tuple[Callable[..., list[Tensor]], list[int]]:
         wanted = replace(self._forward, seeded=seeded)
-        function, reached = lowering.function(self.plan, wanted, self._integers, self._bindings)
+        return lowering.function(self.plan, wanted, self._integers, self._bindings)
+
+    def _made(
+        self, function: Callable[..., list[Tensor]], what: Any, given: Sequence[Tensor]
+    ) -> inductor.Loaded:
+        """Load the artifact of a function, which `what` tells from others of the program."""
         graph = inductor.traced(function, given)
-        package = artifacts.fetch(
-            _key(str(graph.graph), wanted, given), lambda: inductor.built(graph, given)
-        )
-        return inductor.loaded(package), list(reached)
-
-
-class Pending:
-    """One call of a lowered program, on the tape where its entries wait for their contents."""
-
-    def __init__(self, lowered: Lowered, tape: Tape, given: list[Tensor]) -> None:
-        """Hold what the artifacts take; leaves are borrowed, as the tape borrows them."""
-        self._lowered = lowered
-        self._tape = tape
-        self._given = given
-        self._filled = False
-
-    def fill(self) -> None:
-        """Compute the contents if nothing has; a parameter that has changed raises Stale."""
-        if not self._filled:
-            self._tape.check_versions(len(self._tape))
-            self._put(self._lowered.run(None, self._given)[0])
-
-    def rule(self, identity: int) -> Any:
-        """Return the rule that takes the cotangent of a result back to the trainable leaves."""
-
-        def vjp(saved: object, cotangent: Tensor, needs: Sequence[bool]) -> tuple[Any, ...]:
-            lowered = self._lowered
-            found, reached = lowered.run(identity, [*self._given, cotangent.contiguous()])
-            count = len(lowered.results)
-            self._put(found[:count])
-            by_leaf = dict(zip(reached, found[count:], strict=True))
-            return tuple(map(by_leaf.get, lowered.parents))
-
-        return vjp
-
-    def _put(self, found: Sequence[Tensor]) -> None:
-        """Put contents on the tape, once: a second pass finds the same numbers."""
-        if self._filled:
-            return
-        tape = self._tape
-        for k, value in zip(self._lowered.results, found, strict=True):
-            tape.values[k] = value
-            tape.bytes += value.nbytes
-            tape.extra += 1
-        self._filled = True
+        key = _key(str(graph.graph), (self._forward, what), given)
+        return inductor.loaded(artifacts.fetch(key, lambda: inductor.built(graph, given)))
 
 
 def _refuse(plan: Plan, tape: Tape) -> None:
@@ -154,7 +204,7 @@ def _signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
 
 
-def _key(graph: str, wanted: Signature, given: Sequence[Tensor]) -> str:
+def _key(graph: str, wanted: Any, given: Sequence[Tensor]) -> str:
     """Name an artifact by everything that it depends on."""
     kinds = [(tuple(t.shape), t.stride(), str(t.dtype)) for t in given]
     parts = (

@@ -1,9 +1,10 @@
-"""Lowers a recorded program and the sweep back through it: one flat graph of ATen calls.
+"""Lowers a recorded program, the sweep back through it and an update: a flat graph of ATen calls.
 
 The pages' own functions are run on tensors that stand for any numbers, and what they call is
 written down. The graph is a function of tensors only: leaves, constants, integer inputs, what the
-program read from outside, the random counter as a cell, and the cotangents of what it returns.
-Nothing that may change from call to call is left in it as a number.
+program read from outside, the random counter as a cell, the cotangents of what it returns, and
+rates, decays and powers of an update. Nothing that may change from call to call is left in it as a
+number. An update writes gradients, parameters and states where they lie.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import torch
 from torch import Tensor
 
 from fast.compiled.plan import Plan
+from fast.optim._rule import Rule
+from fast.optim.clip import GUARD
 from fast.ref import Entry
 from fast.runtime.binding import Bindings
 from fast.tape import LEAF, Tape, backward_sparse
@@ -36,6 +39,23 @@ class Signature:
     constants: tuple[int, ...]
     draws: bool
     seeded: int | None
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What a whole step does after both passes.
+
+    `moved` has the leaves that are updated, each with its row of constants; `branches` has each
+    row's calls. `normed` says that the norm of their gradients is bounded, `scaled` that they are
+    multiplied by a number.
+    """
+
+    rule: Rule
+    moved: tuple[tuple[int, int], ...]
+    branches: tuple[Any, ...]
+    states: int
+    normed: bool
+    scaled: bool
 
 
 class Contributions:
@@ -108,6 +128,52 @@ def function(
         return _own(found, given)
 
     return lowered, reached
+
+
+def whole(
+    passes: Callable[..., list[Tensor]], taken: int, reached: Sequence[int], moves: Moves
+) -> Callable[..., list[Tensor]]:
+    """Return the function of a whole step, whose passes take so many arguments.
+
+    After those it takes memory for the gradients of the leaves in `reached`, the states of each
+    leaf that moves, and one vector: the rows of constants, the largest norm, and the number that
+    multiplies gradients.
+    """
+
+    def step(*given: Tensor) -> list[Tensor]:
+        rest = iter(given)
+        passed = [*islice(rest, taken)]
+        places = [*islice(rest, len(reached))]
+        states = [[*islice(rest, moves.states)] for _ in moves.moved]
+        *numbers, most, factor = next(rest).unbind()
+        found = passes(*passed)
+        count = len(found) - len(reached)
+        gradients = dict(zip(reached, found[count:], strict=True))
+        for place, gradient in zip(places, gradients.values(), strict=True):
+            place.copy_(gradient)
+        chosen = [gradients[leaf] for leaf, _ in moves.moved]
+        if moves.normed:
+            factor = _coefficient(chosen, most, factor if moves.scaled else None)
+        if moves.normed or moves.scaled:
+            chosen = [gradient * factor for gradient in chosen]
+        width = len(numbers) // len(moves.branches)
+        for (leaf, row), gradient, held in zip(moves.moved, chosen, states, strict=True):
+            constants = numbers[row * width : (row + 1) * width]
+            update = moves.rule.formula.update
+            moved = update(moves.branches[row], passed[leaf], gradient, held, constants)
+            for place, new in zip((passed[leaf], *held), moved, strict=True):
+                place.copy_(new)
+        return found[:count]
+
+    return step
+
+
+def _coefficient(gradients: list[Tensor], most: Tensor, factor: Tensor | None) -> Tensor:
+    """Return what gradients are multiplied by, as fast.optim.clip does, `factor` included."""
+    scaled = gradients if factor is None else [gradient * factor for gradient in gradients]
+    norm = torch.stack([(gradient * gradient).sum() for gradient in scaled]).sum().sqrt()
+    share = (most / (norm + GUARD)).clamp(max=1.0)
+    return share if factor is None else share * factor
 
 
 def _own(results: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:

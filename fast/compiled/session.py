@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 from fast.compiled import inductor
+from fast.compiled.deferring import Deferring
 from fast.compiled.inputs import (
     Indices,
     hashable,
@@ -38,7 +39,7 @@ from fast.compiled.inputs import (
     listed,
     outside_of_recording,
 )
-from fast.compiled.lowered import Lowered, Pending, beyond
+from fast.compiled.lowered import Lowered, beyond
 from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
 from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
@@ -48,8 +49,8 @@ from fast.errors import Frozen, Rejected, SessionError, Unavailable, outside
 from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound
-from fast.runtime.gradmap import DenseGrads
 from fast.runtime.param import Param
+from fast.runtime.updates import Wanted
 from fast.session import Session
 from fast.tape import Tape
 
@@ -60,7 +61,7 @@ MOST_PLANS = 32
 """How many recordings a session keeps; the one that was not used for longest goes first."""
 
 
-class CompiledSession(Session):
+class CompiledSession(Deferring):
     """An eager session whose `run` records a program once and replays it afterwards.
 
     `recordings` counts how often a program was recorded. Everything else is a `Session`'s, but that
@@ -89,7 +90,6 @@ class CompiledSession(Session):
             self._require_inductor()
         self.engine = engine
         self.recordings = 0
-        self._pending: Pending | None = None
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._log: Log | None = None
         self._shown: Plan | None = None
@@ -121,11 +121,12 @@ class CompiledSession(Session):
         self._refuse("run")
         params, inputs = listed(self.store, params, inputs)
         taken = [self._take(value) for value in inputs]
-        owners = [(p.slot, p.requires_grad) for p in params]
+        owners = [(p.slot, p.trainable) for p in params]
         key = (hashable(program), *owners, *map(kind_of, taken))
-        tape = self._leaves_of(params, taken)
         integers = [v for v in taken if isinstance(v, Tensor) and not is_leaf(v)]
         plan = self._plans.pop(key, None)
+        if plan is None or plan.lowered is None:
+            tape = self._leaves_of(params, taken)
         if plan is None:
             log, before = Log(len(tape)), self.random_counter
             out = self._record(log, program, len(params), taken)
@@ -134,7 +135,6 @@ class CompiledSession(Session):
                 # An artifact takes every step, the first too: else a resumed run would differ.
                 self.random_counter = before
                 plan.lowered = Lowered(plan, tape, len(integers), self._bound)
-                tape = self._leaves_of(params, taken)
             while len(self._plans) >= MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = plan
@@ -146,7 +146,7 @@ class CompiledSession(Session):
         if plan.lowered is None:
             plan.replay(tape, integers, self._bound)
         else:
-            self._pending = plan.lowered.enter(tape, integers)
+            tape = self._put_off(plan.lowered, params, taken)
         return plan.results(tape)
 
     def _leaves_of(self, params: Sequence[Param], taken: Sequence[Any]) -> Tape:
@@ -207,29 +207,10 @@ class CompiledSession(Session):
         """Record one number, rounded once and repeated to a shape; no tensor crosses."""
         return self._constant(super().constant(value, shape, like))
 
-    def value(self, ref: Entry) -> Tensor:
-        """Download the value of a ref as a `Session` does; what was put off is computed first."""
-        if self._pending is not None:
-            self._own(ref, "value", Entry)
-            self.settle()
-        return super().value(ref)
-
-    def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
-        """Return the gradients of all tape entries as a `Session` does.
-
-        The engine "inductor" has none of those inside a program, and raises Unavailable.
-        """
-        if self._pending is not None:
-            raise beyond(
-                "backward_dense() is asked for cotangents inside it, and backward() has those of "
-                "the leaves"
-            )
-        return super().backward_dense(ref, seed)
-
     def reset_tape(self) -> None:
         """Forget every value, ref and natural; what was recorded stays."""
         self._refuse("reset_tape")
-        self._shown = self._pending = None
+        self._shown = None
         super().reset_tape()
 
     def collect(self) -> None:
@@ -326,15 +307,9 @@ class CompiledSession(Session):
             self._refuse(what)
         return super()._own(ref, what, kind)
 
-    def _update(self, *args: Any) -> None:
+    def _apply(self, wanted: Wanted, grads: Any) -> None:
         self._refuse("an update")
-        self.settle()
-        super()._update(*args)
-
-    def settle(self) -> None:
-        """Compute what a run has put off, before it is read or parameters change."""
-        if self._pending is not None:
-            self._pending.fill()
+        super()._apply(wanted, grads)
 
     def _require_inductor(self) -> None:
         if self.options.provider != "aten" or self.options.device.type != "cpu":

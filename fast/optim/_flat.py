@@ -7,8 +7,7 @@ While the sticky error flag is set, nothing is written at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,57 +15,12 @@ from torch import Tensor
 from fast.device.arena import Arena
 from fast.device.dtypes import NARROW, wide
 from fast.optim import _state, clip
-from fast.optim._chunks import ChunkTable, Run, chunk_table, runs
-from fast.optim._rule import Batch, Flat, Launch, Rule, hyper_rows, update_widened
+from fast.optim._chunks import Run, chunk_table, runs
+from fast.optim._plans import Kept, Part, Plan
+from fast.optim._rule import Batch, Flat, Launch, Rule, Stated, hyper_rows, update_widened
 
 _CONSTANT = frozenset((bool, int, float))
 """The types of numbers that nobody changes in place."""
-
-
-class _Part(NamedTuple):
-    """The runs that one ATen call updates, cut out of every arena but the gradients'."""
-
-    group: int
-    runs: list[Run]
-    batch: Batch
-
-
-class _Plan:
-    """What one set of active slots needs; valid as long as the same set is updated."""
-
-    __slots__ = (
-        "advancing",
-        "bump",
-        "gradients",
-        "groups",
-        "parts",
-        "renews",
-        "table",
-        "updates",
-        "whole",
-    )
-
-    def __init__(
-        self, advancing: Sequence[int] = (), groups: Sequence[tuple[int, int]] = ()
-    ) -> None:
-        self.advancing = advancing
-        self.groups = groups
-        self.bump = torch.zeros(0)
-        self.renews = False
-        self.updates = 0
-        self.parts: list[_Part] = []
-        self.gradients: Tensor | None = None
-        self.table: ChunkTable | None = None
-        self.whole: list[Run] | None = None
-
-
-class Kept(NamedTuple):
-    """Everything that an optimizer holds for its parameters, in memory of the host."""
-
-    ages: list[int]
-    used: list[Any]
-    steps: Tensor
-    states: list[Tensor] | None
 
 
 class FlatOptimizer:
@@ -85,7 +39,7 @@ class FlatOptimizer:
         self._steps = masters.flat.new_zeros(0, dtype=torch.float32)
         self._spare = self._steps
         self._key: Any = None
-        self._plan = _Plan()
+        self._plan = Plan()
         self._given: dict[str, Any] | None = None
         self._kinds: list[type] = []
         self._checked_hyper: tuple[Any, ...] = ()
@@ -128,6 +82,39 @@ class FlatOptimizer:
             self._call(gradients, hypers, None, scale)
         else:
             self._call(gradients, hypers, (self.flag != 0).to(torch.float32), scale)
+        self._count(hypers)
+
+    def stated(
+        self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None = None
+    ) -> Stated | None:
+        """Say how an update of the active slots goes, to who writes it himself; None: not at all.
+
+        It takes memory for their states if they have none. `written` counts the update.
+        """
+        assert self.rule.formula is not None
+        if self.flag.item():
+            return None
+        self._prepare(active, hypers, groups)
+        plan, formula = self._plan, self.rule.formula
+        if plan.rows is None:
+            first: dict[tuple[int, int], int] = {}
+            for slot, group in plan.groups:
+                first.setdefault((group, self._ages[slot]), slot)
+            plan.kinds = [(group, slot) for (group, _), slot in first.items()]
+            row_of = {kind: row for row, kind in enumerate(first)}
+            plan.rows = tuple((s, row_of[group, self._ages[s]]) for s, group in plan.groups)
+        # Ages are brought up to date now and then; what has been counted since comes on top.
+        steps = plan.updates + 1
+        constants = [
+            formula.constants(hypers[group], self._ages[slot] + steps) for group, slot in plan.kinds
+        ]
+        branches = tuple([formula.branch(hypers[group]) for group, _ in plan.kinds])
+        return Stated(self.rule, plan.rows, branches, constants, self._states or ())
+
+    def written(self, hypers: tuple[Any, ...]) -> None:
+        """Count an update that somebody else has written, as `stated` said."""
+        if self._plan.advancing:
+            self._steps.add_(self._plan.bump)
         self._count(hypers)
 
     def squares(
@@ -217,7 +204,7 @@ class FlatOptimizer:
 
     def put_back(self, kept: Kept) -> None:
         """Hold again what `keep` copied, without a check and without memory for it."""
-        self._key, self._plan = None, _Plan()
+        self._key, self._plan = None, Plan()
         self._ages, self._used = kept.ages, kept.used
         self._steps.copy_(kept.steps)
         if kept.states is None:
@@ -228,13 +215,13 @@ class FlatOptimizer:
     def forget_plan(self) -> None:
         """Drop what was cut for the last update, so that its memory can be returned."""
         self._settle()
-        self._key, self._plan = None, _Plan()
+        self._key, self._plan = None, Plan()
 
     def resync(self) -> None:
         """Read the step counts back from the device, after its flag stopped an update."""
         self._settle()
         self._ages = [int(age) for age in self._steps.tolist()]
-        self._key, self._plan = None, _Plan()
+        self._key, self._plan = None, Plan()
 
     def _new_arena(self) -> Arena:
         flat = self.masters.flat
@@ -258,7 +245,7 @@ class FlatOptimizer:
         self._settle()
         layout, device = self.masters.layout, self.masters.flat.device
         advancing = [slot for slot, on in enumerate(active) if on and stateful[groups[slot]]]
-        plan = self._plan = _Plan(advancing, [(s, groups[s]) for s, on in enumerate(active) if on])
+        plan = self._plan = Plan(advancing, [(s, groups[s]) for s, on in enumerate(active) if on])
         plan.renews = any(self._ages[slot] == 0 for slot in advancing)
         plan.bump = torch.zeros(len(active), dtype=torch.float32)
         plan.bump[advancing] = 1.0
@@ -270,7 +257,7 @@ class FlatOptimizer:
         for run in runs(layout, active, groups, self._ages):
             sorted_runs.setdefault((run.group, run.age == 0), []).append(run)
         plan.parts = [
-            _Part(group, found, self._cut(found, first, stateful[group]))
+            Part(group, found, self._cut(found, first, stateful[group]))
             for (group, first), found in sorted_runs.items()
         ]
 

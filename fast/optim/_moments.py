@@ -23,14 +23,15 @@ weight_decay is 0 the product with decay is left out; it would be exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from fast.device.mode import tl, triton
 from fast.optim._kernels import keep, lanes, power, renew_steps, start
-from fast.optim._rule import Batch, Flat, Launch, Rule, finite_and_not_negative, need
+from fast.optim._rule import Batch, Flat, Formula, Launch, Rule, finite_and_not_negative, need
 
 
 def check(rule: str, hyper: Any) -> None:
@@ -96,6 +97,40 @@ def _moments_kernel(
         keep(v, place, second, inside, covered)
 
 
+def constants(hyper: Any, step: int) -> tuple[float, ...]:
+    """Form what an update at a step multiplies by, in double, in the order of `formula`."""
+    rate = hyper.lr / (1.0 - hyper.beta1**step)
+    root = math.sqrt(1.0 - hyper.beta2**step)
+    decay = 1.0 - hyper.lr * hyper.weight_decay
+    c1, c2 = 1.0 - hyper.beta1, 1.0 - hyper.beta2
+    return decay, hyper.weight_decay, c1, c2, hyper.beta2, rate, root, hyper.eps
+
+
+def formula(decoupled: bool) -> Formula:
+    """Return the update above in ATen calls: the kernel's order, each step rounded once."""
+
+    def branch(hyper: Any) -> tuple[bool, bool]:
+        return 1.0 - hyper.beta1 < 0.5, hyper.weight_decay != 0.0
+
+    def update(
+        branch: tuple[bool, bool], x: Tensor, grad: Tensor, states: Sequence[Tensor],
+        constants: Sequence[Tensor],
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        near, decays = branch
+        decay, weight_decay, c1, c2, b2, rate, root, eps = constants
+        first, second = states
+        if decays and not decoupled:
+            grad = grad + weight_decay * x
+        change = grad - first
+        first = first + c1 * change if near else grad + (c1 - 1.0) * change
+        second = second * b2 + (c2 * grad) * grad
+        if decays and decoupled:
+            x = x * decay
+        return x + (-rate * first) / (second.sqrt() / root + eps), first, second
+
+    return Formula(constants, branch, update)
+
+
 def moments_rule(
     name: str, hyper: type[Any], fused: Callable[..., None], decoupled: bool, **more: Any
 ) -> Rule:
@@ -121,6 +156,7 @@ def moments_rule(
         stateful=lambda values: True,
         aten=aten_update,
         triton=update,
+        formula=formula(decoupled),
         squares=("exp_avg_sq",),
         decoupled=decoupled,
         **more,

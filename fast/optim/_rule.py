@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Rational
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from fast.device import bridge
+from fast.device.arena import Arena
 from fast.device.dtypes import wide
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
@@ -52,6 +53,30 @@ class Launch(NamedTuple):
     scale: Tensor | None = None
 
 
+class Formula(NamedTuple):
+    """An update of one tensor in ATen calls, for whoever compiles a whole step.
+
+    `constants` are formed in double from the hyper-parameters and the step, counted from 1, and are
+    rounded once; they are data. `branch` is what decides which calls there are. `update` takes a
+    branch, a parameter, its gradient, its states and the constants, and returns the new parameter
+    and the new states.
+    """
+
+    constants: Callable[[Any, int], tuple[float, ...]]
+    branch: Callable[[Any], Hashable]
+    update: Callable[[Any, Tensor, Tensor, Sequence[Tensor], Sequence[Tensor]], tuple[Tensor, ...]]
+
+
+class Stated(NamedTuple):
+    """How one update goes: each slot's row of constants, each row's branch, and the states."""
+
+    rule: Rule
+    rows: tuple[tuple[int, int], ...]
+    branches: tuple[Hashable, ...]
+    constants: list[tuple[float, ...]]
+    states: tuple[Arena, ...]
+
+
 BETAS = ("beta1", "beta2")
 """The hyper-parameters of which torch makes one pair, `betas`."""
 
@@ -80,7 +105,8 @@ class Rule:
 
     `hyper` is a NamedTuple of floats with defaults; `check` refuses values that break a rule.
     `stateful` says whether an update with these hyper-parameters reads and counts state.
-    `aten` updates a batch after the step counts were raised; `triton` starts the one launch.
+    `aten` updates a batch after the step counts were raised; `triton` starts the one launch;
+    `formula` is what a compiler is given, where a step is compiled whole.
     `squares` names the states that are never below 0, `decoupled` says that weight decay does not
     join the gradient, and `order`, if there is one, is that of a step's arguments.
     `torch` is the optimizer of torch with the same formula, if there is one. `fast.torch` offers
@@ -95,6 +121,7 @@ class Rule:
     stateful: Callable[[Any], bool]
     aten: Update
     triton: Callable[[Flat, Launch], None]
+    formula: Formula | None = None
     squares: tuple[str, ...] = ()
     decoupled: bool = False
     order: tuple[str, ...] = ()

@@ -129,10 +129,15 @@ def of_update(
     `squares` adds up the squares of what is updated, each entry multiplied by its argument before.
     """
     dtype = computed_in(gradients.dtype)
-    inverse = 1.0 if grad_scale == 1.0 else round_number(1 / Fraction(grad_scale), dtype)
+    inverse = inverse_of(grad_scale, dtype)
     if max_norm is None:
         return gradients.new_full((1,), inverse, dtype=dtype)
     return scale(provider, squares(inverse), max_norm, inverse)
+
+
+def inverse_of(grad_scale: float, dtype: torch.dtype) -> float:
+    """Return 1 / grad_scale, rounded once."""
+    return 1.0 if grad_scale == 1.0 else round_number(1 / Fraction(grad_scale), dtype)
 
 
 def scale(provider: str, sums: Tensor, max_norm: float, inverse: float = 1.0) -> Tensor:

@@ -21,6 +21,7 @@ parameters on a CPU as they are (torch 2.13), so it is given copies of them in f
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -34,6 +35,7 @@ from fast.optim._kernels import keep, lanes, renew_steps, start
 from fast.optim._rule import (
     Batch,
     Flat,
+    Formula,
     Launch,
     Rule,
     finite_and_not_negative,
@@ -125,6 +127,32 @@ def stateful(hyper: Hyper) -> bool:
     return hyper.momentum != 0.0
 
 
+def constants(hyper: Hyper, step: int) -> tuple[float, ...]:
+    """Form what an update multiplies by, in double; the first one has no momentum behind it."""
+    past, kept = (0.0, 1.0) if step == 1 else (hyper.momentum, 1.0 - hyper.dampening)
+    return hyper.lr, hyper.momentum, past, kept, hyper.weight_decay
+
+
+def branch(hyper: Hyper) -> tuple[bool, bool, bool]:
+    """Say which lines of the arithmetic above there are."""
+    return hyper.weight_decay != 0.0, hyper.momentum != 0.0, hyper.nesterov
+
+
+def update_in_calls(
+    branch: tuple[bool, bool, bool], x: Tensor, grad: Tensor, states: Sequence[Tensor],
+    constants: Sequence[Tensor],
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Write the arithmetic above in ATen calls, each step rounded once."""
+    decays, moves, nesterov = branch
+    lr, momentum, past, kept, decay = constants
+    if decays:
+        grad = grad + decay * x
+    if not moves:
+        return (x - lr * grad,)
+    buffer = past * states[0] + kept * grad
+    return x - lr * (grad + momentum * buffer if nesterov else buffer), buffer
+
+
 RULE = Rule(
     name="sgd",
     hyper=Hyper,
@@ -134,6 +162,7 @@ RULE = Rule(
     stateful=stateful,
     aten=aten_update,
     triton=update,
+    formula=Formula(constants, branch, update_in_calls),
     torch=torch.optim.SGD,
 )
 

@@ -19,9 +19,23 @@ class Total:
         """Start with nothing."""
         self._session = session
         self._sum: Buffer | None = None
+        self._next: tuple[Ref, float | Fraction] | None = None
 
     def add(self, out: Ref, weight: float | Fraction) -> None:
-        """Add a weighted loss, a scalar on the session's tape, in the precision of parameters."""
+        """Add a weighted loss, a scalar on the session's tape, in the precision of parameters.
+
+        What the session has put off is added by `settle`, which comes before the tape's end: then
+        an update may be the first to ask for it.
+        """
+        self._next = out, weight
+        if not self._session.puts_off:
+            self.settle()
+
+    def settle(self) -> None:
+        """Add what was put off."""
+        if self._next is None:
+            return
+        (out, weight), self._next = self._next, None
         wide = self._session.options.master
         self._session.settle()
         # A copy: the loss may be a parameter itself, which the update overwrites.
@@ -35,6 +49,7 @@ class Total:
 
     def download(self) -> Tensor:
         """Return the sum as a new host scalar, rounded once, unless an index was out of range."""
+        self.settle()
         assert self._sum is not None
         self._session.check_flag()
         return bridge.download(self._sum.tensor.to(self._session.options.compute))

@@ -27,6 +27,9 @@ class Memory(Protocol):
 
     masters: Arena
 
+    def before_change(self) -> None:
+        """Let be read what a parameter holds before that changes."""
+
     def changed(self) -> None:
         """Hear that a parameter has changed, so that leaves which borrow it may be stale."""
 
@@ -162,6 +165,7 @@ class Param:
         """
         host = bridge.to_host(value, self.dtype)
         self._check_shape(tuple(host.shape), "set")
+        self.store.before_change()
         self._host = host
         self.host_current, self.mirror_current = True, False
         self._rise()
@@ -188,6 +192,7 @@ class Param:
                 f"{source.dtype} on {source.device}; fast.device.bridge.upload(data, "
                 f"{self._precision!r}, {str(view.device)!r}) makes such a buffer"
             )
+        self.store.before_change()
         view.copy_(source)
         self.updated()
 

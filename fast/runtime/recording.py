@@ -25,6 +25,11 @@ class Recording:
         self._tape = Tape(self)
         self.store.overwritten = False
 
+    @property
+    def puts_off(self) -> bool:
+        """Whether a run waits to be computed; an eager session computes at once."""
+        return False
+
     def settle(self) -> None:
         """Compute what a run has put off; an eager session puts nothing off."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any
+from weakref import WeakMethod
 
 from torch import Tensor
 
@@ -20,7 +22,8 @@ class Store:
     """Parameters by slot, their masters and 16-bit copies, and spare gradient memory.
 
     It outlives every tape. `overwritten` says whether a parameter has changed since the present
-    tape began, so that leaves which borrow its memory may be stale.
+    tape began, so that leaves which borrow its memory may be stale. `reader` is what has yet to
+    read the parameters as they are, if anything has: a session that puts computations off.
     """
 
     __slots__ = (
@@ -31,6 +34,7 @@ class Store:
         "options",
         "overwritten",
         "params",
+        "reader",
         "shadow",
     )
 
@@ -46,6 +50,7 @@ class Store:
         if options.compute is not options.master:
             self.shadow = Shadow(self.masters, options.compute)
         self._pool: list[Arena] = []
+        self.reader: WeakMethod[Callable[[], None]] | None = None
 
     def param(self, value: Any, name: str | None, requires_grad: bool) -> Param:
         """Make a parameter of the data's shape; what `Session.param` refuses changes nothing."""
@@ -57,6 +62,7 @@ class Store:
         if name in self._names:
             raise Rejected(f"param: the name {name!r} is taken; names are unique in a session")
         host = bridge.to_host(value, self.options.master)
+        self.before_change()
         slot = self.masters.layout.append(tuple(host.shape))
         self.masters.fit()
         parameter = Param(self, slot, host, name, requires_grad)
@@ -88,6 +94,12 @@ class Store:
         if parameter.mirror_current:
             return self.masters.views[parameter.slot]
         return parameter.device_view()
+
+    def before_change(self) -> None:
+        """Let be read what a parameter holds, or where it lies, before that changes."""
+        reader = None if self.reader is None else self.reader()
+        if reader is not None:
+            reader()
 
     def changed(self) -> None:
         """Note that a parameter has changed."""

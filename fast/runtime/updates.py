@@ -12,9 +12,9 @@ themselves stay as they are (fast.optim.clip). Where they are not finite, the up
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +31,26 @@ from fast.runtime.gathering import gathered
 from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
 from fast.runtime.recording import Recording
+
+
+class Wanted(NamedTuple):
+    """An update as it was asked for, checked: hyper-parameters by group, and the slots' groups."""
+
+    optimizer: FlatOptimizer
+    hypers: tuple[Any, ...]
+    group_of: tuple[int, ...] | None
+    max_norm: float | None
+    grad_scale: float
+
+
+def _step(wanted: Wanted, arena: Arena, active: bytes) -> None:
+    """Update the active slots by the optimizer's own launch."""
+    optimizer, hypers, group_of, max_norm, grad_scale = wanted
+    scale = None
+    if max_norm is not None or grad_scale != 1.0:
+        squares = partial(optimizer.squares, arena, active, hypers, group_of)
+        scale = clip.of_update(optimizer.provider, arena.flat, squares, max_norm, grad_scale)
+    optimizer.step(arena, active, hypers, group_of, scale)
 
 
 class Updates(Recording, SessionSteps[Any]):
@@ -110,24 +130,26 @@ class Updates(Recording, SessionSteps[Any]):
         max_norm: float | None,
         grad_scale: float,
     ) -> None:
-        store = self.store
         optimizer = self.optimizers.get(name) or self._optimizer(name)
         group_of = None
         if groups is None:
             hypers = optimizer.read(hyper)
         else:
-            rule = optimizer.rule
-            hypers, group_of = grouped(rule, hyper, groups, len(store.params), self._slot)
+            count = len(self.store.params)
+            hypers, group_of = grouped(optimizer.rule, hyper, groups, count, self._slot)
         if max_norm is not None:
             max_norm = clip.check(max_norm)
         if type(grad_scale) is not float or grad_scale != 1.0:
             grad_scale = clip.check_scale(grad_scale)
-        if type(grads) is GradMap and grads.store is store and grads.whole:
-            self._write(
-                optimizer, grads.arena, grads.touched, hypers, group_of, max_norm, grad_scale
-            )
+        self._apply(Wanted(optimizer, hypers, group_of, max_norm, grad_scale), grads)
+
+    def _apply(self, wanted: Wanted, grads: Any) -> None:
+        """Write an update whose hyper-parameters are checked, by gradients that are not yet."""
+        store = self.store
+        if isinstance(grads, GradMap) and grads.store is store and grads.whole:
+            self._write(wanted, grads.arena, grads.touched, partial(_step, wanted))
             return
-        found = gathered(name, store, self._tape, grads)
+        found = gathered(wanted.optimizer.rule.name, store, self._tape, grads)
         arena = store.take_gradients()
         try:
             touched = bytearray(len(store.params))
@@ -138,20 +160,18 @@ class Updates(Recording, SessionSteps[Any]):
                 else:
                     view.copy_(tensor)
                     touched[parameter.slot] = 1
-            self._write(optimizer, arena, touched, hypers, group_of, max_norm, grad_scale)
+            self._write(wanted, arena, touched, partial(_step, wanted))
         finally:
             store.return_gradients(arena)
 
     def _write(
         self,
-        optimizer: FlatOptimizer,
+        wanted: Wanted,
         arena: Arena,
-        touched: bytearray,
-        hypers: tuple[Any, ...],
-        group_of: tuple[int, ...] | None,
-        max_norm: float | None,
-        grad_scale: float,
+        touched: bytes | bytearray,
+        step: Callable[[Arena, bytes], object],
     ) -> None:
+        """Let `step` update the active slots, those that are trainable and were reached."""
         params = self.store.params
         updated = []
         for parameter, reached in zip(params, touched, strict=False):
@@ -160,7 +180,7 @@ class Updates(Recording, SessionSteps[Any]):
                 if not parameter.mirror_current:
                     parameter.device_view()
         if not updated:
-            self._say_unmoved(optimizer.rule.name)
+            self._say_unmoved(wanted.optimizer.rule.name)
             return
         if len(updated) == len(params):
             active = b"\1" * len(params)
@@ -169,11 +189,7 @@ class Updates(Recording, SessionSteps[Any]):
             for parameter in updated:
                 chosen[parameter.slot] = 1
             active = bytes(chosen)
-        scale = None
-        if max_norm is not None or grad_scale != 1.0:
-            squares = partial(optimizer.squares, arena, active, hypers, group_of)
-            scale = clip.of_update(optimizer.provider, arena.flat, squares, max_norm, grad_scale)
-        optimizer.step(arena, active, hypers, group_of, scale)
+        step(arena, active)
         for parameter in updated:
             parameter.host_current = False
             parameter.version += 1

@@ -114,14 +114,24 @@ def test_a_value_that_was_put_off_is_of_before_an_update_that_it_does_not_feed()
     assert session.value(loss) == eager.value(known)
 
 
-def test_a_parameter_that_was_set_in_between_is_told_of() -> None:
-    session, params = started(engine="inductor")
-    loss, _ = session.run(program, params, data(0))
-    params[1].set(np.zeros(4))
-    with pytest.raises(Stale, match="was used at version 0 and is at version 1 now"):
-        session.value(loss)
-    with pytest.raises(Stale):
-        session.backward(loss)
+def test_what_was_put_off_is_computed_before_a_parameter_changes_by_other_means() -> None:
+    seen = []
+    for session, params in both():
+        found: list[Any] = []
+        for change in (params[1].set, lambda v: params[1].set_device(session.upload(v))):
+            loss, _ = session.run(program, params, data(0))
+            change(np.zeros(4))
+            found.append(session.value(loss))
+            with pytest.raises(Stale, match="was used at version . and is at version . now"):
+                session.backward(loss)
+            loss, _ = session.run(program, params, data(0))
+            grads = session.backward(loss)
+            change(np.ones(4))
+            session.run(program, params, data(1))
+            found += [session.grad(grads, p) for p in params]
+        seen.append(found)
+    for ours, theirs in zip(*seen, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 @pytest.mark.full
@@ -233,7 +243,7 @@ def test_a_compiler_that_is_not_there_is_named(monkeypatch: Any) -> None:
     session, params = started(engine="inductor")
     loss, _ = session.run(program, params, data(0))
     with pytest.raises(Unavailable, match=r"g\+\+-that-is-not-here is not on the PATH"):
-        session.backward(loss)
+        session.sgd_step(0.5, session.backward(loss))
     assert all(p.version == 0 for p in params)
 
 

@@ -1,0 +1,132 @@
+"""A session that may have put a run off: what it is asked for first decides what is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+from weakref import WeakMethod
+
+import torch
+from torch import Tensor
+
+from fast.compiled.inputs import is_leaf
+from fast.compiled.lowered import Lowered, beyond
+from fast.compiled.pending import Pending
+from fast.ref import Entry, Ref
+from fast.runtime.gradmap import DenseGrads, GradMap
+from fast.runtime.param import Param
+from fast.runtime.updates import Wanted
+from fast.session import Session
+from fast.tape import Tape
+
+
+class Deferring(Session):
+    """An eager session with at most one call of a lowered program that waits to be computed."""
+
+    def __init__(
+        self, provider: str | None, precision: str, device: torch.device | str | None,
+        deterministic: bool,
+    ) -> None:  # fmt: skip
+        """Start with nothing put off."""
+        super().__init__(provider, precision, device, deterministic)
+        self._pending: Pending | None = None
+        self._settling = WeakMethod(self.settle)
+
+    def value(self, ref: Entry) -> Tensor:
+        """Download the value of a ref as a `Session` does; what was put off is computed first."""
+        if self._pending is not None:
+            self._own(ref, "value", Entry)
+            self.settle()
+        return super().value(ref)
+
+    def backward(self, loss: Ref, seed: Any = None, into: GradMap | None = None) -> GradMap:
+        """Return the gradients of the trainable leaves as a `Session` does.
+
+        The engine "inductor" puts the pass from a scalar off until somebody looks at the gradients;
+        an update that is the first to do so is compiled with the pass.
+        """
+        pending = self._pending
+        if pending is not None and seed is None and into is None:
+            identity = self._own(loss, "backward")
+            if pending.may_wait(identity):
+                return pending.backward(identity, self.store, self._one)
+        return super().backward(loss, seed, into)
+
+    def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
+        """Return the gradients of all tape entries as a `Session` does.
+
+        The engine "inductor" has none of those inside a program, and raises Unavailable.
+        """
+        if self._pending is not None:
+            raise beyond(
+                "backward_dense() is asked for cotangents inside it, and backward() has those of "
+                "the leaves"
+            )
+        return super().backward_dense(ref, seed)
+
+    @property
+    def puts_off(self) -> bool:
+        """Whether a run waits to be computed by whoever asks for it."""
+        return self._pending is not None and not self._pending.filled
+
+    def settle(self) -> None:
+        """Compute what a run has put off, before it is read or parameters change."""
+        if self._pending is not None:
+            self._pending.fill()
+
+    def reset_tape(self) -> None:
+        """Forget every value, ref and natural as a `Session` does.
+
+        Gradients that were put off, and that somebody holds, are computed first.
+        """
+        if self._pending is not None and self._pending.awaited is not None:
+            self.settle()
+        self._pending = None
+        super().reset_tape()
+
+    def _put_off(self, lowered: Lowered, params: Sequence[Param], taken: Sequence[Any]) -> Tape:
+        """Start a tape, and enter a call of a lowered program on it, to be computed later."""
+        tape = self._known_leaves(lowered, params, taken)
+        integers = [v for v in taken if isinstance(v, Tensor) and not is_leaf(v)]
+        self._pending = Pending(lowered, tape, integers)
+        self.store.reader = self._settling
+        return tape
+
+    def _known_leaves(
+        self, lowered: Lowered, params: Sequence[Param], taken: Sequence[Any]
+    ) -> Tape:
+        """Do as `_leaves_of` does with what is known of a program that was lowered."""
+        # This runs in every step that is compiled whole, where it would be the longest part.
+        self.reset_tape()
+        tape, store = self._tape, self.store
+        if store.shadow is None:
+            views = store.masters.views
+            values = [views[p.slot] if p.mirror_current else p.device_view() for p in params]
+        else:
+            values = [store.view(p) for p in params]
+        tape.start(values, params, lowered.leaf_rules, lowered.owners)
+        for value in taken:
+            if is_leaf(value):
+                tape.leaf(value, False)
+        return tape
+
+    def _apply(self, wanted: Wanted, grads: Any) -> None:
+        pending, store = self._pending, self.store
+        # 16 bits have masters beside what ops read, and a leaf that is one more use adds to it.
+        if (
+            pending is None
+            or pending.awaited is not grads
+            or not pending.lowered.plain
+            or store.shadow is not None
+        ):
+            self.settle()
+            super()._apply(wanted, grads)
+            return
+        arena = store.take_gradients()
+        try:
+            touched = pending.touched(len(store.params))
+            self._write(wanted, arena, touched, partial(pending.step, grads, wanted))
+        finally:
+            if not pending.filled or grads.arena is not arena:
+                store.return_gradients(arena)

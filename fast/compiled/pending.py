@@ -1,0 +1,160 @@
+"""What a run has put off: it is computed by whoever asks first, and the fewer ask, the less is run.
+
+A step that asks for nothing between `run` and the update is one artifact, of both passes and the
+update. Gradients that somebody asks for, or a pass that adds to others, cost one of both passes;
+a value that is asked for before the pass costs one of the forward pass. Whatever is computed stands
+on the tape, or in the gradient map, as if it had been there from the start: before a parameter
+changes by other means, what has yet to read it is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref as weak
+
+from torch import Tensor
+
+from fast.compiled.lowered import Lowered
+from fast.device.arena import Arena
+from fast.optim.clip import inverse_of
+from fast.runtime.gradmap import GradMap
+from fast.runtime.seed import start_at
+from fast.runtime.store import Store
+from fast.runtime.updates import Wanted
+from fast.tape import Tape
+
+
+class Pending:
+    """One call of a lowered program, on the tape where its entries wait for their contents."""
+
+    def __init__(self, lowered: Lowered, tape: Tape, given: Sequence[Tensor]) -> None:
+        """Enter the call on a tape; leaves are borrowed, as the tape borrows them."""
+        self.lowered = lowered
+        self.filled = False
+        self._tape = tape
+        self._given = lowered.enter(tape, given)
+        self._seeded = -1
+        self._awaited: weak[Awaited] | None = None
+        for k in lowered.results if lowered.parents else ():
+            if tape.values[k].is_floating_point():
+                tape.rules[k] = (self._rule(k), (), lowered.parents, lowered.needs, None)
+
+    def fill(self) -> None:
+        """Compute the contents, and the gradients if somebody holds them, unless it was done."""
+        if self.filled:
+            return
+        awaited = self.awaited
+        if awaited is None:
+            self._put(self.lowered.run(None, self._given)[0])
+            return
+        found, reached = self.lowered.run(self._seeded, self._given)
+        self._put(found[: len(self.lowered.results)])
+        awaited.receive(reached, found[len(self.lowered.results) :])
+
+    @property
+    def awaited(self) -> Awaited | None:
+        """The gradients that were asked for and are not yet there, while somebody holds them."""
+        awaited = None if self._awaited is None or self.filled else self._awaited()
+        return None if awaited is None or awaited.released else awaited
+
+    def may_wait(self, identity: int) -> bool:
+        """Say whether a pass from an entry can be put off: nothing was computed, or put off yet."""
+        tape = self._tape
+        return (
+            not self.filled
+            and self._awaited is None
+            and identity in self.lowered.results
+            and tape.rules[identity] is not None
+            and not tape.values[identity].dim()
+        )
+
+    def backward(self, identity: int, store: Store, one: Tensor) -> Awaited:
+        """Put off a pass from a scalar, and return the gradients that wait for it."""
+        start = start_at(identity, self._tape.values[identity], None, one)
+        self._given.append(start.contiguous())
+        self._seeded = identity
+        awaited = Awaited(store, self._tape, self)
+        self._awaited = weak(awaited)
+        return awaited
+
+    def touched(self, slots: int) -> bytes:
+        """Say of each slot whether the pass that was put off reaches its parameter."""
+        return self.lowered.touched(self._seeded, self._given, slots)
+
+    def step(self, grads: Awaited, wanted: Wanted, arena: Arena, active: bytes) -> None:
+        """Run both passes and the update of the active slots as one; the map gets the arena."""
+        optimizer = wanted.optimizer
+        stated = optimizer.stated(active, wanted.hypers, wanted.group_of)
+        if stated is None:
+            self.fill()
+            return
+        scaling = (wanted.max_norm, inverse_of(wanted.grad_scale, arena.flat.dtype))
+        found = self.lowered.step(self._seeded, self._given, arena, stated, scaling)
+        optimizer.written(wanted.hypers)
+        self._put(found)
+        grads.own(arena, bytearray(self.touched(len(arena.views))))
+
+    def _rule(self, identity: int) -> Any:
+        """Return the rule that takes the cotangent of a result back to the trainable leaves."""
+
+        def vjp(saved: object, cotangent: Tensor, needs: Sequence[bool]) -> tuple[Any, ...]:
+            lowered = self.lowered
+            found, reached = lowered.run(identity, [*self._given, cotangent.contiguous()])
+            count = len(lowered.results)
+            self._put(found[:count])
+            by_leaf = dict(zip(reached, found[count:], strict=True))
+            return tuple(map(by_leaf.get, lowered.parents))
+
+        return vjp
+
+    def _put(self, found: Sequence[Tensor]) -> None:
+        """Put contents on the tape, once: a second pass finds the same numbers."""
+        if self.filled:
+            return
+        self.filled = True
+        tape = self._tape
+        if not tape.values:
+            return  # It was reset; only gradients were still waiting.
+        for k, value in zip(self.lowered.results, found, strict=True):
+            tape.values[k] = value
+            tape.bytes += value.nbytes
+            tape.extra += 1
+
+
+class Awaited(GradMap):
+    """A gradient map whose pass was put off: whoever looks inside has it run."""
+
+    __slots__ = ("__weakref__", "_pending")
+
+    def __init__(self, store: Store, tape: Tape, pending: Pending) -> None:
+        # Of a map's own slots, those that the pass fills are left out until it has run.
+        self.store = store
+        self._tape = tape
+        self._leaves = tape.leaves
+        self._buffers = {}
+        self._released = False
+        self._pending: Pending | None = pending
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("arena", "touched", "_loose") or self._pending is None:
+            raise AttributeError(name)
+        self._pending.fill()
+        return getattr(self, name)
+
+    def receive(self, reached: Sequence[int], cotangents: Sequence[Tensor]) -> None:
+        """Take the cotangents of leaves, and memory for them."""
+        arena = self.store.take_gradients()
+        self.own(arena, bytearray(len(arena.views)))
+        for leaf, cotangent in zip(reached, cotangents, strict=True):
+            self.add(leaf, cotangent)
+
+    def own(self, arena: Arena, touched: bytearray) -> None:
+        """Hold an arena with the gradients of the slots that were reached."""
+        self._pending = None
+        self.arena, self.touched, self._loose = arena, touched, {}
+
+    def _free(self) -> None:
+        if self._pending is None:
+            super()._free()
+        self._pending = None

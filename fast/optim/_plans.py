@@ -1,0 +1,66 @@
+"""What an optimizer has cut out and counted for one set of active slots, and what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fast.optim._chunks import ChunkTable, Run
+from fast.optim._rule import Batch
+
+
+class Part(NamedTuple):
+    """The runs that one ATen call updates, cut out of every arena but the gradients'."""
+
+    group: int
+    runs: list[Run]
+    batch: Batch
+
+
+class Plan:
+    """What one set of active slots needs; valid as long as the same set is updated.
+
+    Slots of one group and one age take the same constants: `kinds` has the group of each such kind
+    and one of its slots, and `rows` the place there of each slot.
+    """
+
+    __slots__ = (
+        "advancing",
+        "bump",
+        "gradients",
+        "groups",
+        "kinds",
+        "parts",
+        "renews",
+        "rows",
+        "table",
+        "updates",
+        "whole",
+    )
+
+    def __init__(
+        self, advancing: Sequence[int] = (), groups: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        self.advancing = advancing
+        self.groups = groups
+        self.bump = torch.zeros(0)
+        self.renews = False
+        self.updates = 0
+        self.parts: list[Part] = []
+        self.gradients: Tensor | None = None
+        self.table: ChunkTable | None = None
+        self.whole: list[Run] | None = None
+        self.kinds: list[tuple[int, int]] = []
+        self.rows: tuple[tuple[int, int], ...] | None = None
+
+
+class Kept(NamedTuple):
+    """Everything that an optimizer holds for its parameters, in memory of the host."""
+
+    ages: list[int]
+    used: list[Any]
+    steps: Tensor
+    states: list[Tensor] | None
