@@ -31,12 +31,12 @@ STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
 FULL := lint types generated test test-full kernels kernels-oldest races exact \
 	$(BACKENDS:%=conformance-%) sizes triton-$(OLDEST) triton-$(NEWEST) newest \
-	$(SESSIONS:%=%-ci) matrix bench
-THOROUGH := laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
+	$(SESSIONS:%=%-ci) engine matrix bench
+THOROUGH := engine-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
 	thorough exact laws matrix matrix-thorough sizes sizes-interpreted flat bench newest \
-	gpu-cases gpu races strangers clean FORCE
+	engine engine-thorough gpu-cases gpu races strangers clean FORCE
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -195,6 +195,12 @@ sizes: $(READY)  ## judge the aten provider and torch at real sizes
 # A kernel of one program for each row takes minutes for 65,601 of them in the interpreter.
 sizes-interpreted: $(READY)
 	$(EQUIVALENCE) run --whole --backend fast-triton-interpreted --profile sizes --call-limit 1800 --jobs $(WORKERS)
+
+engine: $(READY)  ## judge trainings whose steps torch's Inductor compiles
+	$(EQUIVALENCE) trainers --engine inductor --profile quick --jobs $(WORKERS)
+
+engine-thorough: $(READY)
+	$(EQUIVALENCE) trainers --engine inductor --profile ci --jobs $(WORKERS)
 
 exact: $(READY)  ## run every kernel and twin on exact numbers, and compare it with its page by ==
 	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)

@@ -27,6 +27,9 @@ PAIRS = {
 }
 """Commands without a backend, with their help texts."""
 
+ENGINED = ("trainers",)
+"""Those of them that judge engines, too."""
+
 MOVED = {"matrix": "python -m population, in a checkout of the repository"}
 """Commands that have moved, with the new command line."""
 
@@ -64,7 +67,8 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
         *work,
     )
     for name, what in PAIRS.items():
-        command(name, what, "provider", "only", *judged, "shrink", *work)
+        engine = ("engine",) if name in ENGINED else ()
+        command(name, what, "provider", "only", *engine, *judged, "shrink", *work)
     command(
         "races",
         "check our kernels, or those of a backend, for races and wrong addresses without a GPU",

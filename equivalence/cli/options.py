@@ -68,6 +68,11 @@ OPTIONS: dict[str, Option] = {
     "provider": Option(
         "only rows of these providers: aten, triton (default: both)", reading=_names("PROVIDER")
     ),
+    "engine": Option(
+        "judge what an engine that compiles programs computes: inductor (default: the sessions and "
+        "interpreters that compile nothing)",
+        reading={"metavar": "ENGINE"},
+    ),
     "only": Option(
         "only these rows, as a report names them: 'clipped aten fp32', '* triton *' (default: all)",
         reading=_names("ROW"),

@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import Any
 
 from equivalence.cli.options import UsageError, filled
 from equivalence.cli.work import Book, carry_out, require, require_profile
@@ -27,7 +28,7 @@ def command_pairs(chosen: argparse.Namespace) -> int:
 
     require_profile(chosen.profile)
     seed = chosen_seed(chosen.profile, chosen.seed)
-    rows = COMMANDS[chosen.command].rows(chosen.profile)
+    rows = rows_of(COMMANDS[chosen.command], chosen)
     judge = partial(judge_row, chosen.command, chosen.profile, seed, chosen.shrink)
     environment = {**machine(), "profile": chosen.profile, "seed": seed}
     book = Book(chosen, chosen.command, asked_for(chosen, rows), environment)
@@ -36,6 +37,19 @@ def command_pairs(chosen: argparse.Namespace) -> int:
         return run_rows(judge, missing, chosen.jobs, book)
 
     return carry_out(book, run, earlier, COLUMNS)
+
+
+def rows_of(command: Any, chosen: argparse.Namespace) -> Sequence[Row]:
+    """Return the rows of a command, or those of the engine that --engine names."""
+    engine = getattr(chosen, "engine", None)
+    if engine is None:
+        rows: Sequence[Row] = command.rows(chosen.profile)
+        return rows
+    if engine not in command.engines:
+        known = ", ".join(command.engines)
+        raise UsageError(f"unknown engine {engine!r}; there are {known}")
+    found: Sequence[Row] = command.engines[engine]
+    return found
 
 
 def asked_for(chosen: argparse.Namespace, rows: Sequence[Row]) -> list[Row]:

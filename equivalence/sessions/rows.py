@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from equivalence.runs.results import Row, RowResult
@@ -12,6 +12,7 @@ from equivalence.sessions.curvature.judge import COARSER
 from equivalence.sessions.curvature.ops import CURVES, judge_op
 from equivalence.sessions.curvature.programs import KINDS
 from equivalence.sessions.drawn import judge_drawn
+from equivalence.sessions.engines import ENGINES
 from equivalence.sessions.programs import PROGRAMS, Program, started
 from equivalence.sessions.seen import CONFIGURATIONS, Seen, share
 from equivalence.sessions.stateful.machine import judge_machine, machine_rows
@@ -29,6 +30,12 @@ TRAINERS = (
 )
 """Trainers by their interpreters; lists that are updated by hand; means over a batch."""
 
+COMPILED = {
+    engine: [Row(f"{engine}-eager", *where) for where in CONFIGURATIONS if where[0] == "aten"]
+    for engine in ENGINES
+}
+"""Trainers whose steps an engine compiles: one or more artifacts for each drawn training."""
+
 CURVATURE = (
     *(Row(kind, "aten", precision) for kind in KINDS for precision in COARSER),
     *(Row(name, "aten", precision) for name in CURVES for precision in COARSER),
@@ -38,10 +45,11 @@ CURVATURE = (
 
 @dataclass(frozen=True)
 class Command:
-    """The rows of a command at a profile; how a row is judged at a profile, by a seed."""
+    """The rows of a command at a profile, or of an engine; how a row is judged, by a seed."""
 
     rows: Callable[[str], Sequence[Row]]
     judged: Callable[[str, int, bool, Row], RowResult]
+    engines: Mapping[str, Sequence[Row]] = field(default_factory=dict)
 
 
 def fixed(*rows: Row) -> Callable[[str], Sequence[Row]]:
@@ -81,7 +89,7 @@ COMMANDS: Mapping[str, Command] = {
         fixed(*(Row(name, way, "fp32") for name in WRITTEN for way in ("aten", "triton")), *GRAPHS),
         judge_program,
     ),
-    "trainers": Command(fixed(*TRAINERS), partial(drawn, "trainers")),
+    "trainers": Command(fixed(*TRAINERS), partial(drawn, "trainers"), COMPILED),
     "curvature": Command(fixed(*CURVATURE), judge_curvature),
     "machine": Command(machine_rows, judge_machine),
 }

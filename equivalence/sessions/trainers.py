@@ -21,6 +21,7 @@ from torch import Tensor
 import fast.train
 import spec.train
 from equivalence.budgets.violation import check_bits, check_equal
+from equivalence.sessions.engines import ENGINES
 from equivalence.sessions.judge import SessionJudge, State
 from spec.batches import Batch as SpecBatch
 from spec.op import AnyTensor, zeros_like
@@ -61,6 +62,24 @@ class Follower(spec.train.ScalarTrainer):
         return loss, self.adopt(loss, grads)
 
 
+class Watched(fast.train.ScalarTrainer):
+    """A trainer of `fast` whose steps show the gradients by which they have updated."""
+
+    def shown(self, optimizer: str, inputs: Any, hyper: dict[str, Any]) -> tuple[Tensor, Any]:
+        """Take a step, and only then look: return the loss, and the gradient by each parameter.
+
+        An engine that compiles a step whole computes them nowhere else.
+        """
+        step = getattr(self.session, f"{optimizer}_step")
+        hyper = self._scheduled(hyper)
+        with self._fresh() as loss:
+            with self._gradients(inputs, loss) as grads:
+                step(grads=grads, **hyper)
+                found = self._by_parameter(grads)
+            self.steps += 1
+            return loss.download(), found
+
+
 class TrainerPair(SessionJudge):
     """A trainer of `fast` and one of `spec`, on the same loss and parameters."""
 
@@ -73,11 +92,14 @@ class TrainerPair(SessionJudge):
         provider: str = "aten",
         precision: str = "fp32",
     ) -> None:
-        """Start both, each with its interpreter, from the same values."""
+        """Start both, each with its interpreter, from the same values; an engine is one, too."""
         ours, theirs = interpreters
-        self.ours = fast.train.scalar_trainer(
-            loss, values, requires_grad, ours, provider=provider, precision=precision, device="cpu"
-        )
+        self.engine = ours if ours in ENGINES else None
+        options: dict[str, Any] = {"provider": provider, "precision": precision, "device": "cpu"}
+        if self.engine is not None:
+            ours, options["engine"] = "compiled", self.engine
+        found = fast.train.scalar_trainer(loss, values, requires_grad, ours, **options)
+        self.ours = Watched(found.loss, found.params, found.session)
         super().__init__(self.ours.session.options)
         self.values = self.ours.params.values()
         self.states = [State() for _ in values]
@@ -90,12 +112,15 @@ class TrainerPair(SessionJudge):
     def step(self, label: str, optimizer: str, batch: Batch, **hyper: Any) -> None:
         """Take a step on both sides, and judge the loss, the gradients, and what it leaves."""
         given, same = self._both(batch)
-        counter = self.ours.session.random_counter
-        loss, grads = self.ours.loss_and_backward(given)
-        self.ours.session.random_counter = counter
         method = f"{optimizer}_step"
-        again = getattr(self.ours, method)(inputs=given, with_loss=True, **hyper)
-        check_bits(f"{label}: the loss of the step itself", again, loss)
+        if self.engine is not None:
+            loss, grads = self.ours.shown(optimizer, given, hyper)
+        else:
+            counter = self.ours.session.random_counter
+            loss, grads = self.ours.loss_and_backward(given)
+            self.ours.session.random_counter = counter
+            again = getattr(self.ours, method)(inputs=given, with_loss=True, **hyper)
+            check_bits(f"{label}: the loss of the step itself", again, loss)
 
         def adopt(exact: AnyTensor, found: dict[int, AnyTensor]) -> dict[int, AnyTensor]:
             self._judge_passes(label, loss, grads, exact, found)

@@ -97,10 +97,15 @@ def _moments_kernel(
         keep(v, place, second, inside, covered)
 
 
+def complement(beta: float, step: int) -> float:
+    """Return 1 - beta^step in double, without the cancellation of a beta close to 1."""
+    return -math.expm1(step * math.log(beta)) if beta else 1.0
+
+
 def constants(hyper: Any, step: int) -> tuple[float, ...]:
     """Form what an update at a step multiplies by, in double, in the order of `formula`."""
-    rate = hyper.lr / (1.0 - hyper.beta1**step)
-    root = math.sqrt(1.0 - hyper.beta2**step)
+    rate = hyper.lr / complement(hyper.beta1, step)
+    root = math.sqrt(complement(hyper.beta2, step))
     decay = 1.0 - hyper.lr * hyper.weight_decay
     c1, c2 = 1.0 - hyper.beta1, 1.0 - hyper.beta2
     return decay, hyper.weight_decay, c1, c2, hyper.beta2, rate, root, hyper.eps

@@ -118,15 +118,17 @@ def test_what_was_put_off_is_computed_before_a_parameter_changes_by_other_means(
     seen = []
     for session, params in both():
         found: list[Any] = []
-        for change in (params[1].set, lambda v: params[1].set_device(session.upload(v))):
+        for host in (True, False):
+            change = params[1].set if host else params[1].set_device
+            zeros, ones = (x if host else session.upload(x) for x in (np.zeros(4), np.ones(4)))
             loss, _ = session.run(program, params, data(0))
-            change(np.zeros(4))
+            change(zeros)
             found.append(session.value(loss))
-            with pytest.raises(Stale, match="was used at version . and is at version . now"):
+            with pytest.raises(Stale, match=r"was used at version . and is at version . now"):
                 session.backward(loss)
             loss, _ = session.run(program, params, data(0))
             grads = session.backward(loss)
-            change(np.ones(4))
+            change(ones)
             session.run(program, params, data(1))
             found += [session.grad(grads, p) for p in params]
         seen.append(found)
