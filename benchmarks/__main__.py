@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import against, cpu, flat, gpu
+from benchmarks import against, cpu, engines, flat, gpu
 
 
 def main() -> int:
@@ -16,6 +16,11 @@ def main() -> int:
     on_cpu = commands.add_parser("cpu", help="one thread, interleaved pairs against torch, medians")
     on_cpu.add_argument("--json", type=Path, help="write the rows to this file")
     on_cpu.add_argument("--pairs", type=int, default=45, help="pairs per row (default: 45)")
+    on_engines = commands.add_parser(
+        "engines", help="whole steps: ours, torch eager and compiled, and JAX if it is installed"
+    )
+    on_engines.add_argument("--json", type=Path, help="write the rows to this file")
+    on_engines.add_argument("--pairs", type=int, default=9, help="pairs of a run (default: 9)")
     on_commit = commands.add_parser(
         "against", help="the eager step beside an older commit's, in turn, each in a process"
     )
@@ -37,6 +42,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.command == "cpu":
         return cpu.main(given.json, given.pairs)
+    if given.command == "engines":
+        return engines.main(given.json, given.pairs)
     if given.command == "against":
         return against.main(given.commit, given.json, given.runs, given.pairs)
     if given.command == "flat":
