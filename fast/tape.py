@@ -130,17 +130,6 @@ class Tape:
         self.uses[identity] = parameter, parameter.version
         return identity
 
-    def start(
-        self, values: list[Tensor], parameters: Sequence[Any],
-        rules: Sequence[tuple[Any, ...] | None], leaves: dict[int, Any],
-    ) -> None:  # fmt: skip
-        """Put uses of parameters on an empty tape, as `use` does, their rules and owners known."""
-        self.values, self.rules, self.leaves = values, [*rules], {**leaves}
-        self.extra -= len(values)
-        for identity, parameter in enumerate(parameters):
-            parameter.used_on = self
-            self.uses[identity] = parameter, parameter.version
-
     def append_several(
         self,
         results: tuple[Tensor, ...],

@@ -19,3 +19,12 @@ def write_or_check(path: Path, text: str, module: str) -> int:
     sys.stdout.writelines(unified_diff(*lines, path.name, "generated"))
     print(f"{path.name} is stale; write it anew with: python -m {module}", file=sys.stderr)
     return 1
+
+
+def between(text: str, module: str, part: str) -> str:
+    """Return a document with the part that a module generates, between two marks, replaced."""
+    start, end = f"<!-- python -m {module} -->\n", "<!-- end -->"
+    before, mark, rest = text.partition(start)
+    if not mark or end not in rest:
+        raise ValueError(f"the document has no part from {start.strip()!r} to {end!r}")
+    return f"{before}{start}{part}\n{rest[rest.index(end) :]}"

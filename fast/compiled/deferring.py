@@ -105,7 +105,11 @@ class Deferring(Session):
             values = [views[p.slot] if p.mirror_current else p.device_view() for p in params]
         else:
             values = [store.view(p) for p in params]
-        tape.start(values, params, lowered.leaf_rules, lowered.owners)
+        tape.values, tape.rules, tape.leaves = values, [*lowered.leaf_rules], {**lowered.owners}
+        tape.extra -= len(values)
+        for identity, parameter in enumerate(params):
+            parameter.used_on = tape
+            tape.uses[identity] = parameter, parameter.version
         for value in taken:
             if is_leaf(value):
                 tape.leaf(value, False)
@@ -113,11 +117,11 @@ class Deferring(Session):
 
     def _apply(self, wanted: Wanted, grads: Any) -> None:
         pending, store = self._pending, self.store
-        # 16 bits have masters beside what ops read, and a leaf that is one more use adds to it.
+        # Numbers of 16 bits have masters beside what ops read.
         if (
             pending is None
             or pending.awaited is not grads
-            or not pending.lowered.plain
+            or not pending.lowered.whole
             or store.shadow is not None
         ):
             self.settle()

@@ -32,6 +32,8 @@ OPTIONS: dict[str, Any] = {
     # A product and a bias stay two steps, as the page has them.
     "pattern_matcher": False,
     "cpp.threads": 1,
+    # Indices that a program computes are checked where they are read.
+    "assert_indirect_indexing": True,
 }
 """What Inductor is told; part of an artifact's name."""
 

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from fast.compiled import artifacts, inductor, lowering
 from fast.compiled.lowering import Moves
-from fast.compiled.plan import Plan
+from fast.compiled.plan import Call, Plan
 from fast.device.arena import Arena
-from fast.errors import Unavailable
+from fast.errors import Rejected, Unavailable
 from fast.optim._rule import Stated
 from fast.runtime.binding import Bindings
 from fast.runtime.param import Param
@@ -64,7 +64,8 @@ class Lowered:
         self._integers = integers
         self._bindings = bindings
         leaves = tuple(rule is LEAF for rule in tape.rules[: plan.first])
-        self._checked = [call for call in plan.calls if call.check is not None]
+        own = [call for call in plan.calls if _reads_own_indices(plan, call)]
+        self._checked = [c for c in plan.calls if c.check is not None and c not in own]
         self._ready: dict[int | None, tuple[inductor.Loaded, list[int]]] = {}
         self._forward = lowering.signature(plan, leaves)
         self.results = self._forward.results
@@ -74,11 +75,12 @@ class Lowered:
         self.leaf_rules = tape.rules[: len(tape.uses)]
         self._slots = {k: p.slot for k, p in self.owners.items() if isinstance(p, Param)}
         self._leaf_of = {slot: leaf for leaf, slot in self._slots.items()}
-        self.plain = len(self._slots) == len(self.owners)
+        # An artifact that finds an index out of range stops midway, so it may not write parameters;
+        # and what a further use of a parameter gets is added up in the map.
+        self.whole = not own and len(self._slots) == len(self.owners)
         self._reached: dict[int, list[int]] = {}
         self._touched: dict[tuple[int, int], bytes] = {}
         self._steps: dict[Any, Step] = {}
-        _refuse(plan, tape)
 
     def enter(self, tape: Tape, given: Sequence[Tensor]) -> list[Tensor]:
         """Check a call's data, take its random numbers, and append its entries without contents.
@@ -107,14 +109,23 @@ class Lowered:
     ) -> tuple[Sequence[Tensor], list[int]]:
         """Run the artifact of the forward pass, or that of both passes from an entry.
 
-        Return the program's results, then the cotangents of the leaves that are named.
+        Return the program's results, then the cotangents of the leaves that are named. An index
+        that the program computes, out of range, is Rejected.
         """
         known = self._ready.get(seeded)
         if known is None:
             function, reached = self._function(seeded)
             known = self._ready[seeded] = self._made(function, ("passes", seeded), given), reached
         loaded, reached = known
-        return loaded([*given]), reached
+        try:
+            return loaded([*given]), reached
+        except RuntimeError as error:
+            if "index out of bounds" not in str(error):
+                raise
+            raise Rejected(
+                "run: an index that the program computes is out of range; engine 'replay' says "
+                "which op reads it"
+            ) from error
 
     def reached(self, seeded: int, given: Sequence[Tensor]) -> list[int]:
         """Return the leaves that a pass from an entry reaches; nothing is compiled for it."""
@@ -181,15 +192,12 @@ class Lowered:
         return inductor.loaded(artifacts.fetch(key, lambda: inductor.built(graph, given)))
 
 
-def _refuse(plan: Plan, tape: Tape) -> None:
-    """Refuse what artifacts cannot do yet."""
-    for call in plan.calls:
-        name = tape.names.get(call.out.start, "an op")
-        inner = (k for k in call.sources if plan.first <= k < plan.first + len(plan.blanks))
-        if call.check is not None and any(
-            not plan.blanks[k - plan.first].is_floating_point() for k in inner
-        ):
-            raise beyond(f"{name} reads indices that the program computes")
+def _reads_own_indices(plan: Plan, call: Call) -> bool:
+    """Say whether a call reads indices that the program computes, which no host check sees."""
+    made = range(plan.first, plan.first + len(plan.blanks))
+    return any(
+        k in made and not plan.blanks[k - plan.first].is_floating_point() for k in call.sources
+    )
 
 
 def beyond(what: str) -> Unavailable:

@@ -336,17 +336,31 @@ def test_what_the_engine_cannot_do_is_refused_by_name(monkeypatch: Any) -> None:
     with pytest.raises(Unavailable, match="compiles the provider aten for a CPU"):
         CompiledSession(provider="triton", engine="inductor")
     session, params = started(engine="inductor")
-    counter = session.random_counter
-
-    def found(ops: Any, w: Any, b: Any) -> Any:
-        return ops.sum(ops.take(ops.square(b), ops.argmax(w, axis=1), axis=0))
-
-    with pytest.raises(Unavailable, match="take reads indices that the program computes; engine"):
-        session.run(found, params, [])
-    assert session.random_counter == counter
     loss, _ = session.run(program, params, data(0))
     with pytest.raises(Unavailable, match=r"backward_dense\(\) is asked for cotangents inside it"):
         session.backward_dense(loss)
     monkeypatch.setattr(inductor, "missing", lambda: "no aot_compile")
     with pytest.raises(Unavailable, match=r"does not offer what it calls \(no aot_compile\)"):
         CompiledSession(provider="aten", engine="inductor")
+
+
+def found(ops: Any, w: Any, b: Any, x: Any) -> Any:
+    """Read by indices that the program computes: the places of the largest entries of x."""
+    return ops.sum(ops.take(ops.square(b), ops.argmax(x, axis=0), axis=0) * w)
+
+
+def test_indices_that_a_program_computes_are_checked_where_they_are_read() -> None:
+    seen = []
+    for session, params in both():
+        kept = [session.param(np.ones((2, 3)), name="v"), session.param(np.ones(3), name="c")]
+        x = np.array([[1.0, 5.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 7.0], [0.0, 0.0, 0.0]])
+        given = [session.param(x[0], name="u"), params[1]]
+        loss = session.run(found, given, [x])
+        session.sgd_step(0.5, session.backward(loss))
+        seen.append([session.value(loss), *(p.value() for p in given)])
+        before = [p.value() for p in kept]
+        with pytest.raises(Rejected, match=r"out of range|take C\d"):
+            session.value(session.run(found, kept, [np.eye(4)[::-1][:, :3].copy() * 2]))
+        assert all(map(torch.equal, (p.value() for p in kept), before))
+    for ours, theirs in zip(*seen, strict=True):
+        assert torch.equal(ours, theirs)
