@@ -19,10 +19,11 @@ from torch import Tensor
 
 from fast.compiled import artifacts, inductor, lowering
 from fast.compiled.lowering import Moves
+from fast.compiled.outline import Outline
 from fast.compiled.plan import Call, Plan
 from fast.device.arena import Arena
 from fast.errors import Rejected, Unavailable
-from fast.optim._rule import Stated
+from fast.optim._rule import Rule, Stated
 from fast.runtime.binding import Bindings
 from fast.runtime.param import Param
 from fast.tape import LEAF, Tape
@@ -38,8 +39,8 @@ class Step:
         """Hold the slots whose gradients are written, and those that are updated."""
         self.loaded: inductor.Loaded | None = None
         self.numbers = vector.numpy()
-        self._places = places
-        self._held = held
+        self.places = places
+        self.held = held
         self._vector = vector
 
     def arguments(
@@ -49,8 +50,8 @@ class Step:
         views = [arena.views for arena in states]
         return [
             *given,
-            *[gradients[slot] for slot in self._places],
-            *[of[slot] for slot in self._held for of in views],
+            *[gradients[slot] for slot in self.places],
+            *[of[slot] for slot in self.held for of in views],
             self._vector,
         ]
 
@@ -81,6 +82,8 @@ class Lowered:
         self._reached: dict[int, list[int]] = {}
         self._touched: dict[tuple[int, int], bytes] = {}
         self._steps: dict[Any, Step] = {}
+        self._names = lowering.names(plan, self._forward, integers)
+        self._parts: list[tuple[str, str, dict[str, int]]] = []
 
     def enter(self, tape: Tape, given: Sequence[Tensor]) -> list[Tensor]:
         """Check a call's data, take its random numbers, and append its entries without contents.
@@ -115,7 +118,10 @@ class Lowered:
         known = self._ready.get(seeded)
         if known is None:
             function, reached = self._function(seeded)
-            known = self._ready[seeded] = self._made(function, ("passes", seeded), given), reached
+            title = "forward pass" if seeded is None else "both passes"
+            names = [*self._names, *(() if seeded is None else ("seed",))]
+            made = self._made(function, (title, names), ("passes", seeded), given)
+            known = self._ready[seeded] = made, reached
         loaded, reached = known
         try:
             return loaded([*given]), reached
@@ -175,7 +181,7 @@ class Lowered:
             passes, _ = self._function(seeded)
             function = lowering.whole(passes, len(given), reached, moves)
             apart = [tensor.clone() for tensor in taken]  # A trace asks whether memory is shared.
-            step.loaded = self._made(function, ("step", *key), apart)
+            step.loaded = self._made(function, self._described(step, rule), ("step", *key), apart)
             self._steps[key] = step
         return step.loaded(taken)
 
@@ -183,13 +189,38 @@ class Lowered:
         wanted = replace(self._forward, seeded=seeded)
         return lowering.function(self.plan, wanted, self._integers, self._bindings)
 
+    def _described(self, step: Step, rule: Rule) -> tuple[str, list[str]]:
+        """Return a title for a whole step, and the names of what its artifact takes."""
+        owner = {p.slot: p.name for p in self.owners.values() if isinstance(p, Param)}
+        gradients = [f"gradient of {owner[slot]}" for slot in step.places]
+        states = [f"{state} of {owner[slot]}" for slot in step.held for state in rule.states]
+        names = [*self._names, "seed", *gradients, *states, "numbers of the update"]
+        return f"both passes and {rule.name}", names
+
     def _made(
-        self, function: Callable[..., list[Tensor]], what: Any, given: Sequence[Tensor]
+        self,
+        function: Callable[..., list[Tensor]],
+        described: tuple[str, list[str]],
+        what: Any,
+        given: Sequence[Tensor],
     ) -> inductor.Loaded:
         """Load the artifact of a function, which `what` tells from others of the program."""
+        title, names = described
         graph = inductor.traced(function, given)
         key = _key(str(graph.graph), (self._forward, what), given)
-        return inductor.loaded(artifacts.fetch(key, lambda: inductor.built(graph, given)))
+        loaded = inductor.loaded(artifacts.fetch(key, lambda: inductor.built(graph, given)))
+        sizes = [tensor.nbytes for tensor in given]
+        self._parts.append((title, key, dict(zip(names, sizes, strict=False))))
+        return loaded
+
+    def outlines(self) -> list[Outline]:
+        """Read off the artifacts that were run what they do; those no longer on disk are left."""
+        found = []
+        for title, key, arguments in self._parts:
+            package = artifacts.read(artifacts.folder() / f"{key}.artifact")
+            if package is not None:
+                found.append(inductor.outlined(package, title, arguments))
+        return found
 
 
 def _reads_own_indices(plan: Plan, call: Call) -> bool:

@@ -84,6 +84,15 @@ def signature(plan: Plan, leaves: Sequence[bool]) -> Signature:
     return Signature(tuple(leaves), results, made, plan.draws > 0, None)
 
 
+def names(plan: Plan, wanted: Signature, integers: int) -> list[str]:
+    """Name what `arguments` returns: leaves by their names, other things by their kinds."""
+    constants = [f"constant {k}" for k in range(len(wanted.constants))]
+    others = [f"integers {k}" for k in range(integers)]
+    read = [f"read from outside {k}" for k in range(len(plan.beside))]
+    drawn = ["random counter"] if wanted.draws else []
+    return [*plan.leaves, *constants, *others, *read, *drawn]
+
+
 def arguments(
     plan: Plan, wanted: Signature, leaves: Sequence[Tensor], integers: Sequence[Tensor], cell: Any
 ) -> list[Tensor]:

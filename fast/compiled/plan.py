@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, count
 from math import inf, nan
 from traceback import clear_frames
 from typing import Any, NamedTuple
@@ -114,6 +114,9 @@ class Plan:
         self.out = out
         self.lowered: Any = None
         self.first = log.first
+        self.names = {k: entry.bound.op.name for k, entry in log.calls()}
+        self.leaves = _names_of(tape, log.first)
+        self.sizes = {k: value.nbytes for k, value in enumerate((*tape.values, *arguments))}
         # They are counted as live for as long as this list holds them.
         self.constants = [entry for entry in log.entries if isinstance(entry, Buffer)]
         self.blanks = [
@@ -256,6 +259,13 @@ class Plan:
             self.draws,
             tuple(done),
         )
+
+
+def _names_of(tape: Tape, leaves: int) -> list[str]:
+    """Name the leaves: parameters by their names, and inputs by their places."""
+    used = {leaf: parameter.name for leaf, (parameter, _) in tape.uses.items()}
+    data = count()
+    return [used.get(k) or f"input {next(data)}" for k in range(leaves)]
 
 
 def _readers(log: Log, out: Sequence[Entry]) -> tuple[set[int], dict[int, float]]:

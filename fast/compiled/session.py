@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fast.compiled import inductor
+from fast.compiled import inductor, replayed
 from fast.compiled.deferring import Deferring
 from fast.compiled.inputs import (
     Indices,
@@ -40,6 +40,7 @@ from fast.compiled.inputs import (
     outside_of_recording,
 )
 from fast.compiled.lowered import Lowered, beyond
+from fast.compiled.outline import Outlines
 from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
 from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
@@ -93,6 +94,7 @@ class CompiledSession(Deferring):
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._log: Log | None = None
         self._shown: Plan | None = None
+        self._last: Plan | None = None
 
     @property
     def random_counter(self) -> int:
@@ -137,12 +139,12 @@ class CompiledSession(Deferring):
                 plan.lowered = Lowered(plan, tape, len(integers), self._bound)
             while len(self._plans) >= MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
-            self._plans[key] = plan
+            self._plans[key] = self._last = plan
             self.recordings += 1
             if plan.lowered is None:
                 return out
         # The tape shows the plan's constants, also if the plan is forgotten before the tape.
-        self._plans[key] = self._shown = plan
+        self._plans[key] = self._shown = self._last = plan
         if plan.lowered is None:
             plan.replay(tape, integers, self._bound)
         else:
@@ -207,6 +209,19 @@ class CompiledSession(Deferring):
         """Record one number, rounded once and repeated to a shape; no tensor crosses."""
         return self._constant(super().constant(value, shape, like))
 
+    def plan(self) -> Outlines:
+        """Say what the program that was run last does: its steps, and who holds memory how long.
+
+        Printed it is a text, and `svg()` draws it. The engine "inductor" shows every artifact that
+        the program has run so far. Before any run it is SessionError.
+        """
+        if self._last is None:
+            raise SessionError("plan: no program was run yet; run(program, params, inputs) does so")
+        if self._last.lowered is None:
+            return Outlines((replayed.outlined(self._last),))
+        self.settle()
+        return Outlines(tuple(self._last.lowered.outlines()))
+
     def reset_tape(self) -> None:
         """Forget every value, ref and natural; what was recorded stays."""
         self._refuse("reset_tape")
@@ -217,6 +232,7 @@ class CompiledSession(Deferring):
         """Give memory that nothing needs back; programs are recorded anew after it."""
         self._refuse("collect")
         self._plans.clear()
+        self._last = None
         super().collect()
 
     def _record(

@@ -364,3 +364,22 @@ def test_indices_that_a_program_computes_are_checked_where_they_are_read() -> No
         assert all(map(torch.equal, (p.value() for p in kept), before))
     for ours, theirs in zip(*seen, strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_the_plan_shows_loops_and_products_and_names_what_they_take() -> None:
+    session, params = started(engine="inductor")
+    loss, _ = session.run(program, params, data(0))
+    session.sgd_step(2.0**-5, session.backward(loss), momentum=0.5)
+    (part,) = session.plan().parts
+    assert part.title == "both passes and sgd"
+    assert any(step.name == "mm" for step in part.steps)
+    assert any(step.name.startswith("loop of ") for step in part.steps)
+    lent = [name for name, memory in part.memory.items() if memory.lent]
+    assert lent[:3] == ["w", "b", "input 0"] and lent[-1] == "numbers of the update"
+    assert "momentum_buffer of w" in lent and "gradient of b" in lent
+    written = {name for step in part.steps for name in step.writes}
+    assert {"w", "b", "gradient of w", "momentum_buffer of b"} <= written
+    read = {name for step in part.steps for name in step.reads}
+    assert {"input 0", "integers 0", "integers 1", "random counter"} <= read
+    assert read | written == {*part.memory} - {"constant 0"} | (read & {"constant 0"})
+    assert 0 < part.peak < part.moved
