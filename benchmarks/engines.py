@@ -1,4 +1,4 @@
-"""Whole training steps by every engine, side by side: ours, torch's and JAX's. One thread.
+"""Whole training steps by every engine, and updates alone: ours, torch's and JAX's. One thread.
 
 A step is what a user writes: data of the host are handed in, both passes and AdamW are run, and the
 loss stays where it is. Every engine is timed in turn with torch eager and its fused AdamW, in this
@@ -22,6 +22,7 @@ from benchmarks.report import Row, environment, save, show, version
 from benchmarks.timing import paired
 from benchmarks.works import WORKS, Work
 from fast import CompiledSession, Session
+from fast import torch as fast_torch
 
 LR, BETAS, EPS, DECAY = 1e-3, (0.9, 0.999), 1e-8, 1e-2
 STEPS = 5
@@ -168,13 +169,58 @@ def main(path: Path | None, pairs: int) -> int:
     torch.set_num_threads(1)
     about = {**environment("cpu"), "processor": processor(), "jax": version("jax")}
     results: dict[str, Any] = {"schema": 1, "environment": about, "rows": []}
-    for work in WORKS:
-        for row in rows(work, pairs):
+    results["updates"] = []
+    for kind, found in (("rows", steps(pairs)), ("updates", updates(pairs))):
+        for row in found:
             show(row)
-            results["rows"].append(row)
+            results[kind].append(row)
             if path is not None:
                 save(path, results)
     return 0
+
+
+def steps(pairs: int) -> Iterator[Row]:
+    """All rows of all works."""
+    for work in WORKS:
+        yield from rows(work, pairs)
+
+
+UPDATED: dict[str, tuple[list[tuple[int, ...]], float | None]] = {
+    "10^5 parameters": ([(100_000,)], None),
+    "10^6 parameters": ([(1_000, 1_000)], None),
+    "10^7 parameters": ([(1_000, 10_000)], 1.05),
+    "2,000 tensors of 16": ([(16,)] * 2_000, 0.7),
+}
+"""What an update alone is timed on, and what ours is held to beside torch's fused one."""
+
+
+def updates(pairs: int) -> Iterator[Row]:
+    """One row for each: fast.torch.AdamW beside torch's own, both fused and in place."""
+    for name, (shapes, target) in UPDATED.items():
+        ours_step = an_update(partial(fast_torch.AdamW, provider="aten"), shapes)
+        theirs = an_update(partial(torch.optim.AdamW, fused=True), shapes)
+        runs = sorted(paired(ours_step, theirs, pairs) for _ in range(RUNS))
+        ratio, own, other = runs[RUNS // 2]
+        yield {
+            "name": f"AdamW of {name}: fast.torch / torch fused",
+            "work": name,
+            "ratio": ratio,
+            "spread": [runs[0][0], runs[-1][0]],
+            "target": target,
+            "ours_us": own * 1e6,
+            "theirs_us": other * 1e6,
+            "pairs": pairs,
+        }
+
+
+def an_update(kind: Callable[..., Any], shapes: list[tuple[int, ...]]) -> Step:
+    """A step of an optimizer whose gradients are there."""
+    draw = torch.Generator().manual_seed(0)
+    params = [torch.randn(shape, generator=draw).requires_grad_() for shape in shapes]
+    for parameter in params:
+        parameter.grad = torch.randn(parameter.shape, generator=draw)
+    step: Step = kind(params, lr=LR).step
+    return step
 
 
 def rows(work: Work, pairs: int) -> Iterator[Row]:

@@ -16,7 +16,7 @@ DOCUMENT = ROOT / "docs" / "interpreters.md"
 
 def main() -> int:
     """Write the table, or with --check compare it."""
-    text = between(DOCUMENT.read_text(encoding="utf-8"), "tools.generate_engine", table())
+    text = between(DOCUMENT.read_text(encoding="utf-8"), "engine", table())
     return write_or_check(DOCUMENT, text, "tools.generate_engine")
 
 

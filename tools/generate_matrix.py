@@ -19,15 +19,12 @@ from population.record import Member
 from population.registry import everyone, reported
 from population.rivals.policies import POLICIES
 from population.table import lines, marked, summary
-from tools.generated import write_or_check
+from tools.generated import between, write_or_check
 from tools.tree import ROOT
 
 RUNS = ROOT / "docs" / "matrix.json"
 DOCUMENT = ROOT / "docs" / "matrix.md"
 README = ROOT / "README.md"
-
-BEGIN, END = "<!-- matrix -->\n", "<!-- end of matrix -->\n"
-"""Between these lines of the README stand the counts."""
 
 COUNTED = 3
 """How many rows of the summary those are: the judges, the wrong members and the right ones."""
@@ -82,8 +79,7 @@ def readme() -> str:
     """Return the text of the README, with the counts of the runs."""
     _, verdicts = read(RUNS)
     counts = marked(islice(summary(everyone(), verdicts), COUNTED))
-    before, rest = README.read_text(encoding="utf-8").split(BEGIN)
-    return f"{before}{BEGIN}{counts}\n{END}{rest.split(END)[1]}"
+    return between(README.read_text(encoding="utf-8"), "matrix", counts)
 
 
 def _run(profile: str, run: Mapping[str, Any]) -> str:

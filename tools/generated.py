@@ -21,10 +21,8 @@ def write_or_check(path: Path, text: str, module: str) -> int:
     return 1
 
 
-def between(text: str, module: str, part: str) -> str:
-    """Return a document with the part that a module generates, between two marks, replaced."""
-    start, end = f"<!-- python -m {module} -->\n", "<!-- end -->"
-    before, mark, rest = text.partition(start)
-    if not mark or end not in rest:
-        raise ValueError(f"the document has no part from {start.strip()!r} to {end!r}")
-    return f"{before}{start}{part}\n{rest[rest.index(end) :]}"
+def between(text: str, name: str, part: str) -> str:
+    """Return a document with the part that stands between two lines of this name replaced."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    before, rest = text.split(begin)
+    return f"{before}{begin}{part}\n{end}{rest.split(end)[1]}"

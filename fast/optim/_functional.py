@@ -173,16 +173,21 @@ class Functional:
                 f"{self._rule.name}: {len(self._places)} gradients are needed, one per parameter, "
                 f"None where it has none; got {len(grads)}"
             )
-        for k, (param, grad) in enumerate(zip(self.params(), grads, strict=True)):
-            if grad is None:
-                continue
-            if not isinstance(grad, Tensor) or grad.shape != param.shape:
-                raise Rejected(
-                    f"{self._rule.name}: the gradient of parameter {k} must have the shape "
-                    f"{tuple(param.shape)}, got {tuple(getattr(grad, 'shape', ())) or grad!r}"
-                )
-            if grad.dtype != param.dtype or grad.device != param.device:
-                raise Rejected(
-                    f"{self._rule.name}: the gradient of parameter {k} must be {param.dtype} on "
-                    f"{param.device}, got {grad.dtype} on {grad.device}"
-                )
+        check_gradients(self._rule.name, self.params(), grads)
+
+
+def check_gradients(name: str, params: Sequence[Tensor], grads: Sequence[Tensor | None]) -> None:
+    """Refuse gradients that are not of their parameter's shape, dtype and device."""
+    for k, (param, grad) in enumerate(zip(params, grads, strict=True)):
+        if grad is None:
+            continue
+        if not isinstance(grad, Tensor) or grad.shape != param.shape:
+            raise Rejected(
+                f"{name}: the gradient of parameter {k} must have the shape "
+                f"{tuple(param.shape)}, got {tuple(getattr(grad, 'shape', ())) or grad!r}"
+            )
+        if grad.dtype != param.dtype or grad.device != param.device:
+            raise Rejected(
+                f"{name}: the gradient of parameter {k} must be {param.dtype} on "
+                f"{param.device}, got {grad.dtype} on {grad.device}"
+            )

@@ -33,6 +33,7 @@ NOTES = (
 """What torch and its schedules keep in a group beside hyper-parameters and flags."""
 
 
+@cache
 def names(rule: Rule) -> tuple[str, ...]:
     """Name a rule's hyper-parameters as torch does, with one pair of betas."""
     found = ("betas" if name in BETAS else name for name in rule.hyper._fields)

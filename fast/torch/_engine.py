@@ -63,9 +63,7 @@ class Engine:
         self._functional.set_hyper(hyper)
         self._stateful = self._rule.stateful(self._rule.read(hyper))
         grads = [param.grad for param in self._params]
-        for grad in grads:
-            if grad is not None and grad.layout is not torch.strided:
-                raise Rejected(f"{self._rule.name}: a gradient is dense, got {grad.layout}")
+        check_dense(self._rule.name, grads)
         self._functional.check(grads)
         return grads
 
@@ -126,3 +124,10 @@ class Engine:
             shown.clear()
             shown.update(self._shown[k])
         self._unshown = set()
+
+
+def check_dense(name: str, grads: Sequence[Tensor | None]) -> None:
+    """Refuse gradients that are sparse."""
+    for grad in grads:
+        if grad is not None and grad.layout is not torch.strided:
+            raise Rejected(f"{name}: a gradient is dense, got {grad.layout}")

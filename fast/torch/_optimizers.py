@@ -1,9 +1,9 @@
 """The optimizers as subclasses of torch.optim.Optimizer, updated by the rules of fast.optim.
 
-A parameter group is updated at once, in flat memory that the optimizer keeps: parameters and
-gradients are copied in, and parameters out. The moments stay there, and `state` shows them under
-torch's names, so that a state_dict goes to torch's own class of the same name and back. A state
-that was changed since is what the next step uses.
+A parameter group is updated at once: by the provider `aten` where it lies (fast.torch._in_place),
+by `triton` in flat memory that the optimizer keeps, into which parameters and gradients are copied.
+`state` shows the moments under torch's names, so that a state_dict goes to torch's own class of the
+same name and back. A state that was changed since is what the next step uses.
 
 `step` validates the hyper-parameters, parameters, states and gradients of every group before it
 writes any of them.
@@ -22,8 +22,12 @@ from fast.device.dtypes import KERNELS
 from fast.optim._rule import Rule
 from fast.torch import _checks
 from fast.torch._engine import Engine
+from fast.torch._in_place import InPlace
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]]
+
+IN_PLACE = frozenset({"aten"})
+"""The providers whose rules take tensors wherever they lie."""
 
 
 class TorchOptimizer(torch.optim.Optimizer):
@@ -33,7 +37,7 @@ class TorchOptimizer(torch.optim.Optimizer):
 
     def __init__(self, params: Params, defaults: dict[str, Any], provider: str | None) -> None:
         self._provider = provider
-        self._engines: dict[int, Engine] = {}
+        self._engines: dict[int, Engine | InPlace] = {}
         self._read(type(self).__name__, defaults)
         super().__init__(params, defaults)
 
@@ -126,14 +130,19 @@ class TorchOptimizer(torch.optim.Optimizer):
             mode.say_if_interpreted(who, stacklevel=6)
         return provider
 
-    def _prepared(self, number: int) -> tuple[Engine, list[Tensor | None]]:
+    def _prepared(self, number: int) -> tuple[Engine | InPlace, list[Tensor | None]]:
         """Return a group's engine, which may be new, and its gradients; all of it is checked."""
         group, who = self.param_groups[number], self._who(number)
         hyper, params = self._read(who, group), group["params"]
         engine = self._engines.get(number)
         if engine is None or not engine.serves(params, self.state):
             provider = self._check_params(who, params, hyper)
-            engine = Engine(self.rule, params, hyper, provider, self._known(who, params))
+            known = self._known(who, params)
+            engine = (
+                InPlace(self.rule, params, known)
+                if provider in IN_PLACE
+                else Engine(self.rule, params, hyper, provider, known)
+            )
         _checks.check_writable(who, params)
         return engine, engine.prepare(hyper)
 

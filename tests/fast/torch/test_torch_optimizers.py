@@ -19,6 +19,8 @@ from fast.errors import Unavailable
 # It imports triton, so it must come after fast, which chooses how triton runs.
 theirs = pytest.importorskip("torch.testing._internal.common_optimizers")
 
+pytestmark = pytest.mark.usefixtures("memory")
+
 PAIRS = {
     "SGD": (ours.SGD, torch.optim.SGD),
     "Adam": (ours.Adam, torch.optim.Adam),
@@ -444,3 +446,15 @@ def test_a_compiled_step_gives_the_same_numbers(name: str, whole: bool) -> None:
     eager, compiled = results
     assert len(eager) == len(compiled)
     assert all(x.equal(y) for x, y in zip(eager, compiled, strict=True))
+
+
+def test_a_parameter_is_updated_where_it_lies_and_a_gap_is_left_alone() -> None:
+    whole, other = torch.arange(24.0).reshape(4, 6), torch.arange(24.0).reshape(4, 6)
+    parts = [memory[:, ::2].requires_grad_() for memory in (whole, other)]
+    for part, kind in zip(parts, PAIRS["AdamW"], strict=True):
+        optimizer = kind([part], lr=0.5)
+        for turn in range(3):
+            part.grad = drawn(3, 4).t() + turn
+            optimizer.step()
+    assert torch.equal(whole[:, 1::2], torch.arange(24.0).reshape(4, 6)[:, 1::2])
+    assert torch.equal(parts[0], parts[1].detach())

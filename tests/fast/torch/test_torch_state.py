@@ -13,7 +13,10 @@ from torch import Tensor
 import fast.torch as ours
 from fast import Rejected
 from fast.optim._functional import Functional
+from fast.torch import _optimizers
 from tests.support import same
+
+pytestmark = pytest.mark.usefixtures("memory")
 
 BETAS = (0.5, 0.75)
 
@@ -319,6 +322,7 @@ def test_the_state_is_asked_for_once(name: str, monkeypatch: pytest.MonkeyPatch)
         return plain(functional)
 
     monkeypatch.setattr(Functional, "state", counted)
+    monkeypatch.setattr(_optimizers, "IN_PLACE", frozenset())
     optimizer = MAKERS[name](made())
     counts = []
     for turn in range(3):

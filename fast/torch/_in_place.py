@@ -1,0 +1,180 @@
+"""One parameter group that is updated where it lies, by torch's own fused kernels.
+
+The provider `aten` needs no flat memory: a rule's ATen twin takes lists of tensors, and these are
+the caller's own parameters and gradients, and moments beside them. A parameter or a gradient that
+is not contiguous is updated in a copy of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from fast.optim._functional import check_gradients
+from fast.optim._rule import Batch, Rule
+from fast.optim._state import State as Held
+from fast.torch._engine import State, check_dense
+
+_NUMBERS = frozenset((float, int, bool))
+"""What nobody changes in place; a tensor of one entry is read anew at each step."""
+
+
+class _Cut(NamedTuple):
+    """What one call of the twin takes, but for gradients; valid for one set of parameters."""
+
+    chosen: tuple[int, ...]
+    params: list[Tensor]
+    states: tuple[list[Tensor], ...]
+    steps: list[Tensor]
+    first: bool
+
+
+class InPlace:
+    """One group's parameters as they are, and the moments and counts that its optimizer shows."""
+
+    def __init__(self, rule: Rule, params: Sequence[Tensor], known: Sequence[Held | None]) -> None:
+        """Take over copies of what is known of the states, None where a parameter is new."""
+        self._rule = rule
+        self._params = list(params)
+        ages = [0 if one is None else one.age for one in known]
+        # torch counts in fp32, on the host; its kernels read counts beside the parameters.
+        self._steps = torch.tensor(ages, dtype=torch.float32)
+        self._counted = self._steps.clone()
+        device = self._params[0].device if self._params else self._steps.device
+        self._beside = self._steps if device.type == "cpu" else self._steps.to(device)
+        self._counts = {id(t): t for t in (self._steps, self._counted, self._beside)}.values()
+        self._kinds = [(p.shape, p.dtype, p.device) for p in self._params]
+        self._place = {id(param): k for k, param in enumerate(self._params)}
+        self._given: dict[str, Any] | None = None
+        self._values: Any = None
+        self._stateful = False
+        self._shown: list[dict[str, Tensor]] = [{} for _ in self._params]
+        self._unshown = {k for k, one in enumerate(known) if one is not None}
+        self._cuts: tuple[tuple[int, ...], list[_Cut]] | None = None
+        for k, one in enumerate(known):
+            if one is not None and one.age:
+                self._make(k, [moment.detach() for moment in one.tensors])
+
+    def serves(self, params: Sequence[Tensor], state: State) -> bool:
+        """Say whether these are still the parameters, and this is still their state."""
+        # This runs for every parameter of every step: it compares by identity, without hashes.
+        mine = self._params
+        if len(params) != len(mine) or self._unshown:
+            return False
+        for param, own, (shape, dtype, device) in zip(params, mine, self._kinds, strict=True):
+            if (
+                param is not own
+                or param.shape != shape
+                or param.dtype is not dtype
+                or param.device != device
+            ):
+                return False
+        return self._shows(state) and self._steps.equal(self._counted)
+
+    def prepare(self, hyper: dict[str, Any]) -> list[Tensor | None]:
+        """Use these hyper-parameters, and return the gradients, checked."""
+        if hyper != self._given or not _NUMBERS.issuperset(map(type, hyper.values())):
+            self._values, self._given = self._rule.read(hyper), dict(hyper)
+        self._stateful = self._rule.stateful(self._values)
+        grads = [param.grad for param in self._params]
+        for grad, (shape, dtype, device) in zip(grads, self._kinds, strict=True):
+            if grad is not None and (
+                grad.shape != shape
+                or grad.dtype is not dtype
+                or grad.device != device
+                or grad.layout is not torch.strided
+            ):
+                check_dense(self._rule.name, grads)
+                check_gradients(self._rule.name, self._params, grads)
+        return grads
+
+    def step(self, grads: Sequence[Tensor | None], state: dict[Tensor, dict[str, Any]]) -> None:
+        """Update every parameter that has a gradient, and let the optimizer's state be ours."""
+        active = tuple([k for k, grad in enumerate(grads) if grad is not None])
+        cuts = self._cut(active)
+        if active and self._stateful:
+            whole = len(active) == len(self._params)
+            for counts in self._counts:
+                if whole:
+                    counts.add_(1.0)
+                else:
+                    counts[list(active)] += 1.0
+        for cut in cuts:
+            self._update(cut, [grads[k] for k in cut.chosen])
+        if self._unshown:
+            self._show(state)
+
+    def _update(self, cut: _Cut, grads: list[Any]) -> None:
+        """Call the twin once; what is not contiguous goes by a copy."""
+        apart = [k for k, p in enumerate(cut.params) if not p.is_contiguous()]
+        params = [p.contiguous() for p in cut.params] if apart else cut.params
+        dense = [grad if grad.is_contiguous() else grad.contiguous() for grad in grads]
+        batch = Batch(params, dense, cut.states, cut.steps, cut.first)
+        self._rule.aten(batch, self._values, None)
+        for k in apart:
+            cut.params[k].copy_(params[k])
+
+    def _cut(self, active: tuple[int, ...]) -> list[_Cut]:
+        """Sort parameters by what one call takes: one dtype, and all new or all not."""
+        if self._cuts is not None and self._cuts[0] == active:
+            return self._cuts[1]
+        sorted_by: dict[tuple[torch.dtype, bool], list[int]] = {}
+        for k in active:
+            new = self._stateful and not self._shown[k]
+            if new:
+                self._make(k, None)
+                self._unshown.add(k)
+            sorted_by.setdefault((self._params[k].dtype, new), []).append(k)
+        names = self._rule.states if self._stateful else ()
+        cuts = [
+            _Cut(
+                tuple(chosen),
+                [self._params[k] for k in chosen],
+                tuple([self._shown[k][name] for k in chosen] for name in names),
+                [self._beside[k] for k in chosen],
+                new,
+            )
+            for (_, new), chosen in sorted_by.items()
+        ]
+        lasting = not any(cut.first for cut in cuts)
+        self._cuts = (active, cuts) if lasting else None
+        return cuts
+
+    def _make(self, k: int, given: Sequence[Tensor] | None) -> None:
+        """Make the state of a parameter: zeros, or copies of what is given."""
+        param = self._params[k].detach()
+        moments = [
+            torch.zeros_like(param, memory_format=torch.contiguous_format)
+            for _ in self._rule.states
+        ]
+        for moment, known in zip(moments, given or (), strict=False):
+            moment.copy_(known)
+        count = {"step": self._steps[k]} if self._rule.counted else {}
+        self._shown[k] = {**count, **dict(zip(self._rule.states, moments, strict=True))}
+
+    def _shows(self, state: State) -> bool:
+        """Say whether an optimizer's state holds what it was shown, and no more."""
+        missing = sum(map(bool, self._shown))
+        for param, held in state.items():
+            k = self._place.get(id(param))
+            if k is None:
+                continue
+            shown = self._shown[k]
+            if type(held) is not dict or [*held] != [*shown]:
+                return False
+            for name, value in shown.items():
+                if held[name] is not value:
+                    return False
+            missing -= bool(shown)
+        return not missing
+
+    def _show(self, state: dict[Tensor, dict[str, Any]]) -> None:
+        """Let the optimizer's state be ours, and empty where there is none yet."""
+        for k in self._unshown:
+            shown = state.setdefault(self._params[k], {})
+            shown.clear()
+            shown.update(self._shown[k])
+        self._unshown = set()
