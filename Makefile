@@ -196,10 +196,12 @@ sizes: $(READY)  ## judge the aten provider and torch at real sizes
 sizes-interpreted: $(READY)
 	$(EQUIVALENCE) run --whole --backend fast-triton-interpreted --profile sizes --call-limit 1800 --jobs $(WORKERS)
 
-engine: $(READY)  ## judge trainings whose steps torch's Inductor compiles
+engine: $(READY)  ## judge programs and trainings that torch's Inductor compiles
+	$(EQUIVALENCE) programs --engine inductor --profile quick --jobs $(WORKERS)
 	$(EQUIVALENCE) trainers --engine inductor --profile quick --jobs $(WORKERS)
 
 engine-thorough: $(READY)
+	$(EQUIVALENCE) programs --engine inductor --profile ci --jobs $(WORKERS)
 	$(EQUIVALENCE) trainers --engine inductor --profile ci --jobs $(WORKERS)
 
 exact: $(READY)  ## run every kernel and twin on exact numbers, and compare it with its page by ==

@@ -51,7 +51,8 @@ def cell(row: Mapping[str, Any] | None) -> str:
 def where(about: Mapping[str, Any]) -> str:
     """Say on what, with what and when it was measured."""
     return (
-        f"Times of torch eager with its fused AdamW are 1. One thread of {about['processor']}, torch\n"
+        "Times of torch eager with its fused AdamW are 1. One thread of "
+        f"{about['processor']}, torch\n"
         f"{about['versions']['torch']}, JAX {about['jax']}, {about['date'][:10]}, commit "
         f"{about['commit'][:7]}; medians of five runs, whose spread\n"
         "is in [the file](benchmarks/results/engines.json)."

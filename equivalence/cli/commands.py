@@ -27,7 +27,7 @@ PAIRS = {
 }
 """Commands without a backend, with their help texts."""
 
-ENGINED = ("trainers",)
+ENGINED = ("programs", "trainers")
 """Those of them that judge engines, too."""
 
 MOVED = {"matrix": "python -m population, in a checkout of the repository"}

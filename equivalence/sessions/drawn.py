@@ -17,7 +17,9 @@ from equivalence.budgets.ledger import Ledger
 from equivalence.cases.strategies import quiet
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import row_seed
+from equivalence.sessions.compiled import examine_compiled
 from equivalence.sessions.curvature import programs as curvature
+from equivalence.sessions.engines import ENGINES
 from equivalence.sessions.graphs import examine
 from equivalence.sessions.pair import SessionPair
 from equivalence.sessions.seen import Seen
@@ -124,7 +126,13 @@ Drawn = tuple[Callable[..., Ledger], tuple[st.SearchStrategy[Any], ...]]
 
 
 def programs_of(row: Row) -> Drawn:
-    """Draw programs that run on a graph and on the device tape."""
+    """Draw programs that run on a graph, and on the device tape or compiled by an engine."""
+    if row.op in ENGINES:
+        return partial(examine_compiled, engine=row.op, precision=row.dtype), (
+            PROGRAMS,
+            SEEDS,
+            SEEDS,
+        )
     judge = partial(examine, provider=row.direction, precision=row.dtype)
     return judge, (PROGRAMS, SEEDS, SEEDS)
 

@@ -30,10 +30,11 @@ TRAINERS = (
 )
 """Trainers by their interpreters; lists that are updated by hand; means over a batch."""
 
-COMPILED = {
-    engine: [Row(f"{engine}-eager", *where) for where in CONFIGURATIONS if where[0] == "aten"]
-    for engine in ENGINES
-}
+ATEN = [where for where in CONFIGURATIONS if where[0] == "aten"]
+COMPILED = {engine: [Row(engine, *where) for where in ATEN] for engine in ENGINES}
+"""Drawn programs that an engine compiles: two artifacts each."""
+
+TRAINED = {engine: [Row(f"{engine}-eager", *where) for where in ATEN] for engine in ENGINES}
 """Trainers whose steps an engine compiles: one or more artifacts for each drawn training."""
 
 CURVATURE = (
@@ -88,8 +89,9 @@ COMMANDS: Mapping[str, Command] = {
     "programs": Command(
         fixed(*(Row(name, way, "fp32") for name in WRITTEN for way in ("aten", "triton")), *GRAPHS),
         judge_program,
+        COMPILED,
     ),
-    "trainers": Command(fixed(*TRAINERS), partial(drawn, "trainers"), COMPILED),
+    "trainers": Command(fixed(*TRAINERS), partial(drawn, "trainers"), TRAINED),
     "curvature": Command(fixed(*CURVATURE), judge_curvature),
     "machine": Command(machine_rows, judge_machine),
 }

@@ -37,6 +37,8 @@ OPTIONS: dict[str, Any] = {
     # A product and a bias stay two steps, as the page has them.
     "pattern_matcher": False,
     "cpp.threads": 1,
+    # One package is one translation: a pool of processes would only be left over.
+    "compile_threads": 1,
     # Indices that a program computes are checked where they are read.
     "assert_indirect_indexing": True,
 }

@@ -15,6 +15,7 @@ import torch
 
 from equivalence.__main__ import main
 from equivalence.budgets.violation import Violation
+from equivalence.sessions.compiled import examine_compiled
 from equivalence.sessions.trainings import Falling, Text, Training, train
 from fast.compiled import artifacts, lowered, lowering, pending
 
@@ -102,11 +103,26 @@ def test_a_planted_plan_is_found(
 
 
 @pytest.mark.full
-def test_drawn_trainings_are_conformant(tmp_path: Path, capsys: Any) -> None:
+@pytest.mark.parametrize("command", ["programs", "trainers"])
+def test_what_is_drawn_is_conformant(command: str, tmp_path: Path, capsys: Any) -> None:
     report = tmp_path / "report.json"
-    line = ["trainers", "--engine", "inductor", "--profile", "quick", "--jobs", "1"]
+    line = [command, "--engine", "inductor", "--profile", "quick", "--jobs", "1"]
     assert main([*line, "--json", str(report)]) == 0
     assert "2 conformant" in capsys.readouterr().out
+
+
+@pytest.mark.full
+def test_a_rule_that_scales_what_it_sends_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = [("tanh", 0, 0), ("mul", 0, 1)]
+    assert examine_compiled(program, 1, 2, "inductor", "fp32").judged > 10
+    accumulate = lowering.Contributions.accumulate
+
+    def scaled(self: lowering.Contributions, leaf: int, cotangent: torch.Tensor) -> None:
+        accumulate(self, leaf, cotangent * (1 + 2.0**-18))
+
+    monkeypatch.setattr(lowering.Contributions, "accumulate", scaled)
+    with pytest.raises(Violation, match=r"^gradient of param\d from entry"):
+        examine_compiled(program, 1, 2, "inductor", "fp32")
 
 
 def test_an_engine_that_there_is_not_is_refused(capsys: Any) -> None:
