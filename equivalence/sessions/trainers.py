@@ -21,7 +21,7 @@ from torch import Tensor
 import fast.train
 import spec.train
 from equivalence.budgets.violation import check_bits, check_equal
-from equivalence.sessions.engines import ENGINES
+from equivalence.sessions.compiled import ENGINES
 from equivalence.sessions.judge import SessionJudge, State
 from spec.batches import Batch as SpecBatch
 from spec.op import AnyTensor, zeros_like
