@@ -7,8 +7,6 @@ of the forward pass, of both passes, and of both passes and an update.
 
 from __future__ import annotations
 
-import hashlib
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -17,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast.compiled import artifacts, inductor, lowering
+from fast.compiled import artifacts, inductor, lowering, naming
 from fast.compiled.lowering import Moves
 from fast.compiled.plan import Call, Plan
 from fast.device.arena import Arena
@@ -188,7 +186,7 @@ class Lowered:
     ) -> inductor.Loaded:
         """Load the artifact of a function, which `what` tells from others of the program."""
         graph = inductor.traced(function, given)
-        key = _key(str(graph.graph), (self._forward, what), given)
+        key = naming.key(graph, (self._forward, what), given)
         return inductor.loaded(artifacts.fetch(key, lambda: inductor.built(graph, given)))
 
 
@@ -210,13 +208,3 @@ def beyond(what: str) -> Unavailable:
 def _signed(word: int) -> int:
     """Return the int64 of the same 64 bits."""
     return word - 2**64 if word >= 2**63 else word
-
-
-def _key(graph: str, wanted: Any, given: Sequence[Tensor]) -> str:
-    """Name an artifact by everything that it depends on."""
-    kinds = [(tuple(t.shape), t.stride(), str(t.dtype)) for t in given]
-    parts = (
-        graph, wanted, kinds, sorted(inductor.OPTIONS.items()), torch.__version__,
-        torch.get_num_threads(), platform.machine(), torch.backends.cpu.get_cpu_capability(),
-    )  # fmt: skip
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
