@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from fast.disk import scratch
 from fast.errors import Unavailable
 
 OPTIONS: dict[str, Any] = {
@@ -100,9 +100,9 @@ def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
     from torch._inductor.package import package_aoti
 
     require_compiler()
-    with tempfile.TemporaryDirectory(prefix="twingrad-") as folder, warnings.catch_warnings():
+    with scratch.folder() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of its own deprecations.
-        options = {**OPTIONS, "aot_inductor.output_path": os.path.join(folder, "model")}
+        options = {**OPTIONS, "aot_inductor.output_path": str(folder / "model")}
         try:
             files = aot_compile(graph, tuple(given), options=options)
         except InductorError as error:
@@ -110,7 +110,7 @@ def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
                 "engine 'inductor': this program could not be compiled; engine 'replay' runs it. "
                 f"{str(error)[:MOST_SAID]}"
             ) from error
-        package = package_aoti(os.path.join(folder, "model.pt2"), files)
+        package = package_aoti(str(folder / "model.pt2"), files)
         return Path(package).read_bytes()
 
 
@@ -118,20 +118,27 @@ def loaded(package: bytes) -> Loaded:
     """Load a package that is known to be whole: a shared object, whose code is run."""
     from torch._C._aoti import AOTIModelPackageLoader
 
-    with _file_of(package) as path:
+    with scratch.folder() as folder, _temporaries_in(folder):
+        path = folder / "model.pt2"
+        path.write_bytes(package)
         # One model, one caller at a time, on the host.
-        loader = AOTIModelPackageLoader(path, "model", True, 1, -1)
+        loader = AOTIModelPackageLoader(str(path), "model", True, 1, -1)
     run: Loaded = loader.run
     return run
 
 
 @contextmanager
-def _file_of(package: bytes) -> Iterator[str]:
-    """Put a package into a file that nobody else may write, for as long as it is being loaded."""
-    descriptor, path = tempfile.mkstemp(suffix=".pt2", prefix="twingrad-")
+def _temporaries_in(folder: Path) -> Iterator[None]:
+    """Let torch unpack into a folder: what is loaded needs no file, and is left behind if killed.
+
+    The loader keeps what it unpacks until it goes, under a name that does not tell whose it is.
+    """
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(folder)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(package)
-        yield path
+        yield
     finally:
-        os.unlink(path)
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
