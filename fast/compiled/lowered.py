@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast.compiled import artifacts, inductor, lowering, naming
+from fast.compiled import artifacts, inductor, lowering, naming, progress
 from fast.compiled.lowering import Moves
 from fast.compiled.plan import Call, Plan
 from fast.device.arena import Arena
@@ -24,6 +24,13 @@ from fast.optim._rule import Stated
 from fast.runtime.binding import Bindings
 from fast.runtime.param import Param
 from fast.tape import LEAF, Tape
+
+KINDS = {
+    ("passes", True): "a forward pass",
+    ("passes", False): "both passes",
+    ("step", False): "a whole step",
+}
+"""What is compiled, in words: what it is of, and whether nothing is swept back."""
 
 
 class Step:
@@ -187,7 +194,12 @@ class Lowered:
         """Load the artifact of a function, which `what` tells from others of the program."""
         graph = inductor.traced(function, given)
         key = naming.key(graph, (self._forward, what), given)
-        return inductor.loaded(artifacts.fetch(key, lambda: inductor.built(graph, given)))
+
+        def make() -> bytes:
+            with progress.compiling(KINDS[what[0], what[1] is None]):
+                return inductor.built(graph, given)
+
+        return inductor.loaded(artifacts.fetch(key, make))
 
 
 def _reads_own_indices(plan: Plan, call: Call) -> bool:
