@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fast.disk.locks import lock, stands
 
-PREFIX = "twingrad-"
+PREFIX = "twingrad-scratch-"
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -206,15 +207,20 @@ def another(**environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_another_process_needs_no_compiler_and_a_damaged_artifact_is_made_anew(cache: Path) -> None:
+def test_another_process_needs_no_compiler_and_a_damaged_artifact_is_made_anew(
+    cache: Path, tmp_path: Path
+) -> None:
     session, params = started()
     loss, _ = session.run(program, params, data(0))
     session.sgd_step(2.0**-5, session.backward(loss))
     wanted = f"{session.value(loss).item()} {params[0].value().sum().item()}\n"
     assert another().stdout == wanted
     files = sorted(cache.glob("*.artifact"))
-    found = another(PATH="")
+    found = another(PATH="", TMPDIR=str(tmp_path))
     assert (found.stdout, found.returncode) == (wanted, 0), found.stderr
+    assert {p.name for p in tmp_path.iterdir()} <= {f"torchinductor_{getuser()}"}, (
+        "what was unpacked to be loaded is gone"
+    )
     assert sorted(cache.glob("*.artifact")) == files, "the same program has the same name"
     whole = {file: file.read_bytes() for file in files}
     for file, contents in whole.items():

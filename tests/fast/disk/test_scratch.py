@@ -46,16 +46,19 @@ def test_what_a_killed_process_has_left_is_removed(temporary: Path) -> None:
     command = [sys.executable, "-c", LEAVING, str(temporary)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     assert subprocess.run(command, cwd=ROOT, env=environment).returncode == 7
-    left, elsewhere = [*temporary.glob("twingrad-*")], temporary / "of somebody else"
+    left, elsewhere = [*temporary.glob(f"{scratch.PREFIX}*")], temporary / "of somebody else"
     elsewhere.mkdir()
     (elsewhere / "file").touch()
-    (temporary / "twingrad-link").symlink_to(elsewhere)
-    (temporary / "twingrad-file").touch()
+    (temporary / f"{scratch.PREFIX}link").symlink_to(elsewhere)
+    (temporary / f"{scratch.PREFIX}file").touch()
     assert len(left) == 1 and (left[0] / "file").exists()
     with scratch.folder():
         assert not left[0].exists()
     assert (elsewhere / "file").exists(), "no link is followed"
-    assert {p.name for p in temporary.glob("twingrad-*")} == {"twingrad-link", "twingrad-file"}
+    assert {p.name for p in temporary.glob(f"{scratch.PREFIX}*")} == {
+        f"{scratch.PREFIX}link",
+        f"{scratch.PREFIX}file",
+    }
 
 
 def test_a_folder_that_somebody_has_removed_is_made_anew(
