@@ -37,6 +37,7 @@ ROOMS = (
     "errors",
     "answers",
     "protocol",
+    "disk",
     "device",
     "tape",
     "indexing",

@@ -14,7 +14,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from fast.checkpoint import atomic, header, sealed, snapshot
+from fast.checkpoint import header, sealed, snapshot
+from fast.disk import atomic
 from fast.errors import Rejected, Unverified, Unwritable
 from fast.session import Session
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from fast.checkpoint.atomic import replace
+from fast.disk.atomic import replace
 from fast.errors import Rejected
 
 METRICS = "metrics.jsonl"

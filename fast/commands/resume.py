@@ -11,9 +11,9 @@ from pathlib import Path
 from zlib import crc32
 
 from fast import checkpoint
-from fast.checkpoint.atomic import destination
 from fast.commands.digits import Arrays
 from fast.commands.job import Job
+from fast.disk.atomic import destination
 from fast.errors import Rejected
 from fast.optim.adamw import RULE
 from fast.session import Session

@@ -17,6 +17,7 @@ from fast.commands.loop import begin, train
 from fast.commands.recorder import Recorder
 from fast.commands.report import METRICS, prepare, save_parameters
 from fast.commands.resume import Checkpoints
+from fast.compiled import progress
 from fast.compiled.session import ENGINES
 from fast.device.mode import described
 from fast.device.options import PRECISIONS
@@ -68,7 +69,7 @@ def add_parser(tasks: Any) -> None:
         "--checkpoint-every", type=int, default=0, help="steps between checkpoints; 0: one epoch"
     )
     parser.add_argument("--resume", type=Path, help="checkpoint of an equal run, to go on from")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     for field in fields(Job):
         if field.name in KNOBS:
             flag, kind = f"--{field.name.replace('_', '-')}", type(field.default)
@@ -93,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     # What cannot be resumed is refused here, before an earlier run's files are removed.
     checkpoints.begin(begin(job)[0], job, split.train)
     prepare(folder, arguments.overwrite)
-    with JsonLines(folder / METRICS) as metrics:
+    with JsonLines(folder / METRICS) as metrics, progress.quiet(arguments.quiet):
         writer = _Writer(folder, metrics, arguments.quiet)
         try:
             trained = _train_and_write(job, split, writer, recorder, checkpoints)

@@ -1,9 +1,10 @@
 """Artifacts on disk: found again by what made them, shared by processes, and checked before use.
 
-A file holds a digest and a package. It is written beside its name, and renamed when it is whole,
-so nobody reads a part; while one process compiles, another one waits for it. A file is read once
-and compared with its digest before anything of it is run; one that is damaged is made anew. Files
-that were not used for longest go where all of them take too much room.
+A file holds a digest and a package, and is replaced as a whole, so nobody reads a part; while one
+process compiles, another one waits for it. A file is read once and compared with its digest before
+anything of it is run; one that is damaged is made anew. Files that were not used for longest go
+where all of them take too much room, and so does what killed processes have left; what a process is
+using or making stays.
 
 The folder is private, since what it holds is code that is run: one that is not ours, that others
 may write, or that is a link, is refused. The digest is against damage. It does not protect against
@@ -16,10 +17,12 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from fast.disk.atomic import UNFINISHED, remove_leftovers, replace
+from fast.disk.locks import alone
 from fast.errors import Rejected
 
 VARIABLE = "TWINGRAD_CACHE"
@@ -57,11 +60,11 @@ def folder() -> Path:
 def fetch(key: str, make: Callable[[], bytes]) -> bytes:
     """Return the package of a key: from disk, or made, while others who want it wait."""
     place = folder() / f"{key}.artifact"
-    with _alone(place.with_suffix(".lock")):
+    with alone(_lock_of(place)):
         package = read(place)
         if package is None:
             package = make()
-            _publish(place, sealed(package))
+            replace(place, sealed(package))
             make_room(place.parent, MOST_BYTES)
         else:
             os.utime(place)
@@ -70,40 +73,58 @@ def fetch(key: str, make: Callable[[], bytes]) -> bytes:
 
 def kept(place: Path) -> list[tuple[Path, int]]:
     """Return the artifacts of a folder and their bytes, the one that was used last at the end."""
-    found = [(file, file.stat()) for file in place.glob("*.artifact")]
+    found = []
+    for file in place.glob("*.artifact"):
+        with suppress(FileNotFoundError):  # Another process makes room at the same time.
+            found.append((file, file.stat()))
     found.sort(key=lambda item: (item[1].st_mtime_ns, item[0].name))
     return [(file, about.st_size) for file, about in found]
 
 
 def make_room(place: Path, most: int) -> int:
     """Remove what was not used for longest, until the rest takes so many bytes; count them."""
+    remove_leftovers(place, rf"\..*\.{UNFINISHED}")
     files = kept(place)
     total, removed = sum(size for _, size in files), 0
     for file, size in files:
         if total <= most:
             break
-        for name in (file, file.with_suffix(".lock"), file.with_suffix(".part")):
-            name.unlink(missing_ok=True)
-        total, removed = total - size, removed + 1
+        if _removed(file):
+            total, removed = total - size, removed + 1
+    for left in place.glob("*.lock"):
+        if not left.with_suffix(".artifact").exists():
+            _removed(left.with_suffix(".artifact"))
     return removed
 
 
-def _publish(place: Path, data: bytes) -> None:
-    """Let a name stand for these bytes, at once; who does so holds the name's lock.
+def _removed(file: Path) -> bool:
+    """Remove an artifact and its lock, unless a process holds that; say whether it went."""
+    lock = _lock_of(file)
+    with alone(lock, wait=False) as held:
+        if held:
+            file.unlink(missing_ok=True)
+            lock.unlink()
+        return held
 
-    What a killed process has left of the same name is written over.
-    """
-    unfinished = place.with_suffix(".part")
-    with open(unfinished, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, place)
+
+def _lock_of(file: Path) -> Path:
+    return file.with_suffix(".lock")
 
 
 def sealed(package: bytes) -> bytes:
     """Put a digest in front of a package."""
     return MAGIC + hashlib.sha256(package).digest() + package
+
+
+def unsealed(data: bytes | bytearray) -> bytes | None:
+    """Return the package of a file's bytes if they are whole, every bit of them; else None."""
+    start = len(MAGIC) + hashlib.sha256().digest_size
+    with memoryview(data) as view:
+        if view[: len(MAGIC)] != MAGIC:
+            return None
+        if hashlib.sha256(view[start:]).digest() != view[len(MAGIC) : start]:
+            return None
+        return bytes(view[start:])
 
 
 def read(place: Path) -> bytes | None:
@@ -112,21 +133,7 @@ def read(place: Path) -> bytes | None:
         data = place.read_bytes()
     except FileNotFoundError:
         return None
-    package = data[len(MAGIC) + 32 :]
-    if sealed(package) != data:
+    package = unsealed(data)
+    if package is None:
         print(f"engine: {place.name} is damaged, and is made anew", file=sys.stderr)
-        return None
     return package
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold a lock, which ends with the process however that ends, for as long as the block runs."""
-    import fcntl
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -11,15 +11,10 @@ added atomically; products follow torch's threads.
 
 from __future__ import annotations
 
-import io
-import math
 import os
-import re
 import shutil
-import tempfile
 import warnings
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from fast.compiled.outline import Memory, Outline, Step
+from fast.disk import scratch
 from fast.errors import Unavailable
 
 OPTIONS: dict[str, Any] = {
@@ -107,9 +102,9 @@ def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
     from torch._inductor.package import package_aoti
 
     require_compiler()
-    with tempfile.TemporaryDirectory(prefix="twingrad-") as folder, warnings.catch_warnings():
+    with scratch.folder() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of its own deprecations.
-        options = {**OPTIONS, "aot_inductor.output_path": os.path.join(folder, "model")}
+        options = {**OPTIONS, "aot_inductor.output_path": str(folder / "model")}
         try:
             files = aot_compile(graph, tuple(given), options=options)
         except InductorError as error:
@@ -117,7 +112,7 @@ def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
                 "engine 'inductor': this program could not be compiled; engine 'replay' runs it. "
                 f"{str(error)[:MOST_SAID]}"
             ) from error
-        package = package_aoti(os.path.join(folder, "model.pt2"), files)
+        package = package_aoti(str(folder / "model.pt2"), files)
         return Path(package).read_bytes()
 
 
@@ -125,89 +120,27 @@ def loaded(package: bytes) -> Loaded:
     """Load a package that is known to be whole: a shared object, whose code is run."""
     from torch._C._aoti import AOTIModelPackageLoader
 
-    with _file_of(package) as path:
+    with scratch.folder() as folder, _temporaries_in(folder):
+        path = folder / "model.pt2"
+        path.write_bytes(package)
         # One model, one caller at a time, on the host.
-        loader = AOTIModelPackageLoader(path, "model", True, 1, -1)
+        loader = AOTIModelPackageLoader(str(path), "model", True, 1, -1)
     run: Loaded = loader.run
     return run
 
 
 @contextmanager
-def _file_of(package: bytes) -> Iterator[str]:
-    """Put a package into a file that nobody else may write, for as long as it is being loaded."""
-    descriptor, path = tempfile.mkstemp(suffix=".pt2", prefix="twingrad-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(package)
-        yield path
-    finally:
-        os.unlink(path)
+def _temporaries_in(folder: Path) -> Iterator[None]:
+    """Let torch unpack into a folder: what is loaded needs no file, and is left behind if killed.
 
-
-_SHAPE = re.compile(r"int64_t (int_array_\d+)\[\] = \{([^}]*)\}")
-_MADE = re.compile(r"empty_strided\(\d+, (\w+), \w+, cached_torch_dtype_(\w+),.*&(buf\d+)_handle\)")
-_AGAIN = re.compile(r"auto (buf\d+) = (?:std::move|wrap\w+\(reinterpret_tensor_wrapper)\((\w+)")
-_LOOP = re.compile(r"^ *cpp_fused_(\w+?)_\d+\((.*)\);$")
-_CALL = re.compile(r"aoti_torch_(?:cpu_)?(\w+?)(?:_out)?\(((?:buf|arg)\d.*)\)\);")
-_POINTER = re.compile(r"\((const )?[\w:]+\*\)\((?:([ab]\w+)\.data_ptr\(\))")
-_NAME = re.compile(r"\b(buf\d+|arg\d+_1)\b")
-
-
-def outlined(package: bytes, title: str, arguments: Mapping[str, int]) -> Outline:
-    """Read off a package what its program does; arguments are names in order, with their bytes.
-
-    The package carries the C++ that Inductor wrote, whose lines are steps and what they take.
+    The loader keeps what it unpacks until it goes, under a name that does not tell whose it is.
     """
-    with zipfile.ZipFile(io.BytesIO(package)) as files:
-        (source,) = (name for name in files.namelist() if name.endswith(".wrapper.cpp"))
-        text = files.read(source).decode()
-    known = {f"arg{k}_1": name for k, name in enumerate(arguments)}
-    extents: dict[str, int] = {}
-    sizes: dict[str, int] = {}
-    home: dict[str, str] = {}
-    steps: list[Step] = []
-    for line in text[text.index("::run_impl(") :].splitlines():
-        if found := _SHAPE.search(line):
-            extents[found[1]] = math.prod(
-                int(n.strip(" L")) for n in found[2].split(",") if n.strip(" L")
-            )
-        elif found := _MADE.search(line):
-            size: torch.dtype = getattr(torch, found[2])
-            sizes[found[3]] = extents.get(found[1], 1) * size.itemsize
-        elif found := _AGAIN.search(line):
-            home[found[1]] = home.get(found[2], found[2])
-        elif found := _LOOP.match(line):
-            uses = [(bool(const), name) for const, name in _POINTER.findall(found[2])]
-            name = "loop of " + " ".join(found[1].replace("_", " ").split())
-            steps.append(_step(name, uses, home, known))
-        elif found := _CALL.search(line):
-            first, *others = _NAME.findall(found[2])
-            steps.append(
-                _step(found[1], [(False, first), *((True, n) for n in others)], home, known)
-            )
-    return Outline(title, tuple(steps), _memory(steps, sizes, arguments))
-
-
-def _step(
-    name: str, uses: list[tuple[bool, str]], home: Mapping[str, str], known: Mapping[str, str]
-) -> Step:
-    """Build a step; what was moved, or is seen in another shape, is called by its first name."""
-    places = [(read, home.get(name, name)) for read, name in uses]
-    named = [(read, known.get(place, place)) for read, place in places]
-    read = dict.fromkeys(n for read, n in named if read)
-    return Step(name, tuple(read), tuple(dict.fromkeys(n for read, n in named if not read)))
-
-
-def _memory(
-    steps: Sequence[Step], sizes: Mapping[str, int], arguments: Mapping[str, int]
-) -> dict[str, Memory]:
-    """Say between which steps each buffer lives; arguments live through all of them."""
-    found = {
-        name: Memory(nbytes, 0, max(len(steps) - 1, 0), lent=True)
-        for name, nbytes in arguments.items()
-    }
-    for name, nbytes in sizes.items():
-        at = [k for k, step in enumerate(steps) if name in (*step.reads, *step.writes)]
-        if at:
-            found[name] = Memory(nbytes, at[0], at[-1])
-    return found
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before

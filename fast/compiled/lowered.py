@@ -7,8 +7,6 @@ of the forward pass, of both passes, and of both passes and an update.
 
 from __future__ import annotations
 
-import hashlib
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -17,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast.compiled import artifacts, inductor, lowering
+from fast.compiled import artifacts, inductor, lowering, naming, progress
 from fast.compiled.lowering import Moves
-from fast.compiled.outline import Outline
 from fast.compiled.plan import Call, Plan
+from fast.compiled.shown import sources
+from fast.compiled.shown.outline import Outline
 from fast.device.arena import Arena
 from fast.errors import Rejected, Unavailable
 from fast.optim._rule import Rule, Stated
@@ -207,8 +206,13 @@ class Lowered:
         """Load the artifact of a function, which `what` tells from others of the program."""
         title, names = described
         graph = inductor.traced(function, given)
-        key = _key(str(graph.graph), (self._forward, what), given)
-        loaded = inductor.loaded(artifacts.fetch(key, lambda: inductor.built(graph, given)))
+        key = naming.key(graph, (self._forward, what), given)
+
+        def make() -> bytes:
+            with progress.compiling(title):
+                return inductor.built(graph, given)
+
+        loaded = inductor.loaded(artifacts.fetch(key, make))
         sizes = [tensor.nbytes for tensor in given]
         self._parts.append((title, key, dict(zip(names, sizes, strict=False))))
         return loaded
@@ -219,7 +223,7 @@ class Lowered:
         for title, key, arguments in self._parts:
             package = artifacts.read(artifacts.folder() / f"{key}.artifact")
             if package is not None:
-                found.append(inductor.outlined(package, title, arguments))
+                found.append(sources.outlined(package, title, arguments))
         return found
 
 
@@ -241,13 +245,3 @@ def beyond(what: str) -> Unavailable:
 def _signed(word: int) -> int:
     """Return the int64 of the same 64 bits."""
     return word - 2**64 if word >= 2**63 else word
-
-
-def _key(graph: str, wanted: Any, given: Sequence[Tensor]) -> str:
-    """Name an artifact by everything that it depends on."""
-    kinds = [(tuple(t.shape), t.stride(), str(t.dtype)) for t in given]
-    parts = (
-        graph, wanted, kinds, sorted(inductor.OPTIONS.items()), torch.__version__,
-        torch.get_num_threads(), platform.machine(), torch.backends.cpu.get_cpu_capability(),
-    )  # fmt: skip
-    return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fast.compiled import inductor, replayed
+from fast.compiled import inductor
 from fast.compiled.deferring import Deferring
 from fast.compiled.inputs import (
     Indices,
@@ -40,8 +40,9 @@ from fast.compiled.inputs import (
     outside_of_recording,
 )
 from fast.compiled.lowered import Lowered, beyond
-from fast.compiled.outline import Outlines
 from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
+from fast.compiled.shown import replayed
+from fast.compiled.shown.outline import Outlines
 from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer, to_integers

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, Self, TextIO, cast
 
-from fast.checkpoint.atomic import replace
 from fast.device.integers import is_number
+from fast.disk.atomic import replace
 from fast.errors import Rejected, Unavailable, extra
 from fast.loops.plain import came, entry, number, numbers
 

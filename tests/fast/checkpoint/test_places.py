@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from fast import Rejected, Session, checkpoint
-from fast.checkpoint import atomic, sealed
+from fast.checkpoint import sealed
+from fast.disk import atomic
 from fast.errors import Unwritable
 
 
@@ -89,7 +90,7 @@ def test_what_a_killed_process_has_left_is_removed(tmp_path: Path) -> None:
 def test_a_temporary_file_that_somebody_has_removed_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock, stolen = atomic._lock, []
+    lock, stolen = atomic.lock, []
 
     def late(descriptor: int, wait: bool = True) -> bool:
         if not stolen:
@@ -97,7 +98,7 @@ def test_a_temporary_file_that_somebody_has_removed_is_made_anew(
             stolen[0].unlink()
         return lock(descriptor, wait)
 
-    monkeypatch.setattr(atomic, "_lock", late)
+    monkeypatch.setattr(atomic, "lock", late)
     checkpoint.save(tmp_path / "c", session(2.0))
     assert len(stolen) == 1 and held(tmp_path / "c") == 2.0
 

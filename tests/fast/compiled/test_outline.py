@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fast import CompiledSession, SessionError
-from fast.compiled.outline import Memory, Outline, Outlines, Step
+from fast.compiled.shown.outline import Memory, Outline, Outlines, Step
 
 STEPS = (Step("add", ("a", "b"), ("x",)), Step("mul <2>", ("x", "x"), ("y",)))
 MEMORY = {

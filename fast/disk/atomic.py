@@ -18,10 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fast.disk.locks import lock, stands
 from fast.errors import Rejected, Unwritable
 
 LONGEST = 255
 """The bytes that a name may have on the usual file systems."""
+
+UNFINISHED = r"[0-9a-f]{16}\.part"
+"""How the names of temporary files end."""
 
 
 def text_of(path: Any) -> str:
@@ -58,7 +62,7 @@ def replace(path: str | os.PathLike[str], data: bytes, keep: int = 1) -> None:
     place = destination(path)
     try:
         with _opened(place.parent) as folder:
-            _remove_leftovers(place)
+            remove_leftovers(place.parent, re.escape(_begun(place.name)) + UNFINISHED)
             _replace(place, data, keep)
             if folder is not None:
                 # Brings the entries to disk, so that the rename outlives a loss of power.
@@ -91,8 +95,8 @@ def _start(place: Path) -> tuple[Path, int]:
     while True:
         unfinished = place.with_name(_unfinished(place.name))
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        _lock(descriptor)
-        if os.fstat(descriptor).st_nlink:
+        lock(descriptor)
+        if stands(unfinished, descriptor):
             return unfinished, descriptor
         os.close(descriptor)
 
@@ -116,28 +120,14 @@ def _age(place: Path, keep: int) -> None:
     os.replace(copy, older[0])
 
 
-def _lock(descriptor: int, wait: bool = True) -> bool:
-    """Hold a file while it is written; say whether that went, where it should not wait."""
-    try:
-        import fcntl
-    except ImportError:
-        return wait  # Outside POSIX nobody is asked, and nothing is removed.
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
-    return True
-
-
-def _remove_leftovers(place: Path) -> None:
-    """Remove the temporary files of this name that no process is writing any more."""
-    pattern = re.compile(re.escape(_begun(place.name)) + r"[0-9a-f]{16}\.part")
-    for name in os.listdir(place.parent):
-        if pattern.fullmatch(name):
-            left = place.with_name(name)
+def remove_leftovers(folder: Path, pattern: str) -> None:
+    """Remove the temporary files of such names that no process is writing any more."""
+    for name in os.listdir(folder):
+        if re.fullmatch(pattern, name):
+            left = folder / name
             try:
                 with left.open("rb") as file:
-                    if _lock(file.fileno(), wait=False):
+                    if lock(file.fileno(), wait=False):
                         left.unlink(missing_ok=True)
             except OSError:
                 continue  # Another process was quicker, or it is not ours to remove.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fast.compiled.outline import Memory, Outline, Step
 from fast.compiled.plan import Call, Plan
+from fast.compiled.shown.outline import Memory, Outline, Step
 
 
 def outlined(plan: Plan) -> Outline:

@@ -1,0 +1,1 @@
+"""Files replaced as a whole, locks, and what killed processes leave; every room may enter."""
