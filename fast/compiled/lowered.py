@@ -117,7 +117,7 @@ class Lowered:
         known = self._ready.get(seeded)
         if known is None:
             function, reached = self._function(seeded)
-            title = "forward pass" if seeded is None else "both passes"
+            title = "a forward pass" if seeded is None else "both passes"
             names = [*self._names, *(() if seeded is None else ("seed",))]
             made = self._made(function, (title, names), ("passes", seeded), given)
             known = self._ready[seeded] = made, reached
