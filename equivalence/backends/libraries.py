@@ -23,12 +23,13 @@ from pathlib import Path
 
 from equivalence.backends.fast.contract import FAMILIES as OF_FAST
 from equivalence.backends.grants import GENERIC, generic, granting, telling
+from equivalence.backends.inductor.contract import FAMILIES as OF_INDUCTOR
 from equivalence.backends.jax.contract import FAMILIES as OF_JAX
 from equivalence.backends.torch.contract import FAMILIES as OF_TORCH
 from equivalence.budgets.findings import Finding, read
 from equivalence.worlds.contract import ContractRule
 
-_LIBRARIES: Mapping[str, ContractRule] = {**OF_TORCH, **OF_JAX, **OF_FAST}
+_LIBRARIES: Mapping[str, ContractRule] = {**OF_TORCH, **OF_JAX, **OF_FAST, **OF_INDUCTOR}
 
 FAMILIES: Mapping[str, ContractRule] = {
     **{family: telling(family, rule) for family, rule in _LIBRARIES.items()},

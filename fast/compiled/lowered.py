@@ -188,8 +188,8 @@ class Lowered:
     ) -> inductor.Loaded:
         """Load the artifact of a function, which `what` tells from others of the program."""
         graph = inductor.traced(function, given)
-        key = _key(str(graph.graph), (self._forward, what), given)
-        return inductor.loaded(artifacts.fetch(key, lambda: inductor.built(graph, given)))
+        name = key(str(graph.graph), (self._forward, what), given)
+        return inductor.loaded(artifacts.fetch(name, lambda: inductor.built(graph, given)))
 
 
 def _reads_own_indices(plan: Plan, call: Call) -> bool:
@@ -212,7 +212,7 @@ def _signed(word: int) -> int:
     return word - 2**64 if word >= 2**63 else word
 
 
-def _key(graph: str, wanted: Any, given: Sequence[Tensor]) -> str:
+def key(graph: str, wanted: Any, given: Sequence[Tensor]) -> str:
     """Name an artifact by everything that it depends on."""
     kinds = [(tuple(t.shape), t.stride(), str(t.dtype)) for t in given]
     parts = (
