@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from equivalence.backends.contracts import base
-from equivalence.backends.torch.functions import TORCH
+from equivalence.backends.contracts import FORMATS, base
+from equivalence.backends.inductor.functions import functions_in
 from equivalence.worlds.contract import Contract, ContractRule
 
 
 def _compiled(op: str, dtype: str) -> Contract:
-    return base("inductor", op, dtype, TORCH)
+    compute, _ = FORMATS[dtype]
+    return replace(base("inductor", op, dtype, functions_in(compute)), contraction=False)
 
 
 FAMILIES: Mapping[str, ContractRule] = {"inductor": _compiled}
