@@ -1,7 +1,7 @@
 """Programs of calls: what is compiled of a page, many of them at once, and how one of them is run.
 
-A program is a page's value, or its value and the VJP behind it, at fixed shapes, strides, dtypes and
-attributes. Numbers, indices and the counter of a random op are its arguments. An artifact holds
+A program is a page's value, or its value and the VJP behind it, at fixed shapes, strides, dtypes
+and attributes. Numbers, indices and the counter of a random op are its arguments. An artifact holds
 several programs that share nothing. It runs all of them: the one that is asked on the arguments of
 the call, the others on stand-ins.
 """

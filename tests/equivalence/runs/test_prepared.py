@@ -56,7 +56,7 @@ class Prepared(fakes.Right):
 @pytest.mark.parametrize("direction", ["value", "vjp"])
 @pytest.mark.parametrize("counted", [3, 60])
 def test_every_call_of_a_row_is_told_before_it_is_made(direction: str, counted: int) -> None:
-    """Edges, the design, what comes just before a case, and what is drawn: all but invalid calls."""
+    """Edges, the design, what comes just before a case, what is drawn: all but invalid calls."""
     backend, row = Prepared(), Row("square", direction, "fp32")
     assert isinstance(backend, Prepares)
     done = run_row(backend, row, **{**QUICK, "counted": counted})
