@@ -162,10 +162,12 @@ conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 		tests/equivalence/budgets/test_findings.py
 	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS) --json build/jax.json
 
-# Each row is compiled, which takes longer than to judge it.
+# Each row is compiled, which takes much longer than to judge it: minutes, where it draws numbers.
 conformance-fast-inductor: $(READY)
-	$(EQUIVALENCE) run --whole --backend fast-inductor --profile quick --jobs $(WORKERS) --json build/fast-inductor.json
-	$(EQUIVALENCE) run --whole --backend fast-inductor --profile ci --ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
+	$(EQUIVALENCE) run --whole --backend fast-inductor --profile quick --call-limit 360 --jobs $(WORKERS) \
+		--json build/fast-inductor.json
+	$(EQUIVALENCE) run --whole --backend fast-inductor --profile ci --call-limit 360 \
+		--ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 
 $(LIGER)/.ready: $(READY)
 	@$(VPY) tools/set_up.py $(LIGER) liger-kernel

@@ -31,7 +31,7 @@ from equivalence.runs.results import Row, RowResult
 from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.cases import Cases
 from equivalence.runs.row.declarations import Declarations
-from equivalence.runs.row.drawn import drawn_batches, least, nearly_all
+from equivalence.runs.row.drawn import drawn_batches, least, nearly_all, portions
 from equivalence.runs.row.edges import Edges
 from equivalence.runs.row.fault import ENDING, fault
 from equivalence.runs.row.proposals import Author, Proposals
@@ -266,8 +266,10 @@ class Examination:
             return self.cases.enough("values") or self.tally.counted >= wanted
 
         for cases in drawn_batches(self.kind, self.fixed, self.counted, self.seed, enough):
-            self.prepare(foreseen.of_cases(cases, self.capabilities))
-            yield self.cases.batch("values", cases, enough=enough)
+            for some in portions(cases):
+                if not enough():
+                    self.prepare(foreseen.of_cases(some, self.capabilities))
+                    yield self.cases.batch("values", some, enough=enough)
         if self.kind.refused and not enough():
             self.tally.left_out[nearly_all(self.kind.refused)] = None
 

@@ -49,7 +49,7 @@ class Watched:
         return found
 
     def prepare(self, calls: Sequence[Call]) -> None:
-        """Let the backend get ready for calls, under the settings of a call but without its limit.
+        """Let the backend get ready for calls, under the settings of a call, with more time.
 
         It may compile many of them at once.
         """
