@@ -1,10 +1,10 @@
 """The libraries that ship with the suite: what their contracts promise, and where they differ.
 
 `declared(family)` returns the rule that gives the contract of an op (or optimizer) at a dtype; the
-families are "torch", "aten" and "jax" (on a CPU), "torch-device" and "aten-device" (on a GPU),
-"triton-interpreted" and "triton-device"; "generic" takes nothing over from any library. What the
-others allow beside it, a contract says in `granted`. `granted(library, ops=...)` takes over, for
-some ops, what a library does, and is generic elsewhere.
+families are "torch", "aten", "inductor" and "jax" (on a CPU), "torch-device" and "aten-device" (on
+a GPU), "triton-interpreted" and "triton-device"; "generic" takes nothing over from any library.
+What the others allow beside it, a contract says in `granted`. `granted(library, ops=...)` takes
+over, for some ops, what a library does, and is generic elsewhere.
 A dtype is "fp32", "bf16", "fp16", "fp64", or "tf32" for float32 tensors on tensor cores.
 
 Each library has a folder here: its implementation (`backend`), the rules of its families
