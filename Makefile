@@ -26,7 +26,7 @@ LIGER := build/liger
 FLAGGEMS := build/flaggems
 EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 
-BACKENDS := fast-aten fast-triton-interpreted torch jax
+BACKENDS := fast-aten fast-triton-interpreted fast-inductor torch jax
 STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
 FULL := lint types generated test test-full kernels kernels-oldest races exact \
@@ -161,6 +161,13 @@ conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 	PYTHONPATH=$(JAX) $(VPY) -m pytest -q -k jax tests/equivalence/backends/jax/test_backend.py \
 		tests/equivalence/budgets/test_findings.py
 	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS) --json build/jax.json
+
+# Each row is compiled, which takes much longer than to judge it: minutes, where it draws numbers.
+conformance-fast-inductor: $(READY)
+	$(EQUIVALENCE) run --whole --backend fast-inductor --profile quick --call-limit 360 --jobs $(WORKERS) \
+		--json build/fast-inductor.json
+	$(EQUIVALENCE) run --whole --backend fast-inductor --profile ci --call-limit 360 \
+		--ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
 
 $(LIGER)/.ready: $(READY)
 	@$(VPY) tools/set_up.py $(LIGER) liger-kernel

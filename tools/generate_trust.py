@@ -172,7 +172,7 @@ def findings(root: Path) -> Iterator[str]:
     entries = (
         entry
         for path in paths
-        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["finding"]
+        for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("finding", [])
     )
     found: dict[tuple[str, str], list[str]] = {}
     for entry in entries:

@@ -74,6 +74,7 @@ BUILT_IN: dict[str, str] = {
     "fast-triton": "equivalence.backends.fast.providers:FastTriton",
     "fast-triton-interpreted": "equivalence.backends.fast.providers:FastTritonInterpreted",
     "fast-aten": "equivalence.backends.fast.providers:FastAten",
+    "fast-inductor": "equivalence.backends.inductor.backend:FastInductor",
     "torch": "equivalence.backends.torch.backend:TorchBackend",
     "jax": "equivalence.backends.jax.backend:JaxBackend",
     "liger": "equivalence.backends.strangers.liger:Liger",

@@ -1,10 +1,10 @@
 """The libraries that ship with the suite: what their contracts promise, and where they differ.
 
 `declared(family)` returns the rule that gives the contract of an op (or optimizer) at a dtype; the
-families are "torch", "aten" and "jax" (on a CPU), "torch-device" and "aten-device" (on a GPU),
-"triton-interpreted" and "triton-device"; "generic" takes nothing over from any library. What the
-others allow beside it, a contract says in `granted`. `granted(library, ops=...)` takes over, for
-some ops, what a library does, and is generic elsewhere.
+families are "torch", "aten", "inductor" and "jax" (on a CPU), "torch-device" and "aten-device" (on
+a GPU), "triton-interpreted" and "triton-device"; "generic" takes nothing over from any library.
+What the others allow beside it, a contract says in `granted`. `granted(library, ops=...)` takes
+over, for some ops, what a library does, and is generic elsewhere.
 A dtype is "fp32", "bf16", "fp16", "fp64", or "tf32" for float32 tensors on tensor cores.
 
 Each library has a folder here: its implementation (`backend`), the rules of its families
@@ -23,12 +23,13 @@ from pathlib import Path
 
 from equivalence.backends.fast.contract import FAMILIES as OF_FAST
 from equivalence.backends.grants import GENERIC, generic, granting, telling
+from equivalence.backends.inductor.contract import FAMILIES as OF_INDUCTOR
 from equivalence.backends.jax.contract import FAMILIES as OF_JAX
 from equivalence.backends.torch.contract import FAMILIES as OF_TORCH
 from equivalence.budgets.findings import Finding, read
 from equivalence.worlds.contract import ContractRule
 
-_LIBRARIES: Mapping[str, ContractRule] = {**OF_TORCH, **OF_JAX, **OF_FAST}
+_LIBRARIES: Mapping[str, ContractRule] = {**OF_TORCH, **OF_JAX, **OF_FAST, **OF_INDUCTOR}
 
 FAMILIES: Mapping[str, ContractRule] = {
     **{family: telling(family, rule) for family, rule in _LIBRARIES.items()},

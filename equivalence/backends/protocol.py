@@ -87,6 +87,31 @@ class HasJvp(Protocol):
         """Return the tangent of the result; None stands for a zero tangent."""
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operation that will be made: its shapes, strides and dtypes are those.
+
+    The numbers may be others when it is made. A value has no cotangents.
+    """
+
+    op: str
+    direction: str
+    inputs: Sequence[Tensor]
+    attrs: Mapping[str, Any]
+    cotangents: Sequence[Tensor] = ()
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A backend that wants to know calls before they are made, such as one that compiles."""
+
+    def prepare(self, calls: Sequence[Call]) -> None:
+        """Get ready for calls, values and VJPs; refuse none of them, and keep no tensor.
+
+        Each may be made any number of times, or never. Others may be made as well.
+        """
+
+
 class OptimizerHandle(Protocol):
     """Parameters under an optimizer, inside a backend.
 

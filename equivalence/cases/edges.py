@@ -100,6 +100,16 @@ def _seeds(op: str, edge: Edge, dtype: str, device: str) -> list[Guarded]:
     return [guard(list(x.data), tuple(x.shape), held, "contiguous", device) for x in parts]
 
 
+def edge_tensors(
+    op: str, edge: Edge, dtype: str, device: str
+) -> tuple[list[Guarded], list[Guarded]]:
+    """Put the inputs of an edge and its cotangents in guard arenas."""
+    inputs = [
+        _place(nested, dtype_at(op, k, dtype), device) for k, nested in enumerate(edge.inputs)
+    ]
+    return inputs, _seeds(op, edge, dtype, device)
+
+
 def _answered(
     backend: Any,
     op: str,
@@ -144,10 +154,7 @@ def edge_problem(
     backend: Any, op: str, edge: Edge, dtype: str, device: str, conventions: Conventions = OURS
 ) -> str | None:
     """Return what is wrong with a backend of some conventions at an edge, or None."""
-    inputs = [
-        _place(nested, dtype_at(op, k, dtype), device) for k, nested in enumerate(edge.inputs)
-    ]
-    seeds = _seeds(op, edge, dtype, device)
+    inputs, seeds = edge_tensors(op, edge, dtype, device)
     try:
         results = _answered(backend, op, edge, [item.view for item in inputs], seeds, dtype)
     except Malformed as malformed:

@@ -17,9 +17,12 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from equivalence.backends import BUILT_IN
+from equivalence.backends.protocol import Call, Prepares
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.cases.declared.inside import Misdeclared
+from equivalence.cases.edges import edges
+from equivalence.measure import foreseen
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.choice import kind_of, sized_kind
 from equivalence.runs.failure import Failure
@@ -28,7 +31,7 @@ from equivalence.runs.results import Row, RowResult
 from equivalence.runs.row.asking import Asking
 from equivalence.runs.row.cases import Cases
 from equivalence.runs.row.declarations import Declarations
-from equivalence.runs.row.drawn import drawn_batches, least, nearly_all
+from equivalence.runs.row.drawn import drawn_batches, least, nearly_all, portions
 from equivalence.runs.row.edges import Edges
 from equivalence.runs.row.fault import ENDING, fault
 from equivalence.runs.row.proposals import Author, Proposals
@@ -36,6 +39,7 @@ from equivalence.runs.row.reached import Reached
 from equivalence.runs.row.refusals import Refusals
 from equivalence.runs.row.tally import Tally
 from equivalence.runs.rows import dtypes_of, inside_of, supported
+from equivalence.workers import notes
 from equivalence.workers.executor import Batch, Executor, LeftOut, TooManyEnded
 from equivalence.workers.watched import Watched
 from equivalence.worlds.contract import Contract, FormFailed, rungs
@@ -180,8 +184,36 @@ class Examination:
         except Exception as error:
             self.tally.fail("faults", fault(f"{self.row}: {title}", error))
 
+    def prepare(self, calls: Iterable[Call]) -> None:
+        """Hand calls to a backend that wants to know them before they are made.
+
+        It is no question: a process that goes on prepares for the calls again.
+        """
+        if not isinstance(self.backend, Prepares) or self.row.direction not in ("value", "vjp"):
+            return
+        notes.at(f"{self.row}: preparing")
+        try:
+            self.watched.prepare([*calls])
+        except ENDING:
+            raise
+        except Exception as error:
+            said = f"prepare raised {type(error).__name__}: {error}"
+            self.tally.fail("processes", Failure(said, kind="crash"))
+
+    def _foreseen(self) -> Iterator[Call]:
+        """Yield the calls of edges and of the design, which depend on no answer.
+
+        Large calls are few, and not among them.
+        """
+        if self.checks:
+            row, rows = self.row, edges(self.row.op, self.row.direction)
+            where = (row.op, row.direction, row.dtype)
+            yield from foreseen.of_edges(*where, rows, self.capabilities.device)
+            yield from foreseen.of_cases((*self.kind.extras(), *self.fixed), self.capabilities)
+
     def batches(self) -> Iterator[Batch]:
         """Yield all questions of the row, in the order in which they are asked."""
+        self.prepare(self.faultless("what is foreseen", self._foreseen()))
         yield from self.listed()
         if self.oracle:
             yield from self.faultless("what is drawn", self.drawn())
@@ -234,7 +266,10 @@ class Examination:
             return self.cases.enough("values") or self.tally.counted >= wanted
 
         for cases in drawn_batches(self.kind, self.fixed, self.counted, self.seed, enough):
-            yield self.cases.batch("values", cases, enough=enough)
+            for some in portions(cases):
+                if not enough():
+                    self.prepare(foreseen.of_cases(some, self.capabilities))
+                    yield self.cases.batch("values", some, enough=enough)
         if self.kind.refused and not enough():
             self.tally.left_out[nearly_all(self.kind.refused)] = None
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equivalence.backends.protocol import Results
+from equivalence.backends.protocol import Call, Results
 from equivalence.cases.guard import controlled
 from equivalence.measure.spent import spending
 from equivalence.workers.notes import calling
@@ -47,6 +47,14 @@ class Watched:
         with self.watching():
             found: Results = self._backend.jvp(*call)
         return found
+
+    def prepare(self, calls: Sequence[Call]) -> None:
+        """Let the backend get ready for calls, under the settings of a call, with more time.
+
+        It may compile many of them at once.
+        """
+        with controlled(), spending("backend"):
+            self._backend.prepare(calls)
 
     def optimizer(self, *call: Any) -> _Handle:
         """Put parameters under an optimizer."""

@@ -134,7 +134,7 @@ def function(
             backward_sparse(tape, wanted.seeded, next(rest), sink)
             reached.extend(sorted(sink.found))
             found += [sink.found[leaf] for leaf in reached]
-        return _own(found, given)
+        return own(found, given)
 
     return lowered, reached
 
@@ -185,7 +185,7 @@ def _coefficient(gradients: list[Tensor], most: Tensor, factor: Tensor | None) -
     return share if factor is None else share * factor
 
 
-def _own(results: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
+def own(results: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
     """Copy what shares memory with an argument or another result: a caller writes to neither."""
     taken = {tensor.untyped_storage()._cdata for tensor in given}
     found = []

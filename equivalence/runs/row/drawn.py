@@ -26,6 +26,12 @@ def nearly_all(refused: Counter[str]) -> str:
     return f"the page refuses {refused.total()} drawn calls, too many to go on; mostly: {said}"
 
 
+def portions(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
+    """Yield the cases of a batch in parts, since few of them are wanted where preparing is dear."""
+    for start in range(0, len(cases), 2 * DRAWN):
+        yield cases[start : start + 2 * DRAWN]
+
+
 def drawn_batches(
     kind: Kind, fixed: Sequence[Case], counted: int, seed: int, enough: Callable[[], bool]
 ) -> Iterator[list[Case]]:

@@ -32,7 +32,7 @@ THEIRS = [name for name, page in OPTIMIZERS.items() if page.torch is not None]
 CPU = ("torch", "fast-aten", "fast-triton-interpreted")
 
 
-@pytest.mark.parametrize("name", sorted(set(BUILT_IN) - set(EXTRAS)))
+@pytest.mark.parametrize("name", sorted(set(BUILT_IN) - set(EXTRAS) - {"fast-inductor"}))
 def test_a_built_in_backend_follows_the_protocol(name: str) -> None:
     backend = load(name)
     assert isinstance(backend, Backend) and isinstance(backend, HasOptimizers)

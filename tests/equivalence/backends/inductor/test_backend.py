@@ -1,0 +1,213 @@
+"""Our pages compiled by Inductor: each row is one artifact, and judged as any other backend's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from equivalence.backends import UnknownBackend, load
+from equivalence.backends.inductor import backend as adapter
+from equivalence.backends.inductor.programs import Artifact, Program
+from equivalence.backends.libraries import shipped
+from equivalence.backends.protocol import Backend, Call, HasJvp, HasOptimizers, Prepares
+from equivalence.registry import OPS
+from equivalence.runs.results import Row
+from equivalence.runs.runner import run_row
+from fast.compiled import artifacts, inductor
+from fast.errors import Rejected, Unavailable
+from tools.families import representatives
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
+
+FIRST = (("relu", "vjp"), ("sum", "value"), ("take", "vjp"))
+"""Rows that are compiled at once; all others are left to `make full`."""
+
+OTHERS = [
+    (op, direction)
+    for op in representatives()
+    if op in OPS
+    for direction in ("value", "vjp")
+    if (op, direction) not in FIRST and (direction == "value" or OPS[op].moves)
+]
+
+ROWS = [*FIRST, *(pytest.param(*row, marks=pytest.mark.full) for row in OTHERS)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One folder of artifacts for all tests here: each program is compiled once."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv(artifacts.VARIABLE, str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many programs each artifact has that is compiled or loaded."""
+    seen: list[int] = []
+    make = Artifact.__init__
+
+    def noted(self: Artifact, programs: Sequence[Program]) -> None:
+        make(self, programs)
+        seen.append(len(programs))
+
+    monkeypatch.setattr(Artifact, "__init__", noted)
+    return seen
+
+
+def judged(row: Row) -> Any:
+    return run_row(load("fast-inductor"), row, counted=8, seed=0, findings=shipped())
+
+
+def test_it_follows_the_protocol() -> None:
+    backend = load("fast-inductor")
+    assert isinstance(backend, Backend) and isinstance(backend, Prepares)
+    assert not isinstance(backend, HasJvp) and not isinstance(backend, HasOptimizers)
+    assert backend.name == "fast-inductor"
+
+
+def test_it_says_why_it_is_not_offered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(inductor, "missing", lambda: "no module named package")
+    with pytest.raises(UnknownBackend, match=r"does not offer what it calls \(no module"):
+        load("fast-inductor")
+    monkeypatch.undo()
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnknownBackend, match=r"needs a C\+\+ compiler"):
+        load("fast-inductor")
+
+
+@pytest.mark.parametrize(("op", "direction"), ROWS)
+def test_a_row_is_one_artifact_and_is_right(op: str, direction: str, compiled: list[int]) -> None:
+    result = judged(Row(op, direction, "fp32"))
+    assert (result.status, result.failures) in (("conformant", ()), ("declared", ()))
+    assert len(compiled) == 1 and compiled[0] > 10
+
+
+class Telling:
+    """Stands for a backend where a row asks, and keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.name, self.capabilities = "fast-inductor", load("fast-aten").capabilities
+
+    def prepare(self, calls: Sequence[Call]) -> None:
+        self.calls += calls
+        raise KeyboardInterrupt
+
+
+def told(row: Row) -> list[Call]:
+    """Return the calls that a row tells ahead."""
+    telling = Telling()
+    with pytest.raises(KeyboardInterrupt):
+        run_row(telling, row, counted=8, seed=0, findings=())
+    return telling.calls
+
+
+def answer(backend: Any, call: Call) -> list[Tensor]:
+    if call.direction == "vjp":
+        found = backend.vjp(call.op, call.inputs, call.attrs, call.cotangents)
+        return [gradient for gradient in found if gradient is not None]
+    made = backend.value(call.op, call.inputs, call.attrs)
+    return [made] if isinstance(made, Tensor) else list(made)
+
+
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    fits = (one.shape, one.dtype) == (other.shape, other.dtype)
+    bits = [tensor.contiguous().flatten().view(torch.uint8) for tensor in (one, other)]
+    return fits and torch.equal(*bits)
+
+
+@pytest.mark.parametrize(("op", "direction"), ROWS)
+def test_a_call_gives_the_same_bits_alone_and_among_others(op: str, direction: str) -> None:
+    calls = told(Row(op, direction, "fp32"))
+    many, lone = load("fast-inductor"), load("fast-inductor")
+    assert isinstance(many, Prepares)
+    many.prepare(calls)
+    largest = max(calls, key=lambda call: sum(x.numel() for x in call.inputs))
+    together = answer(many, largest)
+    assert together and all(map(same_bits, together, answer(lone, largest)))
+    assert together[0].numel()
+
+
+def test_two_calls_that_are_exchanged_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two programs that take the same tensors, each gets the other's place in the artifact."""
+    compile_ = adapter.FastInductor._compile
+
+    def exchanged(self: Any, programs: Sequence[Program]) -> None:
+        compile_(self, programs)
+        alike = [
+            (one, other) for one, other in combinations(programs, 2) if one.forms == other.forms
+        ]
+        for one, other in alike[:1]:
+            ready = self._ready
+            ready[one], ready[other] = ready[other], ready[one]
+
+    monkeypatch.setattr(adapter.FastInductor, "_compile", exchanged)
+    assert judged(Row("sum", "value", "fp32")).status == "nonconformant"
+
+
+class Picky:
+    """Stands for an artifact that cannot be had of programs that a call at fault is among."""
+
+    tried: list[int]
+    wrong: tuple[int, ...]
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self.tried.append(len(programs))
+        if any(program.forms[0][0] == self.wrong for program in programs):
+            raise Unavailable("this one cannot be compiled")
+
+    def run(self, position: int, given: Sequence[Tensor]) -> list[Tensor]:
+        return [given[0] + position]
+
+
+def test_halves_are_compiled_down_to_the_call_that_is_at_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Picky, "tried", [], raising=False)
+    monkeypatch.setattr(Picky, "wrong", (5,), raising=False)
+    monkeypatch.setattr(adapter, "Artifact", Picky)
+    backend: Any = load("fast-inductor")
+    inputs = [torch.zeros(n) for n in range(1, 9)]
+    backend.prepare([Call("relu", "value", [x], {}) for x in inputs])
+    assert Picky.tried == [8, 4, 4, 2, 1, 1, 2]
+    for x in inputs:
+        if len(x) == 5:
+            with pytest.raises(Unavailable, match="this one"):
+                backend.value("relu", [x], {})
+        else:
+            backend.value("relu", [x], {})
+    assert len(Picky.tried) == 7, "nothing is tried twice"
+    backend.value("relu", [torch.zeros(9)], {})
+    assert Picky.tried[7:] == [1], "what was not told is compiled alone"
+
+
+def test_what_a_page_refuses_is_passed_over_and_refused_when_it_is_asked() -> None:
+    backend: Any = load("fast-inductor")
+    x, index = torch.zeros(3, 2), torch.tensor([3])
+    backend.prepare([Call("take", "value", [x, index], {"axis": 0})])
+    assert not backend._ready and not backend._failed
+    with pytest.raises(Rejected, match="take C"):
+        backend.value("take", [x, index], {"axis": 0})
+
+
+def test_a_counter_and_indices_are_data(compiled: list[int]) -> None:
+    backend, ours = load("fast-inductor"), load("fast-aten")
+    x = torch.arange(12.0).reshape(4, 3)
+    for counter in (0, 7, 2**64 - 1):
+        attrs = {"p": 0.5, "seed": 3, "counter": counter}
+        assert torch.equal(
+            *(b.value("dropout", [x], attrs) for b in (backend, ours))  # type: ignore[arg-type]
+        )
+    for places in ([0, 1], [3, 3]):
+        call = ("take", [x, torch.tensor(places)], {"axis": 0})
+        assert torch.equal(*(b.value(*call) for b in (backend, ours)))  # type: ignore[arg-type]
+    assert compiled == [1, 1]

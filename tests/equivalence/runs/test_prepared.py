@@ -1,0 +1,87 @@
+"""Calls that are known ahead: a backend with `prepare` hears of them first, and no other does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from equivalence.backends.protocol import Call, Prepares
+from equivalence.runs.results import Row
+from equivalence.runs.runner import run_row
+from tests.equivalence.backends import fakes
+
+QUICK: dict[str, Any] = {"counted": 3, "seed": 0, "findings": ()}
+
+Form = tuple[Any, ...]
+
+
+def form(op: str, direction: str, tensors: Sequence[Tensor], attrs: Mapping[str, Any]) -> Form:
+    kinds = tuple((tuple(t.shape), t.stride(), t.dtype) for t in tensors)
+    return op, direction, kinds, tuple(attrs.items())
+
+
+class Prepared(fakes.Right):
+    """The right one, which notes what it is told and what it is asked, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[Form] = []
+        self.asked: list[tuple[Form, bool]] = []
+
+    def prepare(self, calls: Sequence[Call]) -> None:
+        for call in calls:
+            tensors = (*call.inputs, *call.cotangents)
+            self.told.append(form(call.op, call.direction, tensors, call.attrs))
+
+    def _ask(self, *call: Any) -> None:
+        self.asked.append((form(*call), form(*call) in self.told))
+
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+        self._ask(op, "value", inputs, attrs)
+        return super().value(op, inputs, attrs)
+
+    def vjp(
+        self,
+        op: str,
+        inputs: Sequence[Tensor],
+        attrs: Mapping[str, Any],
+        cotangents: Sequence[Tensor],
+    ) -> Sequence[Tensor | None]:
+        self._ask(op, "vjp", (*inputs, *cotangents), attrs)
+        return super().vjp(op, inputs, attrs, cotangents)
+
+
+@pytest.mark.parametrize("direction", ["value", "vjp"])
+@pytest.mark.parametrize("counted", [3, 60])
+def test_every_call_of_a_row_is_told_before_it_is_made(direction: str, counted: int) -> None:
+    """Edges, the design, what comes just before a case, what is drawn: all but invalid calls."""
+    backend, row = Prepared(), Row("square", direction, "fp32")
+    assert isinstance(backend, Prepares)
+    done = run_row(backend, row, **{**QUICK, "counted": counted})
+    assert done.status == "conformant" and done.cases >= counted
+    assert len(backend.asked) > counted
+    assert [call for call, told in backend.asked if not told] == []
+
+
+def test_a_backend_without_it_is_asked_the_same() -> None:
+    class Silent(Prepared):
+        prepare = None  # type: ignore[assignment]
+
+    row = Row("mul", "value", "fp32")
+    told, silent = Prepared(), Silent()
+    results = [run_row(backend, row, **QUICK) for backend in (told, silent)]
+    assert [call for call, _ in told.asked] == [call for call, _ in silent.asked]
+    assert results[0].status == results[1].status == "conformant"
+    assert results[0].cases == results[1].cases
+
+
+def test_what_it_raises_is_an_error_of_the_row() -> None:
+    class Broken(fakes.Right):
+        def prepare(self, calls: Sequence[Call]) -> None:
+            raise RuntimeError("no space left")
+
+    done = run_row(Broken(), Row("square", "value", "fp32"), **QUICK)
+    assert (done.status, done.beside) == ("error", "conformant")
+    assert [f.title for f in done.failures] == ["prepare raised RuntimeError: no space left"]
