@@ -34,6 +34,9 @@ OPTIONS: dict[str, Any] = {
     "cpp.threads": 1,
     # One package is one translation: a pool of processes would only be left over.
     "compile_threads": 1,
+    # A multiple of an arange would become an arange of long steps, whose multiples Inductor's C++
+    # forms in int32: from the twelfth random number on, others would be drawn (torch 2.13).
+    "constant_and_index_propagation": False,
     # Indices that a program computes are checked where they are read.
     "assert_indirect_indexing": True,
 }

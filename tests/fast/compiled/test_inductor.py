@@ -323,3 +323,23 @@ def test_the_plan_shows_loops_and_products_and_names_what_they_take() -> None:
     assert {"input 0", "integers 0", "integers 1", "random counter"} <= read
     assert read | written == {*part.memory} - {"constant 0"} | (read & {"constant 0"})
     assert 0 < part.peak < part.moved
+
+
+def drawing(ops: Any, w: Any) -> Any:
+    """Draw more than a few numbers, by words of many digits."""
+    kept = ops.dropout(w, p=0.5, seed=2**63 + 11)
+    mask = ops.bernoulli_mask(keep_prob=0.25, shape=(300,), seed=3)
+    return kept, mask, ops.rand_uniform(shape=(7, 41), seed=2**64 - 1)
+
+
+@pytest.mark.parametrize("counter", [0, 2**33 + 1, 2**64 - 9])
+def test_random_numbers_are_the_eager_ones_however_many_are_drawn(counter: int) -> None:
+    seen = []
+    for options in ({"engine": "inductor"}, {}):
+        session, _ = started(**options)
+        w = session.param(np.ones((37, 40)), name="many")
+        session.random_counter = counter
+        found = [session.value(ref) for ref in session.run(drawing, [w], [])]
+        seen.append([*found, torch.tensor(float(session.random_counter))])
+    for ours, theirs in zip(*seen, strict=True):
+        assert torch.equal(ours, theirs)
