@@ -166,6 +166,8 @@ def _aten_blocks(
     low, high = _halves(block) if end > MASK else (block, 0)
     if isinstance(counter, Tensor):
         counter = counter.expand(block.shape)
+        # Else Inductor makes c0 m0 one arange, whose steps at::vec adds up in a C int.
+        low = low & MASK
     return aten_philox(low, high, *_halves(counter), *_halves(seed))
 
 
