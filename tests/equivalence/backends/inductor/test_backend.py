@@ -200,7 +200,7 @@ def test_what_a_page_refuses_is_passed_over_and_refused_when_it_is_asked() -> No
 
 
 def test_a_counter_and_indices_are_data(compiled: list[int]) -> None:
-    """Of random numbers there are more blocks than a vector has lanes: at::vec's arange overflows."""
+    """More blocks of random numbers than a vector has lanes: there at::vec's arange overflows."""
     backend, ours = load("fast-inductor"), load("fast-aten")
     x = torch.arange(1.0, 97.0).reshape(32, 3)
     for counter in (0, 7, 2**64 - 1):
