@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from fast.compiled.rewritten import REWRITTEN
 from fast.disk import scratch
 from fast.errors import Unavailable
 
@@ -89,7 +90,7 @@ def traced(function: Callable[..., list[Tensor]], given: Sequence[Tensor]) -> Gr
     """Write down what a function calls on tensors like those given, whose numbers it cannot see."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    graph = make_fx(function, tracing_mode="fake")(*given)
+    graph = make_fx(function, {**REWRITTEN}, tracing_mode="fake")(*given)
     for node in graph.graph.nodes:
         node.meta.clear()  # Else Inductor takes the trace's own tensors for the arguments.
     return graph
