@@ -190,7 +190,7 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         Forward values and what ops saved are freed, gradients that were handed out are not. The
         random counter is not rewound.
         """
-        if len(self._tape) or self._tape.naturals:
+        if self._tape.values or self._tape.naturals:
             self._tape.clear()
             self._start()
         else:

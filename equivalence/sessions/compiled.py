@@ -18,12 +18,8 @@ from equivalence.sessions.numbers import normal
 from equivalence.sessions.pair import Listed
 from equivalence.sessions.texts import SQUARE, Step, run
 from fast import CompiledSession
-from fast.compiled.session import ENGINES as ALL
 from fast.errors import Frozen
 from spec.linked import GraphSession
-
-ENGINES = tuple(engine for engine in ALL if engine != "replay")
-"""All but the one that runs what the eager session runs, which is an interpreter of its own."""
 
 TRAINABLE = (True, False, True)
 """The leaves: one is frozen."""

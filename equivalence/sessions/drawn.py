@@ -17,12 +17,13 @@ from equivalence.budgets.ledger import Ledger
 from equivalence.cases.strategies import quiet
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import row_seed
-from equivalence.sessions.compiled import ENGINES, examine_compiled
+from equivalence.sessions.compiled import examine_compiled
 from equivalence.sessions.curvature import programs as curvature
 from equivalence.sessions.graphs import examine
 from equivalence.sessions.pair import SessionPair
 from equivalence.sessions.seen import Seen
 from equivalence.sessions.texts import Offer, operands
+from equivalence.sessions.trainers import ENGINES
 from equivalence.sessions.trainings import (
     LAYERS,
     SHAPES,

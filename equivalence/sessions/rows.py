@@ -8,7 +8,6 @@ from functools import partial
 
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import row_seed
-from equivalence.sessions.compiled import ENGINES
 from equivalence.sessions.curvature.judge import COARSER
 from equivalence.sessions.curvature.ops import CURVES, judge_op
 from equivalence.sessions.curvature.programs import KINDS
@@ -16,6 +15,7 @@ from equivalence.sessions.drawn import judge_drawn
 from equivalence.sessions.programs import PROGRAMS, Program, started
 from equivalence.sessions.seen import CONFIGURATIONS, Seen, share
 from equivalence.sessions.stateful.machine import judge_machine, machine_rows
+from equivalence.sessions.trainers import ENGINES
 from equivalence.sessions.trainings import INTERPRETERS
 
 WRITTEN: Mapping[str, Program] = {program.__name__: program for program in PROGRAMS}

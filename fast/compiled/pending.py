@@ -84,14 +84,14 @@ class Pending:
 
     def step(self, grads: Awaited, wanted: Wanted, arena: Arena, active: bytes) -> None:
         """Run both passes and the update of the active slots as one; the map gets the arena."""
-        optimizer = wanted.optimizer
-        stated = optimizer.stated(active, wanted.hypers, wanted.group_of)
+        optimizer, hypers, group_of, max_norm, grad_scale = wanted
+        stated = optimizer.stated(active, hypers, group_of)
         if stated is None:
             self.fill()
             return
-        scaling = (wanted.max_norm, inverse_of(wanted.grad_scale, arena.flat.dtype))
+        scaling = (max_norm, inverse_of(grad_scale, arena.flat.dtype))
         found = self.lowered.step(self._seeded, self._given, arena, stated, scaling)
-        optimizer.written(wanted.hypers)
+        optimizer.written(hypers)
         self._put(found)
         grads.own(arena, bytearray(self.touched(len(arena.views))))
 

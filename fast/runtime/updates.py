@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,25 +32,9 @@ from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
 from fast.runtime.recording import Recording
 
-
-class Wanted(NamedTuple):
-    """An update as it was asked for, checked: hyper-parameters by group, and the slots' groups."""
-
-    optimizer: FlatOptimizer
-    hypers: tuple[Any, ...]
-    group_of: tuple[int, ...] | None
-    max_norm: float | None
-    grad_scale: float
-
-
-def _step(wanted: Wanted, arena: Arena, active: bytes) -> None:
-    """Update the active slots by the optimizer's own launch."""
-    optimizer, hypers, group_of, max_norm, grad_scale = wanted
-    scale = None
-    if max_norm is not None or grad_scale != 1.0:
-        squares = partial(optimizer.squares, arena, active, hypers, group_of)
-        scale = clip.of_update(optimizer.provider, arena.flat, squares, max_norm, grad_scale)
-    optimizer.step(arena, active, hypers, group_of, scale)
+Wanted = tuple[FlatOptimizer, tuple[Any, ...], tuple[int, ...] | None, float | None, float]
+"""An update as it was asked for, checked: the optimizer, the hyper-parameters by group, the slots'
+groups, the largest norm, and the scale of gradients. It is made in every step, so it is a tuple."""
 
 
 class Updates(Recording, SessionSteps[Any]):
@@ -141,15 +125,15 @@ class Updates(Recording, SessionSteps[Any]):
             max_norm = clip.check(max_norm)
         if type(grad_scale) is not float or grad_scale != 1.0:
             grad_scale = clip.check_scale(grad_scale)
-        self._apply(Wanted(optimizer, hypers, group_of, max_norm, grad_scale), grads)
+        self._apply((optimizer, hypers, group_of, max_norm, grad_scale), grads)
 
     def _apply(self, wanted: Wanted, grads: Any) -> None:
         """Write an update whose hyper-parameters are checked, by gradients that are not yet."""
         store = self.store
         if isinstance(grads, GradMap) and grads.store is store and grads.whole:
-            self._write(wanted, grads.arena, grads.touched, partial(_step, wanted))
+            self._write(wanted, grads.arena, grads.touched)
             return
-        found = gathered(wanted.optimizer.rule.name, store, self._tape, grads)
+        found = gathered(wanted[0].rule.name, store, self._tape, grads)
         arena = store.take_gradients()
         try:
             touched = bytearray(len(store.params))
@@ -160,7 +144,7 @@ class Updates(Recording, SessionSteps[Any]):
                 else:
                     view.copy_(tensor)
                     touched[parameter.slot] = 1
-            self._write(wanted, arena, touched, partial(_step, wanted))
+            self._write(wanted, arena, touched)
         finally:
             store.return_gradients(arena)
 
@@ -169,9 +153,10 @@ class Updates(Recording, SessionSteps[Any]):
         wanted: Wanted,
         arena: Arena,
         touched: bytes | bytearray,
-        step: Callable[[Arena, bytes], object],
+        step: Callable[[Arena, bytes], object] | None = None,
     ) -> None:
-        """Let `step` update the active slots, those that are trainable and were reached."""
+        """Update the active slots, those that are trainable and were reached, or let `step` do."""
+        optimizer, hypers, group_of, max_norm, grad_scale = wanted
         params = self.store.params
         updated = []
         for parameter, reached in zip(params, touched, strict=False):
@@ -180,7 +165,7 @@ class Updates(Recording, SessionSteps[Any]):
                 if not parameter.mirror_current:
                     parameter.device_view()
         if not updated:
-            self._say_unmoved(wanted.optimizer.rule.name)
+            self._say_unmoved(optimizer.rule.name)
             return
         if len(updated) == len(params):
             active = b"\1" * len(params)
@@ -189,7 +174,15 @@ class Updates(Recording, SessionSteps[Any]):
             for parameter in updated:
                 chosen[parameter.slot] = 1
             active = bytes(chosen)
-        step(arena, active)
+        if step is not None:
+            step(arena, active)
+        else:
+            scale = None
+            if max_norm is not None or grad_scale != 1.0:
+                squares = partial(optimizer.squares, arena, active, hypers, group_of)
+                kind = optimizer.provider
+                scale = clip.of_update(kind, arena.flat, squares, max_norm, grad_scale)
+            optimizer.step(arena, active, hypers, group_of, scale)
         for parameter in updated:
             parameter.host_current = False
             parameter.version += 1
