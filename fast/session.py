@@ -190,11 +190,8 @@ class Session(Leaves, Naturals, Updates, Interpreter):
         Forward values and what ops saved are freed, gradients that were handed out are not. The
         random counter is not rewound.
         """
-        if self._tape.values or self._tape.naturals:
-            self._tape.clear()
-            self._start()
-        else:
-            self.store.overwritten = False
+        self._tape.clear()
+        self._start()
 
     def collect(self) -> None:
         """Give memory that nothing needs back to the allocator, and by it to the system.

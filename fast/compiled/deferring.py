@@ -83,7 +83,10 @@ class Deferring(Session):
         if self._pending is not None and self._pending.awaited is not None:
             self.settle()
         self._pending = None
-        super().reset_tape()
+        if self._tape.values or self._tape.naturals:
+            super().reset_tape()
+        else:
+            self.store.overwritten = False
 
     def _put_off(self, lowered: Lowered, params: Sequence[Param], taken: Sequence[Any]) -> Tape:
         """Start a tape, and enter a call of a lowered program on it, to be computed later."""

@@ -118,17 +118,17 @@ def formula(decoupled: bool) -> Formula:
         return 1.0 - hyper.beta1 < 0.5, hyper.weight_decay != 0.0
 
     def update(
-        branch: tuple[bool, bool], x: Tensor, grad: Tensor, states: Sequence[Tensor],
+        branch: tuple[bool, bool], x: Tensor, gradient: Tensor, states: Sequence[Tensor],
         constants: Sequence[Tensor],
     ) -> tuple[Tensor, ...]:  # fmt: skip
         near, decays = branch
         decay, weight_decay, c1, c2, b2, rate, root, eps = constants
         first, second = states
         if decays and not decoupled:
-            grad = grad + weight_decay * x
-        change = grad - first
-        first = first + c1 * change if near else grad + (c1 - 1.0) * change
-        second = second * b2 + (c2 * grad) * grad
+            gradient = gradient + weight_decay * x
+        change = gradient - first
+        first = first + c1 * change if near else gradient + (c1 - 1.0) * change
+        second = second * b2 + (c2 * gradient) * gradient
         if decays and decoupled:
             x = x * decay
         return x + (-rate * first) / (second.sqrt() / root + eps), first, second

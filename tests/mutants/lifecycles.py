@@ -202,7 +202,7 @@ LIFECYCLES = (
         name="counted before it is done",
         file="fast/runtime/updates.py",
         before="""\
-        optimizer.step(arena, active, hypers, group_of, scale)
+            optimizer.step(arena, active, hypers, group_of, scale)
         for parameter in updated:
             parameter.host_current = False
             parameter.version += 1
