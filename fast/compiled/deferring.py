@@ -88,10 +88,12 @@ class Deferring(Session):
         else:
             self.store.overwritten = False
 
-    def _put_off(self, lowered: Lowered, params: Sequence[Param], taken: Sequence[Any]) -> Tape:
+    def _put_off(
+        self, lowered: Lowered, params: Sequence[Param], taken: Sequence[Any],
+        integers: Sequence[Tensor],
+    ) -> Tape:  # fmt: skip
         """Start a tape, and enter a call of a lowered program on it, to be computed later."""
         tape = self._known_leaves(lowered, params, taken)
-        integers = [v for v in taken if isinstance(v, Tensor) and not is_leaf(v)]
         self._pending = Pending(lowered, tape, integers)
         self.store.reader = self._settling
         return tape

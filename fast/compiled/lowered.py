@@ -99,7 +99,7 @@ class Lowered:
             assert call.check is not None
             call.check(*(table[k] for k in call.sources), **call.attributes)
         bindings.next_call = start + plan.draws
-        cell = torch.tensor(_signed(start)) if plan.draws else None
+        cell = lowering.cell(start) if plan.draws else None
         taken = lowering.arguments(plan, self._forward, tape.values, given, cell)
         tape.values += plan.blanks
         tape.rules += [None] * len(plan.blanks)
@@ -240,8 +240,3 @@ def beyond(what: str) -> Unavailable:
     return Unavailable(
         f"engine 'inductor': this program is beyond it: {what}; engine 'replay' runs it"
     )
-
-
-def _signed(word: int) -> int:
-    """Return the int64 of the same 64 bits."""
-    return word - 2**64 if word >= 2**63 else word

@@ -194,3 +194,8 @@ def own(results: Sequence[Tensor], given: Sequence[Tensor]) -> list[Tensor]:
         found.append(tensor.clone() if key in taken else tensor)
         taken.add(key)
     return found
+
+
+def cell(counter: int) -> Tensor:
+    """Return a random counter as data: a scalar of int64 with the same 64 bits."""
+    return torch.tensor(counter - 2**64 if counter >= 2**63 else counter)

@@ -149,7 +149,7 @@ class CompiledSession(Deferring):
         if plan.lowered is None:
             plan.replay(tape, integers, self._bound)
         else:
-            tape = self._put_off(plan.lowered, params, taken)
+            tape = self._put_off(plan.lowered, params, taken, integers)
         return plan.results(tape)
 
     def _leaves_of(self, params: Sequence[Param], taken: Sequence[Any]) -> Tape:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from equivalence.backends.fast.backend import checked
@@ -18,7 +17,7 @@ from equivalence.backends.libraries import declared
 from equivalence.backends.protocol import Call, Capabilities, Results
 from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
-from fast.compiled import inductor
+from fast.compiled import inductor, lowering
 from fast.errors import Unavailable
 
 TOGETHER = 64
@@ -110,11 +109,6 @@ def program_of(
     bound, attributes = checked(op, inputs, attrs, "cpu")
     given, rest = [*bound, *cotangents], dict(attributes)
     if "counter" in rest:
-        given.append(torch.tensor(_signed(rest.pop("counter"))))
+        given.append(lowering.cell(rest.pop("counter")))
     forms = tuple(map(form_of, given))
     return Program(op, len(cotangents), forms, tuple(rest.items())), given
-
-
-def _signed(word: int) -> int:
-    """Return the int64 of the same 64 bits."""
-    return word - 2**64 if word >= 2**63 else word

@@ -73,7 +73,7 @@ def rate_baked_in(patch: pytest.MonkeyPatch) -> None:
 
 def counter_baked_in(patch: pytest.MonkeyPatch) -> None:
     """Let every step draw what the first one drew."""
-    patch.setattr(lowered, "_signed", lambda word: 0)
+    patch.setattr(lowering, "cell", lambda counter: torch.tensor(0))
 
 
 def updated_too_early(patch: pytest.MonkeyPatch) -> None:
