@@ -29,14 +29,15 @@ EQUIVALENCE := $(SINGLE) $(VPY) -m equivalence
 BACKENDS := fast-aten fast-triton-interpreted fast-inductor torch jax
 STATEFUL := aten-fp32 aten-bf16 triton-fp32 triton-bf16
 SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
-FULL := lint types generated test test-full kernels kernels-oldest races exact \
+LATER := $(patsubst %,test-full-%,notes equivalence fast house mutants benchmarks)
+FULL := lint types generated test $(LATER) kernels kernels-oldest races exact \
 	$(BACKENDS:%=conformance-%) sizes triton-$(OLDEST) triton-$(NEWEST) newest \
 	$(SESSIONS:%=%-ci) engine matrix bench
 THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
 	thorough exact laws matrix matrix-thorough sizes sizes-interpreted flat bench newest \
-	engine engine-thorough gpu-cases gpu races strangers clean FORCE
+	engine engine-thorough gpu-cases gpu races strangers clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,8 +58,11 @@ quick: lint  ## the inner loop: format, lint, and quick tests of the house, spec
 test: $(READY)  ## all tests but those that only `make full` runs
 	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -m "not full"
 
-test-full: $(READY)  ## the tests that `make test` leaves out
-	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -m full
+test-full: $(LATER)  ## the tests that `make test` leaves out
+
+test-full-%: $(READY)
+	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -m full \
+		$(firstword $(wildcard tests/$* tests/test_$*.py proofs_$*))
 
 check: lint types generated conformance kernels races  ## format, lint, types, regenerated files, conformance, kernels, races
 
@@ -122,35 +126,15 @@ $(RACES)/.ready: $(READY)
 races: $(RACES)/.ready  ## watch every kernel for races and wrong addresses, without a GPU
 	PYTHONPATH=$(RACES) $(EQUIVALENCE) races --jobs $(WORKERS)
 
-# What takes longer than a change may wait for. Each step runs once per tree: its log and its stamp,
-# which holds its seconds, lie in build/full, so an interrupted run goes on where it stopped. A step
-# that fails stops no other one.
-define in_steps
-	@$(MAKE) --no-print-directory --keep-going $(1:%=build/full/%.done); ended=$$?; \
-	for step in $(1); do \
-		echo "$$step ($$(cat build/full/$$step.done 2>/dev/null || echo FAILED)): $$(tail -n 1 build/full/$$step.log)"; \
-	done; exit $$ended
-endef
-
-full: $(READY)  ## everything at its usual strength, resumable: run it before a release
-	$(call in_steps,$(FULL))
+# What takes longer than a change may wait for. A step that has passed stays shown, also in other
+# checkouts, until a file that it read changes (tools/shown.py); logs lie in build/full. A step that
+# fails stops no other one.
+full: $(READY)  ## everything at its usual strength, but for what is shown already: run it before a release
+	@$(VPY) -m tools.shown $(FULL)
 	@$(VPY) -m tools.rotation --record
 
-# On two cores it takes a night.
-thorough: $(READY)  ## hunt with more and longer random cases, resumable
-	$(call in_steps,$(THOROUGH))
-
-build/full/%.done: build/full/tree
-	@echo "$* ..."
-	@rm -f $@; start=$$(date +%s); \
-	$(MAKE) --no-print-directory $* > build/full/$*.log 2>&1 || { tail -n 30 build/full/$*.log; exit 1; }; \
-	echo "$$(( $$(date +%s) - start )) s" > $@; tail -n 1 build/full/$*.log
-
-# Changes only when a tracked file does, so that a step is not repeated for the same tree.
-build/full/tree: FORCE | $(READY)
-	@mkdir -p build/full
-	@$(VPY) -m tools.rotation --tree > $@.now
-	@cmp -s $@.now $@ || mv $@.now $@
+thorough: $(READY)  ## hunt with more and longer random cases, on two cores for a night
+	@$(VPY) -m tools.shown $(THOROUGH)
 
 # JAX compiles every operation for every shape that it meets, so it has the small profile. It lies in a
 # folder of its own, so that an environment without it is what other steps run in.

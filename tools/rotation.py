@@ -2,7 +2,6 @@
 
     python -m tools.rotation             print their names
     python -m tools.rotation --record    write down that every page, as it is, was judged at `ci`
-    python -m tools.rotation --tree      print a digest of the whole tree, that record apart
 
 They are the pages that differ, in `spec` or in `fast`, from what the last `make full` judged, and a
 fixed share of the others, which moves on with each commit. So what a page is asked never depends on
@@ -19,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tools.tree import ROOT, files, table_order
+from tools.tree import ROOT, table_order
 
 JUDGED = "tools/judged.json"
 """Each page's digest as the last `make full` judged it."""
@@ -83,22 +82,10 @@ def commits(root: Path) -> int:
     return int(done.stdout) if done.returncode == 0 else 0
 
 
-def tree(root: Path) -> str:
-    """A digest of every file of the tree but the record: another one when any of them changes."""
-    whole = sha256()
-    for path in files(root):
-        name = path.relative_to(root).as_posix()
-        if name != JUDGED:
-            whole.update(f"{name}\0{sha256(path.read_bytes()).hexdigest()}\0".encode())
-    return whole.hexdigest()
-
-
 def main(arguments: list[str]) -> int:
-    """Print the names or the tree's digest, or write the pages' digests down."""
+    """Print the names, or write the pages' digests down."""
     if "--record" in arguments:
         record(ROOT)
-    elif "--tree" in arguments:
-        print(tree(ROOT))
     else:
         print(*chosen(ROOT, commits(ROOT)))
     return 0

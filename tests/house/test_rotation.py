@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools import rotation
-from tools.rotation import JUDGED, TURNS, chosen, digests, recorded, tree
+from tools.rotation import JUDGED, TURNS, chosen, digests, recorded
 
 NAMES = [f"op{k}" for k in range(2 * TURNS)]
 
@@ -58,17 +58,6 @@ def test_a_changed_page_is_chosen_in_every_turn(
     assert all("op1" in chosen(tmp_path, turn) for turn in range(TURNS))
     plant("fast/ops/op2.py", "y = 2\n")
     assert all({"op1", "op2"} <= set(chosen(tmp_path, turn)) for turn in range(TURNS))
-
-
-def test_the_record_is_no_part_of_the_tree_that_a_full_run_judged(
-    tmp_path: Path, plant: Callable[[str, str], None]
-) -> None:
-    small_tree(plant)
-    before = tree(tmp_path)
-    record(tmp_path, plant)
-    assert tree(tmp_path) == before
-    plant("spec/ops/op1.py", "x = 2\n")
-    assert tree(tmp_path) != before
 
 
 def test_an_older_record_is_read_and_a_newer_one_refused(
