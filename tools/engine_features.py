@@ -19,7 +19,9 @@ from torch import Tensor
 
 from fast import CompiledSession, Session, checkpoint
 
-ONE, PASSES, REFUSED = "one artifact", "both passes, then the session's own update", "refused"
+ONE, REFUSED = "one artifact", "refused"
+PIECES = "one artifact for each piece; the last one updates"
+PASSES = "both passes, then the session's own update"
 
 Training = Callable[[Any, Sequence[Any]], list[Tensor]]
 
@@ -124,11 +126,13 @@ def scheduled(session: Any, params: Sequence[Any]) -> list[Tensor]:
 
 
 def accumulated(session: Any, params: Sequence[Any]) -> list[Tensor]:
-    """Add the gradients of two pieces of a batch, and update once."""
+    """Add the gradients of three pieces of a batch by weights, and update once."""
     grads = session.backward(session.run(squares, params, [X]))
-    grads = session.backward(session.run(squares, params, [X + 1]), into=grads)
+    for shift in (1, 2):
+        loss = session.run(squares, params, [X + shift])
+        grads = session.backward(loss, seed=0.5, into=grads)
     session.sgd_step(RATE, grads)
-    return after(session, params)
+    return after(session, params, *(session.grad(grads, p) for p in params))
 
 
 def with_validation(session: Any, params: Sequence[Any]) -> list[Tensor]:
@@ -166,8 +170,9 @@ def used_twice(session: Any, params: Sequence[Any]) -> list[Tensor]:
         return ops.sum(ops.square(ops.linear(x, w, b))) + ops.sum(ops.square(again))
 
     loss = session.run(twice, [params[0], params[0], params[1]], [X])
-    session.sgd_step(RATE, session.backward(loss))
-    return after(session, params)
+    grads = session.backward(loss)
+    session.sgd_step(RATE, grads)
+    return after(session, params, session.grad(grads, 0), session.grad(grads, 1))
 
 
 def dense(session: Any, params: Sequence[Any]) -> list[Tensor]:
@@ -192,11 +197,11 @@ FEATURES = (
     Feature("validation between steps", ONE, with_validation),
     Feature("a checkpoint in the middle", ONE, with_a_checkpoint),
     Feature("fp64", ONE, steps(), precision="fp64"),
-    Feature("bf16, with masters in fp32", PASSES, steps(), exact=False, precision="bf16"),
-    Feature("fp16, with masters in fp32", PASSES, steps(), precision="fp16"),
-    Feature("gradients that are added up (`into=`)", PASSES, accumulated),
+    Feature("bf16, with masters in fp32", ONE, steps(), exact=False, precision="bf16"),
+    Feature("fp16, with masters in fp32", ONE, steps(), precision="fp16"),
+    Feature("gradients that are added up (`into=`)", PIECES, accumulated),
     Feature("gradients that are looked at before the update", PASSES, looked_at),
-    Feature("a parameter for two arguments", PASSES, used_twice),
+    Feature("a parameter for two arguments", ONE, used_twice),
     Feature("indices that the program computes", PASSES, steps(by_own_indices)),
     Feature("cotangents inside a program (`backward_dense`)", REFUSED, dense),
 )

@@ -27,7 +27,7 @@ PAIRS = {
 }
 """Commands without a backend, with their help texts."""
 
-ENGINED = ("programs", "trainers")
+ENGINED = ("programs", "trainers", "machine")
 """Those of them that judge engines, too."""
 
 MOVED = {"matrix": "python -m population, in a checkout of the repository"}
@@ -81,6 +81,11 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     )
     judge = command("judge", "judge the recorded steps of a training run", "jobs", "json")
     judge.add_argument("run", type=Path, help="the folder that the training command wrote")
+    judge.add_argument(
+        "--engine",
+        help="refuse a run whose steps another engine has taken: eager, replay or inductor "
+        "(default: judge what is recorded)",
+    )
     command(
         "coverage",
         "say which special numbers, extents and squares the fixed cases of rows meet",

@@ -19,7 +19,7 @@ def command_judge(chosen: argparse.Namespace) -> int:
     from equivalence.training.judge import Judged, JudgedStep, judge_tasks, report_steps, tasks_of
 
     start = time.perf_counter()
-    tasks = tasks_of(chosen.run)
+    tasks = tasks_of(chosen.run, chosen.engine)
     names = [f"step {step} by {provider}" for _, step, provider in tasks]
     found: dict[int, JudgedStep] = {}
     cut_short = False
@@ -38,7 +38,8 @@ def command_judge(chosen: argparse.Namespace) -> int:
     code = report_steps(verdict, chosen.run, chosen.json)
     if not cut_short:
         return code
-    again = f"{line('judge', {'jobs': chosen.jobs})} {chosen.run}"
+    asked = {"jobs": chosen.jobs} | ({"engine": chosen.engine} if chosen.engine else {})
+    again = f"{line('judge', asked)} {chosen.run}"
     print(f"interrupted with {len(found)} of {len(tasks)} steps done; judge them all with")
     print(f"    {again}")
     return INTERRUPTED

@@ -8,6 +8,7 @@ from functools import partial
 
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import row_seed
+from equivalence.sessions.calls.machine import judge_calls
 from equivalence.sessions.curvature.judge import COARSER
 from equivalence.sessions.curvature.ops import CURVES, judge_op
 from equivalence.sessions.curvature.programs import KINDS
@@ -32,7 +33,7 @@ TRAINERS = (
 
 ATEN = [where for where in CONFIGURATIONS if where[0] == "aten"]
 COMPILED = {engine: [Row(engine, *where) for where in ATEN] for engine in ENGINES}
-"""Drawn programs that an engine compiles: two artifacts each."""
+"""Drawn programs that an engine compiles, two artifacts each, and runs of calls of a few."""
 
 TRAINED = {engine: [Row(f"{engine}-eager", *where) for where in ATEN] for engine in ENGINES}
 """Trainers whose steps an engine compiles: one or more artifacts for each drawn training."""
@@ -85,6 +86,12 @@ def judge_curvature(profile: str, number: int, shrink: bool, row: Row) -> RowRes
     return seen.result(row)
 
 
+def judge_stateful(profile: str, number: int, shrink: bool, row: Row) -> RowResult:
+    """Drive stateful runs: of a session op by op, or of the calls of an engine that compiles."""
+    judge = judge_calls if row.op in ENGINES else judge_machine
+    return judge(profile, number, shrink, row)
+
+
 COMMANDS: Mapping[str, Command] = {
     "programs": Command(
         fixed(*(Row(name, way, "fp32") for name in WRITTEN for way in ("aten", "triton")), *GRAPHS),
@@ -93,7 +100,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "trainers": Command(fixed(*TRAINERS), partial(drawn, "trainers"), TRAINED),
     "curvature": Command(fixed(*CURVATURE), judge_curvature),
-    "machine": Command(machine_rows, judge_machine),
+    "machine": Command(machine_rows, judge_stateful, COMPILED),
 }
 """Every command that judges sessions, by name."""
 

@@ -111,5 +111,7 @@ def replay(broken: Violation) -> str:
     """Write a broken run as a program that breaks it again; empty if no statement was noted."""
     if not broken.program:
         return ""
+    if broken.program[0].startswith("from "):
+        return "\n".join([*broken.program, f"# {broken.says}", ""])
     begin = ("from equivalence.sessions.stateful.run import Run", "")
     return "\n".join([*begin, *broken.program, f"# {broken.says}", ""])

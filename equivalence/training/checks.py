@@ -49,6 +49,7 @@ class Manifest:
     optimizer: str
     hyper: Mapping[str, float]
     steps: tuple[int, ...]
+    engine: str | None = None
 
 
 def check_manifest(path: Path, manifest: Manifest, program: Callable[..., Any]) -> None:
@@ -68,6 +69,20 @@ def check_manifest(path: Path, manifest: Manifest, program: Callable[..., Any]) 
         OPTIMIZERS[manifest.optimizer].hyper(**manifest.hyper)
     except (TypeError, ValueError) as error:
         raise NoRecord(f"{path}: {manifest.optimizer} takes other hyper: {error}") from error
+
+
+def check_engine(run: Path, manifest: Manifest, engine: str | None) -> None:
+    """Refuse a run whose steps another engine has taken than the one that is asked for, if any."""
+    if engine in (None, manifest.engine):
+        return
+    took = "does not say which engine has taken them"
+    if manifest.engine is not None:
+        took = f"says that the engine {manifest.engine} has"
+    raise NoRecord(
+        f"--engine {engine} asks for steps that it has taken, and {run} {took}; leave the option "
+        "out to judge what is recorded, or record with python -m fast train digits --interpreter "
+        "compiled --engine ENGINE"
+    )
 
 
 def check_step(path: Path, manifest: Manifest, tensors: Mapping[str, Tensor]) -> None:

@@ -23,7 +23,7 @@ from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.runs.failure import plain_fraction
 from equivalence.runs.report import show_fraction
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT
-from equivalence.training.checks import Manifest, NoRecord
+from equivalence.training.checks import Manifest, NoRecord, check_engine
 from equivalence.training.record import (
     Taken,
     accuracy_of,
@@ -171,12 +171,14 @@ def _judge_count(name: str, taken: Taken, expected: int | None) -> Outcome:
     return mismatch(f"step of {name}: expected {expected}, got {count}")
 
 
-def tasks_of(run: Path) -> list[Task]:
+def tasks_of(run: Path, engine: str | None = None) -> list[Task]:
     """List the steps to judge: as recorded, and those of torch's kernels once more with ours.
 
-    All files are read here once, so that no worker meets one that cannot be.
+    All files are read here once, so that no worker meets one that cannot be. Steps that another
+    engine has taken than the one that is named, if any, raise NoRecord.
     """
     manifest = read_manifest(run)
+    check_engine(run, manifest, engine)
     providers = [manifest.provider]
     if manifest.provider == "aten" and manifest.precision == "fp32":
         providers.append("triton")
@@ -233,6 +235,9 @@ def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> in
 
     The last line joins the accuracy that the run reported, if it did, to the verdict on its steps.
     """
+    engine = read_manifest(run).engine
+    if engine is not None:
+        print(f"recorded steps, taken by the engine {engine}")
     print("step    provider            " + "".join(f"{part:>12}" for part in PARTS))
     for step in judged.steps:
         cells = "".join(f"{show_fraction(step.parts[part].fraction):>12}" for part in PARTS)

@@ -66,6 +66,7 @@ def _manifest(plain: Any) -> Manifest:
         optimizer=plain["optimizer"],
         hyper={name: float.fromhex(value) for name, value in plain["hyper"].items()},
         steps=tuple(int(step) for step in plain["steps"]),
+        engine=None if plain.get("engine") is None else str(plain["engine"]),
     )
 
 

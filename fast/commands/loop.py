@@ -79,8 +79,8 @@ def take_step(
     loss = session.run(digits_mlp, [*params.values()], [x, labels])
     with session.backward(loss) as grads:
         if keep is not None:
-            keep.before(session, params, x, labels, session.value(loss), grads)
+            keep.before(session, params, x, labels)
         session.adamw_step(grads=grads, **job.hyper)
-    if keep is not None:
-        keep.after(session, params, step)
+        if keep is not None:
+            keep.after(session, params, step, session.value(loss), grads)
     return float(session.value(loss))

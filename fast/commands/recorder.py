@@ -46,21 +46,26 @@ class Recorder:
         params: dict[str, Param],
         x: np.ndarray,
         labels: np.ndarray,
-        loss: torch.Tensor,
-        grads: GradMap,
     ) -> None:
-        """Note the inputs, the parameters and the state before the update, loss and gradients."""
+        """Note the inputs, the parameters and the state before the update."""
         self._tensors = {
             "input/x": torch.from_numpy(x.copy()),
             "input/labels": torch.from_numpy(labels.copy()),
-            "loss": loss,
         }
-        for name, param in params.items():
-            self._tensors[f"grad/{name}"] = grads[param].tensor.detach().cpu().clone()
         self._note("before", session, params)
 
-    def after(self, session: Session, params: dict[str, Param], step: int) -> None:
-        """Note parameters and state after the update, and write the step."""
+    def after(
+        self, session: Session, params: dict[str, Param], step: int, loss: torch.Tensor,
+        grads: GradMap,
+    ) -> None:  # fmt: skip
+        """Note what the step has left, and write it.
+
+        Loss and gradients, too, are looked at only now: who asks for them before the update has an
+        engine compute them apart, and the step would not be the one that all others are.
+        """
+        self._tensors["loss"] = loss
+        for name, param in params.items():
+            self._tensors[f"grad/{name}"] = grads[param].tensor.detach().cpu().clone()
         self._note("after", session, params)
         self._folder.mkdir(parents=True, exist_ok=True)
         save_file(self._tensors, self._folder / f"step-{step:05d}.safetensors")
@@ -75,6 +80,7 @@ class Recorder:
             "program": "digits_mlp",
             "parameters": ["w1", "b1", "w2", "b2"],
             "provider": provider,
+            "engine": job.engine if job.interpreter == "compiled" else "eager",
             "precision": job.precision,
             "optimizer": RULE.name,
             "hyper": {name: float(value).hex() for name, value in job.hyper.items()},

@@ -16,9 +16,12 @@ from fast.compiled.pending import Pending
 from fast.ref import Entry, Ref
 from fast.runtime.gradmap import DenseGrads, GradMap
 from fast.runtime.param import Param
+from fast.runtime.seed import start_at
 from fast.runtime.updates import Wanted
 from fast.session import Session
 from fast.tape import Tape
+
+DENSE = torch.contiguous_format
 
 
 class Deferring(Session):
@@ -43,14 +46,17 @@ class Deferring(Session):
     def backward(self, loss: Ref, seed: Any = None, into: GradMap | None = None) -> GradMap:
         """Return the gradients of the trainable leaves as a `Session` does.
 
-        The engine "inductor" puts the pass from a scalar off until somebody looks at the gradients;
-        an update that is the first to do so is compiled with the pass.
+        The engine "inductor" puts the pass off until somebody looks at the gradients; an update
+        that is the first to do so is compiled with the pass, also one that adds to earlier ones.
         """
         pending = self._pending
-        if pending is not None and seed is None and into is None:
+        if pending is not None:
             identity = self._own(loss, "backward")
-            if pending.may_wait(identity):
-                return pending.backward(identity, self.store, self._one)
+            if pending.may_wait(identity, into):
+                start = start_at(identity, self._tape.values[identity], seed, self._one)
+                # A seed stays the caller's, who may write to it before the pass is run.
+                start = start.contiguous() if seed is None else start.clone(memory_format=DENSE)
+                return pending.backward(identity, self.store, start, into)
         return super().backward(loss, seed, into)
 
     def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
@@ -122,20 +128,13 @@ class Deferring(Session):
 
     def _apply(self, wanted: Wanted, grads: Any) -> None:
         pending, store = self._pending, self.store
-        # Numbers of 16 bits have masters beside what ops read.
-        if (
-            pending is None
-            or pending.awaited is not grads
-            or not pending.lowered.whole
-            or store.shadow is not None
-        ):
+        if pending is None or pending.awaited is not grads or not pending.lowered.whole:
             self.settle()
             super()._apply(wanted, grads)
             return
-        arena = store.take_gradients()
+        sums = grads.memory()
         try:
             touched = pending.touched(len(store.params))
-            self._write(wanted, arena, touched, partial(pending.step, grads, wanted))
+            self._write(wanted, sums.arena, touched, partial(pending.step, grads, wanted))
         finally:
-            if not pending.filled or grads.arena is not arena:
-                store.return_gradients(arena)
+            grads.unused(sums)

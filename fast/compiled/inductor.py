@@ -38,6 +38,8 @@ OPTIONS: dict[str, Any] = {
     # A multiple of an arange would become an arange of long steps, whose multiples Inductor's C++
     # forms in int32: from the twelfth random number on, others would be drawn (torch 2.13).
     "constant_and_index_propagation": False,
+    # A gradient of 16 bits is rounded before it is stored, and an update uses what is stored.
+    "emulate_precision_casts": True,
     # Indices that a program computes are checked where they are read.
     "assert_indirect_indexing": True,
 }

@@ -1,8 +1,9 @@
 """A recorded program as one op: artifacts compute its results, and the sweep back through it.
 
 Nothing is computed when it is entered on a tape: data are checked and copied, and what the program
-returns stands there without contents (fast.compiled.pending). There are three kinds of artifacts:
-of the forward pass, of both passes, and of both passes and an update.
+returns stands there without contents (fast.compiled.pending). There are four kinds of artifacts: of
+the forward pass, of both passes, of both passes that write gradients where they lie or add them to
+what is there, and of those and an update.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fast.compiled import artifacts, inductor, lowering, naming, progress
-from fast.compiled.lowering import Moves
+from fast.compiled.lowering import Moved, Moves, Place
 from fast.compiled.plan import Call, Plan
 from fast.compiled.shown import sources
 from fast.compiled.shown.outline import Outline
@@ -28,30 +29,59 @@ from fast.runtime.param import Param
 from fast.tape import LEAF, Tape
 
 
-class Step:
-    """The artifact of one kind of whole step, and where its arguments are.
+class Sums(NamedTuple):
+    """Where gradients are added up: memory for them, and the slots that hold sums already."""
 
-    `vector` holds the numbers of the update at hand, which `numbers` writes.
+    arena: Arena
+    kept: bytes
+
+
+class Update(NamedTuple):
+    """An update that follows the passes.
+
+    `most` is the largest norm, if there is one, `factor` what gradients are multiplied by.
+    `masters` are all parameters, and `copied` says that ops read copies of them.
     """
 
-    def __init__(self, places: list[int], held: list[int], vector: Tensor) -> None:
-        """Hold the slots whose gradients are written, and those that are updated."""
+    stated: Stated
+    most: float | None
+    factor: float
+    masters: Arena
+    copied: bool
+
+
+class Step:
+    """The artifact of one kind of step, and where its arguments are, by slot.
+
+    `further` are the leaves whose gradients it returns. The vector holds the numbers of the update
+    at hand, which `numbers` writes.
+    """
+
+    def __init__(
+        self, places: dict[int, Place], moved: dict[int, Moved], further: list[int],
+        vector: Tensor,
+    ) -> None:  # fmt: skip
+        """Hold where gradients lie and parameters move; an empty vector is of no update."""
         self.loaded: inductor.Loaded | None = None
         self.numbers = vector.numpy()
         self.places = places
-        self.held = held
-        self._vector = vector
+        self.moved = moved
+        self.further = further
+        self.beside = [slot for slot, how in moved.items() if how.argument is None]
+        self._vector = [vector] if len(vector) else []
 
     def arguments(
-        self, given: Sequence[Tensor], gradients: Sequence[Tensor], states: Sequence[Arena]
-    ) -> list[Tensor]:
+        self, given: Sequence[Tensor], gradients: Sequence[Tensor], masters: Sequence[Tensor],
+        states: Sequence[Arena],
+    ) -> list[Tensor]:  # fmt: skip
         """Return what the artifact takes: the passes' arguments, and where it writes."""
         views = [arena.views for arena in states]
         return [
             *given,
             *[gradients[slot] for slot in self.places],
-            *[of[slot] for slot in self.held for of in views],
-            self._vector,
+            *[masters[slot] for slot in self.beside],
+            *[of[slot] for slot in self.moved for of in views],
+            *self._vector,
         ]
 
 
@@ -63,25 +93,31 @@ class Lowered:
         self.plan = plan
         self._integers = integers
         self._bindings = bindings
-        leaves = tuple(rule is LEAF for rule in tape.rules[: plan.first])
+        dtypes = [_dtype_of(tape, leaf) for leaf in range(plan.first)]
+        slots = {leaf: parameter.slot for leaf, (parameter, _) in tape.uses.items()}
+        first = {slot: leaf for leaf, slot in reversed(slots.items())}
+        reads = [first[slots[leaf]] if leaf in slots else leaf for leaf in range(plan.first)]
         own = [call for call in plan.calls if _reads_own_indices(plan, call)]
         self._checked = [c for c in plan.calls if c.check is not None and c not in own]
         self._ready: dict[int | None, tuple[inductor.Loaded, list[int]]] = {}
-        self._forward = lowering.signature(plan, leaves)
+        self._forward = lowering.signature(plan, dtypes, reads)
         self.results = self._forward.results
-        parents = tuple(k for k, leaf in enumerate(leaves) if leaf)
+        parents = tuple(k for k, dtype in enumerate(dtypes) if dtype)
         self.parents, self.needs = parents, (True,) * len(parents)
         self.owners = {leaf: owner for leaf, owner in tape.leaves.items() if leaf < plan.first}
         self.leaf_rules = tape.rules[: len(tape.uses)]
         self._slots = {k: p.slot for k, p in self.owners.items() if isinstance(p, Param)}
-        self._leaf_of = {slot: leaf for leaf, slot in self._slots.items()}
-        # An artifact that finds an index out of range stops midway, so it may not write parameters;
-        # and what a further use of a parameter gets is added up in the map.
-        self.whole = not own and len(self._slots) == len(self.owners)
+        again = self.owners.keys() - self._slots.keys()
+        self._further = {leaf: slots[leaf] for leaf in sorted(again)}
+        taken = lowering.own_leaves(self._forward, range(plan.first))
+        self._argument_of = {slot: taken.index(leaf) for slot, leaf in first.items()}
+        # An artifact that finds an index out of range stops midway, so it may not write parameters.
+        self.whole = not own
         self._reached: dict[int, list[int]] = {}
-        self._touched: dict[tuple[int, int], bytes] = {}
+        self._touched: dict[tuple[int, int], tuple[bytes, bytes]] = {}
         self._steps: dict[Any, Step] = {}
         self._names = lowering.names(plan, self._forward, integers)
+        self._named = {p.slot: p.name for p, _ in tape.uses.values()}
         self._parts: list[tuple[str, str, dict[str, int]]] = []
 
     def enter(self, tape: Tape, given: Sequence[Tensor]) -> list[Tensor]:
@@ -141,60 +177,106 @@ class Lowered:
             self._reached[seeded] = known
         return known
 
-    def touched(self, seeded: int, given: Sequence[Tensor], slots: int) -> bytes:
-        """Say of each slot whether a pass from an entry reaches its parameter."""
+    def touched(self, seeded: int, given: Sequence[Tensor], slots: int) -> tuple[bytes, bytes]:
+        """Say of each slot whether a pass from an entry reaches its parameter.
+
+        Second, say the same of the parameter's first leaf, whose gradient lies in an arena.
+        """
         known = self._touched.get((seeded, slots))
         if known is None:
-            found = bytearray(slots)
+            first = bytearray(slots)
             for leaf in self.reached(seeded, given):
-                found[self._slots[leaf]] = 1
-            known = self._touched[seeded, slots] = bytes(found)
+                if leaf in self._slots:
+                    first[self._slots[leaf]] = 1
+            found = bytearray(first)
+            for leaf in self.reached(seeded, given):
+                if leaf in self._further:
+                    found[self._further[leaf]] = 1
+            known = self._touched[seeded, slots] = bytes(found), bytes(first)
         return known
 
     def step(
-        self, seeded: int, given: list[Tensor], gradients: Arena, stated: Stated,
-        scaling: tuple[float | None, float],
-    ) -> Sequence[Tensor]:  # fmt: skip
-        """Run the artifact of both passes and an update; return the program's results.
+        self, seeded: int, given: list[Tensor], sums: Sums, update: Update | None
+    ) -> tuple[Sequence[Tensor], dict[int, Tensor]]:
+        """Run the artifact of both passes, and of an update if there is one.
 
-        It writes gradients into an arena, and parameters and states where they lie. `scaling` is
-        the largest norm, if there is one, and what gradients are multiplied by.
+        It writes gradients into an arena, or adds them to what is there, and parameters and states
+        where they lie. Return the program's results, and the gradients of further leaves.
         """
-        most, factor = scaling
-        rule, rows, branches, constants, states = stated
-        shape = (len(states), most is not None, factor != 1.0)
-        key = (seeded, rule.name, rows, branches, shape)
-        step = self._steps.get(key)
-        if step is None:
-            reached = self.reached(seeded, given)
-            moved = tuple((self._leaf_of[slot], row) for slot, row in rows)
-            places = [self._slots[leaf] for leaf in reached]
-            held = [slot for slot, _ in rows]
-            numbers = len(branches) * len(constants[0]) + 2
-            step = Step(places, held, torch.zeros(numbers, dtype=gradients.flat.dtype))
-        taken = step.arguments(given, gradients.views, states)
-        bound = 0.0 if most is None else min(most, torch.finfo(gradients.flat.dtype).max)
-        step.numbers[:] = [*chain.from_iterable(constants), bound, factor]
+        arena, kept = sums
+        key: tuple[Any, ...] = (seeded, kept)
+        states: tuple[Arena, ...] = ()
+        if update is not None:
+            (rule, rows, branches, constants, states), most, factor, masters, _ = update
+            shape = (len(states), most is not None, factor != 1.0)
+            key = (seeded, kept, rule.name, rows, branches, shape)
+        step = self._steps.get(key) or self._planned(seeded, given, sums, update)
+        lent: Sequence[Tensor] = () if update is None else masters.views
+        taken = step.arguments(given, arena.views, lent, states)
+        if update is not None:
+            bound = 0.0 if most is None else min(most, torch.finfo(arena.flat.dtype).max)
+            step.numbers[:] = [*chain.from_iterable(constants), bound, factor]
         if step.loaded is None:
-            moves = Moves(rule, moved, branches, *shape)
-            passes, _ = self._function(seeded)
-            function = lowering.whole(passes, len(given), reached, moves)
-            apart = [tensor.clone() for tensor in taken]  # A trace asks whether memory is shared.
-            step.loaded = self._made(function, self._described(step, rule), ("step", *key), apart)
+            step.loaded = self._compiled(seeded, given, taken, step, update)
             self._steps[key] = step
-        return step.loaded(taken)
+        found = step.loaded(taken)
+        count = len(self.results)
+        return found[:count], dict(zip(step.further, found[count:], strict=True))
+
+    def _planned(self, seeded: int, given: list[Tensor], sums: Sums, update: Update | None) -> Step:
+        """Find out where a step of a new kind has its arguments."""
+        kept = {slot for slot, holds in enumerate(sums.kept) if holds}
+        reached = self.reached(seeded, given)
+        places = {self._slots[leaf]: Place(leaf, self._slots[leaf] in kept)
+                  for leaf in reached if leaf in self._slots}  # fmt: skip
+        further = [leaf for leaf in reached if leaf in self._further]
+        if update is None:
+            return Step(places, {}, further, torch.empty(0))
+        for slot, _ in update.stated.rows:
+            if slot in kept:
+                places.setdefault(slot, Place(None, True))
+        numbers = len(update.stated.branches) * len(update.stated.constants[0]) + 2
+        vector = torch.zeros(numbers, dtype=sums.arena.flat.dtype)
+        moved, where = {}, {slot: k for k, slot in enumerate(places)}
+        for slot, row in update.stated.rows:
+            argument = None if update.copied else self._argument_of.get(slot)
+            again = tuple(leaf for leaf in further if self._further[leaf] == slot)
+            moved[slot] = Moved(argument, where.get(slot), again, row)
+        return Step(places, moved, further, vector)
+
+    def _compiled(
+        self, seeded: int, given: list[Tensor], taken: list[Tensor], step: Step,
+        update: Update | None,
+    ) -> inductor.Loaded:  # fmt: skip
+        """Compile a step for arguments like those taken."""
+        moves = None
+        if update is not None:
+            (rule, _, branches, _, states), most, factor, *_ = update
+            moved = tuple(step.moved.values())
+            moves = Moves(rule, moved, branches, len(states), most is not None, factor != 1.0)
+        places, reached = tuple(step.places.values()), self.reached(seeded, given)
+        passes, _ = self._function(seeded)
+        function = lowering.whole(passes, len(given), reached, places, step.further, moves)
+        described = self._described(step, None if update is None else update.stated.rule)
+        apart = [tensor.clone() for tensor in taken]  # A trace asks whether memory is shared.
+        key = moves and (moves.rule.name, moves.moved, moves.branches)
+        return self._made(function, described, ("step", seeded, places, key), apart)
 
     def _function(self, seeded: int | None) -> tuple[Callable[..., list[Tensor]], list[int]]:
         wanted = replace(self._forward, seeded=seeded)
         return lowering.function(self.plan, wanted, self._integers, self._bindings)
 
-    def _described(self, step: Step, rule: Rule) -> tuple[str, list[str]]:
-        """Return a title for a whole step, and the names of what its artifact takes."""
-        owner = {p.slot: p.name for p in self.owners.values() if isinstance(p, Param)}
-        gradients = [f"gradient of {owner[slot]}" for slot in step.places]
-        states = [f"{state} of {owner[slot]}" for slot in step.held for state in rule.states]
-        names = [*self._names, "seed", *gradients, *states, "numbers of the update"]
-        return f"both passes and {rule.name}", names
+    def _described(self, step: Step, rule: Rule | None) -> tuple[str, list[str]]:
+        """Return a title for a step, and the names of what its artifact takes."""
+        # What another program's pass has reached may be no parameter of this one.
+        named = {slot: f"parameter {slot}" for slot in step.moved} | self._named
+        gradients = [f"gradient of {named[slot]}" for slot in step.places]
+        masters = [named[slot] for slot in step.beside]
+        names = [*self._names, "seed", *gradients, *masters]
+        if rule is None:
+            return "both passes", names
+        states = [f"{state} of {named[slot]}" for slot in step.moved for state in rule.states]
+        return f"both passes and {rule.name}", [*names, *states, "numbers of the update"]
 
     def _made(
         self,
@@ -233,6 +315,14 @@ def _reads_own_indices(plan: Plan, call: Call) -> bool:
     return any(
         k in made and not plan.blanks[k - plan.first].is_floating_point() for k in call.sources
     )
+
+
+def _dtype_of(tape: Tape, leaf: int) -> torch.dtype | None:
+    """Return the dtype in which a leaf's gradient is added up, None where it takes none."""
+    if tape.rules[leaf] is not LEAF:
+        return None
+    owner = tape.leaves[leaf]
+    return owner.dtype if isinstance(owner, Param) else tape.values[leaf].dtype
 
 
 def beyond(what: str) -> Unavailable:

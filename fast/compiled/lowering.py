@@ -9,10 +9,11 @@ number. An update writes gradients, parameters and states where they lie.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,6 +25,8 @@ from fast.ref import Entry
 from fast.runtime.binding import Bindings
 from fast.tape import LEAF, Tape, backward_sparse
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -32,26 +35,51 @@ class Signature:
     Its arguments are the leaves, the constants that the plan made, its integer inputs, what it read
     beside them, the random counter if it draws, and the cotangent of `seeded` unless that is None.
     Its results are those of the program, and then the cotangents of the leaves in `reached`.
+
+    `leaves` has the dtype in which a leaf's gradient is added up, None where nobody wants it.
+    `first` has the first leaf that reads the same memory: a parameter that is handed in for two
+    arguments of a program is one argument here, since what an artifact writes may lie nowhere else.
     """
 
-    leaves: tuple[bool, ...]
+    leaves: tuple[torch.dtype | None, ...]
+    first: tuple[int, ...]
     results: tuple[int, ...]
     constants: tuple[int, ...]
     draws: bool
     seeded: int | None
 
 
+class Place(NamedTuple):
+    """Memory for a gradient: the leaf that the pass reaches, if any, and whether it holds a sum."""
+
+    leaf: int | None
+    kept: bool
+
+
+class Moved(NamedTuple):
+    """A parameter that is updated.
+
+    It lies in that `argument` of the passes, or, where that is None, in memory beside them, as
+    masters do. Its gradient is what is in that of the places, if any, and what `further` leaves
+    get. `row` is that of its constants.
+    """
+
+    argument: int | None
+    place: int | None
+    further: tuple[int, ...]
+    row: int
+
+
 @dataclass(frozen=True)
 class Moves:
     """What a whole step does after both passes.
 
-    `moved` has the leaves that are updated, each with its row of constants; `branches` has each
-    row's calls. `normed` says that the norm of their gradients is bounded, `scaled` that they are
-    multiplied by a number.
+    `branches` has each row's calls. `normed` says that the norm of the gradients is bounded,
+    `scaled` that they are multiplied by a number.
     """
 
     rule: Rule
-    moved: tuple[tuple[int, int], ...]
+    moved: tuple[Moved, ...]
     branches: tuple[Any, ...]
     states: int
     normed: bool
@@ -61,27 +89,30 @@ class Moves:
 class Contributions:
     """A sink for the cotangents of leaves: it keeps sums, and lends no memory."""
 
-    def __init__(self) -> None:
-        """Start with none."""
+    def __init__(self, dtypes: Sequence[torch.dtype | None]) -> None:
+        """Start with none; each leaf's are added up in its dtype."""
         self.found: dict[int, Tensor] = {}
+        self._dtypes = dtypes
 
     def accumulate(self, leaf: int, cotangent: Tensor) -> None:
         """Keep a contribution, or add it to what is kept."""
-        known = self.found.get(leaf)
-        self.found[leaf] = cotangent if known is None else known + cotangent
+        known, dtype = self.found.get(leaf), self._dtypes[leaf]
+        assert dtype is not None
+        wide = cotangent.to(dtype)
+        self.found[leaf] = wide if known is None else known + wide
 
     def places(self, parents: tuple[int, ...], dtype: torch.dtype) -> list[Tensor | None]:
         """Offer no memory."""
         return [None] * len(parents)
 
 
-def signature(plan: Plan, leaves: Sequence[bool]) -> Signature:
-    """Say what a plan's forward pass takes; a leaf is True where its gradient is wanted."""
+def signature(plan: Plan, leaves: Sequence[torch.dtype | None], first: Sequence[int]) -> Signature:
+    """Say what a plan's forward pass takes, given what `Signature` has of its leaves."""
     out = (plan.out,) if isinstance(plan.out, Entry) else plan.out
     results = tuple(dict.fromkeys(entry.id for entry in out))
     constants = {id(buffer.tensor) for buffer in plan.constants}
     made = tuple(k for k, blank in enumerate(plan.blanks, plan.first) if id(blank) in constants)
-    return Signature(tuple(leaves), results, made, plan.draws > 0, None)
+    return Signature(tuple(leaves), tuple(first), results, made, plan.draws > 0, None)
 
 
 def names(plan: Plan, wanted: Signature, integers: int) -> list[str]:
@@ -90,7 +121,12 @@ def names(plan: Plan, wanted: Signature, integers: int) -> list[str]:
     others = [f"integers {k}" for k in range(integers)]
     read = [f"read from outside {k}" for k in range(len(plan.beside))]
     drawn = ["random counter"] if wanted.draws else []
-    return [*plan.leaves, *constants, *others, *read, *drawn]
+    return [*own_leaves(wanted, plan.leaves), *constants, *others, *read, *drawn]
+
+
+def own_leaves(wanted: Signature, leaves: Sequence[T]) -> list[T]:
+    """Return those of something by leaf whose leaves are arguments, in order."""
+    return [x for k, (x, first) in enumerate(zip(leaves, wanted.first, strict=False)) if k == first]
 
 
 def arguments(
@@ -98,7 +134,8 @@ def arguments(
 ) -> list[Tensor]:
     """Return what the function takes, but for the cotangent, from what a call has."""
     constants = [plan.blanks[k - plan.first] for k in wanted.constants]
-    return [*leaves, *constants, *integers, *plan.read_beside(), *([cell] if wanted.draws else [])]
+    taken = own_leaves(wanted, leaves)
+    return [*taken, *constants, *integers, *plan.read_beside(), *([cell] if wanted.draws else [])]
 
 
 def function(
@@ -112,7 +149,9 @@ def function(
 
     def lowered(*given: Tensor) -> list[Tensor]:
         rest = iter(given)
-        leaves = [*islice(rest, len(wanted.leaves))]
+        leaves: list[Tensor] = []
+        for k, first in enumerate(wanted.first):
+            leaves.append(next(rest) if first == k else leaves[first])
         blanks = list(plan.blanks)
         for k in wanted.constants:
             blanks[k - plan.first] = next(rest)
@@ -129,8 +168,8 @@ def function(
         if wanted.seeded is not None:
             tape = Tape()
             tape.values = table[: plan.first + len(blanks)]
-            tape.rules = [*(LEAF if leaf else None for leaf in wanted.leaves), *rules]
-            sink = Contributions()
+            tape.rules = [*(LEAF if dtype else None for dtype in wanted.leaves), *rules]
+            sink = Contributions(wanted.leaves)
             backward_sparse(tape, wanted.seeded, next(rest), sink)
             reached.extend(sorted(sink.found))
             found += [sink.found[leaf] for leaf in reached]
@@ -140,41 +179,69 @@ def function(
 
 
 def whole(
-    passes: Callable[..., list[Tensor]], taken: int, reached: Sequence[int], moves: Moves
+    passes: Callable[..., list[Tensor]],
+    taken: int,
+    reached: Sequence[int],
+    places: Sequence[Place],
+    further: Sequence[int],
+    moves: Moves | None,
 ) -> Callable[..., list[Tensor]]:
-    """Return the function of a whole step, whose passes take so many arguments.
+    """Return the function of both passes, whose gradients lie in places, and of an update if any.
 
-    After those it takes memory for the gradients of the leaves in `reached`, the states of each
-    leaf that moves, and one vector: the rows of constants, the largest norm, and the number that
-    multiplies gradients.
+    After what the passes take, so many tensors, it takes memory for the gradients. For an update it
+    takes the parameters that the passes do not, the states of each parameter, and one vector: the
+    rows of constants, the largest norm, and the number that multiplies gradients. It returns the
+    program's results, and the gradients of further leaves, which have no place.
     """
 
     def step(*given: Tensor) -> list[Tensor]:
         rest = iter(given)
         passed = [*islice(rest, taken)]
-        places = [*islice(rest, len(reached))]
-        states = [[*islice(rest, moves.states)] for _ in moves.moved]
-        *numbers, most, factor = next(rest).unbind()
+        memory = [*islice(rest, len(places))]
         found = passes(*passed)
         count = len(found) - len(reached)
-        gradients = dict(zip(reached, found[count:], strict=True))
-        for place, gradient in zip(places, gradients.values(), strict=True):
-            place.copy_(gradient)
-        chosen = [gradients[leaf] for leaf, _ in moves.moved]
-        if moves.normed:
-            factor = _coefficient(chosen, most, factor if moves.scaled else None)
-        if moves.normed or moves.scaled:
-            chosen = [gradient * factor for gradient in chosen]
-        width = len(numbers) // len(moves.branches)
-        for (leaf, row), gradient, held in zip(moves.moved, chosen, states, strict=True):
-            constants = numbers[row * width : (row + 1) * width]
-            update = moves.rule.formula.update
-            moved = update(moves.branches[row], passed[leaf], gradient, held, constants)
-            for place, new in zip((passed[leaf], *held), moved, strict=True):
-                place.copy_(new)
-        return found[:count]
+        by_leaf = dict(zip(reached, found[count:], strict=True))
+        sums = [_summed(by_leaf, *place) for place in zip(places, memory, strict=True)]
+        for (leaf, _), lent, gradient in zip(places, memory, sums, strict=True):
+            if leaf is not None:
+                lent.copy_(gradient)
+        if moves is not None:
+            _update(moves, passed, sums, by_leaf, rest)
+        return [*found[:count], *(by_leaf[leaf] for leaf in further)]
 
     return step
+
+
+def _summed(by_leaf: dict[int, Tensor], place: Place, lent: Tensor) -> Tensor:
+    """Return the gradient that a place has after a pass."""
+    if place.leaf is None:
+        return lent
+    gradient = by_leaf[place.leaf]
+    return lent + gradient if place.kept else gradient
+
+
+def _update(
+    moves: Moves, passed: list[Tensor], sums: list[Tensor], by_leaf: dict[int, Tensor],
+    rest: Iterator[Tensor],
+) -> None:  # fmt: skip
+    """Write parameters and states, where `rest` has what a step takes beside the passes."""
+    values = [next(rest) if m.argument is None else passed[m.argument] for m in moves.moved]
+    states = [[*islice(rest, moves.states)] for _ in moves.moved]
+    *numbers, most, factor = next(rest).unbind()
+    chosen = []
+    for (_, place, further, _), value in zip(moves.moved, values, strict=True):
+        parts = [by_leaf[leaf].to(value.dtype) for leaf in further]
+        chosen.append(reduce(torch.add, parts if place is None else [sums[place], *parts]))
+    if moves.normed:
+        factor = _coefficient(chosen, most, factor if moves.scaled else None)
+    if moves.normed or moves.scaled:
+        chosen = [gradient * factor for gradient in chosen]
+    width = len(numbers) // len(moves.branches)
+    for (*_, row), value, gradient, held in zip(moves.moved, values, chosen, states, strict=True):
+        constants = numbers[row * width : (row + 1) * width]
+        moved = moves.rule.formula.update(moves.branches[row], value, gradient, held, constants)
+        for place, new in zip((value, *held), moved, strict=True):
+            place.copy_(new)
 
 
 def _coefficient(gradients: list[Tensor], most: Tensor, factor: Tensor | None) -> Tensor:

@@ -9,17 +9,18 @@ changes by other means, what has yet to read it is computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import or_
 from typing import Any
 from weakref import ref as weak
 
 from torch import Tensor
 
-from fast.compiled.lowered import Lowered
+from fast.compiled.lowered import Lowered, Sums, Update
 from fast.device.arena import Arena
+from fast.device.buffer import Buffer
 from fast.optim.clip import inverse_of
 from fast.runtime.gradmap import GradMap
-from fast.runtime.seed import start_at
 from fast.runtime.store import Store
 from fast.runtime.updates import Wanted
 from fast.tape import Tape
@@ -48,9 +49,16 @@ class Pending:
         if awaited is None:
             self._put(self.lowered.run(None, self._given)[0])
             return
-        found, reached = self.lowered.run(self._seeded, self._given)
-        self._put(found[: len(self.lowered.results)])
-        awaited.receive(reached, found[len(self.lowered.results) :])
+        if not self.lowered.whole:
+            found, reached = self.lowered.run(self._seeded, self._given)
+            self._put(found[: len(self.lowered.results)])
+            awaited.receive(reached, found[len(self.lowered.results) :])
+            return
+        sums = awaited.memory()
+        try:
+            self._pass(awaited, sums, None)
+        finally:
+            awaited.unused(sums)
 
     @property
     def awaited(self) -> Awaited | None:
@@ -58,29 +66,37 @@ class Pending:
         awaited = None if self._awaited is None or self.filled else self._awaited()
         return None if awaited is None or awaited.released else awaited
 
-    def may_wait(self, identity: int) -> bool:
-        """Say whether a pass from an entry can be put off: nothing was computed, or put off yet."""
-        tape = self._tape
+    def may_wait(self, identity: int, into: Any) -> bool:
+        """Say whether a pass from an entry can be put off: nothing was computed, or put off yet.
+
+        One that adds to the gradients of an earlier pass can, where these are no longer awaited.
+        """
         return (
             not self.filled
             and self._awaited is None
             and identity in self.lowered.results
-            and tape.rules[identity] is not None
-            and not tape.values[identity].dim()
+            and self._tape.rules[identity] is not None
+            and (into is None or (self.lowered.whole and type(into) is Awaited and into.there))
         )
 
-    def backward(self, identity: int, store: Store, one: Tensor) -> Awaited:
-        """Put off a pass from a scalar, and return the gradients that wait for it."""
-        start = start_at(identity, self._tape.values[identity], None, one)
-        self._given.append(start.contiguous())
+    def backward(self, identity: int, store: Store, start: Tensor, into: Awaited | None) -> Awaited:
+        """Put off a pass from a cotangent, and return the gradients that wait for it."""
+        if into is None:
+            awaited = Awaited(store, self._tape, self)
+        else:
+            into.move_to(store, self._tape)
+            into.wait_for(self)
+            awaited = into
+        self._given.append(start)
         self._seeded = identity
-        awaited = Awaited(store, self._tape, self)
         self._awaited = weak(awaited)
         return awaited
 
     def touched(self, slots: int) -> bytes:
-        """Say of each slot whether the pass that was put off reaches its parameter."""
-        return self.lowered.touched(self._seeded, self._given, slots)
+        """Say of each slot whether the gradients that are awaited reach its parameter."""
+        awaited, found = self.awaited, self.lowered.touched(self._seeded, self._given, slots)[0]
+        kept = b"" if awaited is None else awaited.kept
+        return bytes(map(or_, found, kept)) if kept else found
 
     def step(self, grads: Awaited, wanted: Wanted, arena: Arena, active: bytes) -> None:
         """Run both passes and the update of the active slots as one; the map gets the arena."""
@@ -89,11 +105,21 @@ class Pending:
         if stated is None:
             self.fill()
             return
-        scaling = (max_norm, inverse_of(grad_scale, arena.flat.dtype))
-        found = self.lowered.step(self._seeded, self._given, arena, stated, scaling)
+        store = grads.store
+        factor = inverse_of(grad_scale, arena.flat.dtype)
+        copied = store.shadow is not None
+        update = Update(stated, max_norm, factor, store.masters, copied)
+        self._pass(grads, Sums(arena, grads.kept), update)
         optimizer.written(hypers)
+
+    def _pass(self, grads: Awaited, sums: Sums, update: Update | None) -> None:
+        """Run both passes, and an update if there is one; the map gets the sums."""
+        found, further = self.lowered.step(self._seeded, self._given, sums, update)
         self._put(found)
-        grads.own(arena, bytearray(self.touched(len(arena.views))))
+        slots = len(sums.arena.views)
+        touched = self.lowered.touched(self._seeded, self._given, slots)[1]
+        reached = bytearray(map(or_, touched, sums.kept) if sums.kept else touched)
+        grads.own(sums.arena, reached, further)
 
     def _rule(self, identity: int) -> Any:
         """Return the rule that takes the cotangent of a result back to the trainable leaves."""
@@ -123,9 +149,12 @@ class Pending:
 
 
 class Awaited(GradMap):
-    """A gradient map whose pass was put off: whoever looks inside has it run."""
+    """A gradient map whose pass was put off: whoever looks inside has it run.
 
-    __slots__ = ("__weakref__", "_pending")
+    It may hold sums of earlier passes, to which that one adds.
+    """
+
+    __slots__ = ("__weakref__", "_pending", "_sums")
 
     def __init__(self, store: Store, tape: Tape, pending: Pending) -> None:
         # Of a map's own slots, those that the pass fills are left out until it has run.
@@ -135,6 +164,7 @@ class Awaited(GradMap):
         self._buffers = {}
         self._released = False
         self._pending: Pending | None = pending
+        self._sums: Sums | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("arena", "touched", "_loose") or self._pending is None:
@@ -142,19 +172,47 @@ class Awaited(GradMap):
         self._pending.fill()
         return getattr(self, name)
 
+    @property
+    def there(self) -> bool:
+        """Whether no pass is awaited."""
+        return self._pending is None
+
+    @property
+    def kept(self) -> bytes:
+        """Say of each slot whether there is a sum of earlier passes; empty where there is none."""
+        return b"" if self._sums is None else self._sums.kept
+
+    def wait_for(self, pending: Pending) -> None:
+        """Put what is held aside, until a pass over another tape was added to it."""
+        self._sums = Sums(self.arena, bytes(self.touched))
+        self._pending = pending
+        del self.arena, self.touched, self._loose
+
+    def memory(self) -> Sums:
+        """Take memory for the gradients, or what was put aside; `unused` comes after it."""
+        return self._sums or Sums(self.store.take_gradients(), b"")
+
+    def unused(self, sums: Sums) -> None:
+        """Give memory back that `memory` has taken, unless it holds the gradients by now."""
+        if sums is not self._sums and (self._pending is not None or self.arena is not sums.arena):
+            self.store.return_gradients(sums.arena)
+
     def receive(self, reached: Sequence[int], cotangents: Sequence[Tensor]) -> None:
         """Take the cotangents of leaves, and memory for them."""
         arena = self.store.take_gradients()
-        self.own(arena, bytearray(len(arena.views)))
+        self.own(arena, bytearray(len(arena.views)), {})
         for leaf, cotangent in zip(reached, cotangents, strict=True):
             self.add(leaf, cotangent)
 
-    def own(self, arena: Arena, touched: bytearray) -> None:
-        """Hold an arena with the gradients of the slots that were reached."""
-        self._pending = None
-        self.arena, self.touched, self._loose = arena, touched, {}
+    def own(self, arena: Arena, touched: bytearray, further: Mapping[int, Tensor]) -> None:
+        """Hold an arena with the gradients of the slots that were reached, and further leaves'."""
+        self._pending = self._sums = None
+        self.arena, self.touched = arena, touched
+        self._loose = {leaf: Buffer(held, "the gradient map") for leaf, held in further.items()}
 
     def _free(self) -> None:
         if self._pending is None:
             super()._free()
-        self._pending = None
+        elif self._sums is not None:
+            self.store.return_gradients(self._sums.arena)
+        self._pending = self._sums = None

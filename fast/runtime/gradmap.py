@@ -127,6 +127,11 @@ class GradMap(Gradients):
         self._buffers.clear()
 
     @property
+    def there(self) -> bool:
+        """Whether nothing has yet to be computed of them; a compiled session may put that off."""
+        return True
+
+    @property
     def whole(self) -> bool:
         """Whether the arena alone holds every parameter's gradient, and holds it still."""
         return not self._released and not self._loose

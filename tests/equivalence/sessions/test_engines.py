@@ -6,7 +6,9 @@ what may go wrong in a plan: a number that is left in it, a part of a gradient, 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ import torch
 from equivalence.__main__ import main
 from equivalence.budgets.violation import Violation
 from equivalence.sessions.compiled import examine_compiled
-from equivalence.sessions.trainings import Falling, Text, Training, train
-from fast.compiled import artifacts, lowered, lowering, pending
+from equivalence.sessions.numbers import normal
+from equivalence.sessions.trainers import Batch, TrainerPair
+from equivalence.sessions.trainings import Falling, Text, Training, batch, train, values
+from fast.compiled import artifacts, lowered, lowering, naming, pending, plan, session
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
 
@@ -33,15 +37,24 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch.undo()
 
 
+TEXT = Text(("dropout", "fixed", "again"), "cross_entropy", "mean")
+"""A net that draws, and uses a parameter twice."""
+
+HYPER = {
+    "lr": Falling(0.25),
+    "momentum": 0.5,
+    "dampening": 0.25,
+    "groups": [{"params": [3], "lr": 0.125, "weight_decay": 0.25}],
+}
+NORM = 2.0**-2
+
+
 def three_steps() -> int:
-    """Take three steps of a net that draws, and uses a parameter twice; return what was judged."""
-    hyper = {"lr": Falling(0.25), "momentum": 0.5, "dampening": 0.25}
-    groups = [{"params": [3], "lr": 0.125, "weight_decay": 0.25}]
+    """Take three steps of the net; return what was judged."""
     steps = [
-        {"seed": k, "rows": 4, "form": {}, "before": None, "max_norm": 2.0**-2} for k in (1, 2, 3)
+        {"seed": k, "rows": 4, "form": {}, "before": None, "max_norm": NORM} for k in (1, 2, 3)
     ]
-    text = Text(("dropout", "fixed", "again"), "cross_entropy", "mean")
-    training = Training(text, (True,) * 5, "sgd", {**hyper, "groups": groups}, steps)
+    training = Training(TEXT, (True,) * 5, "sgd", HYPER, steps)
     return train(training, ("inductor", "eager"), "aten", "fp32").judged
 
 
@@ -100,6 +113,81 @@ def test_a_planted_plan_is_found(
     plant(monkeypatch)
     with pytest.raises(Violation, match=f"^{spoils}"):
         three_steps()
+
+
+def steps_by_labels_of_both_widths() -> int:
+    """Take a step of the net by labels of 64 bits, and one by labels of 32; count the judged.
+
+    The memory of the second ones goes on, and read by 64 bits it names classes, too.
+    """
+    pair = TrainerPair(TEXT, values(7), (True,) * 5, ("inductor", "eager"))
+    for k, longer in enumerate((None, torch.tensor([1, 0, 1, 0, 0, 0, 1, 0], dtype=torch.int32))):
+        x, labels = batch(TEXT, k + 1, 4, torch.float32).data
+        given = labels if longer is None else longer[:4]
+        pair.step(f"step {k}", "sgd", Batch([x, given]), **HYPER, max_norm=NORM)
+    return pair.ledger.judged
+
+
+def test_labels_of_32_bits_are_read_as_64_where_nobody_converts_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert steps_by_labels_of_both_widths() > 50
+    monkeypatch.setattr(session, "to_integers", lambda labels, device: labels)
+    monkeypatch.setattr(session, "kind_of", lambda value: (value.shape,))
+    with pytest.raises(Violation, match=r"^step 1: loss"):
+        steps_by_labels_of_both_widths()
+
+
+@dataclass(frozen=True)
+class Along:
+    """A loss with an attribute, the axis along which numbers are compared, that reads h twice."""
+
+    axis: int
+
+    def __call__(self, ops: Any, w: Any, x: Any) -> Any:
+        """Run it; `ops` is a session of either side."""
+        h = ops.matmul(x, w)
+        return ops.sum(ops.mul(ops.softmax(h, axis=self.axis), h))
+
+
+def step_along(axis: int) -> None:
+    """Take a step of a loss along an axis."""
+    pair = TrainerPair(Along(axis), [normal(1, 3, 3)], (True,), ("inductor", "eager"))
+    pair.step("step", "sgd", Batch([normal(2, 3, 3)]), lr=0.5)
+
+
+def without_attributes(graph: Any, wanted: Any, given: Any) -> str:
+    """Name an artifact as `naming.key` does, but by the ops of its graph alone."""
+    targets = [str(node.target) for node in graph.graph.nodes]
+    kinds = [(tuple(t.shape), t.stride(), str(t.dtype)) for t in given]
+    return hashlib.sha256(repr((targets, wanted, kinds)).encode()).hexdigest()
+
+
+@pytest.mark.full
+def test_an_artifact_is_named_by_attributes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for axis in (0, 1):
+        step_along(axis)
+    monkeypatch.setattr(naming, "key", without_attributes)
+    step_along(0)
+    with pytest.raises(Violation, match=r"^step: loss"):
+        step_along(1)
+
+
+@pytest.mark.full
+def test_a_buffer_is_kept_until_its_last_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = plan._readers
+
+    def first_readers(log: Any, out: Any) -> Any:
+        needed, last = readers(log, out)
+        for identity, entry in reversed([*log.calls()]):
+            for source in entry.sources:
+                if isinstance(source, int) and last.get(source, 0) not in (0, float("inf")):
+                    last[source] = identity
+        return needed, last
+
+    monkeypatch.setattr(plan, "_readers", first_readers)
+    with pytest.raises(Violation, match=r"^step: loss"):
+        step_along(0)
 
 
 @pytest.mark.full

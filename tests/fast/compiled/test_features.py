@@ -15,6 +15,7 @@ from tools.engine_features import (
     FEATURES,
     ONE,
     PASSES,
+    PIECES,
     REFUSED,
     Feature,
     parameters,
@@ -34,13 +35,21 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def watched(patch: pytest.MonkeyPatch) -> list[str]:
-    """Note which artifacts run: whole steps, or both passes; a forward pass alone is neither."""
+    """Note which artifacts run: whole steps, or both passes; a forward pass alone is neither.
+
+    Passes of pieces whose last one is updated with are of the step of those.
+    """
     ran: list[str] = []
     step, run = lowered.Lowered.step, lowered.Lowered.run
 
-    def steps(self: Any, *given: Any) -> Any:
-        ran.append(ONE)
-        return step(self, *given)
+    def steps(self: Any, seeded: int, given: Any, sums: Any, update: Any) -> Any:
+        if update is None:
+            ran.append(PASSES)
+        elif any(sums.kept):
+            ran[:] = [PIECES] if set(ran) == {PASSES} else [*ran, PIECES]
+        else:
+            ran.append(ONE)
+        return step(self, seeded, given, sums, update)
 
     def passes(self: Any, seeded: int | None, given: Any) -> Any:
         if seeded is not None:
