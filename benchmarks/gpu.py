@@ -1,8 +1,9 @@
 """What one machine with a GPU can say in nine minutes, saved stage by stage.
 
 The cases were recorded elsewhere with their exact values, so no oracle is needed here: they are
-replayed through every kernel. Then a sample runs under the memory checker, where there is one, and
-the kernels are timed against torch's. Nothing is installed.
+replayed through every kernel. Then a sample runs under the memory checker, where there is one,
+steps are captured as graphs and compared with replays, and the kernels are timed against torch's.
+Nothing is installed.
 """
 
 from __future__ import annotations
@@ -75,6 +76,10 @@ def main(path: Path | None, cases: Path, seconds: float, commit: str | None, dry
         save(path, results)
     results["memory_check"] = suite.memory_check(clock.left(0.4))
     save(path, results)
+    results["graphs"] = []
+    for row in graph_rows(dry_run, clock):
+        results["graphs"].append(row)
+        save(path, results)
     results["kernels"] = []
     for row in kernel_rows(dry_run, clock):
         results["kernels"].append(row)
@@ -90,9 +95,10 @@ def results_file(device: str) -> Path:
 
 
 def in_order(results: dict[str, Any]) -> bool:
-    """Whether every replay was conformant and the memory checker found nothing."""
+    """Whether every replay was conformant, graphs were equal and the memory checker silent."""
     replays = all(part["status"] == "conformant" for part in results["replay"])
-    return replays and results["memory_check"]["status"] in ("clean", "absent")
+    graphs = all(row["status"] == "equal" for row in results["graphs"])
+    return replays and graphs and results["memory_check"]["status"] in ("clean", "absent")
 
 
 def portions() -> Iterator[list[str]]:
@@ -163,6 +169,20 @@ class Suite:
         status = {0: "clean", 86: "errors found", None: "too late"}.get(code, "could not run")
         print(f"memory check: {status}", flush=True)
         return {"status": status, "ops": list(SAMPLE), "end": end}
+
+
+def graph_rows(dry_run: bool, clock: Clock) -> Iterator[Row]:
+    """Compare and time steps that are captured as one graph, while there is time."""
+    from benchmarks.graphs import rows
+
+    for row in rows(dry_run):
+        print(f"{row['name']}: {row['status']} {row.get('error', '')}".rstrip(), flush=True)
+        if "ratio" in row:
+            show(row)
+        yield row
+        if clock.left() < 30:
+            print("no time left for more graphs", flush=True)
+            return
 
 
 def kernel_rows(dry_run: bool, clock: Clock) -> Iterator[Row]:

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from benchmarks import against, cpu, flat, gpu, targets
+from benchmarks import against, cpu, flat, gpu, graphs, targets
 from benchmarks.counts import counted
 from benchmarks.report import environment, save
 from benchmarks.timing import paired
@@ -100,7 +101,38 @@ def test_replay_reports_the_suite_s_verdict(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(gpu, "attempt", answer)
     part = gpu.Suite("fast-triton", Path("cases")).replay(["add"], 1.0)
     assert part["status"] == "nonconformant" and part["end"] == "the end"
-    assert not gpu.in_order({"replay": [part], "memory_check": {"status": "clean"}})
+    clean = {"memory_check": {"status": "clean"}, "graphs": [{"status": "equal"}]}
+    assert not gpu.in_order({**clean, "replay": [part]})
+    assert gpu.in_order({**clean, "replay": [{"status": "conformant"}]})
+    differs = {**clean, "graphs": [{"status": "differs"}]}
+    assert not gpu.in_order({**differs, "replay": [{"status": "conformant"}]})
+
+
+class Falling:
+    """A training whose loss falls, by as much as it is told."""
+
+    def __init__(self, engine: str, steps: dict[str, float]) -> None:
+        if engine not in steps:
+            raise ValueError(f"no {engine} here")
+        self.loss, self.by = torch.tensor(1.0), steps[engine]
+
+    def step(self) -> None:
+        self.loss = self.loss * self.by
+
+    timed = step
+
+    def seen(self) -> list[torch.Tensor]:
+        return [self.loss]
+
+
+def test_a_graph_counts_only_if_it_does_what_a_replay_does() -> None:
+    def compared(**steps: float) -> dict[str, Any]:
+        return graphs.compared("net", lambda kind: Falling(kind, steps), "graph", False)  # type: ignore[arg-type,return-value]
+
+    assert compared(replay=0.5, graph=0.5)["status"] == "equal"
+    differing = compared(replay=0.5, graph=0.5 + 2**-24)
+    assert differing == {"name": "net", "status": "differs", "step": 0}
+    assert compared(replay=0.5)["error"] == "ValueError: no graph here"
 
 
 def growing(step: Callable[[], object]) -> list[str]:

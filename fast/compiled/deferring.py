@@ -27,6 +27,8 @@ DENSE = torch.contiguous_format
 class Deferring(Session):
     """An eager session with at most one call of a lowered program that waits to be computed."""
 
+    engine: str
+
     def __init__(
         self, provider: str | None, precision: str, device: torch.device | str | None,
         deterministic: bool,
@@ -34,6 +36,7 @@ class Deferring(Session):
         """Start with nothing put off."""
         super().__init__(provider, precision, device, deterministic)
         self._pending: Pending | None = None
+        self._waits = Pending
         self._settling = WeakMethod(self.settle)
 
     def value(self, ref: Entry) -> Tensor:
@@ -46,8 +49,9 @@ class Deferring(Session):
     def backward(self, loss: Ref, seed: Any = None, into: GradMap | None = None) -> GradMap:
         """Return the gradients of the trainable leaves as a `Session` does.
 
-        The engine "inductor" puts the pass off until somebody looks at the gradients; an update
-        that is the first to do so is compiled with the pass, also one that adds to earlier ones.
+        An engine that compiles or captures puts the pass off until somebody looks at the gradients;
+        an update that is the first to do so is one with the pass, also one that adds to earlier
+        ones.
         """
         pending = self._pending
         if pending is not None:
@@ -62,12 +66,14 @@ class Deferring(Session):
     def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
         """Return the gradients of all tape entries as a `Session` does.
 
-        The engine "inductor" has none of those inside a program, and raises Unavailable.
+        An engine that compiles or captures has none of those inside a program, and raises
+        Unavailable.
         """
         if self._pending is not None:
             raise beyond(
+                self.engine,
                 "backward_dense() is asked for cotangents inside it, and backward() has those of "
-                "the leaves"
+                "the leaves",
             )
         return super().backward_dense(ref, seed)
 
@@ -100,7 +106,7 @@ class Deferring(Session):
     ) -> Tape:  # fmt: skip
         """Start a tape, and enter a call of a lowered program on it, to be computed later."""
         tape = self._known_leaves(lowered, params, taken)
-        self._pending = Pending(lowered, tape, integers)
+        self._pending = self._waits(lowered, tape, integers)
         self.store.reader = self._settling
         return tape
 

@@ -325,8 +325,8 @@ def _dtype_of(tape: Tape, leaf: int) -> torch.dtype | None:
     return owner.dtype if isinstance(owner, Param) else tape.values[leaf].dtype
 
 
-def beyond(what: str) -> Unavailable:
+def beyond(engine: str, what: str) -> Unavailable:
     """Build the refusal of a program that another engine runs."""
     return Unavailable(
-        f"engine 'inductor': this program is beyond it: {what}; engine 'replay' runs it"
+        f"engine {engine!r}: this program is beyond it: {what}; engine 'replay' runs it"
     )

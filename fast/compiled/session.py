@@ -13,7 +13,7 @@ was. Labels and masks reach it as `Indices`, which ops take and whose values it 
 Python integer is part of the program, and another integer is another recording.
 
 In a replay the backward pass is the eager session's, nothing is fused, and a GPU is given one
-launch after the other: capturing the whole step as one graph is not done yet.
+launch after the other. The engine "graph" captures a whole step, and starts it by one call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fast.compiled import inductor
+from fast.compiled import graphs, inductor
+from fast.compiled.captured import Captured, PendingGraph
 from fast.compiled.deferring import Deferring
 from fast.compiled.inputs import (
     Indices,
@@ -56,7 +57,7 @@ from fast.runtime.updates import Wanted
 from fast.session import Session
 from fast.tape import Tape
 
-ENGINES = ("replay", "inductor")
+ENGINES = ("replay", "inductor", "graph")
 """How a recorded program is run."""
 
 MOST_PLANS = 32
@@ -80,16 +81,20 @@ class CompiledSession(Deferring):
     ) -> None:
         """Choose as a `Session` does, and how a recorded program is run.
 
-        The engine is "replay", which calls the same functions again, or "inductor", which compiles
-        them (fast.compiled.lowered) for a CPU and the provider `aten`; another is Rejected. A
-        provider, device or torch that it cannot do with raises Unavailable here, and a compiler
-        that is missing does when a program is first compiled.
+        The engine is "replay", which calls the same functions again, "inductor", which compiles
+        them (fast.compiled.lowered) for a CPU and the provider `aten`, or "graph", which captures
+        whole steps as CUDA graphs (fast.compiled.captured) with the provider `triton`; another is
+        Rejected. A provider, device or torch that it cannot do with raises Unavailable here, and a
+        compiler that is missing does when a program is first compiled.
         """
         super().__init__(provider, precision, device, deterministic)
         if not isinstance(engine, str) or engine not in ENGINES:
             raise Rejected(f"engine: one of {', '.join(ENGINES)}, got {engine!r}")
         if engine == "inductor":
             self._require_inductor()
+        elif engine == "graph":
+            graphs.require(self.options)
+            self._waits = PendingGraph
         self.engine = engine
         self.recordings = 0
         self._plans: dict[tuple[Any, ...], Plan] = {}
@@ -134,10 +139,11 @@ class CompiledSession(Deferring):
             log, before = Log(len(tape)), self.random_counter
             out = self._record(log, program, len(params), taken)
             plan = Plan(log, tape, out, integers)
-            if self.engine == "inductor":
+            if self.engine != "replay":
                 # An artifact takes every step, the first too: else a resumed run would differ.
                 self.random_counter = before
-                plan.lowered = Lowered(plan, tape, len(integers), self._bound)
+                kind = Lowered if self.engine == "inductor" else Captured
+                plan.lowered = kind(plan, tape, len(integers), self._bound)
             while len(self._plans) >= MOST_PLANS:
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = self._last = plan
@@ -169,8 +175,8 @@ class CompiledSession(Deferring):
             if self._pending is not None:
                 self.settle()
             return super().apply(name, inputs, attributes)
-        if self.engine == "inductor" and name in OPS and OPS[name].buffers:
-            raise beyond(f"{name} updates a buffer")
+        if self.engine != "replay" and name in OPS and OPS[name].buffers:
+            raise beyond(self.engine, f"{name} updates a buffer")
         read = self._log.read
         read.clear()
         out = super().apply(name, inputs, attributes)

@@ -16,8 +16,9 @@ from fast.device.arena import Arena
 from fast.device.dtypes import NARROW, wide
 from fast.optim import _state, clip
 from fast.optim._chunks import Run, chunk_table, runs
+from fast.optim._hypers import HyperTable
 from fast.optim._plans import Kept, Part, Plan
-from fast.optim._rule import Batch, Flat, Launch, Rule, Stated, hyper_rows, update_widened
+from fast.optim._rule import Batch, Flat, Launch, Rule, Stated, update_widened
 
 _CONSTANT = frozenset((bool, int, float))
 """The types of numbers that nobody changes in place."""
@@ -43,10 +44,9 @@ class FlatOptimizer:
         self._given: dict[str, Any] | None = None
         self._kinds: list[type] = []
         self._checked_hyper: tuple[Any, ...] = ()
-        self._hypers: tuple[Any, ...] = ()
         self._planned_hypers: tuple[Any, ...] | None = None
         self._stateful: tuple[bool, ...] = ()
-        self._hyper_table = self._steps
+        self._table = HyperTable(self._steps.device)
 
     def read(self, given: dict[str, Any]) -> tuple[Any, ...]:
         """Return checked hyper-parameters for one group; those of the last call are known good."""
@@ -111,9 +111,9 @@ class FlatOptimizer:
         branches = tuple([formula.branch(hypers[group]) for group, _ in plan.kinds])
         return Stated(self.rule, plan.rows, branches, constants, self._states or ())
 
-    def written(self, hypers: tuple[Any, ...]) -> None:
-        """Count an update that somebody else has written, as `stated` said."""
-        if self._plan.advancing:
+    def written(self, hypers: tuple[Any, ...], on_device: bool = False) -> None:
+        """Count an update that was written as `stated` said, or enqueued and so counted there."""
+        if self._plan.advancing and not on_device:
             self._steps.add_(self._plan.bump)
         self._count(hypers)
 
@@ -300,19 +300,34 @@ class FlatOptimizer:
             else:
                 self.rule.aten(batch, hypers[part.group], stop)
 
+    def stage(
+        self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None = None
+    ) -> list[Tensor]:
+        """Put what kernels read beside gradients where `enqueue` finds it; return that memory."""
+        self._prepare(active, hypers, groups)
+        self._table.write(hypers)
+        plan, states = self._plan, [arena.flat for arena in self._states or ()]
+        assert plan.table is not None
+        counts = (plan.bump, self._steps, self._spare, self._table.rows, self.flag)
+        return [self.masters.flat, *states, *plan.table, *counts]
+
+    def enqueue(self, gradients: Arena, scale: Tensor | None = None) -> None:
+        """Start the kernels of what was staged; memory keeps its role, so they may be repeated."""
+        self._start(gradients, scale)
+        self._steps.copy_(self._spare)
+
     def _launch(self, gradients: Arena, hypers: tuple[Any, ...], scale: Tensor | None) -> None:
-        if hypers != self._hypers:
-            rows = torch.tensor(hyper_rows(hypers), dtype=torch.float64)
-            self._hyper_table = rows.to(self._steps.device)
-            self._hypers = hypers
-        # A rule without state is given the parameters in its place, and reads none of it.
-        arenas = self._states or (self.masters,) * len(self.rule.states)
-        flat = Flat(self.masters.flat, gradients.flat, tuple(arena.flat for arena in arenas))
-        assert self._plan.table is not None
-        counts = (self._plan.bump, self._steps, self._spare)
-        data = Launch(self._plan.table, *counts, self._hyper_table, self.flag, scale)
-        self.rule.triton(flat, data)
+        self._table.write(hypers)
+        self._start(gradients, scale)
         self._steps, self._spare = self._spare, self._steps
+
+    def _start(self, gradients: Arena, scale: Tensor | None) -> None:
+        # A rule without state is given the parameters in its place, and reads none of it.
+        plan, arenas = self._plan, self._states or (self.masters,) * len(self.rule.states)
+        flat = Flat(self.masters.flat, gradients.flat, tuple(arena.flat for arena in arenas))
+        assert plan.table is not None
+        counts = (plan.bump, self._steps, self._spare, self._table.rows)
+        self.rule.triton(flat, Launch(plan.table, *counts, self.flag, scale))
 
     def _count(self, hypers: tuple[Any, ...]) -> None:
         """Count an update; the ages themselves are brought up to date when they are read."""

@@ -87,7 +87,8 @@ def _making(
 
     def make(*inputs: Tensor, **attributes: Any) -> Any:
         made = value(*inputs, **attributes, **supplied())
-        calls.next_call += op.random
+        # Not in place: a counter may be a cell, which a backward pass reads again.
+        calls.next_call = calls.next_call + op.random
         return made
 
     return check, make
