@@ -29,9 +29,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fast.compiled import graphs, inductor
-from fast.compiled.captured import Captured, PendingGraph
+from fast.compiled import inductor
 from fast.compiled.deferring import Deferring
+from fast.compiled.graph import cuda
+from fast.compiled.graph.captured import Captured, PendingGraph
 from fast.compiled.inputs import (
     Indices,
     hashable,
@@ -83,7 +84,7 @@ class CompiledSession(Deferring):
 
         The engine is "replay", which calls the same functions again, "inductor", which compiles
         them (fast.compiled.lowered) for a CPU and the provider `aten`, or "graph", which captures
-        whole steps as CUDA graphs (fast.compiled.captured) with the provider `triton`; another is
+        whole steps as CUDA graphs (fast.compiled.graph) with the provider `triton`; another is
         Rejected. A provider, device or torch that it cannot do with raises Unavailable here, and a
         compiler that is missing does when a program is first compiled.
         """
@@ -93,7 +94,7 @@ class CompiledSession(Deferring):
         if engine == "inductor":
             self._require_inductor()
         elif engine == "graph":
-            graphs.require(self.options)
+            cuda.require(self.options)
             self._waits = PendingGraph
         self.engine = engine
         self.recordings = 0

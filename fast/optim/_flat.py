@@ -17,7 +17,7 @@ from fast.device.dtypes import NARROW, wide
 from fast.optim import _state, clip
 from fast.optim._chunks import Run, chunk_table, runs
 from fast.optim._hypers import HyperTable
-from fast.optim._plans import Kept, Part, Plan
+from fast.optim._plans import Kept, Part, Plan, on_host
 from fast.optim._rule import Batch, Flat, Launch, Rule, Stated, update_widened
 
 _CONSTANT = frozenset((bool, int, float))
@@ -199,8 +199,8 @@ class FlatOptimizer:
         """Copy what is held for every parameter, so that `put_back` restores it bit for bit."""
         self._fit()
         self._settle()
-        flats = None if self._states is None else [_on_host(arena.flat) for arena in self._states]
-        return Kept([*self._ages], [*self._used], _on_host(self._steps), flats)
+        flats = None if self._states is None else [on_host(arena.flat) for arena in self._states]
+        return Kept([*self._ages], [*self._used], on_host(self._steps), flats)
 
     def put_back(self, kept: Kept) -> None:
         """Hold again what `keep` copied, without a check and without memory for it."""
@@ -247,9 +247,9 @@ class FlatOptimizer:
         advancing = [slot for slot, on in enumerate(active) if on and stateful[groups[slot]]]
         plan = self._plan = Plan(advancing, [(s, groups[s]) for s, on in enumerate(active) if on])
         plan.renews = any(self._ages[slot] == 0 for slot in advancing)
-        plan.bump = torch.zeros(len(active), dtype=torch.float32)
-        plan.bump[advancing] = 1.0
-        plan.bump = plan.bump.to(device)
+        bump = torch.zeros(len(active), dtype=torch.float32)
+        bump[advancing] = 1.0
+        plan.bump = bump.to(device)
         if self.provider == "triton":
             plan.table = chunk_table(layout, active, groups, device)
             return
@@ -301,15 +301,14 @@ class FlatOptimizer:
                 self.rule.aten(batch, hypers[part.group], stop)
 
     def stage(
-        self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None = None
+        self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None
     ) -> list[Tensor]:
         """Put what kernels read beside gradients where `enqueue` finds it; return that memory."""
         self._prepare(active, hypers, groups)
         self._table.write(hypers)
-        plan, states = self._plan, [arena.flat for arena in self._states or ()]
-        assert plan.table is not None
-        counts = (plan.bump, self._steps, self._spare, self._table.rows, self.flag)
-        return [self.masters.flat, *states, *plan.table, *counts]
+        plan, arenas = self._plan, (self.masters, *(self._states or ()))
+        counts = (plan.bump, self._steps, self._spare, self._table.rows)
+        return [*(arena.flat for arena in arenas), *(plan.table or ()), *counts, self.flag]
 
     def enqueue(self, gradients: Arena, scale: Tensor | None = None) -> None:
         """Start the kernels of what was staged; memory keeps its role, so they may be repeated."""
@@ -324,9 +323,9 @@ class FlatOptimizer:
     def _start(self, gradients: Arena, scale: Tensor | None) -> None:
         # A rule without state is given the parameters in its place, and reads none of it.
         plan, arenas = self._plan, self._states or (self.masters,) * len(self.rule.states)
-        flat = Flat(self.masters.flat, gradients.flat, tuple(arena.flat for arena in arenas))
         assert plan.table is not None
         counts = (plan.bump, self._steps, self._spare, self._table.rows)
+        flat = Flat(self.masters.flat, gradients.flat, tuple(arena.flat for arena in arenas))
         self.rule.triton(flat, Launch(plan.table, *counts, self.flag, scale))
 
     def _count(self, hypers: tuple[Any, ...]) -> None:
@@ -346,7 +345,3 @@ class FlatOptimizer:
         for slot, group in self._plan.groups:
             self._used[slot] = self._applied[group]
         self._plan.updates = 0
-
-
-def _on_host(flat: Tensor) -> Tensor:
-    return flat.to("cpu", copy=True)

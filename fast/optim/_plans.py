@@ -64,3 +64,8 @@ class Kept(NamedTuple):
     used: list[Any]
     steps: Tensor
     states: list[Tensor] | None
+
+
+def on_host(flat: Tensor) -> Tensor:
+    """Copy an arena, or counts, to the host."""
+    return flat.to("cpu", copy=True)

@@ -72,7 +72,7 @@ def _again(function: Any, args: Any, kwargs: Any, before: Any) -> None:
 
 
 class Emulator:
-    """Stands for `fast.compiled.graphs.capture`; `captures` and `starts` count."""
+    """Stands for `fast.compiled.graph.cuda.capture`; `captures` and `starts` count."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.captures = self.starts = 0

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fast import CompiledSession, Unavailable
-from fast.compiled import captured, graphs
+from fast.compiled.graph import captured, cuda
 from tests.fast.compiled.emulated import Emulator
 
 pytestmark = pytest.mark.slow
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def emulator(monkeypatch: pytest.MonkeyPatch) -> Emulator:
     found = Emulator(monkeypatch)
-    monkeypatch.setattr(graphs, "require", lambda options: None)
-    monkeypatch.setattr(graphs, "capture", found.capture)
+    monkeypatch.setattr(cuda, "require", lambda options: None)
+    monkeypatch.setattr(cuda, "capture", found.capture)
     return found
 
 

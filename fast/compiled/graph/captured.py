@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast.compiled import graphs
+from fast.compiled.graph import cuda
 from fast.compiled.lowered import Lowered
 from fast.compiled.pending import Awaited, Pending
 from fast.compiled.plan import Plan
@@ -54,7 +54,7 @@ class Graph:
             self._found = self._body()
             return self._found
         if self._again is None:
-            self._again, self._found = graphs.capture(self._body)
+            self._again, self._found = cuda.capture(self._body)
         self._again()
         return [tensor.clone() for tensor in self._found]
 

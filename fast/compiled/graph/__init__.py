@@ -1,0 +1,1 @@
+"""Whole steps as CUDA graphs, from the kernels of a replay; sessions that capture enter."""
