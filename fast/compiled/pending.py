@@ -115,6 +115,12 @@ class Pending:
     def _pass(self, grads: Awaited, sums: Sums, update: Update | None) -> None:
         """Run both passes, and an update if there is one; the map gets the sums."""
         found, further = self.lowered.step(self._seeded, self._given, sums, update)
+        self._done(grads, sums, found, further)
+
+    def _done(
+        self, grads: Awaited, sums: Sums, found: Sequence[Tensor], further: Mapping[int, Tensor]
+    ) -> None:
+        """Put results on the tape, and give the map the sums."""
         self._put(found)
         slots = len(sums.arena.views)
         touched = self.lowered.touched(self._seeded, self._given, slots)[1]

@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from fast.compiled.graph import cuda
-from fast.compiled.lowered import Lowered
+from fast.compiled.lowered import Lowered, Sums, Update
 from fast.compiled.pending import Awaited, Pending
 from fast.compiled.plan import Plan
 from fast.compiled.shown import replayed
@@ -36,16 +35,16 @@ class Graph:
     """A step that runs on memory of its own: kernel by kernel at first, and then captured."""
 
     def __init__(
-        self, fixed: Sequence[Tensor], body: Callable[[], list[Tensor]], held: Sequence[Tensor]
+        self, fixed: Sequence[Tensor], body: Callable[[], Sequence[Tensor]], held: Sequence[Tensor]
     ) -> None:
         """Hold what is written before each run, the step, and the memory that it works on."""
         self._fixed = fixed
         self._body = body
         self._held = held  # What is captured has addresses alone.
         self._again: Callable[[], None] | None = None
-        self._found: list[Tensor] | None = None
+        self._found: Sequence[Tensor] | None = None
 
-    def run(self, given: Sequence[Tensor]) -> list[Tensor]:
+    def run(self, given: Sequence[Tensor]) -> Sequence[Tensor]:
         """Take a step with these data, and return its results, in memory of their own."""
         for place, tensor in zip(self._fixed, given, strict=True):
             if place is not tensor:
@@ -65,6 +64,9 @@ class Captured(Lowered):
     def __init__(self, plan: Plan, tape: Tape, integers: int, bindings: Bindings) -> None:
         """Hold a plan that was recorded on a tape."""
         super().__init__(plan, tape, integers, bindings)
+        # What a further use of a parameter gets is added up in the map.
+        self.whole = self.whole and not self._further
+        self._lent = frozenset(self._argument_of.values())
         self._graphs: dict[tuple[Any, ...], Graph] = {}
 
     def run(
@@ -84,52 +86,63 @@ class Captured(Lowered):
             known = self._reached[seeded] = [*self.run(seeded, given)[1]]
         return known
 
+    def step(
+        self, seeded: int, given: list[Tensor], sums: Sums, update: Update | None
+    ) -> tuple[Sequence[Tensor], dict[int, Tensor]]:
+        """Run both passes, kernel by kernel; gradients go into an arena, or are added to it."""
+        assert update is None, "an update is captured"
+        return self._passes(seeded, self._placed(given), sums), {}
+
     def captured(
-        self, seeded: int, given: list[Tensor], gradients: Arena, active: bytes, wanted: Wanted
-    ) -> list[Tensor]:
-        """Run both passes and an update that was staged; return the program's results."""
+        self, seeded: int, given: list[Tensor], sums: Sums, active: bytes, wanted: Wanted
+    ) -> Sequence[Tensor]:
+        """Run both passes and an update; return the program's results."""
         optimizer, hypers, groups, most, scale = wanted
-        memory = optimizer.stage(active, hypers, groups)
-        leaves = [tensor for k, tensor in enumerate(given) if k in self._slots]
-        held = [*memory, gradients.flat, *leaves]
-        key = (seeded, active, groups, most, scale, *[t.data_ptr() for t in held])
-        graph = self._graphs.pop(key, None)
+        lent = [tensor for k, tensor in enumerate(given) if k in self._lent]
+        held = [*optimizer.stage(active, hypers, groups), sums.arena.flat, *lent]
+        key = (seeded, sums.kept, active, groups, most, scale, *[t.data_ptr() for t in held])
+        graph, placed = self._graphs.pop(key, None), self._placed(given)
         if graph is None:
-            given = self._placed(given)
-            fixed = [t if k in self._slots else t.clone() for k, t in enumerate(given)]
-            body = partial(self._step, seeded, fixed, gradients, active, wanted)
+            fixed = [t if k in self._lent else t.clone() for k, t in enumerate(placed)]
+            body = partial(self._enqueued, seeded, fixed, sums, active, wanted)
             graph = Graph(fixed, body, held)
             while len(self._graphs) >= MOST_GRAPHS:
                 del self._graphs[next(iter(self._graphs))]
-        found = graph.run(given)
+        found = graph.run(placed)
         self._graphs[key] = graph
         optimizer.written(hypers, on_device=True)
         return found
 
-    def _step(
-        self, seeded: int, given: Sequence[Tensor], gradients: Arena, active: bytes, wanted: Wanted
-    ) -> list[Tensor]:
+    def _enqueued(
+        self, seeded: int, given: Sequence[Tensor], sums: Sums, active: bytes, wanted: Wanted
+    ) -> Sequence[Tensor]:
         """Start the kernels of a whole step; nothing is read on the host."""
         optimizer, hypers, groups, most, scale = wanted
+        found, factor = self._passes(seeded, given, sums), None
+        if most is not None or scale != 1.0:
+            squares = partial(optimizer.squares, sums.arena, active, hypers, groups)
+            factor = clip.of_update(optimizer.provider, sums.arena.flat, squares, most, scale)
+        optimizer.enqueue(sums.arena, factor)
+        return found
+
+    def _passes(self, seeded: int, given: Sequence[Tensor], sums: Sums) -> Sequence[Tensor]:
+        """Run both passes, put gradients where they lie, and return the program's results."""
         function, reached = self._function(seeded)
         found = function(*given)
         count = len(found) - len(reached)
         for leaf, gradient in zip(reached, found[count:], strict=True):
-            gradients.views[self._slots[leaf]].copy_(gradient)
-        factor = None
-        if most is not None or scale != 1.0:
-            squares = partial(optimizer.squares, gradients, active, hypers, groups)
-            factor = clip.of_update(optimizer.provider, gradients.flat, squares, most, scale)
-        optimizer.enqueue(gradients, factor)
+            slot = self._slots[leaf]
+            view = sums.arena.views[slot]
+            if sums.kept and sums.kept[slot]:
+                view.add_(gradient)
+            else:
+                view.copy_(gradient)
         return found[:count]
 
     def _placed(self, given: Sequence[Tensor]) -> list[Tensor]:
         """Put on the device what a call has on the host, such as its random counter."""
-        return [tensor.to(self._device) for tensor in given]
-
-    @property
-    def _device(self) -> torch.device:
-        return self.plan.blanks[0].device
+        device = self.plan.blanks[0].device
+        return [tensor.to(device) for tensor in given]
 
     def outlines(self) -> list[Outline]:
         """Say what the kernels do: what a replay does."""
@@ -142,6 +155,6 @@ class PendingGraph(Pending):
     def step(self, grads: Awaited, wanted: Wanted, arena: Arena, active: bytes) -> None:
         """Run both passes and the update of the active slots; the map gets the arena."""
         lowered: Any = self.lowered
-        found = lowered.captured(self._seeded, self._given, arena, active, wanted)
-        self._put(found)
-        grads.own(arena, bytearray(self.touched(len(arena.views))))
+        sums = Sums(arena, grads.kept)
+        found = lowered.captured(self._seeded, self._given, sums, active, wanted)
+        self._done(grads, sums, found, {})

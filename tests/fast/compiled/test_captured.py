@@ -114,6 +114,22 @@ def test_what_is_asked_for_before_the_update_is_there(emulator: Emulator) -> Non
     assert same(*seen)
 
 
+def test_pieces_of_a_batch_and_tied_parameters(emulator: Emulator) -> None:
+    seen = []
+    for engine in ("graph", "replay"):
+        session, (w, b, v) = started(engine)
+        found: list[Any] = []
+        for step in range(7):
+            params = [w, b, v] if step < 5 else [w, b, w]
+            grads = session.backward(session.run(net, params, batch(step)))
+            grads = session.backward(session.run(net, params, batch(step + 1)), into=grads)
+            plain(session, params, step, grads)
+            found += [p.value() for p in (w, b, v)]
+        seen.append(found)
+    assert same(*seen)
+    assert emulator.captures == 1
+
+
 def test_gradients_that_are_held_stay_what_they_were(emulator: Emulator) -> None:
     session, params = started("graph")
     other, others = started("replay")
