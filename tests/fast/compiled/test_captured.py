@@ -35,8 +35,8 @@ def net(ops: Any, w: Any, b: Any, v: Any, x: Any, labels: Any) -> Any:
     return ops.cross_entropy(hidden @ v, labels)
 
 
-def started(engine: str) -> tuple[CompiledSession, list[Any]]:
-    session = CompiledSession(provider="triton", engine=engine, device="cpu")
+def started(engine: str, precision: str = "fp32") -> tuple[CompiledSession, list[Any]]:
+    session = CompiledSession("triton", precision, "cpu", engine=engine)
     numbers = np.random.default_rng(0)
     shapes = {"w": (4, 3), "b": (4,), "v": (4, 3)}
     return session, [session.param(numbers.normal(size=s), name=n) for n, s in shapes.items()]
@@ -87,6 +87,20 @@ def same(a: list[Tensor], b: list[Tensor]) -> bool:
 def test_steps_are_those_of_a_replay(emulator: Emulator, update: Callable[..., None]) -> None:
     assert same(trained("graph", update), replayed(update))
     assert emulator.captures == 1 and emulator.starts > 1
+
+
+def test_16_bits_have_masters(emulator: Emulator) -> None:
+    seen = []
+    for engine in ("graph", "replay"):
+        session, params = started(engine, "bf16")
+        found: list[Any] = []
+        for step in range(5):
+            loss = session.run(net, params, batch(step))
+            plain(session, params, step, session.backward(loss))
+            found += [session.value(loss), *[p.value() for p in params]]
+        seen.append(found)
+    assert same(*seen)
+    assert emulator.captures == 1
 
 
 def test_each_shape_has_a_graph(emulator: Emulator) -> None:
