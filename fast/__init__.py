@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fast.errors import (
     Frozen,
     Interpreted,
+    OtherThreads,
     Rejected,
     Released,
     SessionError,
@@ -91,6 +92,7 @@ __all__ = [
     "IndexRef",
     "Interpreted",
     "NamedBuffer",
+    "OtherThreads",
     "Param",
     "Ref",
     "Rejected",

@@ -64,6 +64,10 @@ class Frozen(UserWarning):
     """A program that was recorded has read data from outside, which later calls do not see anew."""
 
 
+class OtherThreads(UserWarning):
+    """A checkpoint was made with another number of threads; what follows may round otherwise."""
+
+
 class Unmoved(UserWarning):
     """A step has updated no parameter; the message says why."""
 

@@ -27,7 +27,7 @@ from spec.batches import Batch as SpecBatch
 from spec.op import AnyTensor, zeros_like
 from spec.optim import OPTIMIZERS
 
-ENGINES = tuple(engine for engine in ALL if engine != "replay")
+ENGINES = tuple(engine for engine in ALL if engine not in ("replay", "auto"))
 """Engines that compile; one that runs what the eager session runs is an interpreter of its own."""
 
 Loss = Callable[..., Any]

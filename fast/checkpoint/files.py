@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from fast.checkpoint import header, sealed, snapshot
 from fast.disk import atomic
-from fast.errors import Rejected, Unverified, Unwritable
+from fast.errors import OtherThreads, Rejected, Unverified, Unwritable
 from fast.session import Session
 
 __all__ = ["Extra", "load", "save"]
@@ -74,8 +74,9 @@ def load(
 
     What does not fit, a name in `optimizers` that is unknown, and a session after an index out of
     range, are Rejected, with the file's name in front, and so is a file of which one bit is not
-    what `save` has written. A file from before there was a digest warns `Unverified`. On any
-    exception the session is as it was.
+    what `save` has written. A file from before there was a digest warns `Unverified`, and one of
+    another number of torch's threads than this process has warns `OtherThreads`, where ops run on
+    a CPU. On any exception the session is as it was.
     """
     with _named(path):
         atomic.text_of(path)
@@ -90,9 +91,23 @@ def load(
             Unverified,
             stacklevel=2,
         )
+    _tell_threads(path, contents.threads, snapshot.threads_of(session))
     with snapshot.all_or_nothing(session):
         snapshot.write(session, contents)
     return extra
+
+
+def _tell_threads(path: File, made: int | None, now: int | None) -> None:
+    """Warn of another number of threads: then a sum may be taken in another order."""
+    if made is None or now is None or made == now:
+        return
+    warnings.warn(
+        f"checkpoint {path}: it was made with {made} of torch's threads, and this process has "
+        f"{now}; sums may be in another order, so the run goes on within rounding of the one that "
+        f"was saved, not bit for bit; torch.set_num_threads({made}) before the load repeats it",
+        OtherThreads,
+        stacklevel=3,
+    )
 
 
 def _bytes(path: File) -> bytes:

@@ -28,6 +28,12 @@ PARTS = ("requires_grad", "optimizers", "random_counter", "extra")
 BUFFERS = "buffers"
 """The part that lists buffers: there in a file of a session that has any, and in no other."""
 
+THREADS = "threads"
+"""The part with the number of torch's threads: there where ops have run on a CPU."""
+ENGINES = "engines"
+"""The part with the engines that took the updates: there where the engine is "auto"."""
+MAY_LACK = frozenset((BUFFERS, THREADS, ENGINES))
+
 OF_AN_OPTIMIZER = ("fields", "with_state", "groups")
 OF_A_GROUP = ("hyper", "parameters")
 
@@ -59,6 +65,10 @@ def write(contents: Contents, extra: Any) -> str:
     }
     if contents.buffers:
         description[BUFFERS] = list(contents.buffers)
+    if contents.threads is not None:
+        description[THREADS] = contents.threads
+    if contents.engines:
+        description[ENGINES] = contents.engines
     return json.dumps(description)
 
 
@@ -75,10 +85,10 @@ def _check_digits(key: str, value: int | float | str) -> None:
 def read(text: str, tensors: Mapping[str, Tensor]) -> tuple[Contents, dict[str, Any]]:
     """Put a description and its tensors together again, or refuse, naming the entry."""
     document = _parse(text)
-    if set(document) - {BUFFERS} != set(PARTS):
+    if set(document) - MAY_LACK != set(PARTS):
         raise Rejected(
-            f"{ENTRY}: the parts are {list(PARTS)} and, of buffers, {BUFFERS!r}; "
-            f"got {sorted(document)}"
+            f"{ENTRY}: the parts are {list(PARTS)} and, where there is something to say, "
+            f"{sorted(MAY_LACK)}; got {sorted(document)}"
         )
     trainable = _typed(document["requires_grad"], dict, "requires_grad")
     for name, flag in trainable.items():
@@ -101,7 +111,23 @@ def read(text: str, tensors: Mapping[str, Tensor]) -> tuple[Contents, dict[str, 
         raise Rejected(f"random_counter: it lies in [0, 2^64), got {counter}")
     extra = _typed(document["extra"], dict, "extra")
     numbers = {key: _number(value, f"extra/{key}", (int, str)) for key, value in extra.items()}
-    return Contents(values, trainable, optimizers, counter, buffers), numbers
+    threads, engines = _threads(document.get(THREADS)), _engines(document.get(ENGINES, []))
+    return Contents(values, trainable, optimizers, counter, buffers, threads, engines), numbers
+
+
+def _threads(found: Any) -> int | None:
+    if found is not None and _typed(found, int, THREADS) < 1:
+        raise Rejected(f"{THREADS}: a number of threads is at least 1, got {found}")
+    return found  # type: ignore[no-any-return]
+
+
+def _engines(found: Any) -> tuple[tuple[str, int], ...]:
+    turns = []
+    for turn in _typed(found, list, ENGINES):
+        if [*map(type, _typed(turn, list, ENGINES))] != [str, int] or turn[1] < 1:
+            raise Rejected(f"{ENGINES}: a turn is a name and a number of updates, got {turn}")
+        turns.append((turn[0], turn[1]))
+    return tuple(turns)
 
 
 def _optimizer(name: str, holders: Mapping[str, Held]) -> dict[str, Any]:

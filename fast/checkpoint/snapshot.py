@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
+from fast.compiled.session import CompiledSession
 from fast.device.named import NamedBuffer
 from fast.errors import Rejected
 from fast.optim import OPTIMIZERS
@@ -44,6 +46,9 @@ class Contents:
     optimizers: dict[str, dict[str, Held]]
     random_counter: int
     buffers: dict[str, Tensor]
+    threads: int | None
+    """Torch's threads, where ops run on a CPU; None where nobody knows them."""
+    engines: tuple[tuple[str, int], ...]
 
 
 def grouped(hypers: Iterable[tuple[str, Hyper | None]]) -> list[tuple[Hyper, list[str]]]:
@@ -76,7 +81,14 @@ def read(session: Session) -> Contents:
         optimizers,
         session.random_counter,
         {buffer.name: buffer.value() for buffer in session.buffers},
+        threads_of(session),
+        session.engines if isinstance(session, CompiledSession) else (),
     )
+
+
+def threads_of(session: Session) -> int | None:
+    """Return the number of threads on which the order of a session's sums may depend."""
+    return torch.get_num_threads() if session.options.device.type == "cpu" else None
 
 
 def write(session: Session, contents: Contents) -> None:
@@ -89,6 +101,8 @@ def write(session: Session, contents: Contents) -> None:
     for name in {**session.optimizers, **contents.optimizers}:
         write_optimizer(session, name, contents.optimizers.get(name, {}))
     session.random_counter = contents.random_counter
+    if isinstance(session, CompiledSession):
+        session.engines = contents.engines
 
 
 def write_optimizer(session: Session, name: str, holders: Mapping[str, Held]) -> None:
@@ -124,6 +138,7 @@ def all_or_nothing(session: Session) -> Iterator[None]:
     optimizers = {name: optimizer.keep() for name, optimizer in session.optimizers.items()}
     counter = session.random_counter
     held = [(buffer, buffer.contents) for buffer in session.buffers]
+    engines = session.engines if isinstance(session, CompiledSession) else ()
     try:
         yield
     except BaseException:
@@ -131,6 +146,8 @@ def all_or_nothing(session: Session) -> Iterator[None]:
         for buffer, before in held:
             buffer.contents = before
         session.random_counter = counter
+        if isinstance(session, CompiledSession):
+            session.engines = engines
         raise
 
 

@@ -14,13 +14,14 @@ from fast.commands.digits import Arrays, batches, digits_mlp, initial_parameters
 from fast.commands.job import Job, Trained
 from fast.commands.recorder import Recorder
 from fast.commands.resume import Checkpoints
+from fast.compiled.session import CompiledSession
 from fast.loops.stops import check_finite, check_loss
 from fast.runtime.param import Param
 from fast.session import Session
 from fast.train import INTERPRETERS
 
-Watcher = Callable[[int, float], None]
-"""Called after each step with its number, from 1, and its loss."""
+Watcher = Callable[[int, float, str | None], None]
+"""Called after each step with its number, from 1, its loss, and the engine that took it, if any."""
 
 
 def train(
@@ -50,10 +51,17 @@ def train(
             check_finite(session, step)
         trained.losses.append(loss)
         if watch is not None:
-            watch(step, loss)
+            watch(step, loss, _engine(session))
         checkpoints.after(session, job, images, step)
     trained.parameters = {name: param.value().numpy() for name, param in params.items()}
     return trained
+
+
+def _engine(session: Session) -> str | None:
+    """Name the engine that took the latest step of a compiled session."""
+    if not isinstance(session, CompiledSession):
+        return None
+    return session.engines[-1][0] if session.engines else session.engine
 
 
 def begin(job: Job) -> tuple[Session, dict[str, Param]]:

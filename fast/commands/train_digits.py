@@ -59,7 +59,8 @@ def add_parser(tasks: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--engine", choices=ENGINES, default="replay",
-        help="of --interpreter compiled; inductor: compile the program by torch's Inductor",
+        help="of --interpreter compiled; inductor: compile the program by torch's Inductor; auto: "
+        "replay until that is done, and say so",
     )  # fmt: skip
     parser.add_argument("--keep-steps", type=int, default=0, help="steps to record for the judge")
     parser.add_argument("--folds", type=int, default=5, help="folds to average over; 0 for none")
@@ -146,8 +147,9 @@ def _train_and_write(
     total = job.steps(len(split.train[0]))
     with _bar(total, "training", writer.quiet) as bar:
 
-        def watch(step: int, loss: float) -> None:
-            writer.metrics.write(event="step", step=step, loss=loss)
+        def watch(step: int, loss: float, engine: str | None) -> None:
+            by = {} if engine is None else {"engine": engine}
+            writer.metrics.write(event="step", step=step, loss=loss, **by)
             bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
             bar.update(step - bar.n)
 

@@ -71,6 +71,16 @@ def fetch(key: str, make: Callable[[], bytes]) -> bytes:
         return package
 
 
+def found(key: str) -> bytes | None:
+    """Return the package of a key if it is there and whole; nobody is waited for."""
+    place = folder() / f"{key}.artifact"
+    package = read(place)
+    if package is not None:
+        with suppress(OSError):  # Another process makes room at the same time.
+            os.utime(place)
+    return package
+
+
 def kept(place: Path) -> list[tuple[Path, int]]:
     """Return the artifacts of a folder and their bytes, the one that was used last at the end."""
     found = []

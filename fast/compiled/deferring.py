@@ -10,6 +10,8 @@ from weakref import WeakMethod
 import torch
 from torch import Tensor
 
+from fast.compiled.background.compiler import Compiler
+from fast.compiled.background.patient import NotReady, Waiting
 from fast.compiled.inputs import is_leaf
 from fast.compiled.lowered import Lowered, beyond
 from fast.compiled.pending import Pending
@@ -36,8 +38,9 @@ class Deferring(Session):
         """Start with nothing put off."""
         super().__init__(provider, precision, device, deterministic)
         self._pending: Pending | None = None
-        self._waits = Pending
+        self._waits: type[Pending] = Pending
         self._settling = WeakMethod(self.settle)
+        self._compiler: Compiler | None = None
 
     def value(self, ref: Entry) -> Tensor:
         """Download the value of a ref as a `Session` does; what was put off is computed first."""
@@ -61,6 +64,8 @@ class Deferring(Session):
                 # A seed stays the caller's, who may write to it before the pass is run.
                 start = start.contiguous() if seed is None else start.clone(memory_format=DENSE)
                 return pending.backward(identity, self.store, start, into)
+            if isinstance(pending, Waiting):
+                pending.before_backward(identity, seed, self._one)
         return super().backward(loss, seed, into)
 
     def backward_dense(self, ref: Ref, seed: Any = None) -> DenseGrads:
@@ -69,7 +74,9 @@ class Deferring(Session):
         An engine that compiles or captures has none of those inside a program, and raises
         Unavailable.
         """
-        if self._pending is not None:
+        if isinstance(self._pending, Waiting):
+            self._pending.open()
+        elif self._pending is not None:
             raise beyond(
                 self.engine,
                 "backward_dense() is asked for cotangents inside it, and backward() has those of "
@@ -142,5 +149,10 @@ class Deferring(Session):
         try:
             touched = pending.touched(len(store.params))
             self._write(wanted, sums.arena, touched, partial(pending.step, grads, wanted))
+            return
+        except NotReady:
+            pass
         finally:
             grads.unused(sums)
+        pending.replay()
+        super()._apply(wanted, grads)

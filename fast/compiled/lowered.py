@@ -150,14 +150,7 @@ class Lowered:
         Return the program's results, then the cotangents of the leaves that are named. An index
         that the program computes, out of range, is Rejected.
         """
-        known = self._ready.get(seeded)
-        if known is None:
-            function, reached = self._function(seeded)
-            title = "a forward pass" if seeded is None else "both passes"
-            names = [*self._names, *(() if seeded is None else ("seed",))]
-            made = self._made(function, (title, names), ("passes", seeded), given)
-            known = self._ready[seeded] = made, reached
-        loaded, reached = known
+        loaded, reached = self._ready.get(seeded) or self.passes(seeded, given)
         try:
             return loaded([*given]), reached
         except RuntimeError as error:
@@ -167,6 +160,19 @@ class Lowered:
                 "run: an index that the program computes is out of range; engine 'replay' says "
                 "which op reads it"
             ) from error
+
+    def passes(
+        self, seeded: int | None, given: Sequence[Tensor]
+    ) -> tuple[inductor.Loaded, list[int]]:
+        """Return the artifact that `run` runs, and the leaves that it reaches."""
+        known = self._ready.get(seeded)
+        if known is None:
+            function, reached = self._function(seeded)
+            title = "a forward pass" if seeded is None else "both passes"
+            names = [*self._names, *(() if seeded is None else ("seed",))]
+            made = self._made(function, (title, names), ("passes", seeded), given)
+            known = self._ready[seeded] = made, reached
+        return known
 
     def reached(self, seeded: int, given: Sequence[Tensor]) -> list[int]:
         """Return the leaves that a pass from an entry reaches; nothing is compiled for it."""
@@ -258,9 +264,8 @@ class Lowered:
         passes, _ = self._function(seeded)
         function = lowering.whole(passes, len(given), reached, places, step.further, moves)
         described = self._described(step, None if update is None else update.stated.rule)
-        apart = [tensor.clone() for tensor in taken]  # A trace asks whether memory is shared.
         key = moves and (moves.rule.name, moves.moved, moves.branches)
-        return self._made(function, described, ("step", seeded, places, key), apart)
+        return self._made(function, described, ("step", seeded, places, key), taken, apart=True)
 
     def _function(self, seeded: int | None) -> tuple[Callable[..., list[Tensor]], list[int]]:
         wanted = replace(self._forward, seeded=seeded)
@@ -284,20 +289,29 @@ class Lowered:
         described: tuple[str, list[str]],
         what: Any,
         given: Sequence[Tensor],
+        apart: bool = False,
     ) -> inductor.Loaded:
-        """Load the artifact of a function, which `what` tells from others of the program."""
-        title, names = described
+        """Load the artifact of a function, which `what` tells from others of the program.
+
+        It is traced on copies where `apart`: a trace asks whether memory is shared.
+        """
+        given = [tensor.clone() for tensor in given] if apart else given
         graph = inductor.traced(function, given)
         key = naming.key(graph, (self._forward, what), given)
 
         def make() -> bytes:
-            with progress.compiling(title):
+            with progress.compiling(described[0]):
                 return inductor.built(graph, given)
 
         loaded = inductor.loaded(artifacts.fetch(key, make))
+        self._show(described, key, given)
+        return loaded
+
+    def _show(self, described: tuple[str, list[str]], key: str, given: Sequence[Tensor]) -> None:
+        """Let `outlines` show an artifact that was loaded."""
+        title, names = described
         sizes = [tensor.nbytes for tensor in given]
         self._parts.append((title, key, dict(zip(names, sizes, strict=False))))
-        return loaded
 
     def outlines(self) -> list[Outline]:
         """Read off the artifacts that were run what they do; those no longer on disk are left."""

@@ -30,7 +30,14 @@ def compiling(what: str) -> Iterator[None]:
     _say(f"engine: compiled in {monotonic() - start:.1f} s")
 
 
+def say(line: str) -> None:
+    """Say what is worth a line in any log, unless nothing is to be said."""
+    if not _QUIET.get():
+        # On a terminal over a progress bar that stands in the line, and is drawn anew below.
+        start = "\r\033[K" if sys.stderr.isatty() else ""
+        print(f"{start}{line}", file=sys.stderr, flush=True)
+
+
 def _say(line: str) -> None:
-    if sys.stderr.isatty() and not _QUIET.get():
-        # Over a progress bar that stands in the line, and is drawn anew below.
-        print(f"\r\033[K{line}", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        say(line)

@@ -30,6 +30,8 @@ import torch
 from torch import Tensor
 
 from fast.compiled import inductor
+from fast.compiled.background.compiler import REPLAY, Compiler
+from fast.compiled.background.patient import Patient, Waiting
 from fast.compiled.deferring import Deferring
 from fast.compiled.graph import cuda
 from fast.compiled.graph.captured import Captured, PendingGraph
@@ -58,7 +60,7 @@ from fast.runtime.updates import Wanted
 from fast.session import Session
 from fast.tape import Tape
 
-ENGINES = ("replay", "inductor", "graph")
+ENGINES = ("replay", "inductor", "graph", "auto")
 """How a recorded program is run."""
 
 MOST_PLANS = 32
@@ -83,10 +85,11 @@ class CompiledSession(Deferring):
         """Choose as a `Session` does, and how a recorded program is run.
 
         The engine is "replay", which calls the same functions again, "inductor", which compiles
-        them (fast.compiled.lowered) for a CPU and the provider `aten`, or "graph", which captures
-        whole steps as CUDA graphs (fast.compiled.graph) with the provider `triton`; another is
-        Rejected. A provider, device or torch that it cannot do with raises Unavailable here, and a
-        compiler that is missing does when a program is first compiled.
+        them (fast.compiled.lowered) for a CPU and the provider `aten`, "graph", which captures
+        whole steps as CUDA graphs (fast.compiled.graph) with the provider `triton`, or "auto",
+        which replays until another process has compiled them; another is Rejected. A provider,
+        device or torch that it cannot do with raises Unavailable here, and a compiler that is
+        missing does when a program is first compiled; "auto" says so and stays with replay.
         """
         super().__init__(provider, precision, device, deterministic)
         if not isinstance(engine, str) or engine not in ENGINES:
@@ -96,12 +99,31 @@ class CompiledSession(Deferring):
         elif engine == "graph":
             cuda.require(self.options)
             self._waits = PendingGraph
+        elif engine == "auto":
+            self._waits, self._compiler = Waiting, Compiler(self)
+            try:
+                self._require_inductor()
+            except Unavailable as error:
+                self._compiler.stop(str(error))
         self.engine = engine
         self.recordings = 0
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._log: Log | None = None
         self._shown: Plan | None = None
         self._last: Plan | None = None
+
+    @property
+    def engines(self) -> tuple[tuple[str, int], ...]:
+        """Which engines took the session's updates, in turns: ("replay", 37), ("inductor", 963).
+
+        It is kept for the engine "auto", and empty for others, whose own name says it.
+        """
+        return () if self._compiler is None else tuple(self._compiler.engines)
+
+    @engines.setter
+    def engines(self, turns: tuple[tuple[str, int], ...]) -> None:
+        if self._compiler is not None:
+            self._compiler.engines = [*turns]
 
     @property
     def random_counter(self) -> int:
@@ -140,7 +162,9 @@ class CompiledSession(Deferring):
             log, before = Log(len(tape)), self.random_counter
             out = self._record(log, program, len(params), taken)
             plan = Plan(log, tape, out, integers)
-            if self.engine != "replay":
+            if self._compiler is not None:
+                plan.lowered = self._patient(plan, tape, len(integers))
+            elif self.engine != "replay":
                 # An artifact takes every step, the first too: else a resumed run would differ.
                 self.random_counter = before
                 kind = Lowered if self.engine == "inductor" else Captured
@@ -149,12 +173,14 @@ class CompiledSession(Deferring):
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = self._last = plan
             self.recordings += 1
-            if plan.lowered is None:
+            if plan.lowered is None or self._compiler is not None:
                 return out
         # The tape shows the plan's constants, also if the plan is forgotten before the tape.
         self._plans[key] = self._shown = self._last = plan
         if plan.lowered is None:
             plan.replay(tape, integers, self._bound)
+            if self._compiler is not None:
+                self._compiler.last = REPLAY
         else:
             tape = self._put_off(plan.lowered, params, taken, integers)
         return plan.results(tape)
@@ -176,7 +202,7 @@ class CompiledSession(Deferring):
             if self._pending is not None:
                 self.settle()
             return super().apply(name, inputs, attributes)
-        if self.engine != "replay" and name in OPS and OPS[name].buffers:
+        if self.engine not in ("replay", "auto") and name in OPS and OPS[name].buffers:
             raise beyond(self.engine, f"{name} updates a buffer")
         read = self._log.read
         read.clear()
@@ -334,6 +360,16 @@ class CompiledSession(Deferring):
     def _apply(self, wanted: Wanted, grads: Any) -> None:
         self._refuse("an update")
         super()._apply(wanted, grads)
+        if self._compiler is not None:
+            self._compiler.count()
+
+    def _patient(self, plan: Plan, tape: Tape, integers: int) -> Patient | None:
+        """Let a recording, which has just run, be compiled beside its replays, if it can be."""
+        assert self._compiler is not None
+        self._compiler.last = REPLAY
+        if self._compiler.stopped or any(call.buffers for call in plan.calls):
+            return None
+        return Patient(plan, tape, integers, self._bound, self._compiler)
 
     def _require_inductor(self) -> None:
         if self.options.provider != "aten" or self.options.device.type != "cpu":

@@ -77,6 +77,7 @@ def saver(path: Path) -> Iterator[Saver]:
             process.kill()
 
 
+@pytest.mark.filterwarnings("ignore::fast.OtherThreads")
 def test_whoever_is_killed_while_saving_has_saved_what_it_said(tmp_path: Path) -> None:
     path, held, draw = tmp_path / "c", session(SIZE), random.Random(0)
     current, unfinished, renewed = -1, 0, 0

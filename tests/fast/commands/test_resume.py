@@ -57,7 +57,7 @@ class Stop(Exception):
 
 
 def stop_after(last: int) -> Any:
-    def watch(step: int, loss: float) -> None:
+    def watch(step: int, loss: float, _: str | None) -> None:
         if step == last:
             raise Stop
 
@@ -125,7 +125,7 @@ def test_an_interrupt_leaves_a_whole_checkpoint(
     trained, everything = whole(tmp_path)
     file, flush, flushed = tmp_path / "part", os.fsync, []
 
-    def watch(step: int, loss: float) -> None:
+    def watch(step: int, loss: float, _: str | None) -> None:
         if stopped == "between two steps" and step == 13:
             signal.raise_signal(signal.SIGINT)
 
