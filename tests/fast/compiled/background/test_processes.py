@@ -196,7 +196,14 @@ worker.main(int(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("end", ["at its end", signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "at its end",
+        signal.SIGKILL,
+        *(pytest.param(s, marks=pytest.mark.full) for s in (signal.SIGINT, signal.SIGTERM)),
+    ],
+)
 def test_no_process_is_left_behind(end: Any) -> None:
     """However the process of a session ends; one that is killed tidies nothing up itself."""
     stub = WATCHES if end in (signal.SIGTERM, signal.SIGKILL) else SLEEPS
