@@ -197,6 +197,7 @@ engine: $(READY)  ## judge programs and trainings that torch's Inductor compiles
 engine-thorough: $(READY)
 	$(EQUIVALENCE) programs --engine inductor --profile ci --jobs $(WORKERS)
 	$(EQUIVALENCE) trainers --engine inductor --profile ci --jobs $(WORKERS)
+	$(EQUIVALENCE) machine --engine inductor --profile thorough --jobs $(WORKERS)
 
 exact: $(READY)  ## run every kernel and twin on exact numbers, and compare it with its page by ==
 	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)

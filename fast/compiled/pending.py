@@ -47,7 +47,7 @@ class Pending:
             return
         awaited = self.awaited
         if awaited is None:
-            self._put(self.lowered.run(None, self._given)[0])
+            self._put(self.lowered.run(None, self._without_seed())[0])
             return
         if not self.lowered.whole:
             found, reached = self.lowered.run(self._seeded, self._given)
@@ -127,12 +127,20 @@ class Pending:
         reached = bytearray(map(or_, touched, sums.kept) if sums.kept else touched)
         grads.own(sums.arena, reached, further)
 
+    def _without_seed(self) -> list[Tensor]:
+        """Return what the passes take, but for the seed of one that was put off."""
+        return self._given if self._awaited is None else self._given[:-1]
+
     def _rule(self, identity: int) -> Any:
         """Return the rule that takes the cotangent of a result back to the trainable leaves."""
 
         def vjp(saved: object, cotangent: Tensor, needs: Sequence[bool]) -> tuple[Any, ...]:
             lowered = self.lowered
-            found, reached = lowered.run(identity, [*self._given, cotangent.contiguous()])
+            if self.awaited is not None:
+                # What this pass computes stands for the call's contents, not for those gradients.
+                self.fill()
+            given = [*self._without_seed(), cotangent.contiguous()]
+            found, reached = lowered.run(identity, given)
             count = len(lowered.results)
             self._put(found[:count])
             by_leaf = dict(zip(reached, found[count:], strict=True))

@@ -82,6 +82,21 @@ def test_pieces_are_added_up_inside_the_artifacts(program: Any, precision: str) 
 
 
 @pytest.mark.full
+def test_a_second_pass_over_a_call_leaves_the_first_ones_gradients() -> None:
+    run = Calls("inductor", "fp32")
+    run.call(place(lent), 1)
+    run.backward(1, 5)
+    run.backward(0)
+    for grads in (0, 1):
+        run.ask(grads, 0)
+    run.call(place(lent), 2)
+    run.backward(0)
+    run.release(2)
+    run.value(0)
+    run.end()
+
+
+@pytest.mark.full
 def test_a_result_that_lies_in_a_parameter_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     def looked_at_late() -> None:
         run = Calls("inductor", "fp32")
