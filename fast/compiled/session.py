@@ -29,10 +29,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fast.compiled import inductor
-from fast.compiled.background.compiler import REPLAY, Compiler
-from fast.compiled.background.patient import Patient, Waiting
-from fast.compiled.deferring import Deferring
+from fast.compiled.background.changing import Changing
+from fast.compiled.background.compiler import REPLAY
 from fast.compiled.graph import cuda
 from fast.compiled.graph.captured import Captured, PendingGraph
 from fast.compiled.inputs import (
@@ -51,7 +49,7 @@ from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer, to_integers
 from fast.device.named import NamedBuffer
-from fast.errors import Frozen, Rejected, SessionError, Unavailable, outside
+from fast.errors import Frozen, Rejected, SessionError, outside
 from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound
@@ -67,7 +65,7 @@ MOST_PLANS = 32
 """How many recordings a session keeps; the one that was not used for longest goes first."""
 
 
-class CompiledSession(Deferring):
+class CompiledSession(Changing):
     """An eager session whose `run` records a program once and replays it afterwards.
 
     `recordings` counts how often a program was recorded. Everything else is a `Session`'s, but that
@@ -100,30 +98,13 @@ class CompiledSession(Deferring):
             cuda.require(self.options)
             self._waits = PendingGraph
         elif engine == "auto":
-            self._waits, self._compiler = Waiting, Compiler(self)
-            try:
-                self._require_inductor()
-            except Unavailable as error:
-                self._compiler.stop(str(error))
+            self._begin_by_replay()
         self.engine = engine
         self.recordings = 0
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._log: Log | None = None
         self._shown: Plan | None = None
         self._last: Plan | None = None
-
-    @property
-    def engines(self) -> tuple[tuple[str, int], ...]:
-        """Which engines took the session's updates, in turns: ("replay", 37), ("inductor", 963).
-
-        It is kept for the engine "auto", and empty for others, whose own name says it.
-        """
-        return () if self._compiler is None else tuple(self._compiler.engines)
-
-    @engines.setter
-    def engines(self, turns: tuple[tuple[str, int], ...]) -> None:
-        if self._compiler is not None:
-            self._compiler.engines = [*turns]
 
     @property
     def random_counter(self) -> int:
@@ -362,22 +343,6 @@ class CompiledSession(Deferring):
         super()._apply(wanted, grads)
         if self._compiler is not None:
             self._compiler.count()
-
-    def _patient(self, plan: Plan, tape: Tape, integers: int) -> Patient | None:
-        """Let a recording, which has just run, be compiled beside its replays, if it can be."""
-        assert self._compiler is not None
-        self._compiler.last = REPLAY
-        if self._compiler.stopped or any(call.buffers for call in plan.calls):
-            return None
-        return Patient(plan, tape, integers, self._bound, self._compiler)
-
-    def _require_inductor(self) -> None:
-        if self.options.provider != "aten" or self.options.device.type != "cpu":
-            raise Unavailable(
-                "engine 'inductor': it compiles the provider aten for a CPU, and this session has "
-                f"provider {self.options.provider!r} on {self.options.device}; engine 'replay' runs"
-            )
-        inductor.require()
 
     def _refuse(self, what: str) -> None:
         if self._log is not None:

@@ -271,7 +271,9 @@ def test_a_run_that_goes_on_from_a_checkpoint_is_the_same_bit_for_bit(tmp_path: 
 
 
 def test_what_the_engine_cannot_do_is_refused_by_name(monkeypatch: Any) -> None:
-    with pytest.raises(Rejected, match=r"^engine: one of replay, inductor, got 'jit'$"):
+    with pytest.raises(
+        Rejected, match=r"^engine: one of replay, inductor, graph, auto, got 'jit'$"
+    ):
         CompiledSession(provider="aten", engine="jit")
     with pytest.raises(Unavailable, match="compiles the provider aten for a CPU"):
         CompiledSession(provider="triton", engine="inductor")
