@@ -90,5 +90,6 @@ def take_step(
             keep.before(session, params, x, labels)
         session.adamw_step(grads=grads, **job.hyper)
         if keep is not None:
-            keep.after(session, params, step, session.value(loss), grads)
+            engine = _engine(session) or "eager"
+            keep.after(session, params, step, session.value(loss), grads, engine)
     return float(session.value(loss))

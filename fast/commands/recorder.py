@@ -34,6 +34,7 @@ class Recorder:
         self._count = count
         self._tensors: dict[str, torch.Tensor] = {}
         self._kept: list[int] = []
+        self._engines: dict[str, None] = {}
 
     def wants(self, step: int, total: int) -> bool:
         """Say whether the step, counted from 1, is one of those to keep."""
@@ -56,9 +57,9 @@ class Recorder:
 
     def after(
         self, session: Session, params: dict[str, Param], step: int, loss: torch.Tensor,
-        grads: GradMap,
+        grads: GradMap, engine: str,
     ) -> None:  # fmt: skip
-        """Note what the step has left, and write it.
+        """Note what the step has left, and which engine has taken it, and write it.
 
         Loss and gradients, too, are looked at only now: who asks for them before the update has an
         engine compute them apart, and the step would not be the one that all others are.
@@ -70,6 +71,7 @@ class Recorder:
         self._folder.mkdir(parents=True, exist_ok=True)
         save_file(self._tensors, self._folder / f"step-{step:05d}.safetensors")
         self._kept.append(step)
+        self._engines[engine] = None
 
     def finish(self, job: Job, provider: str) -> None:
         """Write the manifest, which says what the steps are steps of."""
@@ -80,7 +82,7 @@ class Recorder:
             "program": "digits_mlp",
             "parameters": ["w1", "b1", "w2", "b2"],
             "provider": provider,
-            "engine": job.engine if job.interpreter == "compiled" else "eager",
+            "engine": ", ".join(self._engines),
             "precision": job.precision,
             "optimizer": RULE.name,
             "hyper": {name: float(value).hex() for name, value in job.hyper.items()},

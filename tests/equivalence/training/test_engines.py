@@ -92,7 +92,7 @@ def test_two_thousand_steps_stay_within_budget_and_memory(
     monkeypatch.setattr(lowered.Lowered, "step", counted)
     split, weighed, resided = held_out_fifth(), [], []
 
-    def watch(number: int, loss: float) -> None:
+    def watch(number: int, loss: float, engine: str | None) -> None:
         if number % EVERY == 0:
             found = counters.snapshot()
             weighed.append((found.live_bytes, found.live_buffers))
