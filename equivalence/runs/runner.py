@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -123,6 +124,7 @@ class Examination:
         address: str | None = None,
         declare: bool = False,
         probing: bool = False,
+        together: Sequence[Row] = (),
     ) -> None:
         """Prepare the row; nothing is asked yet.
 
@@ -133,7 +135,9 @@ class Examination:
         address   where the backend can be loaded from again, None where nowhere
         declare   whether the row goes on past failures, and proposes findings that declare them
         probing   whether the first failure is explained by other calls, which takes seconds
+        together  the rows whose calls are foreseen with this one's, itself among them
         """
+        self.together = together or (row,)
         self.backend, self.row, self.strength = backend, row, strength
         self.counted, self.seed = counted, row_seed(seed, row)
         self.oracle, self.checks, self.declare, self.probing = oracle, checks, declare, probing
@@ -201,15 +205,26 @@ class Examination:
             self.tally.fail("processes", Failure(said, kind="crash"))
 
     def _foreseen(self) -> Iterator[Call]:
-        """Yield the calls of edges and of the design, which depend on no answer.
+        """Yield the calls of edges and of designs, which depend on no answer.
 
         Large calls are few, and not among them.
         """
-        if self.checks:
-            row, rows = self.row, edges(self.row.op, self.row.direction)
-            where = (row.op, row.direction, row.dtype)
-            yield from foreseen.of_edges(*where, rows, self.capabilities.device)
-            yield from foreseen.of_cases((*self.kind.extras(), *self.fixed), self.capabilities)
+        for row in self.together if self.checks else ():
+            if row == self.row:
+                yield from self._foreseen_of(row, self.kind, self.fixed)
+                continue
+            # A fault of the suite in another row is that row's, and is told there.
+            with suppress(Exception):
+                kind = kind_of(row, inside_of(self.capabilities, row))
+                fixed = kind.fixed(self.strength, dtypes_of(self.capabilities, row))
+                yield from self._foreseen_of(row, kind, fixed)
+
+    def _foreseen_of(self, row: Row, kind: Kind, fixed: Sequence[Case]) -> Iterator[Call]:
+        """Yield the calls of a row's edges, and of cases of its kind."""
+        where = (row.op, row.direction, row.dtype)
+        rows = edges(row.op, row.direction)
+        yield from foreseen.of_edges(*where, rows, self.capabilities.device)
+        yield from foreseen.of_cases((*kind.extras(), *fixed), self.capabilities)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all questions of the row, in the order in which they are asked."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,13 @@ OPTIONS: dict[str, Any] = {
     "assert_indirect_indexing": True,
 }
 """What Inductor is told; part of an artifact's name."""
+
+BRIEF: dict[str, Any] = {
+    "aot_inductor.compile_wrapper_opt_level": "O0",
+    "size_asserts": False,
+}
+"""What it is told besides of an artifact that runs a few times: what calls the kernels is compiled
+as it stands, and compares no shapes. The kernels, which compute all numbers, are the same."""
 
 MOST_SAID = 2000
 """How many characters of what a compiler says are repeated."""
@@ -98,10 +105,13 @@ def traced(function: Callable[..., list[Tensor]], given: Sequence[Tensor]) -> Gr
     return graph
 
 
-def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
+def built(
+    graph: GraphModule, given: Sequence[Tensor], more: Mapping[str, Any] | None = None
+) -> bytes:
     """Compile a graph for tensors like those given, and return the package's bytes.
 
-    What the compiler cannot do, such as a translation that it breaks off, raises Unavailable.
+    more is what Inductor is told beside OPTIONS, such as BRIEF. What the compiler cannot do, as
+    where it breaks a translation off, raises Unavailable.
     """
     from torch._inductor import aot_compile
     from torch._inductor.exc import InductorError
@@ -110,7 +120,7 @@ def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
     require_compiler()
     with scratch.folder() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of its own deprecations.
-        options = {**OPTIONS, "aot_inductor.output_path": str(folder / "model")}
+        options = {**OPTIONS, **(more or {}), "aot_inductor.output_path": str(folder / "model")}
         try:
             files = aot_compile(graph, tuple(given), options=options)
         except InductorError as error:
