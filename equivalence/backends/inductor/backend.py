@@ -21,7 +21,7 @@ from equivalence.dtypes import DTYPES
 from fast.compiled import inductor, lowering
 from fast.errors import Unavailable
 
-TOGETHER = 128
+TOGETHER = 256
 """How many programs one artifact holds at most.
 
 Each artifact takes as long as dozens of small programs: what torch puts around the kernels is

@@ -102,7 +102,7 @@ class Artifact:
         given = [tensor for stands in self._stands for tensor in stands]
         graph = self._traced(programs, given)
         key = naming.key(graph, ("calls", tuple(programs), sorted(inductor.BRIEF.items())), given)
-        package = artifacts.fetch(key, lambda: inductor.built(graph, given, inductor.BRIEF))
+        package = artifacts.fetch(key, lambda: inductor.built(graph, given, brief=True))
         self._run = inductor.loaded(package)
         self._given = [0, *accumulate(self._counts)]
 
