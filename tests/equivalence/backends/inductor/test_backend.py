@@ -203,6 +203,16 @@ def test_halves_are_compiled_down_to_the_call_that_is_at_fault(
     assert Picky.tried[7:] == [1], "what was not told is compiled alone"
 
 
+def test_what_is_told_at_once_is_divided_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Picky, "tried", [], raising=False)
+    monkeypatch.setattr(Picky, "wrong", (), raising=False)
+    monkeypatch.setattr(adapter, "Artifact", Picky)
+    monkeypatch.setattr(adapter, "TOGETHER", 4)
+    backend: Any = load("fast-inductor")
+    backend.prepare([Call("relu", "value", [torch.zeros(n)], {}) for n in range(1, 10)])
+    assert Picky.tried == [3, 3, 3]
+
+
 def test_what_a_page_refuses_is_passed_over_and_refused_when_it_is_asked() -> None:
     backend: Any = load("fast-inductor")
     x, index = torch.zeros(3, 2), torch.tensor([3])
@@ -230,6 +240,20 @@ def test_the_kernels_are_those_of_the_engine() -> None:
     brief, usual = (kernels(inductor.built(graph, given, brief)) for brief in (True, False))
     assert brief == usual
     assert "-O3" in usual and "-ffp-contract=off" in usual and len(usual) > 50
+
+
+def test_an_artifact_that_runs_a_few_times_compares_no_arguments() -> None:
+    """Where torch builds that comparison by other means, it stays."""
+    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu as Writer
+
+    usual = Writer.generate_input_output_runtime_checks
+    with inductor._unchecked():
+        assert Writer.generate_input_output_runtime_checks is not usual
+    assert Writer.generate_input_output_runtime_checks is usual
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(Writer, "generate_input_output_runtime_checks")
+        with inductor._unchecked():
+            assert not hasattr(Writer, "generate_input_output_runtime_checks")
 
 
 @pytest.mark.full
