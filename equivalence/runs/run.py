@@ -251,12 +251,13 @@ def _of_named(
 
     It hears of the calls of all rows of an op that are told before the first of them in a process.
     """
-    found, met, together = _loaded(*backend), _met(*backend), ()
-    if row in told and row.op not in met:
-        met.add(row.op)
-        offers = found.capabilities()
-        together = tuple(r for r in told if r.op == row.op and supported(offers, r))
-    return run(found, row, **options, **({"together": together} if together else {}))
+    found, met = _loaded(*backend), _met(*backend)
+    if row not in told or row.op in met:
+        return run(found, row, **options)
+    met.add(row.op)
+    offers = found.capabilities()
+    together = [other for other in told if other.op == row.op and supported(offers, other)]
+    return run(found, row, together=together, **options)
 
 
 def _of_given(
