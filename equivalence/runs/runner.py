@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -22,7 +22,6 @@ from equivalence.backends.protocol import Call, Prepares
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.cases.declared.inside import Misdeclared
-from equivalence.cases.edges import edges
 from equivalence.measure import foreseen
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.choice import kind_of, sized_kind
@@ -209,22 +208,15 @@ class Examination:
 
         Large calls are few, and not among them.
         """
+        offers = self.capabilities
         for row in self.together if self.checks else ():
-            if row == self.row:
-                yield from self._foreseen_of(row, self.kind, self.fixed)
-                continue
-            # A fault of the suite in another row is that row's, and is told there.
-            with suppress(Exception):
-                kind = kind_of(row, inside_of(self.capabilities, row))
-                fixed = kind.fixed(self.strength, dtypes_of(self.capabilities, row))
-                yield from self._foreseen_of(row, kind, fixed)
-
-    def _foreseen_of(self, row: Row, kind: Kind, fixed: Sequence[Case]) -> Iterator[Call]:
-        """Yield the calls of a row's edges, and of cases of its kind."""
-        where = (row.op, row.direction, row.dtype)
-        rows = edges(row.op, row.direction)
-        yield from foreseen.of_edges(*where, rows, self.capabilities.device)
-        yield from foreseen.of_cases((*kind.extras(), *fixed), self.capabilities)
+            own = row == self.row
+            # A fault of the suite in another row is told there.
+            with nullcontext() if own else suppress(Exception):
+                kind = self.kind if own else kind_of(row, inside_of(offers, row))
+                fixed = self.fixed if own else kind.fixed(self.strength, dtypes_of(offers, row))
+                where = (row.op, row.direction, row.dtype)
+                yield from foreseen.of_row(*where, (*kind.extras(), *fixed), offers)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all questions of the row, in the order in which they are asked."""
