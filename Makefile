@@ -64,7 +64,7 @@ test-full-%: $(READY)
 	$(SINGLE) $(VPY) -m pytest -n $(WORKERS) --dist worksteal -m full \
 		$(firstword $(wildcard tests/$* tests/test_$*.py proofs_$*))
 
-check: lint types generated conformance kernels races  ## format, lint, types, regenerated files, conformance, kernels, races
+check: lint types generated conformance conformance-fast-inductor-turn kernels races  ## format, lint, types, regenerated files, conformance, kernels, races
 
 lint: $(READY)
 	$(VPY) -m ruff format --check .
@@ -146,15 +146,20 @@ conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 		tests/equivalence/budgets/test_findings.py
 	PYTHONPATH=$(JAX) $(EQUIVALENCE) run --backend jax --profile quick --jobs $(WORKERS) --json build/jax.json
 
-# Each row is compiled, which takes much longer than to judge it: minutes, where it draws numbers.
-# A row takes half a minute of a core to compile: all of them take hours, and belong to a night.
+# Each program is compiled, which takes much longer than to judge it. A row of some thirty takes seconds
+# of a core at `quick`, and four times as long at `ci`. So a change meets a turn of the pages at `quick`,
+# `make full` all of them, and the turn at `ci`, and a night all of them at `ci`.
+INDUCTOR := $(EQUIVALENCE) run --whole --backend fast-inductor --call-limit 360 --jobs $(WORKERS)
+
+conformance-fast-inductor-turn: $(READY)
+	$(INDUCTOR) --profile quick --ops $$($(VPY) -m tools.rotation)
+
 conformance-fast-inductor: $(READY)
-	$(EQUIVALENCE) run --whole --backend fast-inductor --profile quick --call-limit 360 \
-		--ops $$($(VPY) -m tools.rotation) --jobs $(WORKERS)
+	$(INDUCTOR) --profile ci --ops $$($(VPY) -m tools.rotation)
+	$(INDUCTOR) --profile quick --json build/fast-inductor.json
 
 conformance-fast-inductor-thorough: $(READY)
-	$(EQUIVALENCE) run --whole --backend fast-inductor --profile quick --call-limit 360 --jobs $(WORKERS) \
-		--json build/fast-inductor.json
+	$(INDUCTOR) --profile ci --json build/fast-inductor-ci.json
 
 $(LIGER)/.ready: $(READY)
 	@$(VPY) tools/set_up.py $(LIGER) liger-kernel

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from equivalence.backends.protocol import Call, Capabilities
 from equivalence.cases.built import build
 from equivalence.cases.call import OTHERWISE, CaseSpec, handed
-from equivalence.cases.edges import edge_tensors
+from equivalence.cases.edges import edge_tensors, edges
 from equivalence.cases.strata.added.otherwise import otherwise
-from spec.op import Edge
 
 
 def of_cases(cases: Iterable[CaseSpec], capabilities: Capabilities) -> Iterator[Call]:
@@ -31,12 +30,13 @@ def _of_case(case: CaseSpec, device: str) -> Call:
     return Call(case.op, case.direction, built.views(), attrs, seeds)
 
 
-def of_edges(
-    op: str, direction: str, dtype: str, edges: Iterable[Edge], device: str
+def of_row(
+    op: str, direction: str, dtype: str, cases: Iterable[CaseSpec], capabilities: Capabilities
 ) -> Iterator[Call]:
-    """Yield the calls of edge rows of one direction."""
-    for edge in edges:
-        inputs, seeds = edge_tensors(op, edge, dtype, device)
+    """Yield the calls of a row's edges, and of cases."""
+    for edge in edges(op, direction):
+        inputs, seeds = edge_tensors(op, edge, dtype, capabilities.device)
         attrs = handed(op, edge.attributes, dtype)
         views = [item.view for item in inputs]
         yield Call(op, direction, views, attrs, [seed.view for seed in seeds])
+    yield from of_cases(cases, capabilities)

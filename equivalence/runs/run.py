@@ -17,6 +17,7 @@ from equivalence import registry
 from equivalence.backends import check, load
 from equivalence.backends.fence import Fenced
 from equivalence.backends.libraries import shipped
+from equivalence.backends.protocol import Prepares
 from equivalence.blame import Refused
 from equivalence.budgets.findings import Finding
 from equivalence.runs.address import address_of
@@ -135,7 +136,8 @@ def planned(request: Request, backend: Any | None = None) -> Plan:
     options["address"] = f"{address} --fence" if address and request.fence else address
     if backend is None:
         named = (request.backend, request.fence, tuple(pages.values()))
-        way: RunRow = partial(_of_named, run, named, options)
+        told = tuple(rows) if run is run_row and isinstance(found, Prepares) else ()
+        way: RunRow = partial(_of_named, run, named, options, told)
     else:
         way = partial(_of_given, run, Fenced(found) if request.fence else found, options)
     own = {"pages": pages} if pages else {}
@@ -232,14 +234,30 @@ def _loaded(backend: str, fence: bool, pages: tuple[str, ...]) -> Any:
     return Fenced(found) if fence else found
 
 
+@cache
+def _met(backend: str, fence: bool, pages: tuple[str, ...]) -> set[str]:
+    """Return the ops of whose rows a backend has heard in this process: a set to be added to."""
+    return set()
+
+
 def _of_named(
     run: Callable[..., RowResult],
     backend: tuple[str, bool, tuple[str, ...]],
     options: Mapping[str, Any],
+    told: Sequence[Row],
     row: Row,
 ) -> RowResult:
-    """Run a row of the backend of a name."""
-    return run(_loaded(*backend), row, **options)
+    """Run a row of the backend of a name.
+
+    It hears of the calls of all rows of an op that are told before the first of them in a process.
+    """
+    found, met = _loaded(*backend), _met(*backend)
+    if row not in told or row.op in met:
+        return run(found, row, **options)
+    met.add(row.op)
+    offers = found.capabilities()
+    together = [other for other in told if other.op == row.op and supported(offers, other)]
+    return run(found, row, together=together, **options)
 
 
 def _of_given(

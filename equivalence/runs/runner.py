@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -21,7 +22,6 @@ from equivalence.backends.protocol import Call, Prepares
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
 from equivalence.cases.declared.inside import Misdeclared
-from equivalence.cases.edges import edges
 from equivalence.measure import foreseen
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.choice import kind_of, sized_kind
@@ -123,6 +123,7 @@ class Examination:
         address: str | None = None,
         declare: bool = False,
         probing: bool = False,
+        together: Sequence[Row] = (),
     ) -> None:
         """Prepare the row; nothing is asked yet.
 
@@ -133,7 +134,9 @@ class Examination:
         address   where the backend can be loaded from again, None where nowhere
         declare   whether the row goes on past failures, and proposes findings that declare them
         probing   whether the first failure is explained by other calls, which takes seconds
+        together  the rows whose calls are foreseen with this one's, itself among them
         """
+        self.together = together or (row,)
         self.backend, self.row, self.strength = backend, row, strength
         self.counted, self.seed = counted, row_seed(seed, row)
         self.oracle, self.checks, self.declare, self.probing = oracle, checks, declare, probing
@@ -201,15 +204,19 @@ class Examination:
             self.tally.fail("processes", Failure(said, kind="crash"))
 
     def _foreseen(self) -> Iterator[Call]:
-        """Yield the calls of edges and of the design, which depend on no answer.
+        """Yield the calls of edges and of designs, which depend on no answer.
 
         Large calls are few, and not among them.
         """
-        if self.checks:
-            row, rows = self.row, edges(self.row.op, self.row.direction)
-            where = (row.op, row.direction, row.dtype)
-            yield from foreseen.of_edges(*where, rows, self.capabilities.device)
-            yield from foreseen.of_cases((*self.kind.extras(), *self.fixed), self.capabilities)
+        offers = self.capabilities
+        for row in self.together if self.checks else ():
+            own = row == self.row
+            # A fault of the suite in another row is told there.
+            with nullcontext() if own else suppress(Exception):
+                kind = self.kind if own else kind_of(row, inside_of(offers, row))
+                fixed = self.fixed if own else kind.fixed(self.strength, dtypes_of(offers, row))
+                where = (row.op, row.direction, row.dtype)
+                yield from foreseen.of_row(*where, (*kind.extras(), *fixed), offers)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all questions of the row, in the order in which they are asked."""

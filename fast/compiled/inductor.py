@@ -15,7 +15,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,23 @@ OPTIONS: dict[str, Any] = {
     "assert_indirect_indexing": True,
 }
 """What Inductor is told; part of an artifact's name."""
+
+BRIEF: dict[str, Any] = {
+    "aot_inductor.compile_wrapper_opt_level": "O0",
+    "size_asserts": False,
+}
+"""What it is told besides of an artifact that runs a few times.
+
+What calls the kernels is compiled as it stands, and compares no shapes, whatever the environment
+asks for: that takes longer to compile than the kernels of small programs do. The kernels, which
+compute all numbers, are the same.
+"""
+
+NO_CHECKS = """
+static bool _check_aoti_runtime_check_inputs_env() { return false; }
+static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
+"""
+"""The functions that an artifact calls to have its arguments compared, if they do nothing."""
 
 MOST_SAID = 2000
 """How many characters of what a compiler says are repeated."""
@@ -98,19 +115,25 @@ def traced(function: Callable[..., list[Tensor]], given: Sequence[Tensor]) -> Gr
     return graph
 
 
-def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
+def built(graph: GraphModule, given: Sequence[Tensor], brief: bool = False) -> bytes:
     """Compile a graph for tensors like those given, and return the package's bytes.
 
-    What the compiler cannot do, such as a translation that it breaks off, raises Unavailable.
+    brief says that it will run a few times (BRIEF). What the compiler cannot do, as where it breaks
+    a translation off, raises Unavailable.
     """
     from torch._inductor import aot_compile
     from torch._inductor.exc import InductorError
     from torch._inductor.package import package_aoti
 
     require_compiler()
-    with scratch.folder() as folder, warnings.catch_warnings():
+    unchecked = _unchecked() if brief else nullcontext()
+    with scratch.folder() as folder, warnings.catch_warnings(), unchecked:
         warnings.simplefilter("ignore")  # torch warns of its own deprecations.
-        options = {**OPTIONS, "aot_inductor.output_path": str(folder / "model")}
+        options = {
+            **OPTIONS,
+            **(BRIEF if brief else {}),
+            "aot_inductor.output_path": str(folder / "model"),
+        }
         try:
             files = aot_compile(graph, tuple(given), options=options)
         except InductorError as error:
@@ -120,6 +143,27 @@ def built(graph: GraphModule, given: Sequence[Tensor]) -> bytes:
             ) from error
         package = package_aoti(str(folder / "model.pt2"), files)
         return Path(package).read_bytes()
+
+
+@contextmanager
+def _unchecked() -> Iterator[None]:
+    """Leave out of an artifact what compares its arguments if the environment asks for it.
+
+    For each argument that is a function, dozens of lines long. Where torch has another form, it
+    stays.
+    """
+    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
+
+    name = "generate_input_output_runtime_checks"
+    usual: Any = getattr(CppWrapperCpu, name, None)
+    if usual is None:
+        yield
+        return
+    setattr(CppWrapperCpu, name, lambda wrapper: wrapper.prefix.splice_aot(NO_CHECKS))
+    try:
+        yield
+    finally:
+        setattr(CppWrapperCpu, name, usual)
 
 
 def loaded(package: bytes) -> Loaded:

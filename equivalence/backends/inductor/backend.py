@@ -7,6 +7,7 @@ Calls that are known ahead are compiled together, others alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from torch import Tensor
@@ -20,8 +21,12 @@ from equivalence.dtypes import DTYPES
 from fast.compiled import inductor, lowering
 from fast.errors import Unavailable
 
-TOGETHER = 64
-"""How many programs one artifact holds at most: what a compiler takes grows with each."""
+TOGETHER = 256
+"""How many programs one artifact holds at most.
+
+Each artifact takes as long as dozens of small programs: what torch puts around the kernels is
+compiled anew. But what the compiler remembers at once grows with each program.
+"""
 
 
 class FastInductor:
@@ -58,9 +63,9 @@ class FastInductor:
                 continue  # It is refused when it is made.
             if program not in self._ready and program not in self._failed:
                 found[program] = None
-        programs = [*found]
-        for start in range(0, len(programs), TOGETHER):
-            self._compile(programs[start : start + TOGETHER])
+        programs, parts = [*found], ceil(len(found) / TOGETHER)
+        for k in range(parts):
+            self._compile(programs[k * len(programs) // parts : (k + 1) * len(programs) // parts])
 
     def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Results:
         """Check, then run the machine code of the value."""

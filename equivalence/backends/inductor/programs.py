@@ -101,8 +101,9 @@ class Artifact:
         self._taken = [0, *accumulate(len(program.forms) for program in programs)]
         given = [tensor for stands in self._stands for tensor in stands]
         graph = self._traced(programs, given)
-        key = naming.key(graph, ("calls", tuple(programs)), given)
-        self._run = inductor.loaded(artifacts.fetch(key, lambda: inductor.built(graph, given)))
+        key = naming.key(graph, ("calls", tuple(programs), sorted(inductor.BRIEF.items())), given)
+        package = artifacts.fetch(key, lambda: inductor.built(graph, given, brief=True))
+        self._run = inductor.loaded(package)
         self._given = [0, *accumulate(self._counts)]
 
     def _traced(self, programs: Sequence[Program], given: Sequence[Tensor]) -> Any:

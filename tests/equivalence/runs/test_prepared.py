@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from torch import Tensor
 
 from equivalence.backends.protocol import Call, Prepares
 from equivalence.runs.results import Row
-from equivalence.runs.runner import run_row
+from equivalence.runs.run import Request, perform
+from equivalence.runs.runner import Examination, run_row
 from tests.equivalence.backends import fakes
 
 QUICK: dict[str, Any] = {"counted": 3, "seed": 0, "findings": ()}
@@ -85,3 +87,41 @@ def test_what_it_raises_is_an_error_of_the_row() -> None:
     done = run_row(Broken(), Row("square", "value", "fp32"), **QUICK)
     assert (done.status, done.beside) == ("error", "conformant")
     assert [f.title for f in done.failures] == ["prepare raised RuntimeError: no space left"]
+
+
+class Hearing(Prepared):
+    """The right one in two dtypes, which notes how many calls it hears of at once, and of what."""
+
+    ops: ClassVar[Mapping[str, Sequence[str]]] = dict.fromkeys(("square", "mul"), ("fp32", "fp64"))
+    heard: ClassVar[list[tuple[str, int, int]]] = []
+
+    def prepare(self, calls: Sequence[Call]) -> None:
+        super().prepare(calls)
+        ((op,),) = ({call.op for call in calls},)
+        self.heard.append((op, len({call.direction for call in calls}), len(calls)))
+
+
+def test_the_rows_of_an_op_are_told_with_the_first_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hearing, "heard", [])
+    address = f"{__name__}:{Hearing.__name__}"
+    done = perform(Request(address, ops=["square", "mul"], profile="quick"))
+    found = Counter(result.status for result in done.results)
+    assert found == {"conformant": 8, "unsupported": 8}
+    for op in ("square", "mul"):
+        (first, many), *others = [
+            (ways, calls) for name, ways, calls in Hearing.heard if name == op
+        ]
+        assert first == 2 and [ways for ways, _ in others] == [1, 1, 1]
+        assert many > sum(calls for _, calls in others)
+
+
+def test_they_are_told_in_one_order_whichever_comes_first() -> None:
+    """Two processes that begin with other rows of an op want the same artifacts."""
+    backend = Hearing()
+    rows = [Row("square", way, dtype) for way in ("value", "vjp") for dtype in ("fp32", "fp64")]
+    told = []
+    for row in rows:
+        asked = Examination(backend, row, counted=3, seed=0, findings=(), together=rows)
+        calls = asked._foreseen()
+        told.append([form(c.op, c.direction, (*c.inputs, *c.cotangents), c.attrs) for c in calls])
+    assert told[0] and all(told[0] == other for other in told)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from equivalence.backends.inductor import backend as adapter
 from equivalence.backends.inductor.programs import Artifact, Program
 from equivalence.backends.libraries import shipped
 from equivalence.backends.protocol import Backend, Call, HasJvp, HasOptimizers, Prepares
+from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row
@@ -103,12 +106,20 @@ class Telling:
         raise KeyboardInterrupt
 
 
-def told(row: Row) -> list[Call]:
-    """Return the calls that a row tells ahead."""
+def told(rows: Sequence[Row]) -> list[Call]:
+    """Return the calls that rows of an op tell ahead."""
     telling = Telling()
     with pytest.raises(KeyboardInterrupt):
-        run_row(telling, row, counted=8, seed=0, findings=())
+        run_row(telling, rows[0], counted=8, seed=0, findings=(), together=rows)
     return telling.calls
+
+
+def beside(op: str, direction: str) -> list[Row]:
+    """Return the rows that are compiled together: all of an op's, but where a change pays."""
+    if (op, direction) in FIRST:
+        return [Row(op, direction, "fp32")]
+    ways = ("value", "vjp") if OPS[op].moves else ("value",)
+    return [Row(op, way, dtype) for dtype in DTYPES for way in ways]
 
 
 def answer(backend: Any, call: Call) -> list[Tensor]:
@@ -127,11 +138,12 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
 
 @pytest.mark.parametrize(("op", "direction"), ROWS)
 def test_a_call_gives_the_same_bits_alone_and_among_others(op: str, direction: str) -> None:
-    calls = told(Row(op, direction, "fp32"))
+    calls = told(beside(op, direction))
     many, lone = load("fast-inductor"), load("fast-inductor")
     assert isinstance(many, Prepares)
     many.prepare(calls)
-    largest = max(calls, key=lambda call: sum(x.numel() for x in call.inputs))
+    own = [call for call in calls if call.direction == direction]
+    largest = max(own, key=lambda call: sum(x.numel() for x in call.inputs))
     together = answer(many, largest)
     assert together and all(map(same_bits, together, answer(lone, largest)))
     assert together[0].numel()
@@ -191,6 +203,16 @@ def test_halves_are_compiled_down_to_the_call_that_is_at_fault(
     assert Picky.tried[7:] == [1], "what was not told is compiled alone"
 
 
+def test_what_is_told_at_once_is_divided_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Picky, "tried", [], raising=False)
+    monkeypatch.setattr(Picky, "wrong", (), raising=False)
+    monkeypatch.setattr(adapter, "Artifact", Picky)
+    monkeypatch.setattr(adapter, "TOGETHER", 4)
+    backend: Any = load("fast-inductor")
+    backend.prepare([Call("relu", "value", [torch.zeros(n)], {}) for n in range(1, 10)])
+    assert Picky.tried == [3, 3, 3]
+
+
 def test_what_a_page_refuses_is_passed_over_and_refused_when_it_is_asked() -> None:
     backend: Any = load("fast-inductor")
     x, index = torch.zeros(3, 2), torch.tensor([3])
@@ -198,6 +220,40 @@ def test_what_a_page_refuses_is_passed_over_and_refused_when_it_is_asked() -> No
     assert not backend._ready and not backend._failed
     with pytest.raises(Rejected, match="take C"):
         backend.value("take", [x, index], {"axis": 0})
+
+
+def kernels(package: bytes) -> list[str]:
+    """Return what the kernels of a package are compiled of, and how, but for the names of files."""
+    with zipfile.ZipFile(BytesIO(package)) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(".kernel.cpp"))
+        text = opened.read(name).decode()
+    command = next(line for line in text.splitlines() if line.startswith("// g++"))
+    flags = [word for word in command.split() if word.startswith(("-f", "-O", "-m"))]
+    return [*flags, *(line for line in text.splitlines() if not line.startswith("//"))]
+
+
+@pytest.mark.full
+def test_the_kernels_are_those_of_the_engine() -> None:
+    """What is left unoptimized for the judge computes no numbers."""
+    given = [torch.rand(5, 33), torch.rand(33)]
+    graph = inductor.traced(lambda x, y: [(x * y).softmax(-1), (x + y).sum(0)], given)
+    brief, usual = (kernels(inductor.built(graph, given, brief)) for brief in (True, False))
+    assert brief == usual
+    assert "-O3" in usual and "-ffp-contract=off" in usual and len(usual) > 50
+
+
+def test_an_artifact_that_runs_a_few_times_compares_no_arguments() -> None:
+    """Where torch builds that comparison by other means, it stays."""
+    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu as Writer
+
+    usual = Writer.generate_input_output_runtime_checks
+    with inductor._unchecked():
+        assert Writer.generate_input_output_runtime_checks is not usual
+    assert Writer.generate_input_output_runtime_checks is usual
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(Writer, "generate_input_output_runtime_checks")
+        with inductor._unchecked():
+            assert not hasattr(Writer, "generate_input_output_runtime_checks")
 
 
 @pytest.mark.full
