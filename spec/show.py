@@ -207,6 +207,7 @@ def event(happened: Event) -> str:
         case Pull(node, cotangent):
             return f"x{node} hands on {written(cotangent.nested())}"
         case Accumulate(node, parent, contribution, total):
-            return f"x{parent} gets {written(contribution.nested())} from x{node}, has {written(total.nested())}"
+            came, has = written(contribution.nested()), written(total.nested())
+            return f"x{parent} gets {came} from x{node}, has {has}"
         case _:
             raise refuse("show", "an event is a Seed, a Pull or an Accumulate", repr(happened))
