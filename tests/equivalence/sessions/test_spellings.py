@@ -271,6 +271,36 @@ REFUSED |= {
     for name in INSTEAD
 }
 
+READING = [name for name, op in OPS.items() if 0 < len(op.index_inputs) < len(op.inputs)]
+"""The ops that read integers or truth values beside numbers."""
+
+
+@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize("way", ["tensor", "array", "list"])
+def test_swapped_inputs_are_told_their_order(name: str, way: str) -> None:
+    op = OPS[name]
+    method = inspect.signature(getattr(Session, name))
+    needed = [one.name for one in method.parameters.values() if one.kind is one.KEYWORD_ONLY]
+    needed = [one for one in needed if method.parameters[one].default is inspect.Parameter.empty]
+
+    def ask(s: Any, x: Any, y: Any, made: Any) -> Any:
+        ways = {"tensor": made, "array": np.array, "list": lambda data: data}
+        integers = ways[way]([[True, False]] * 2 if op.mask_inputs else [[0, 1]] * 2)
+        given = [x if k in op.index_inputs else integers for k in range(len(op.inputs))]
+        return getattr(s, name)(*given, **dict.fromkeys(needed, 0))
+
+    ours, theirs = answers(ask)
+    assert str(ours) == str(theirs) and kind(ours) == kind(theirs) == "Unsupported"
+    assert re.search(rf"; the order is {name}\({', '.join(op.inputs)}\)$", str(ours))
+
+
+@pytest.mark.parametrize("way", ["tensor", "list"])
+def test_integers_beside_a_ref_are_told_how_they_become_one(way: str) -> None:
+    """A world of `spec` computes with integers, so that nobody is told to write 1.0."""
+    for one in answers(lambda s, x, y, made: x * ([1, 2] if way == "list" else made([1, 2]))):
+        assert str(one).endswith("; ops.input(...) makes a ref of numbers to compute with")
+
+
 SAID = re.compile(r"write (.*?)(?:, where .*|, or .*|, with .*|, which .*| for .*)?$")
 """What a refusal advises to write; what comes after it says what the names in it stand for."""
 
@@ -467,9 +497,9 @@ def test_what_are_no_labels_are_named_as_they_came(labels: Any, says: str) -> No
 def test_labels_through_input_are_explained() -> None:
     session = fast.Session(provider="aten")
     x, labels = session.input([[1.0, 2.0]]), session.input(torch.tensor([1]))
-    with pytest.raises(fast.Rejected, match="integers and truth values go in as they are"):
+    with pytest.raises(fast.Rejected, match=r"labels is a ref, .*: integers go in as they are"):
         session.cross_entropy(x, labels)
-    with pytest.raises(fast.Rejected, match="mask is a ref, and input\\(\\) makes numbers"):
+    with pytest.raises(fast.Rejected, match=r"mask is a ref, .*: truth values go in as they are"):
         session.where(session.input([[1.0, 0.0]]), x, x)
 
 
