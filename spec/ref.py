@@ -231,7 +231,7 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
     def __init_subclass__(cls, **options: Any) -> None:
         """Let every session take other libraries' names, and answer calls that do not fit."""
         super().__init_subclass__(**options)
-        answering(cls)
+        answering(cls, constructor=True)
 
     if not TYPE_CHECKING:
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar, TypeVarTuple, cast
 
+from spec.answers import telling
 from spec.buffers import ACCEPTED, read
 from spec.refusals import OutOfRange, Unknown, Unsupported, hints, nearest, refuse
 from spec.scalar import CONSTANTS, remembered, zero_like
@@ -233,6 +234,7 @@ def tabulate(shape: tuple[*Dims], entry: Callable[..., A]) -> Tensor[A, *Dims]:
     return Tensor[A, *Dims].rule(shape, kept)
 
 
+@telling
 def tensor(nested: Nested) -> Tensor[Any, *tuple[int, ...]]:
     """Read a number, an array, or nested lists of equal lengths, whose shape is that of the firsts.
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, Self, TextIO, cast
 
+from fast.answers import telling
 from fast.device.integers import is_number
 from fast.disk.atomic import replace, set_aside
 from fast.errors import Rejected, Unavailable, extra
@@ -116,6 +117,7 @@ def _kept(rows: Iterable[tuple[str, Any]], before: int) -> Iterator[str]:
             yield text
 
 
+@telling
 class JsonLines(_Written):
     """A file with a JSON object for each row; rows may have different names."""
 
@@ -148,6 +150,7 @@ class JsonLines(_Written):
             yield line, row.get("step") if isinstance(row, dict) else None
 
 
+@telling
 class Csv(_Written):
     """A file of comma-separated values: the first row's names are the columns, and stay them."""
 
@@ -206,6 +209,7 @@ class Csv(_Written):
             columns = columns or cells
 
 
+@telling
 class TensorBoard(_Closed):
     """A folder of TensorBoard's events, written by its own writer (the extra [tensorboard])."""
 

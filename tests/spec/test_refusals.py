@@ -443,3 +443,22 @@ def test_a_class_refuses_operators_and_type_checkers_see_nothing() -> None:
         pass
 
     says("Plain: x % y is not offered; write less", lambda: Plain() % 2)
+
+
+def test_what_makes_tensors_and_sessions_says_how_it_is_called() -> None:
+    wrong: Any = (tensor, Session, GraphSession)
+    says(
+        "tensor: there is no argument 'requires_grad'; it takes nested",
+        lambda: wrong[0](1.0, requires_grad=True),
+        TypeError,
+    )
+    says(
+        "Session: there is no argument 'observe'; it takes observer=None",
+        lambda: wrong[1](observe=print),
+        TypeError,
+    )
+    says(
+        "GraphSession: there is no argument 'observe'; it takes no argument",
+        lambda: wrong[2](observe=print),
+        TypeError,
+    )
