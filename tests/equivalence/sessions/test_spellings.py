@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -531,3 +532,38 @@ def test_a_step_that_updates_nothing_says_why() -> None:
         w.requires_grad = True
         session.sgd_step(0.5, grads=grads)
     assert said == ["sgd_step: no parameter was updated: all are frozen"] * 2
+
+
+def test_tensors_go_over_to_pytorch_and_come_back() -> None:
+    for data in ([[1.0, 2.0], [3.0, 4.5]], [[1, 2]], [True, False], 0.1, []):
+        x = tensor(data)
+        for there in (torch.as_tensor(x), torch.from_dlpack(x)):
+            assert there.shape == x.shape and there.tolist() == x.nested()
+            assert tensor(there) == x
+    assert tensor([torch.tensor(1.0), 2.0]) == tensor([1.0, 2.0])
+    assert tensor(torch.arange(6).reshape(2, 3).T) == tensor([[0, 3], [1, 4], [2, 5]])
+    for dtype in (torch.float16, torch.float32, torch.int8):
+        assert tensor(torch.tensor([1, 2], dtype=dtype)) == tensor([1, 2])
+
+
+def test_tensors_that_cannot_go_over_say_how() -> None:
+    with pytest.raises(spec.refusals.Rejected, match=r"Tensor of torch.float32: .*detach\(\)"):
+        tensor(torch.tensor([1.0], requires_grad=True))
+    with pytest.raises(spec.refusals.Rejected, match=r"x.tolist\(\) makes; got .*bfloat16"):
+        tensor(torch.tensor([1.0], dtype=torch.bfloat16))
+    with pytest.raises(spec.refusals.Rejected, match=r"floats, integers and truth values are "):
+        torch.as_tensor(tensor([Fraction(1, 2)]))
+    session = Session()
+    for ask in (session.input(tensor(1.0)), session.param(tensor(1.0))):
+        with pytest.raises(
+            spec.refusals.Rejected, match=r"numpy.array\(x\) is not offered; write "
+        ):
+            tensor(ask)
+
+
+def test_a_vector_beside_a_matrix_is_told_to_be_one() -> None:
+    advice = "a vector v is a column as v[:, None], a row as v[None]; got "
+    for one in answers(lambda s, x, y, made: x @ made.three):
+        assert advice in str(one)
+    ours, theirs = answers(lambda s, x, y, made: x @ x[0][:, None] + x[0][None] @ x)
+    assert np.array_equal(ours, theirs)
