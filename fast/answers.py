@@ -44,6 +44,14 @@ INSTEAD = {
     "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
     "backward": "ops.backward(x)",
     "zero_grad": "nothing for it: every call of backward() returns new gradients",
+    **dict.fromkeys(("train", "eval"), "training=True or False where an op asks, as dropout does"),
+    **dict.fromkeys(
+        ("state_dict", "load_state_dict"),
+        "nothing for it: what param() returned has a value, and fast.checkpoint keeps a session",
+    ),
+    **dict.fromkeys(
+        ("parameters", "named_parameters"), "nothing for it: param() returns them, for you to keep"
+    ),
     "step": "ops.sgd_step(lr=lr, grads=grads), or the step of another optimizer",
     "view": "x.reshape(shape)",
     "size": "x.shape",
