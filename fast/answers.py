@@ -4,6 +4,7 @@ Twin of spec.answers, and of operators in spec.refusals: the sentences are the s
 and PyTorch call an argument is taken where it means the same, and so are NumPy's numbers.
 """
 
+# This file is longer than the guide because its table of names belongs to the words it answers by.
 from __future__ import annotations
 
 import inspect
@@ -18,6 +19,7 @@ import numpy as np
 from fast.errors import Misfit, Rejected, Unknown, Unsupported, unknown
 
 C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
 
 SAME = {
     "axes": ("axis",),
@@ -42,6 +44,14 @@ INSTEAD = {
     "grad": "ops.grad(grads, x), where grads = ops.backward(loss)",
     "backward": "ops.backward(x)",
     "zero_grad": "nothing for it: every call of backward() returns new gradients",
+    **dict.fromkeys(("train", "eval"), "training=True or False where an op asks, as dropout does"),
+    **dict.fromkeys(
+        ("state_dict", "load_state_dict"),
+        "nothing for it: what param() returned has a value, and fast.checkpoint keeps a session",
+    ),
+    **dict.fromkeys(
+        ("parameters", "named_parameters"), "nothing for it: param() returns them, for you to keep"
+    ),
     "step": "ops.sgd_step(lr=lr, grads=grads), or the step of another optimizer",
     "view": "x.reshape(shape)",
     "size": "x.shape",
@@ -205,16 +215,19 @@ INNER = ("apply",)
 """Methods that others call for every op: those answer already, and this would cost each op."""
 
 
-def answering(owner: C) -> C:
+def answering(owner: C, constructor: bool = False) -> C:
     """Let the public methods of a class take NumPy's and PyTorch's names for their arguments.
 
     What else does not fit their signatures is a Misfit, which is also a TypeError. That holds for
-    the methods that it inherits, too, where they are written.
+    the methods that it inherits, too, where they are written; a constructor only answers, and only
+    where that is asked for, as it costs a call.
     """
     for kind in owner.__mro__:
         for name, method in list(vars(kind).items()):
             if isinstance(method, FunctionType) and name[0] != "_" and name not in INNER:
                 setattr(kind, name, _answered(method))
+            elif constructor and kind is owner and name == "__init__":
+                setattr(kind, name, telling(method))
     return owner
 
 
@@ -239,6 +252,36 @@ def _answered(method: Any) -> Any:
 
     call.answers = True  # type: ignore[attr-defined]
     return call
+
+
+def telling(told: F) -> F:
+    """Return a function whose calls that it cannot take are answered by what it takes.
+
+    Of a class these are its constructor and its public methods, those that it inherits included.
+    """
+    if isinstance(told, type):
+        for kind in told.__mro__[:-1]:
+            for name, method in list(vars(kind).items()):
+                if isinstance(method, FunctionType) and (name == "__init__" or name[0] != "_"):
+                    setattr(kind, name, telling(method))
+        return told
+    if getattr(told, "answers", False):
+        return told
+
+    @wraps(told)
+    def call(*inputs: Any, **given: Any) -> Any:
+        try:
+            return told(*inputs, **given)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # The function took the call, and something in it failed.
+        takes = list(inspect.signature(told).parameters.values())
+        own = bool(takes) and takes[0].name == "self"
+        name = type(inputs[0]).__name__ if told.__name__ == "__init__" else told.__name__
+        raise Misfit(f"{name}: {_unfit(takes[own:], len(inputs) - own, given)}")
+
+    call.answers = True  # type: ignore[attr-defined]
+    return cast("F", call)
 
 
 def _of_numpy(value: object) -> bool:
@@ -267,9 +310,9 @@ def _renamed(method: Any, inputs: tuple[Any, ...], given: dict[str, Any]) -> dic
         if own in given and own != name:
             raise Misfit(f"{method.__name__}: {name} is what is called {own} here; got both")
         found[own] = (value,) if own == "axes" and isinstance(value, Integral) else value
-    wrong = _misfit(takes, len(inputs), found)
+    wrong = _unfit(takes, len(inputs), found)
     if wrong:
-        raise Misfit(f"{method.__name__}: {wrong}; {_takes(takes)}")
+        raise Misfit(f"{method.__name__}: {wrong}")
     return found
 
 
@@ -305,8 +348,9 @@ def _misfit(takes: list[inspect.Parameter], count: int, given: Mapping[str, Any]
     placed = [one for one in takes if one.kind is one.POSITIONAL_OR_KEYWORD]
     named = [one for one in takes if one.kind is one.KEYWORD_ONLY]
     several = any(one.kind is one.VAR_POSITIONAL for one in takes)
+    every = any(one.kind is one.VAR_KEYWORD for one in takes)
     strange = [name for name in given if name not in {one.name for one in (*placed, *named)}]
-    if strange:
+    if strange and not every:
         return f"there is no argument {strange[0]!r}"
     if count > len(placed) and not several:
         return f"{count} arguments without a name are too many"
@@ -318,6 +362,12 @@ def _misfit(takes: list[inspect.Parameter], count: int, given: Mapping[str, Any]
     return f"{missing[0]} is missing" if missing else ""
 
 
+def _unfit(takes: list[inspect.Parameter], count: int, given: Mapping[str, Any]) -> str:
+    """Say what of a call does not fit, and what would; or nothing."""
+    wrong = _misfit(takes, count, given)
+    return f"{wrong}; {_takes(takes)}" if wrong else ""
+
+
 def _takes(takes: list[inspect.Parameter]) -> str:
     """Say which arguments a method takes, and what they are if they are left out."""
     shown = {
@@ -327,5 +377,9 @@ def _takes(takes: list[inspect.Parameter]) -> str:
     by_name = [text for one, text in shown.items() if one.kind is one.KEYWORD_ONLY]
     others = [text for one, text in shown.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
     several = [f"any number of {one.name}" for one in takes if one.kind is one.VAR_POSITIONAL]
+    every = [f"**{one.name}" for one in takes if one.kind is one.VAR_KEYWORD]
     own = ", ".join(several or others or ["no argument"])
+    by_name += [f"others, as {one}" for one in every]
+    if every and own == "no argument":
+        return f"it takes values by name, as {every[0]}"
     return f"it takes {own}{', and by name ' if by_name else ''}{', '.join(by_name)}"

@@ -16,6 +16,7 @@ Of the twin's functions `jvp`, the Jacobians and `hessian` are left to the refer
 columns can be had by `vjp` and `hvp`.
 """
 
+# This file is longer than the guide because its functions share how a program is run and freed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.answers import telling
 from fast.device import bridge
 from fast.device.buffer import Buffer
 from fast.device.integers import is_integer
@@ -132,6 +134,7 @@ class Pullback:
             self.release()
 
 
+@telling
 def grad(
     f: Program,
     argnums: int | tuple[int, ...] = 0,
@@ -158,6 +161,7 @@ def grad(
     return gradient
 
 
+@telling
 def value_and_grad(
     f: Program,
     argnums: int | tuple[int, ...] = 0,
@@ -182,6 +186,7 @@ def value_and_grad(
     return both
 
 
+@telling
 def vjp(
     f: Program, *inputs: Any, session: Session | None = None, **options: Any
 ) -> tuple[Tensor, Pullback]:
@@ -199,6 +204,7 @@ def vjp(
         raise
 
 
+@telling
 def hvp(
     f: Program,
     inputs: Sequence[Any],

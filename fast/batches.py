@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fast.answers import telling
 from fast.device.buffer import Buffer
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
@@ -62,6 +63,7 @@ Batch = Sequence[Any] | MicroBatches
 """One entry per input of the loss, host data or device buffers; or a batch in pieces."""
 
 
+@telling
 def split(inputs: Sequence[Any], count: int, reduction: str = "mean") -> MicroBatches:
     """Cut a batch into pieces along the first axis of every input; sizes differ by one at most.
 

@@ -8,6 +8,7 @@ broadcast becomes a `broadcast_to`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -21,6 +22,9 @@ from fast.protocol import Ops
 
 Number = int | float | Fraction
 R = TypeVar("R")
+
+OPERAND = "an operand is a ref of this session or a number"
+"""The rule under which an operand that is neither is refused."""
 
 
 class Broadcasting(Ops[R]):
@@ -58,7 +62,7 @@ class Broadcasting(Ops[R]):
         Either or both may be numbers; both alone are of the session's own precision.
         """
         ops: Any = self
-        _need_mask(mask)
+        _need_mask(mask, x, y)
         one: Any = ops.constant(x) if is_number(x) and is_number(y) else x
         one, other = _refs(ops, "where", one, y)
         shaped = (tensor for tensor in (mask, one, other) if hasattr(tensor, "shape"))
@@ -104,12 +108,27 @@ def combined(ops: Any, name: str, x: Any, y: Any) -> Any:
     return ops.apply(name, (x, y), {})
 
 
+def refuse_swapped(
+    who: str, came: object, rule: str, beside: Sequence[object], inputs: Sequence[str]
+) -> None:
+    """Refuse integers in the place of a ref, where a ref stands in the place of the integers."""
+    if not _is_entry(came) and any(map(_is_entry, beside)) and _integers(came):
+        order = f"the order is {who}({', '.join(inputs)})"
+        raise Unsupported(f"{who}: {rule}; got {type(came).__name__}; {order}")
+
+
+def _integers(came: object) -> bool:
+    return not is_number(came) and is_integer(came)
+
+
 def made_a_ref(came: object) -> str:
     """Say how what is no ref becomes one."""
-    if not is_number(came) and is_integer(came):
+    if hasattr(came, "made_a_ref"):
+        return f"{came.made_a_ref}"
+    if _integers(came):
         return (
             "integers and truth values are labels and masks, which some ops take as they are; "
-            "ops.input(...) makes a ref of numbers to compute with, which are floats, such as 1.0"
+            "ops.input(...) makes a ref of numbers to compute with"
         )
     return "input() and const() make a ref of a tensor, use() of a Param, constant() of a number"
 
@@ -136,8 +155,10 @@ def common(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _need_mask(mask: Any) -> None:
+def _need_mask(mask: Any, x: Any, y: Any) -> None:
     """Refuse what can be no mask of `where`, before numbers beside it are recorded."""
+    for one in (x, y):
+        refuse_swapped("where", one, OPERAND, (mask,), ("mask", "x", "y"))
     given = isinstance(mask, (list, np.ndarray, Tensor))
     if (given and not is_mask(mask)) or not (given or hasattr(mask, "shape")):
         came = type(mask).__name__
@@ -156,8 +177,7 @@ def _refs(ops: Any, name: str, x: Any, y: Any) -> tuple[Any, Any]:
         return x, y
     for came, known in ((x, one), (y, other)):
         if not known and not is_number(came):
-            rule = "an operand is a ref of this session or a number"
-            raise Unsupported(f"{name}: {rule}; got {type(came).__name__}; {made_a_ref(came)}")
+            raise Unsupported(f"{name}: {OPERAND}; got {type(came).__name__}; {made_a_ref(came)}")
     if not (one or other):
         both = f"{type(x).__name__} and {type(y).__name__}"
         raise Unsupported(f"{name}: of two operands, one at least is a ref; got {both}")

@@ -204,7 +204,7 @@ class Interpreter(Broadcasting[Ref]):
     def __init_subclass__(cls, **options: Any) -> None:
         """Let every session take other libraries' names, and answer calls that do not fit."""
         super().__init_subclass__(**options)
-        answering(cls)
+        answering(cls, constructor=True)
 
     def reshape(self, x: Ref, *, shape: Any) -> Ref:
         """Lay the entries out in another shape, of which one extent may be -1."""

@@ -253,7 +253,7 @@ class Session(Leaves, Naturals, Updates, Interpreter):
                     found.append(i)
                     wanted.append(rules[i] is not None)
                 else:
-                    held.append(self._beside(bound, position, x))
+                    held.append(self._beside(bound, position, inputs))
                     found.append(NO_PARENT)
                     wanted.append(False)
             tensors, parents = tuple(held), tuple(found)
@@ -315,15 +315,15 @@ class Session(Leaves, Naturals, Updates, Interpreter):
             raise SessionError(f"{what}: {given!r} is not a buffer of this session")
         return given
 
-    def _beside(self, bound: Bound, position: int, arg: Any) -> Tensor:
+    def _beside(self, bound: Bound, position: int, inputs: tuple[Any, ...]) -> Tensor:
         """Return what an input reads that no gradient reaches: indices, a mask or a buffer."""
-        op = bound.op
+        op, arg = bound.op, inputs[position]
         if position in op.buffers:
             return self._own_buffer(bound, position, arg).contents
         if position in op.index_inputs and type(arg) is IndexRef and arg.tape is self._tape:
             return self._tape.values[arg.id]
         if position not in op.index_inputs or isinstance(arg, Entry):
-            raise foreign(bound.describe(position), arg, self._tape, bound.op)
+            raise foreign(bound.describe(position), arg, self._tape, op, inputs)
         if isinstance(arg, NatRef):
             return self._held(arg)
         read = bridge.to_mask if position in op.mask_inputs else bridge.to_indices

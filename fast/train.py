@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from fast.answers import telling
 from fast.batches import Batch, MicroBatches, pieces_of, split
 from fast.compiled.session import CompiledSession
 from fast.device import bridge
@@ -58,6 +59,7 @@ Rate = float | Callable[[int], float]
 """A learning rate, or a schedule: from the number of steps taken so far to a learning rate."""
 
 
+@telling
 def gradients_of(session: Session, loss: Ref, refs: Sequence[Ref]) -> list[Tensor]:
     """Download the gradients of a scalar loss by each ref, zero where it does not reach.
 
@@ -235,6 +237,7 @@ class ScalarTrainer(TrainerSteps[Batch, Tensor]):
         return self.params.params[given]
 
 
+@telling
 def scalar_trainer(
     loss: Loss,
     params: Sequence[Any],
@@ -263,6 +266,7 @@ def scalar_trainer(
     return ScalarTrainer(loss, held, held.session)
 
 
+@telling
 def mean_scalar_over(
     session: Session, tag: str, data: Iterable[B], loss_of: Callable[[B], Ref]
 ) -> Ref:

@@ -20,6 +20,9 @@ from spec.worlds import Number, is_number
 
 R = TypeVar("R")
 
+OPERAND = "an operand is a ref of this session or a number"
+"""The rule under which an operand that is neither is refused."""
+
 
 def common(who: str, *shapes: Shape) -> Shape:
     """Return the shape to which NumPy broadcasts all of these; who is named where there is none."""
@@ -66,7 +69,7 @@ class Broadcasting(Ops[R]):
         Either or both may be numbers; both alone are of the session's own world.
         """
         ops: Any = self
-        ops.need_mask(mask)
+        ops.need_mask(mask, x, y)
         one: Any = ops.constant(x) if is_number(x) and is_number(y) else x
         one, other = self._refs("where", one, y)
         shaped = (tensor for tensor in (mask, one, other) if hasattr(tensor, "shape"))
@@ -107,7 +110,7 @@ class Broadcasting(Ops[R]):
             raise Unsupported(f"{name}: of two operands, one at least is a ref; got {came}")
         for one in (x, y):
             if not is_number(one):
-                ops.own(name, one, "an operand is a ref of this session or a number")
+                ops.own(name, one, OPERAND)
         if is_number(x):
             return ops.constant(x, like=y), y
         return x, ops.constant(y, like=x) if is_number(y) else y

@@ -1,7 +1,8 @@
 """Chapter 6. Buffers: numbers that another library holds in memory.
 
-Arrays of NumPy and of the standard library, and whatever else speaks Python's buffer protocol, are
-read entry by entry, without importing who made them; nothing is ever written there.
+Arrays of NumPy and of the standard library, tensors of PyTorch, and whatever else speaks Python's
+buffer protocol or becomes an array, are read entry by entry, without importing who made them;
+nothing is ever written there.
 Every binary16, binary32 and binary64 number is a Python float exactly; integers stay integers, and
 truth values truth values.
 
@@ -28,12 +29,13 @@ ACCEPTED = "float64, float32, float16, integers and truth values"
 def read(x: Any) -> tuple[tuple[int, ...], list[Any]] | None:
     """Return the shape and the entries, row by row, or None of what offers no memory.
 
-    Any strides and ranks are read. Entries of another format are Rejected; bfloat16 has none.
+    Any strides and ranks are read. Entries of another format are Rejected; bfloat16 has none. What
+    becomes an array of NumPy by its own `__array__`, such as a tensor of PyTorch, is read as that.
     """
     try:
         view = memoryview(x)
     except TypeError:
-        return None
+        return read(_array(x)) if hasattr(type(x), "__array__") else None
     except ValueError as error:
         raise _refused(x) from error
     with view:
@@ -42,6 +44,16 @@ def read(x: Any) -> tuple[tuple[int, ...], list[Any]] | None:
             raise _refused(x, f" in the format {view.format!r}")
         entries = [entry for (entry,) in struct.iter_unpack(view.format, view.tobytes())]
         return tuple(view.shape or ()), entries
+
+
+def _array(x: Any) -> memoryview:
+    """Return the memory of the array that an object makes of itself, or refuse it in its words."""
+    try:
+        return memoryview(x.__array__())
+    except Rejected:
+        raise
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise _refused(x, f": {error}") from error
 
 
 def _size(format: str) -> int:

@@ -1,9 +1,10 @@
 """Chapter 37. A picture: a tape as an SVG, with what goes forward and what comes back on its edges.
 
-Each node is a box: its name or op, and its type. Over an edge stands the value that goes forward
-along it, under it the cotangent that came back along it. In a box stands the value that no edge
-shows, since nobody reads it, and the cotangent that is the sum of several edges'. Colours follow
-the reader's light or dark setting. Nothing but Python is needed.
+Each node is a box: its name or op, and its type. Beside it begins a lane for each edge to a reader:
+over it stands the value that goes forward along the edge, under it the cotangent that came back. No
+other edge comes near these words. In a box stands the value that no edge shows, since nobody reads
+it, and the cotangent that is the sum of several edges'. Colours follow the reader's light or dark
+setting. Nothing but Python is needed.
 
 >>> from spec.ops import OPS
 >>> from spec.tape import Tape
@@ -19,27 +20,29 @@ True
 # This file is longer than the guide because its layout, its colours and its texts are one picture.
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import count
+from itertools import accumulate, count
+from pathlib import Path
 from typing import Any
 
 from spec.answers import telling
 from spec.op import AnyTensor
-from spec.show import cotangents_of, node_of, tape_of, types_of
+from spec.refusals import Rejected, refuse
+from spec.show import cotangents_of, node_of, tape_of, types_of, written
 from spec.tape import Tape
 
 STYLE = """
   svg { font: 12px ui-monospace, monospace; background: #ffffff; color: #1b1f24 }
   text { fill: currentColor } .type { opacity: .65 }
   .value { fill: #0b5394 } .back { fill: #a61c00 }
-  .edge { paint-order: stroke; stroke: #ffffff; stroke-width: 8px; stroke-linejoin: round }
   rect { fill: #f3f5f8; stroke: #6a737d } .leaf { fill: #fff6df }
   path { fill: none; stroke: #6a737d } marker path { fill: #6a737d }
   @media (prefers-color-scheme: dark) {
     svg { background: #16191d; color: #e6e8ea }
-    .value { fill: #7db8f2 } .back { fill: #ff9d85 } .edge { stroke: #16191d }
+    .value { fill: #7db8f2 } .back { fill: #ff9d85 }
     rect { fill: #22272e; stroke: #8b949e } .leaf { fill: #3a331d }
     path { stroke: #8b949e } marker path { fill: #8b949e }
   }
@@ -51,78 +54,50 @@ CHARACTER = 7.3
 LONGEST = 26
 """How many characters of a value are shown; the middle of a longer one is left out."""
 
-LINE, GAP = 15, 34
+LINE, GAP = 15, 20
 """How high a line in a box is, and how far a box is at least from the one below it."""
 
-BETWEEN = CHARACTER * LONGEST + 24
-"""How far the boxes of a column are from those of the next one."""
+LANE = 40
+"""How far the edges that leave a box are from each other: a line of words above each, one below."""
+
+BEND, ROOM = 80, 10
+"""How wide the way is on which edges bend to their readers, and how far words are from a box."""
 
 
 Line = tuple[str, str]
 """A text, and its class: a name has none."""
 
-Word = tuple[float, float, str, str]
-"""Where a text stands, itself, and its class."""
-
-Points = tuple[float, float, float, float]
-"""A coordinate of the four points of a cubic curve."""
-
-Place = tuple[float, float, float, float]
-"""The sides of a rectangle: left, top, right and bottom."""
+Way = tuple[int, int]
+"""An edge: the node that reads, and which of its inputs it is."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A node in the picture: the lines that stand in it, and where its upper left corner is."""
+    """A node in the picture: the lines that stand in it, and where its sides are."""
 
     lines: list[Line]
     leaf: bool
     x: float
     y: float
     width: float
+    height: float
 
     @property
-    def height(self) -> float:
-        """How high it is."""
-        return LINE * len(self.lines) + 10
+    def right(self) -> float:
+        """Where it ends, and the edges to its readers begin."""
+        return self.x + self.width
 
-    @property
-    def middle(self) -> float:
-        """Where half of it is above."""
-        return self.y + self.height / 2
-
-
-@dataclass(frozen=True)
-class Edge:
-    """An arrow, bent from its x on: from a parent at the height y to a place of its reader."""
-
-    node: int
-    place: int
-    parent: int
-    x: float
-    y: float
-    right: float
-    end: float
-    bow: float
-
-    @property
-    def across(self) -> Points:
-        """From left to right, the points that bend it."""
-        bend = BETWEEN / 2
-        return (self.x, self.x + bend, self.right - bend, self.right)
-
-    @property
-    def down(self) -> Points:
-        """The heights of these points."""
-        return (self.y, self.y + self.bow, self.end + self.bow, self.end)
+    def port(self, number: int, count: int) -> float:
+        """At what height one of so many edges meets its side."""
+        return self.y + self.height * (2 * number + 1) / (2 * count)
 
 
 @dataclass(frozen=True)
 class Came:
-    """The cotangents that came back: of nodes, and along edges, each a node and a place."""
+    """The cotangents that came back: of nodes, and along edges."""
 
     nodes: dict[int, AnyTensor]
-    edges: dict[tuple[int, int], AnyTensor]
+    edges: dict[Way, AnyTensor]
 
 
 class Picture(str):
@@ -132,6 +107,17 @@ class Picture(str):
 
     def _repr_svg_(self) -> str:
         return str(self)
+
+    @telling
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, which a browser shows; one that cannot be written is Rejected."""
+        given: object = path
+        if not isinstance(given, (str, os.PathLike)):
+            raise refuse("svg", "a path is a str or a Path", type(given).__name__)
+        try:
+            Path(path).write_text(f"{self}\n", encoding="utf-8")
+        except OSError as error:
+            raise Rejected(f"svg: {path} cannot be written: {error}") from error
 
 
 @telling
@@ -146,18 +132,15 @@ def svg(shown: Any, out: Any = None, seed: AnyTensor | None = None) -> Picture:
     start = None if out is None else node_of(shown, out, "svg")
     came = Came({}, {}) if start is None else _sent_back(tape, start, seed)
     boxes = _boxes(tape, came)
-    wide = max((box.x + box.width for box in boxes), default=0) + 10
-    words = [*_along(tape, boxes, came)]
-    bottoms = [box.y + box.height for box in boxes] + [y for _, y, _, _ in words]
-    high = max(bottoms, default=0) + 24
+    wide = max((box.right for box in boxes), default=0) + 10
+    high = max((box.y + box.height for box in boxes), default=0) + GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" '
         f'width="{wide:.0f}" height="{high:.0f}" role="img">',
         f"<style>{STYLE}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z"/></marker></defs>',
-        *_arrows(tape, boxes),
-        *(_text(*word) for word in words),
+        *_arrows(tape, boxes, came),
         *(_drawn(box) for box in boxes),
         "</svg>",
     ]
@@ -181,24 +164,51 @@ def _sent_back(tape: Tape, out: int, seed: AnyTensor | None) -> Came:
 
 
 def _boxes(tape: Tape, came: Came) -> list[Box]:
-    """Lay the nodes out: each in the column after its last parent, where its arrows have way."""
-    depth = _depths(tape)
-    texts = _lines(tape, came)
+    """Lay the nodes out: each in the column after its last parent, where its edges have way."""
+    depth, texts, count = _depths(tape), _lines(tape, came), len(tape)
+    row, ways = _rows(tape, depth), _ways(tape)
     width = [CHARACTER * max(len(text) for text, _ in lines) + 16 for lines in texts]
-    column = {d: max(width[k] for k in range(len(tape)) if depth[k] == d) for d in set(depth)}
-    left = {d: 10 + sum(column[c] + BETWEEN for c in range(d)) for d in column}
-    most = max(map(len, texts), default=0)
-    row = LINE * most + 10 + GAP
+    height = [
+        max(LINE * len(lines) + 10, LANE * len(ways.get(id, ()))) for id, lines in enumerate(texts)
+    ]
+    taken = [width[id] + _beside(tape, id, ways.get(id, ()), came) for id in range(count)]
+    column = [max(taken[k] for k in range(count) if depth[k] == d) for d in sorted({*depth})]
+    high = [max(height[k] for k in range(count) if row[k] == r) for r in sorted({*row})]
+    left = [*accumulate((wide + BEND for wide in column), initial=10)]
     return [
         Box(
-            lines,
+            texts[id],
             tape.node(id).op is None,
             left[depth[id]],
-            20 + number * row + LINE * (most - len(lines)) / 2,
+            GAP + sum(high[: row[id]]) + GAP * row[id] + (high[row[id]] - height[id]) / 2,
             width[id],
+            height[id],
         )
-        for id, (lines, number) in enumerate(zip(texts, _rows(tape, depth), strict=True))
+        for id in range(count)
     ]
+
+
+def _ways(tape: Tape) -> dict[int, list[Way]]:
+    """Return the edges that leave each node that is read."""
+    ways: dict[int, list[Way]] = {}
+    for id in range(len(tape)):
+        for place, parent in enumerate(tape.node(id).parents):
+            ways.setdefault(parent, []).append((id, place))
+    return ways
+
+
+def _words(tape: Tape, parent: int, way: Way, came: Came) -> list[Line]:
+    """Return what goes along an edge: the value, and what came back."""
+    words = [(_short(tape.value(parent)), "edge value")]
+    if way in came.edges:
+        words.append((_short(came.edges[way]), "edge back"))
+    return words
+
+
+def _beside(tape: Tape, id: int, ways: Sequence[Way], came: Came) -> float:
+    """Return how wide the words are that stand beside a box."""
+    texts = [text for way in ways for text, _ in _words(tape, id, way, came)]
+    return CHARACTER * max(map(len, texts)) + 2 * ROOM if texts else 0
 
 
 def _lines(tape: Tape, came: Came) -> list[list[Line]]:
@@ -243,77 +253,33 @@ def _depths(tape: Tape) -> list[int]:
     return depth
 
 
-def _edges(tape: Tape, boxes: Sequence[Box]) -> Iterator[Edge]:
-    """Lay out an edge from each parent to its reader."""
-    for id in range(len(tape)):
-        parents = tape.node(id).parents
-        for place, parent in enumerate(parents):
-            one, other = boxes[parent], boxes[id]
-            start = max(one.x + one.width, other.x - BETWEEN)
-            end = other.y + other.height * (place + 1) / (len(parents) + 1)
-            # Two arrows between the same boxes are bowed apart.
-            bow = 56 * (parents[:place].count(parent) - (parents.count(parent) - 1) / 2)
-            yield Edge(id, place, parent, start, one.middle, other.x, end, bow)
-
-
-def _arrows(tape: Tape, boxes: Sequence[Box]) -> Iterator[str]:
-    for edge in _edges(tape, boxes):
-        left = boxes[edge.parent].x + boxes[edge.parent].width
-        (x, *across), (y, *down) = edge.across, edge.down
-        bent = " ".join(f"{a:.1f} {b:.1f}" for a, b in zip(across, down, strict=True))
-        yield (f'<path d="M{left:.1f} {y:.1f} H{x:.1f} C{bent}" marker-end="url(#tip)"/>')
-
-
-def _along(tape: Tape, boxes: Sequence[Box], came: Came) -> Iterator[Word]:
-    """Write what goes along the last part of each edge, where no other edge's words stand."""
-    taken: list[Place] = []
-    for edge in _edges(tape, boxes):
-        words = [(_short(tape.value(edge.parent)), "edge value")]
-        if (edge.node, edge.place) in came.edges:
-            words.append((_short(came.edges[edge.node, edge.place]), "edge back"))
-        x, y = _free(edge, CHARACTER * max(len(text) for text, _ in words) / 2, taken)
-        for (text, kind), below in zip(words, (-5, 14), strict=False):
-            yield x, y + below, text, kind
-
-
-def _free(edge: Edge, half: float, taken: list[Place]) -> tuple[float, float]:
-    """Return a place on an edge for words of a width, and remember it as taken.
-
-    It is the middle, or the next place along the edge that is free, or below all that are taken.
-    """
-    for part in (0.5, 0.6, 0.4, 0.7, 0.3, 0.8, 0.2):
-        x, y = _bent(part, edge.across), _bent(part, edge.down)
-        if not any(_overlap(_around(x, y, half), other) for other in taken):
-            break
-    else:
-        x = _bent(0.5, edge.across)
-        y = max(other[3] for other in taken if other[0] < x + half and x - half < other[2]) + 16
-    taken.append(_around(x, y, half))
-    return x, y
-
-
-def _around(x: float, y: float, half: float) -> Place:
-    """Return what two lines of words take, one above a point and one below."""
-    return (x - half, y - 16, x + half, y + 18)
-
-
-def _bent(part: float, points: Points) -> float:
-    """Return a coordinate of a cubic curve, a part of the way along it (Bernstein's form)."""
-    rest, (a, b, c, d) = 1 - part, points
-    return rest**3 * a + 3 * rest**2 * part * b + 3 * rest * part**2 * c + part**3 * d
-
-
-def _overlap(one: Place, other: Place) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _arrows(tape: Tape, boxes: Sequence[Box], came: Came) -> Iterator[str]:
+    """Draw each edge with its words: straight on along them, and bent where its reader is near."""
+    for parent, ways in _ways(tape).items():
+        box = boxes[parent]
+        # What goes up starts above what goes down, so that they do not cross at once.
+        upwards = sorted(ways, key=lambda way: (boxes[way[0]].port(0, 1), way))
+        for lane, way in enumerate(upwards):
+            reader, y = boxes[way[0]], box.port(lane, len(ways))
+            end = reader.port(way[1], len(tape.node(way[0]).parents))
+            words = _words(tape, parent, way, came)
+            x = box.right + ROOM + CHARACTER * max(len(text) for text, _ in words) / 2
+            bend, half = reader.x - BEND, reader.x - BEND / 2
+            parts = [
+                f'<path d="M{box.right:.1f} {y:.1f} H{bend:.1f} C{half:.1f} {y:.1f} '
+                f'{half:.1f} {end:.1f} {reader.x:.1f} {end:.1f}" marker-end="url(#tip)"/>',
+                *(_text(x, y + below, *word) for word, below in zip(words, (-5, 14), strict=False)),
+            ]
+            yield "\n".join(("<g>", *parts, "</g>"))
 
 
 def _drawn(box: Box) -> str:
-    middle = box.x + box.width / 2
+    middle, top = box.x + box.width / 2, box.y + (box.height - LINE * len(box.lines)) / 2
     kind = ' class="leaf"' if box.leaf else ""
-    lines = (_text(middle, box.y + 17 + LINE * k, *line) for k, line in enumerate(box.lines))
+    lines = (_text(middle, top + 12 + LINE * k, *line) for k, line in enumerate(box.lines))
     frame = (
         f'<rect{kind} x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
-        f'height="{box.height}" rx="5"/>'
+        f'height="{box.height:.1f}" rx="5"/>'
     )
     return "\n".join((frame, *lines))
 
@@ -325,16 +291,8 @@ def _text(x: float, y: float, text: str, kind: str) -> str:
 
 def _short(value: AnyTensor) -> str:
     """Show a tensor's entries as lists, a long one without its middle."""
-    text = _numbers(value.nested())
+    text = written(value.nested(), digits=False)
     if len(text) <= LONGEST:
         return text
     half = (LONGEST - 3) // 2
     return f"{text[:half]}...{text[-half:]}"
-
-
-def _numbers(nested: Any) -> str:
-    """Write nested lists; a fraction as 1/2, and a float with as many digits as tell it apart."""
-    entries: Any = nested
-    if isinstance(nested, list):
-        return f"[{', '.join(map(_numbers, entries))}]"
-    return f"{nested:.6g}" if isinstance(nested, float) and nested % 1 else str(nested)

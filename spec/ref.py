@@ -16,11 +16,12 @@ A refused op leaves no trace there.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spec.answers import INSTEAD, LISTS, answering, call_of, unfamiliar
-from spec.broadcasting import Broadcasting
+from spec.broadcasting import OPERAND, Broadcasting
 from spec.indexing import Indexed, Parts, resolved
 from spec.op import AnyTensor, Op, checked, holds, holds_integers, refuse
 from spec.ops import OPS
@@ -167,6 +168,15 @@ class Ref(Indexed):
         return self * -1
 
 
+def refuse_swapped(
+    who: str, came: object, rule: str, beside: Sequence[object], inputs: Sequence[str]
+) -> None:
+    """Refuse integers in the place of a ref, where a ref stands in the place of the integers."""
+    if not isinstance(came, Ref) and any(isinstance(x, Ref) for x in beside) and _integers(came):
+        order = f"the order is {who}({', '.join(inputs)})"
+        raise Unsupported(f"{who}: {rule}; got {type(came).__name__}; {order}")
+
+
 TAKES = "a program is called as f(ops, *refs), where ops has the ops, with a ref for each tensor"
 """The rule under which a program that is none is refused."""
 
@@ -192,16 +202,21 @@ def _as_they_are(op: Op) -> str:
     )
 
 
-def _made(came: object) -> str:
-    """Say how what is no ref becomes one."""
+def _integers(came: object) -> bool:
+    """Say whether this holds integers or truth values, which no op computes with."""
     try:
         held = _read(came)
     except Rejected:
-        held = came  # Nothing that a tensor can be read off.
-    if is_tensor(held) and holds_integers(held):
+        return False  # Nothing that a tensor can be read off.
+    return is_tensor(held) and holds_integers(held)
+
+
+def _made(came: object) -> str:
+    """Say how what is no ref becomes one."""
+    if _integers(came):
         return (
             "integers and truth values are labels and masks, which some ops take as they are; "
-            "ops.input(...) makes a ref of numbers to compute with, which are floats, such as 1.0"
+            "ops.input(...) makes a ref of numbers to compute with"
         )
     return "input() and const() make a ref of a tensor, use() of a Param, constant() of a number"
 
@@ -216,7 +231,7 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
     def __init_subclass__(cls, **options: Any) -> None:
         """Let every session take other libraries' names, and answer calls that do not fit."""
         super().__init_subclass__(**options)
-        answering(cls)
+        answering(cls, constructor=True)
 
     if not TYPE_CHECKING:
 
@@ -268,7 +283,7 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
                 raise refuse(op.name, rule, "Ref")
         read = [_read(x) if k in op.index_inputs else x for k, x in enumerate(inputs)]
         given = [
-            x if k in op.index_inputs and is_tensor(x) else self._given(op, k, x).id
+            x if k in op.index_inputs and is_tensor(x) else self._given(op, k, read).id
             for k, x in enumerate(read)
         ]
         whole = self._with_counter(op, attributes)
@@ -276,20 +291,27 @@ class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
         self._count_call(op)
         return made if op.results is None else apart(self, made, op, inputs, whole)
 
-    def _given(self, op: Op, k: int, x: object) -> Ref:
+    def _given(self, op: Op, k: int, inputs: Sequence[object]) -> Ref:
         """Return an input of an op, or refuse it; what an index input takes is more."""
+        x = inputs[k]
         if k in op.index_inputs and not isinstance(x, Ref):
             entries = "truth values" if k in op.mask_inputs else "integers"
             rule = f"{op.inputs[k]} is a ref of this session or a tensor of {entries}"
             raise refuse(op.name, rule, type(x).__name__)
-        ref = self.own(op.name, x, f"{op.input_name(k)} is a ref of this session{_as_they_are(op)}")
+        rule = f"{op.input_name(k)} is a ref of this session{_as_they_are(op)}"
+        if not isinstance(x, Ref):
+            beside = [inputs[j] for j in op.index_inputs if j < len(inputs)]
+            refuse_swapped(op.name, x, rule, beside, op.inputs)
+        ref = self.own(op.name, x, rule)
         maker = self.tape.maker(ref.id)
         if k not in op.index_inputs and maker is not None and maker.kind == "positions":
             raise refuse(op.name, "integers of an op are taken for indices only", maker.name)
         return ref
 
-    def need_mask(self, mask: object) -> None:
+    def need_mask(self, mask: object, x: object, y: object) -> None:
         """Refuse what can be no mask of `where`, before numbers beside it are recorded."""
+        for one in (x, y):
+            refuse_swapped("where", one, OPERAND, (mask,), ("mask", "x", "y"))
         held = _read(mask)
         if isinstance(held, Ref):
             self.own("where", held)

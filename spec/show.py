@@ -57,6 +57,18 @@ def types_of(tape: Tape) -> list[Type]:
     ]
 
 
+def written(nested: Any, digits: bool = True) -> str:
+    """Write nested lists with each number as it prints alone, such as 1/2 for a fraction.
+
+    Without all digits, a float that is no integer has six.
+    """
+    entries: Any = nested
+    if isinstance(nested, list):
+        return f"[{', '.join(written(entry, digits) for entry in entries)}]"
+    short = not digits and isinstance(nested, float) and nested % 1
+    return f"{nested:.6g}" if short else str(nested)
+
+
 def tape_of(shown: Any) -> Tape:
     """Return the tape of what is shown: a session's, or that which a recorded graph compiles to.
 
@@ -166,8 +178,8 @@ def ledger(shown: Any, out: int, seed: AnyTensor | None = None) -> Text:
     rows = [("node", "rule", "value", "cotangent")]
     for id in range(len(tape)):
         node = tape.node(id)
-        came = str(cotangents[id].nested()) if node.requires_grad else "-"
-        rows.append((f"x{id}", tape.label(id), str(node.value.nested()), came))
+        came = written(cotangents[id].nested()) if node.requires_grad else "-"
+        rows.append((f"x{id}", tape.label(id), written(node.value.nested()), came))
     widths = [max(len(row[k]) for row in rows) for k in range(4)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows)
     return Text("\n".join(line.rstrip() for line in lines))
@@ -191,10 +203,11 @@ def event(happened: Event) -> str:
     """Write one event of a backward pass as a sentence; an observer may print these."""
     match happened:
         case Seed(node, cotangent):
-            return f"x{node} starts with {cotangent.nested()}"
+            return f"x{node} starts with {written(cotangent.nested())}"
         case Pull(node, cotangent):
-            return f"x{node} hands on {cotangent.nested()}"
+            return f"x{node} hands on {written(cotangent.nested())}"
         case Accumulate(node, parent, contribution, total):
-            return f"x{parent} gets {contribution.nested()} from x{node}, has {total.nested()}"
+            came, has = written(contribution.nested()), written(total.nested())
+            return f"x{parent} gets {came} from x{node}, has {has}"
         case _:
             raise refuse("show", "an event is a Seed, a Pull or an Accumulate", repr(happened))

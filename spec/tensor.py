@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar, TypeVarTuple, cast
 
+from spec.answers import telling
 from spec.buffers import ACCEPTED, read
 from spec.refusals import OutOfRange, Unknown, Unsupported, hints, nearest, refuse
 from spec.scalar import CONSTANTS, remembered, zero_like
@@ -44,6 +45,10 @@ TABLE = 400
 _APPLY = "write OPS['add'](x, y), as spec.ops has it, or record tensors and take a session's ops"
 _SIGNS = ("add", "sub", "mul", "truediv", "matmul", "pow", "floordiv", "mod")
 _READ = "write x[()] for the entry of a scalar, x.data for all entries, x.nested() for lists"
+_COUNTED = (
+    "tensor: index {} is outside shape {}; it is counted from the front, from 0; x.data[-1] is the "
+    "last entry"
+)
 _OP = "write OPS[{0!r}](x) if there is such an op, or record x and take a session's ops"
 _PUBLIC = ("shape", "rank", "data", "nested", "map", "rule")
 
@@ -115,7 +120,7 @@ class Tensor(Generic[A, *Dims]):
         try:
             for extent, i in zip(shape, position):  # noqa: B905 - of one length; this is in all loops
                 if not 0 <= i < extent:
-                    raise OutOfRange(f"tensor: index {position} is outside shape {shape}")
+                    raise OutOfRange(_COUNTED.format(position, shape))
                 flat = flat * extent + i
             return self._data[flat]
         except TypeError:
@@ -166,6 +171,22 @@ class Tensor(Generic[A, *Dims]):
         if dtype is None and plain:
             dtype = numpy.asarray(list(self.data)).dtype
         return empty.astype(object if dtype is None else dtype)
+
+    def __dlpack__(self, **how: Any) -> Any:
+        """Hand a copy to PyTorch and others who ask in this way, by NumPy, if it is loaded.
+
+        What they have no type for, such as a Fraction, is Rejected.
+        """
+        numpy = sys.modules.get("numpy")
+        held = None if numpy is None else numpy.array(self)
+        if held is None or held.dtype.kind not in "biuf":
+            rule = "floats, integers and truth values are handed on, where numpy is imported"
+            raise refuse("tensor", rule, "another world" if numpy else "no numpy")
+        return held.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Say that its entries are in the memory of the host."""
+        return (1, 0)
 
     def __eq__(self, other: object) -> bool:
         """Compare shape and every entry."""
@@ -233,6 +254,7 @@ def tabulate(shape: tuple[*Dims], entry: Callable[..., A]) -> Tensor[A, *Dims]:
     return Tensor[A, *Dims].rule(shape, kept)
 
 
+@telling
 def tensor(nested: Nested) -> Tensor[Any, *tuple[int, ...]]:
     """Read a number, an array, or nested lists of equal lengths, whose shape is that of the firsts.
 
@@ -244,7 +266,7 @@ def tensor(nested: Nested) -> Tensor[Any, *tuple[int, ...]]:
     """
     shape: list[int] = []
     level: Any = nested
-    held = None if type(nested) in (list, tuple, float, *CONSTANTS) else read(nested)
+    held = None if type(nested) in (list, tuple, float, Tensor, *CONSTANTS) else read(nested)
     if held is not None:
         return Tensor(*held)
     while isinstance(level, (list, tuple)):
@@ -261,7 +283,7 @@ def tensor(nested: Nested) -> Tensor[Any, *tuple[int, ...]]:
 
 def _number(x: Any) -> Any:
     """Return an entry of a type that no world has registered as a number of one, or refuse it."""
-    held = read(x)
+    held = None if is_tensor(x) else read(x)
     if held is not None and held[0] == ():
         return held[1][0]
     if held is None and isinstance(x, tuple(zero_like.rules)):

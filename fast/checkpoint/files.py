@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from fast.answers import telling
 from fast.checkpoint import header, sealed, snapshot
 from fast.disk import atomic
 from fast.errors import OtherThreads, Rejected, Unverified, Unwritable
@@ -29,6 +30,7 @@ LONGEST = 400
 """The characters of a refusal, which may quote a file: more are cut out of its middle."""
 
 
+@telling
 def save(
     path: File,
     session: Session,
@@ -58,6 +60,7 @@ def save(
         atomic.replace(path, sealed.pack(header.tensors(contents), description), keep)
 
 
+@telling
 def load(
     path: File,
     session: Session,

@@ -209,12 +209,13 @@ def _check_names(
     kind: str, values: Mapping[str, Tensor], known: Mapping[str, Param | NamedBuffer]
 ) -> None:
     """Refuse values of which one is missing, unknown, or unlike what the session has there."""
+    has = f"the session has {list(known)}, and the file {list(values)}"
     for name in known:
         if name not in values:
-            raise Rejected(f"{kind}/{name}: missing; the session has {list(known)}")
+            raise Rejected(f"{kind}/{name}: missing; {has}")
     for name, value in values.items():
         if name not in known:
-            raise Rejected(f"{kind}/{name}: unknown; the session has {list(known)}")
+            raise Rejected(f"{kind}/{name}: unknown; {has}")
         check_like(f"{kind}/{name}", value, known[name])
 
 

@@ -8,13 +8,24 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from fast.answers import SIGNS, hints
 from fast.compiled.plan import Log
 from fast.errors import Rejected, SessionError
 from fast.kernels.checks import is_row
 from fast.runtime.param import Param
 from fast.runtime.store import Store
 
+_FLOATS = (
+    "integers that run() is given are labels and masks; for numbers to compute with, hand in "
+    "floats, such as x.astype(numpy.float32) of an array or x.float() of a tensor"
+)
+"""How integers become a ref of a recorded program."""
 
+
+@hints(
+    {name: _FLOATS for name, sign in SIGNS.items() if " y" in sign and name != "__contains__"}
+    | {"__abs__": _FLOATS}
+)
 class Indices:
     """Integers or booleans that a recorded program hands on to ops without seeing them."""
 
@@ -25,6 +36,9 @@ class Indices:
         self._tensor = tensor
         self._position = position
         self._log = log
+
+    made_a_ref = _FLOATS
+    """What a refusal says where an op takes a ref."""
 
     @property
     def shape(self) -> tuple[int, ...]:

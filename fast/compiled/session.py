@@ -52,7 +52,7 @@ from fast.device.named import NamedBuffer
 from fast.errors import Frozen, Rejected, SessionError, outside
 from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Ref
-from fast.runtime.binding import Bound
+from fast.runtime.binding import Bound, foreign
 from fast.runtime.param import Param
 from fast.runtime.updates import Wanted
 from fast.session import Session
@@ -303,14 +303,15 @@ class CompiledSession(Changing):
             self._log.entries.append(Buffer(copy, "a recorded program"))
         return ref
 
-    def _beside(self, bound: Bound, position: int, arg: Any) -> Tensor:
+    def _beside(self, bound: Bound, position: int, inputs: tuple[Any, ...]) -> Tensor:
         """Return what an input reads without a gradient, and note where a replay finds it."""
+        arg = inputs[position]
         read: int | Argument | Contents | Tensor
         if isinstance(arg, Indices):
-            tensor, read = self._received(bound, position, arg), Argument(arg._position)
+            tensor, read = self._received(bound, position, inputs), Argument(arg._position)
         else:
             self._tell(bound.describe(position), arg)
-            read = tensor = super()._beside(bound, position, arg)
+            read = tensor = super()._beside(bound, position, inputs)
         if isinstance(arg, IndexRef):
             read = arg.id
         elif isinstance(arg, NamedBuffer):
@@ -319,8 +320,9 @@ class CompiledSession(Changing):
             self._log.read.append(read)
         return tensor
 
-    def _received(self, bound: Bound, position: int, indices: Indices) -> Tensor:
+    def _received(self, bound: Bound, position: int, inputs: tuple[Any, ...]) -> Tensor:
         """Return what a program hands on, where it may."""
+        indices: Indices = inputs[position]
         what = bound.describe(position)
         if indices._log is not self._log:
             raise SessionError(
@@ -328,9 +330,10 @@ class CompiledSession(Changing):
                 "hand data in as an argument"
             )
         if position not in bound.op.index_inputs:
-            raise Rejected(f"{what} takes a ref, and a program's integer inputs are none")
+            raise foreign(what, indices, self._tape, bound.op, inputs)
         if (indices.dtype is torch.bool) != (position in bound.op.mask_inputs):
-            super()._beside(bound, position, indices._tensor)  # refuses the one for the other
+            given = (*inputs[:position], indices._tensor, *inputs[position + 1 :])
+            super()._beside(bound, position, given)  # refuses the one for the other
         return indices._tensor
 
     def _own(self, ref: Entry, what: str, kind: type[Entry] = Ref) -> int:

@@ -74,6 +74,19 @@ def replace(path: str | os.PathLike[str], data: bytes, keep: int = 1) -> None:
         ) from error
 
 
+def set_aside(path: str | os.PathLike[str]) -> None:
+    """Let a file that is there and holds something be PATH.1, so that its name is free.
+
+    A file that may not be written is not moved, either: that raises OSError.
+    """
+    text_of(path)
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return
+    place = destination(path)
+    with place.open("r+b"):
+        os.replace(place, place.with_name(f"{place.name}.1"))
+
+
 def _replace(place: Path, data: bytes, keep: int) -> None:
     unfinished, descriptor = _start(place)
     with os.fdopen(descriptor, "wb") as file:

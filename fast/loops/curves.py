@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from fast.answers import telling
 from fast.errors import Rejected, Unavailable, extra
 from fast.loops.plain import came, numbers
 
@@ -22,6 +23,7 @@ FORMS = (
 )
 
 
+@telling
 def plot_curves(
     path: str | os.PathLike[str],
     curves: Mapping[str, Curve],

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from fast.answers import telling
 from fast.errors import Rejected
 
 
+@telling
 class Batches:
     """Batches of arrays or tensors that belong together, such as inputs and labels.
 

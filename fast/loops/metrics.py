@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, Self, TextIO, cast
 
+from fast.answers import telling
 from fast.device.integers import is_number
-from fast.disk.atomic import replace
+from fast.disk.atomic import replace, set_aside
 from fast.errors import Rejected, Unavailable, extra
 from fast.loops.plain import came, entry, number, numbers
 
@@ -51,19 +52,22 @@ class _Written(_Closed):
     def __init__(self, path: File, append: bool = False, before: int | None = None) -> None:
         """Open a file anew, or with `append` at its end, where a run goes on.
 
+        Opened anew, a file that holds something stays as PATH.1, in the place of an older PATH.1.
         A run that goes on at a step takes it again, with those after it. `before` is that step:
         rows whose "step" is at or above it are removed first, with a last line that has no end,
         and rows without a step that come after the first one removed. The file is replaced as a
-        whole. A `before` that is below 0, or without `append`, is Rejected, and so is a file that
-        cannot be written.
+        whole. A `before` that is below 0, or above 0 without `append`, is Rejected, and so is a
+        file that cannot be written.
         """
         self.path = Path(path)
         if before is not None and (type(before) is not int or before < 0):
             raise Rejected(f"metrics: before is an int >= 0 or None, got {before!r}")
-        if before is not None and not append:
+        if before and not append:
             raise Rejected(f"metrics: before={before} is of a file that goes on; add append=True")
         try:
-            if append and self.path.is_file():
+            if not append:
+                set_aside(self.path)
+            elif self.path.is_file():
                 self._go_on(before)
             self._file: TextIO = self._opened("a" if append else "w")
         except Rejected as error:
@@ -113,6 +117,7 @@ def _kept(rows: Iterable[tuple[str, Any]], before: int) -> Iterator[str]:
             yield text
 
 
+@telling
 class JsonLines(_Written):
     """A file with a JSON object for each row; rows may have different names."""
 
@@ -145,6 +150,7 @@ class JsonLines(_Written):
             yield line, row.get("step") if isinstance(row, dict) else None
 
 
+@telling
 class Csv(_Written):
     """A file of comma-separated values: the first row's names are the columns, and stay them."""
 
@@ -203,6 +209,7 @@ class Csv(_Written):
             columns = columns or cells
 
 
+@telling
 class TensorBoard(_Closed):
     """A folder of TensorBoard's events, written by its own writer (the extra [tensorboard])."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fast.answers import telling
 from fast.device.integers import is_number
 from fast.errors import Rejected
 from fast.loops.plain import came, number
@@ -19,6 +20,7 @@ class Diverged(RuntimeError):
     """A loss, a parameter or a moment is not finite; the message names it and the step."""
 
 
+@telling
 def check_loss(step: int, loss: float) -> None:
     """Raise Diverged for a loss that is not finite: every step after it would be in vain.
 
@@ -33,6 +35,7 @@ def check_loss(step: int, loss: float) -> None:
         raise Diverged(f"train: the run has diverged: the loss of step {step} is {read}")
 
 
+@telling
 def check_finite(session: Session, step: int, optimizers: Iterable[str] | None = None) -> None:
     """Raise Diverged where a parameter or a moment is not finite; all of them are downloaded.
 
@@ -58,6 +61,7 @@ def _check_step(who: str, step: object) -> None:
         raise Rejected(f"{who}: a step is an int >= 0, got {came(step)}")
 
 
+@telling
 class EarlyStop:
     """Says when a score has not become better for so many looks.
 

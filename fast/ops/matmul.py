@@ -22,7 +22,8 @@ def check(x: Tensor, y: Tensor) -> None:
     """Refuse anything but two matrices whose inner extents are equal."""
     if x.dim() != 2 or y.dim() != 2:
         raise Rejected(
-            f"matmul C1: both inputs are matrices, got shapes {tuple(x.shape)}, {tuple(y.shape)}"
+            "matmul C1: both inputs have two axes; a vector v is a column as v[:, None], a row as "
+            f"v[None]; got shapes {tuple(x.shape)}, {tuple(y.shape)}"
         )
     if x.shape[1] != y.shape[0]:
         raise Rejected(

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from fast.answers import telling
 from fast.optim import _rule
 from fast.optim._rule import need
 
@@ -27,12 +28,14 @@ Schedule = Callable[[int], float]
 """schedule(t): the learning rate at step t, which counts from 0."""
 
 
+@telling
 def constant(lr: float) -> Schedule:
     """Return the same rate at every step."""
     lr, _ = _rates("constant", lr)
     return _checked("constant", lambda t: lr)
 
 
+@telling
 def step(lr: float, *, step_size: int, gamma: float = 0.1) -> Schedule:
     """Return a rate that falls by a factor every so many steps."""
     lr, _ = _rates("step", lr)
@@ -41,6 +44,7 @@ def step(lr: float, *, step_size: int, gamma: float = 0.1) -> Schedule:
     return _checked("step", lambda t: lr * gamma ** (t // step_size))
 
 
+@telling
 def exponential(lr: float, *, gamma: float) -> Schedule:
     """Return a rate that falls by a factor at every step."""
     lr, _ = _rates("exponential", lr)
@@ -48,6 +52,7 @@ def exponential(lr: float, *, gamma: float) -> Schedule:
     return _checked("exponential", lambda t: lr * gamma**t)
 
 
+@telling
 def cosine(lr: float, *, total: int, minimum: float = 0.0) -> Schedule:
     """Return a rate that falls along half a cosine."""
     lr, minimum = _rates("cosine", lr, minimum)
@@ -60,6 +65,7 @@ def cosine(lr: float, *, total: int, minimum: float = 0.0) -> Schedule:
     return _checked("cosine", rate)
 
 
+@telling
 def linear_warmup(lr: float, *, warmup: int, start_factor: float = 0.0) -> Schedule:
     """Return a rate that rises in equal steps."""
     lr, _ = _rates("linear_warmup", lr)
@@ -72,6 +78,7 @@ def linear_warmup(lr: float, *, warmup: int, start_factor: float = 0.0) -> Sched
     return _checked("linear_warmup", rate)
 
 
+@telling
 def warmup_cosine(
     lr: float, *, warmup: int, total: int, start_factor: float = 0.0, minimum: float = 0.0
 ) -> Schedule:
@@ -85,6 +92,7 @@ def warmup_cosine(
     return _checked("warmup_cosine", lambda t: rise(t) if t < warmup else fall(t - warmup))
 
 
+@telling
 def one_cycle(
     lr: float,
     *,

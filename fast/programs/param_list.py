@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fast.answers import telling
 from fast.device import bridge
 from fast.errors import Rejected
 from fast.kernels.checks import is_row
@@ -20,6 +21,7 @@ from fast.session import Session
 class ParamList(ListSteps[Sequence[Any]]):
     """Parameters of one session in a fixed order, each trainable or frozen."""
 
+    @telling
     def __init__(
         self,
         values: Sequence[Any],
@@ -112,11 +114,13 @@ def _free_names(session: Session, count: int) -> list[str]:
     return names
 
 
+@telling
 def use_params(session: Session, params: ParamList) -> list[Ref]:
     """Put every parameter on the tape, in order; those of another session raise SessionError."""
     return [session.use(param) for param in params.params]
 
 
+@telling
 def use_inputs(session: Session, inputs: Sequence[Any]) -> list[Any]:
     """Put outside data on the tape, in order, as leaves without gradient; integers stay as data.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 from torch import Tensor
 
 from fast.answers import LISTS, unfamiliar
-from fast.broadcasting import made_a_ref
+from fast.broadcasting import made_a_ref, refuse_swapped
 from fast.device.options import Options
 from fast.errors import Rejected, SessionError, Unsupported
 from fast.kernels.page import Op, Value, Vjp
@@ -145,9 +145,11 @@ def _refusal(
     op = bound.op
     for position in op.index_inputs:
         if position < len(inputs) and isinstance(inputs[position], Ref):
+            mask, name = position in op.mask_inputs, op.named(position)
+            kind, dtype = ("truth values", "bool") if mask else ("integers", "numpy.int64")
             return Rejected(
-                f"{error}; {op.named(position)} is a ref, and input() makes numbers of what it is "
-                "given: integers and truth values go in as they are, without it"
+                f"{error}; {name} is a ref, which input() makes of any data and run() of floats: "
+                f"{kind} go in as they are, without input(), such as {name}.astype({dtype})"
             )
     if isinstance(error, Rejected):
         return error
@@ -159,7 +161,9 @@ def _refusal(
     return Rejected(f"{op.name}: it takes {op.usage()}, and cannot read {came}")
 
 
-def foreign(what: str, came: Any, tape: Tape, op: Op | None = None) -> Exception:
+def foreign(
+    what: str, came: Any, tape: Tape, op: Op | None = None, inputs: Sequence[Any] = ()
+) -> Exception:
     """Say why something is no ref of the tape on which a session records, for an op or a method."""
     if isinstance(came, Entry):
         owner = came.tape.session
@@ -191,6 +195,9 @@ def foreign(what: str, came: Any, tape: Tape, op: Op | None = None) -> Exception
     rule = f"{what} is" if ":" in what else f"{what}: the argument is"
     came_as = type(came).__name__
     rule = f"{rule} a ref of this session{'' if op is None else _as_they_are(op)}"
+    if op is not None:
+        beside = [inputs[k] for k in op.index_inputs if k < len(inputs)]
+        refuse_swapped(op.name, came, rule.removeprefix(f"{op.name}: "), beside, op.inputs)
     return Unsupported(f"{rule}; got {came_as}; {made_a_ref(came)}")
 
 

@@ -35,7 +35,8 @@ N = TypeVar("N")
 def type_rule(x: Type, y: Type) -> Type:
     """Accept two matrices (C1) with equal inner extents (C2)."""
     if len(x.shape) != 2 or len(y.shape) != 2:
-        raise refuse("matmul C1", "both inputs have two axes", f"{x} and {y}")
+        rule = "both inputs have two axes; a vector v is a column as v[:, None], a row as v[None]"
+        raise refuse("matmul C1", rule, f"{x} and {y}")
     if x.shape[1] != y.shape[0]:
         raise refuse("matmul C2", "the inner extents are equal", f"{x} and {y}")
     return Type((x.shape[0], y.shape[1]))

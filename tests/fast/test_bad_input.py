@@ -356,12 +356,12 @@ GIVEN: list[tuple[str, Callable[[Session, Param, Ref], Any]]] = [
     ("use() of a Param", lambda s, w, x: w @ x),
     ("input() and const() make a ref of a tensor", lambda s, w, x: s.exp(torch.ones(2))),
     (
-        "to compute with, which are floats",
+        "to compute with",
         lambda s, w, x: s.exp(torch.tensor([1, 2])),
     ),
-    ("to compute with, which are floats", lambda s, w, x: s.exp([1, 2])),
+    ("to compute with", lambda s, w, x: s.exp([1, 2])),
     (
-        "to compute with, which are floats",
+        "to compute with",
         lambda s, w, x: torch.ones(2, 2).long() @ x,
     ),
 ]

@@ -153,6 +153,6 @@ def test_what_cannot_be_split_is_refused(number: int) -> None:
 def test_features_of_integers_are_told_to_be_floats() -> None:
     for program in (lambda ops, w, x: ops.sum(ops.matmul(x, w)), lambda ops, w, x: ops.sum(x @ w)):
         made = scalar_trainer(program, [[[1.0], [2.0]]], **CPU)
-        with pytest.raises((Rejected, TypeError), match="to compute with, which are floats"):
+        with pytest.raises((Rejected, TypeError), match="to compute with"):
             made.step(0.1, [torch.tensor([[1, 2]])])
         made.step(0.1, [torch.tensor([[1, 2]]).float()])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 from fractions import Fraction
-from typing import Any
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -15,6 +19,23 @@ from spec.picture import CHARACTER, svg
 from spec.show import ledger, opened
 
 NAME = "{http://www.w3.org/2000/svg}"
+
+
+class Words(NamedTuple):
+    """A text along an edge: its middle, its baseline, and half of its width."""
+
+    x: float
+    y: float
+    half: float
+
+
+def placed(part: ElementTree.Element) -> list[Words]:
+    """Return where each text along an edge stands."""
+    found = [e for e in part.iter(f"{NAME}text") if "edge" in (e.get("class") or "")]
+    return [
+        Words(float(e.get("x") or 0), float(e.get("y") or 0), CHARACTER * len(e.text or "") / 2)
+        for e in found
+    ]
 
 
 def read(drawn: str) -> ElementTree.Element:
@@ -70,13 +91,79 @@ def test_each_use_of_a_value_is_an_edge_of_its_own() -> None:
     assert len(set(heights[:2])) == len(set(heights[2:])) == 2
 
 
-def test_words_along_edges_are_drawn_over_all_arrows_and_hide_what_is_behind_them() -> None:
+class Way(NamedTuple):
+    """An arrow: from x on at the height y, from bend on through close points of a curve."""
+
+    x: float
+    y: float
+    bend: float
+    bent: list[tuple[float, float]]
+
+
+def ways(drawn: str) -> list[tuple[Way, list[Words]]]:
+    """Return each edge's arrow and its words."""
+    found: list[tuple[Way, list[Words]]] = []
+    for group in read(drawn).iter(f"{NAME}g"):
+        path = group.find(f"{NAME}path")
+        assert path is not None
+        x, y, bend, *curve = [float(n) for n in re.findall(r"-?[\d.]+", path.get("d") or "")]
+        across, down = [bend, *curve[::2]], [y, *curve[1::2]]
+        bent = [(bezier(k / 30, across), bezier(k / 30, down)) for k in range(31)]
+        found.append((Way(x, y, bend, bent), placed(group)))
+    return found
+
+
+def bezier(part: float, points: list[float]) -> float:
+    """Return a coordinate a part of the way along a curve, by de Casteljau's halvings."""
+    while len(points) > 1:
+        points = [a + (b - a) * part for a, b in pairwise(points)]
+    return points[0]
+
+
+def far(words: Words, way: Way) -> float:
+    """Return how far the rectangle of a text is from the nearest point of an arrow."""
+
+    def from_text(x: float, y: float) -> float:
+        beside = max(abs(x - words.x) - words.half, 0)
+        return math.hypot(beside, max(words.y - 9 - y, 0, y - words.y - 3))
+
+    straight = from_text(min(max(words.x, way.x), way.bend), way.y)
+    near = way.bend < words.x + words.half + 20 and words.x - words.half - 20 < way.bent[-1][0]
+    return min([straight, *(from_text(x, y) for x, y in way.bent if near)])
+
+
+def check_words(drawn: str) -> None:
+    """Words are on their own edge, near no other one, over nothing, and inside."""
+    _, _, wide, high = map(float, (read(drawn).get("viewBox") or "").split())
+    edges, around = ways(drawn), boxes(drawn)
+    every = [words for _, own in edges for words in own]
+    assert len(every) == len(placed(read(drawn)))
+    for k, words in enumerate(every):
+        assert words.half <= words.x <= wide - words.half and 10 <= words.y <= high
+        for other in every[:k]:
+            apart = words.half + other.half
+            assert abs(words.x - other.x) >= apart - 0.1 or abs(words.y - other.y) >= 12
+        for x, y, w, h in around:
+            beside = words.x + words.half <= x or x + w <= words.x - words.half
+            assert beside or words.y <= y or y + h <= words.y - 9, words
+    for k, (way, own) in enumerate(edges):
+        others = [foreign for j, (foreign, _) in enumerate(edges) if j != k]
+        for words in own:
+            assert far(words, way) < 6, words
+            assert all(far(words, foreign) > 12 for foreign in others), words
+
+
+def test_words_along_an_edge_are_near_their_own_and_near_no_other_one() -> None:
+    """The picture that showed the value of A where the edge of another node was."""
     s = Session()
-    kinds = [e.tag.removeprefix(NAME) for e in read(svg(s, perceptron(s)))]
-    arrows, words = ([k for k, found in enumerate(kinds) if found == t] for t in ("path", "text"))
-    assert arrows and max(arrows) < min(words)
-    style = next(read(svg(s)).iter(f"{NAME}style")).text or ""
-    assert "paint-order: stroke" in style
+    x = s.input(tensor([Fraction(3), Fraction(4)]), name="x", requires_grad=True)
+    a = s.use(
+        s.param(tensor([[Fraction(1, 2), Fraction(1, 3)], [Fraction(-2), Fraction(5, 7)]]), "A")
+    )
+    check_words(svg(s, s.sum(a * x) / s.sum(s.square(x))))
+    s = Session()
+    check_words(svg(s, perceptron(s)))
+    check_words(svg(opened(s, "mse_loss", "gelu")))
 
 
 def test_no_box_lies_over_another_and_all_lie_inside() -> None:
@@ -117,35 +204,33 @@ def test_an_empty_tape_is_an_empty_picture_and_a_node_that_there_is_not_is_refus
         svg(s, "x0")  # type: ignore[arg-type]
 
 
+def test_a_picture_is_saved_as_a_file_that_a_browser_shows(tmp_path: Path) -> None:
+    session = Session()
+    session.input(tensor(2.0), name="café")
+    drawn = svg(session)
+    drawn.save(tmp_path / "picture.svg")
+    assert (tmp_path / "picture.svg").read_text(encoding="utf-8") == f"{drawn}\n"
+    with pytest.raises(Rejected, match=r"^svg: .*none.a\.svg cannot be written: "):
+        drawn.save(str(tmp_path / "none" / "a.svg"))
+    with pytest.raises(Rejected, match=r"^svg: a path is a str or a Path; got int$"):
+        drawn.save(3)  # type: ignore[arg-type]
+
+
 def test_a_notebook_shows_the_picture() -> None:
     session = Session()
     drawn = svg(session, session.square(session.input(tensor(2.0), requires_grad=True)))
     assert drawn._repr_svg_() == drawn and drawn.startswith("<svg")
 
 
-def words(drawn: str) -> list[tuple[float, float, str]]:
-    """Return where each text along an edge stands, and the text."""
-    found = [e for e in read(drawn).iter(f"{NAME}text") if "edge" in (e.get("class") or "")]
-    return [(float(e.get("x") or 0), float(e.get("y") or 0), e.text or "") for e in found]
-
-
 @given(steps=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=7))
-def test_no_words_along_edges_lie_over_others_and_all_lie_inside(
+def test_words_of_drawn_graphs_are_near_their_own_edge_and_near_no_other_one(
     steps: list[tuple[int, int]],
 ) -> None:
     s = Session()
     made = [s.input(tensor(float(k) / 3), name="x", requires_grad=True) for k in range(3)]
     for one, other in steps:
         made.append(made[one % len(made)] * 2.0 + made[other % len(made)] * made[one % len(made)])
-    drawn = svg(s, made[-1])
-    _, _, wide, high = map(float, (read(drawn).get("viewBox") or "").split())
-    placed = words(drawn)
-    for k, (x, y, text) in enumerate(placed):
-        half = CHARACTER * len(text) / 2
-        assert half <= x <= wide - half and 10 <= y <= high
-        for a, b, other in placed[:k]:
-            apart = half + CHARACTER * len(other) / 2
-            assert abs(x - a) >= apart - 0.1 or abs(y - b) >= 12, (text, other)
+    check_words(svg(s, made[-1]))
 
 
 def test_a_ref_of_what_was_opened_stands_for_its_node_and_another_record_s_ref_is_refused() -> None:

@@ -293,6 +293,8 @@ def test_a_tensor_says_how_it_is_read_and_which_ops_there_are() -> None:
     assert list(x) == [1.0]
     rule = "tensor: an index is an integer for each axis; x[()] is the entry of a scalar; got (0,)"
     says(f"{rule} for shape ()", lambda: tensor(2.0)[0])
+    counted = "it is counted from the front, from 0; x.data[-1] is the last entry"
+    says(f"tensor: index (-1,) is outside shape (1,); {counted}", lambda: x[-1], IndexError)
     says(f"{rule} for shape (2, 2)", lambda: list(tensor([[1.0, 2.0], [3.0, 4.0]])))
 
 
@@ -443,3 +445,22 @@ def test_a_class_refuses_operators_and_type_checkers_see_nothing() -> None:
         pass
 
     says("Plain: x % y is not offered; write less", lambda: Plain() % 2)
+
+
+def test_what_makes_tensors_and_sessions_says_how_it_is_called() -> None:
+    wrong: Any = (tensor, Session, GraphSession)
+    says(
+        "tensor: there is no argument 'requires_grad'; it takes nested",
+        lambda: wrong[0](1.0, requires_grad=True),
+        TypeError,
+    )
+    says(
+        "Session: there is no argument 'observe'; it takes observer=None",
+        lambda: wrong[1](observe=print),
+        TypeError,
+    )
+    says(
+        "GraphSession: there is no argument 'observe'; it takes no argument",
+        lambda: wrong[2](observe=print),
+        TypeError,
+    )

@@ -76,6 +76,20 @@ def test_a_ledger_shows_values_beside_cotangents() -> None:
     assert ledger(tape, out, tensor(1.0)) == LEDGER
 
 
+def test_a_fraction_in_a_tensor_is_written_as_it_is_alone() -> None:
+    tape = Tape()
+    half = tape.leaf(tensor([[Fraction(1, 2)], [Fraction(-3)]]), name="half")
+    said: list[str] = []
+    seen = Tape(lambda happened: said.append(event(happened)))
+    seen.backward(seen.apply(OPS["square"], seen.leaf(tensor(Fraction(1, 3)))), tensor(Fraction(2)))
+    assert said[0] == "x1 starts with 2" and said[2] == "x0 gets 4/3 from x1, has 4/3"
+    out = tape.apply(OPS["sum"], half)
+    assert ledger(tape, out).splitlines()[1:] == [
+        "x0    half  [[1/2], [-3]]  [[1], [1]]",
+        "x1    sum   -5/2           1",
+    ]
+
+
 def test_what_is_shown_is_stable() -> None:
     (first, out), (second, _) = example(), example()
     assert program(first) == program(second)

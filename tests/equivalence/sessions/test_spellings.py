@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -271,6 +272,36 @@ REFUSED |= {
     for name in INSTEAD
 }
 
+READING = [name for name, op in OPS.items() if 0 < len(op.index_inputs) < len(op.inputs)]
+"""The ops that read integers or truth values beside numbers."""
+
+
+@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize("way", ["tensor", "array", "list"])
+def test_swapped_inputs_are_told_their_order(name: str, way: str) -> None:
+    op = OPS[name]
+    method = inspect.signature(getattr(Session, name))
+    needed = [one.name for one in method.parameters.values() if one.kind is one.KEYWORD_ONLY]
+    needed = [one for one in needed if method.parameters[one].default is inspect.Parameter.empty]
+
+    def ask(s: Any, x: Any, y: Any, made: Any) -> Any:
+        ways = {"tensor": made, "array": np.array, "list": lambda data: data}
+        integers = ways[way]([[True, False]] * 2 if op.mask_inputs else [[0, 1]] * 2)
+        given = [x if k in op.index_inputs else integers for k in range(len(op.inputs))]
+        return getattr(s, name)(*given, **dict.fromkeys(needed, 0))
+
+    ours, theirs = answers(ask)
+    assert str(ours) == str(theirs) and kind(ours) == kind(theirs) == "Unsupported"
+    assert re.search(rf"; the order is {name}\({', '.join(op.inputs)}\)$", str(ours))
+
+
+@pytest.mark.parametrize("way", ["tensor", "list"])
+def test_integers_beside_a_ref_are_told_how_they_become_one(way: str) -> None:
+    """A world of `spec` computes with integers, so that nobody is told to write 1.0."""
+    for one in answers(lambda s, x, y, made: x * ([1, 2] if way == "list" else made([1, 2]))):
+        assert str(one).endswith("; ops.input(...) makes a ref of numbers to compute with")
+
+
 SAID = re.compile(r"write (.*?)(?:, where .*|, or .*|, with .*|, which .*| for .*)?$")
 """What a refusal advises to write; what comes after it says what the names in it stand for."""
 
@@ -467,9 +498,9 @@ def test_what_are_no_labels_are_named_as_they_came(labels: Any, says: str) -> No
 def test_labels_through_input_are_explained() -> None:
     session = fast.Session(provider="aten")
     x, labels = session.input([[1.0, 2.0]]), session.input(torch.tensor([1]))
-    with pytest.raises(fast.Rejected, match="integers and truth values go in as they are"):
+    with pytest.raises(fast.Rejected, match=r"labels is a ref, .*: integers go in as they are"):
         session.cross_entropy(x, labels)
-    with pytest.raises(fast.Rejected, match="mask is a ref, and input\\(\\) makes numbers"):
+    with pytest.raises(fast.Rejected, match=r"mask is a ref, .*: truth values go in as they are"):
         session.where(session.input([[1.0, 0.0]]), x, x)
 
 
@@ -501,3 +532,38 @@ def test_a_step_that_updates_nothing_says_why() -> None:
         w.requires_grad = True
         session.sgd_step(0.5, grads=grads)
     assert said == ["sgd_step: no parameter was updated: all are frozen"] * 2
+
+
+def test_tensors_go_over_to_pytorch_and_come_back() -> None:
+    for data in ([[1.0, 2.0], [3.0, 4.5]], [[1, 2]], [True, False], 0.1, []):
+        x = tensor(data)
+        for there in (torch.as_tensor(x), torch.from_dlpack(x)):
+            assert there.shape == x.shape and there.tolist() == x.nested()
+            assert tensor(there) == x
+    assert tensor([torch.tensor(1.0), 2.0]) == tensor([1.0, 2.0])
+    assert tensor(torch.arange(6).reshape(2, 3).T) == tensor([[0, 3], [1, 4], [2, 5]])
+    for dtype in (torch.float16, torch.float32, torch.int8):
+        assert tensor(torch.tensor([1, 2], dtype=dtype)) == tensor([1, 2])
+
+
+def test_tensors_that_cannot_go_over_say_how() -> None:
+    with pytest.raises(spec.refusals.Rejected, match=r"Tensor of torch.float32: .*detach\(\)"):
+        tensor(torch.tensor([1.0], requires_grad=True))
+    with pytest.raises(spec.refusals.Rejected, match=r"x.tolist\(\) makes; got .*bfloat16"):
+        tensor(torch.tensor([1.0], dtype=torch.bfloat16))
+    with pytest.raises(spec.refusals.Rejected, match=r"floats, integers and truth values are "):
+        torch.as_tensor(tensor([Fraction(1, 2)]))
+    session = Session()
+    for ask in (session.input(tensor(1.0)), session.param(tensor(1.0))):
+        with pytest.raises(
+            spec.refusals.Rejected, match=r"numpy.array\(x\) is not offered; write "
+        ):
+            tensor(ask)
+
+
+def test_a_vector_beside_a_matrix_is_told_to_be_one() -> None:
+    advice = "a vector v is a column as v[:, None], a row as v[None]; got "
+    for one in answers(lambda s, x, y, made: x @ made.three):
+        assert advice in str(one)
+    ours, theirs = answers(lambda s, x, y, made: x @ x[0][:, None] + x[0][None] @ x)
+    assert np.array_equal(ours, theirs)

@@ -498,3 +498,12 @@ def test_a_program_that_goes_on_with_groups_states_them(tmp_path: Path) -> None:
 
 def _ones(s: Session) -> Any:
     return s.backward(s.sum(s.use(s.params[0]) + s.use(s.params[1])))
+
+
+def test_names_that_differ_are_shown_of_both_sides(tmp_path: Path) -> None:
+    first, other = Session(), Session()
+    first.param([1.0], name="weight")
+    other.param([1.0], name="w")
+    checkpoint.save(tmp_path / "file", first)
+    with pytest.raises(Rejected, match=r"has \['w'\], and the file \['weight'\]$"):
+        checkpoint.load(tmp_path / "file", other)

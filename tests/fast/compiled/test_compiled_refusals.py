@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fast import CompiledSession, Frozen, Rejected, Session, SessionError
+from fast.errors import Unsupported
 from tests.fast.compiled.replays import CPU, trainers, twins
 from tests.support import same
 
@@ -139,7 +140,7 @@ def skip_a_call(ops: Any) -> None:
         (lambda s, ops, w, labels: np.asarray(labels), "values of integer inputs are not known"),
         (
             lambda s, ops, w, labels: ops.exp(labels),
-            "a program's integer inputs are none",
+            "exp: x is a ref of this session; got Indices; integers that run",
         ),
         (lambda s, ops, w, labels: ops.where(labels, w, w), "mask: booleans are needed"),
     ],
@@ -222,3 +223,37 @@ def test_a_program_without_a_hash_and_a_foreign_parameter_are_refused() -> None:
         s.run(lambda ops, w: ops.sum(w), [foreign], [])
     with pytest.raises(SessionError, match=r"is not a parameter of this session"):
         s.run(lambda ops, w: ops.sum(w), ["w"], [])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("session", [Session, CompiledSession])
+@pytest.mark.parametrize("floats", [np.array([0.0, 1.0]), [0.0, 1.0], torch.tensor([0.0, 1.0])])
+def test_labels_that_are_floats_are_told_to_be_integers(session: Any, floats: Any) -> None:
+    s = session(**CPU)
+    w = s.param(np.ones((2, 3)))
+    with pytest.raises(Rejected, match=r"; labels is a ref, .* labels.astype\(numpy.int64\)$") as e:
+        s.run(lambda ops, w, y: ops.cross_entropy(w, y), [w], [floats])
+    assert "run() of floats" in str(e.value)
+    with pytest.raises(Rejected, match=r"; mask is a ref, .* mask.astype\(bool\)$"):
+        s.run(lambda ops, w, m: ops.where(m, w, w), [w], [[[0.0, 1.0, 0.0]] * 2])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda ops, w, x: ops.sum(ops.linear(x, w)),
+        lambda ops, w, x: ops.sum(w * x),
+        lambda ops, w, x: ops.sum(x * w),
+        lambda ops, w, x: ops.sum(x / 255),
+        lambda ops, w, x: ops.sum(1 - x),
+        lambda ops, w, x: ops.sum(x @ w),
+        lambda ops, w, x: ops.sum(abs(x)),
+        lambda ops, w, x: ops.sum(w) if x > 0 else w,
+    ],
+)
+def test_pixels_that_are_integers_are_told_to_be_floats(program: Any) -> None:
+    s = CompiledSession(**CPU)
+    w = s.param(np.ones((2, 3)))
+    pixels = np.arange(6).reshape(2, 3)
+    with pytest.raises(Unsupported, match=r"hand in floats, such as x.astype\(numpy.float32\)"):
+        s.run(program, [w], [pixels])
+    s.run(lambda ops, w, x: ops.sum(w * x), [w], [pixels.astype(np.float32)])

@@ -96,8 +96,53 @@ def test_json_lines_are_there_when_write_returns(tmp_path: Path) -> None:
     with JsonLines(path, append=True) as metrics:
         metrics.write(step=1)
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [0, 1]
-    with JsonLines(path) as metrics:
-        assert path.read_text() == ""
+
+
+@pytest.mark.parametrize("kind", [JsonLines, Csv])
+def test_a_file_that_is_opened_anew_keeps_the_rows_of_the_run_before(
+    kind: Any, tmp_path: Path
+) -> None:
+    def run(*steps: int, **given: Any) -> str:
+        with kind(path, **given) as metrics:
+            for step in steps:
+                metrics.write(step=step)
+        return path.read_text()
+
+    path, older = tmp_path / "m", tmp_path / "m.1"
+    first = run(0, 1)
+    assert not older.exists()
+    second = run(5)
+    assert older.read_text() == first
+    assert run() == "" and older.read_text() == second
+    assert run() == "" and older.read_text() == second, "nothing is kept of an empty file"
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    run(7)
+    kept, path = path, link
+    third = run(8)
+    assert link.is_symlink() and kept.read_text() == third and "7" in older.read_text()
+
+
+@pytest.mark.parametrize("kind", [JsonLines, Csv])
+def test_a_file_that_cannot_be_set_aside_stays(kind: Any, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    path.write_text("kept")
+    (tmp_path / "m.1").mkdir()
+    with pytest.raises(Rejected, match=r"^metrics: .*m cannot be written: "):
+        kind(path)
+    assert path.read_text() == "kept"
+
+
+@pytest.mark.parametrize("kind", [JsonLines, Csv])
+def test_one_line_opens_the_file_of_a_first_run_and_of_one_that_goes_on(
+    kind: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "m"
+    for done in (0, 2):
+        with kind(path, append=done > 0, before=done) as metrics:
+            for step in range(done, done + 3):
+                metrics.write(step=step)
+    assert [int(row["step"]) for row in read_rows(path, kind)] == [0, 1, 2, 3, 4]
 
 
 def test_columns_are_those_of_the_first_row(tmp_path: Path) -> None:
