@@ -291,9 +291,7 @@ class Lowered:
         asks whether memory is shared.
         """
         given = [tensor.clone() for tensor in given] if apart else given
-        with _indices_in_range():
-            calls = naming.noted(function, given)
-        key = naming.key(calls, (self._forward, what), given)
+        key = self._key(function, what, given)
 
         def make() -> bytes:
             inductor.require_compiler()
@@ -304,6 +302,14 @@ class Lowered:
         loaded = inductor.loaded(artifacts.fetch(key, make))
         self._show(described, key, given)
         return loaded
+
+    def _key(
+        self, function: Callable[..., list[Tensor]], what: Any, given: Sequence[Tensor]
+    ) -> str:
+        """Name a function's artifact by a run of it on what is given."""
+        with _indices_in_range():
+            calls = naming.noted(function, given)
+        return naming.key(calls, (self._forward, what), given)
 
     def _show(self, described: tuple[str, list[str]], key: str, given: Sequence[Tensor]) -> None:
         """Let `outlines` show an artifact that was loaded."""
