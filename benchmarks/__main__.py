@@ -6,7 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import against, cpu, engines, flat, gpu
+from benchmarks import against, cpu, engines, flat, gpu, growth, ops, start
+
+
+def listed(text: str) -> list[str]:
+    """Read names, separated by semicolons: those of engines have commas."""
+    return [name.strip() for name in text.split(";") if name.strip()]
 
 
 def main() -> int:
@@ -21,6 +26,34 @@ def main() -> int:
     )
     on_engines.add_argument("--json", type=Path, help="write the rows to this file")
     on_engines.add_argument("--pairs", type=int, default=9, help="pairs of a run (default: 9)")
+    on_engines.add_argument(
+        "--works",
+        type=listed,
+        default=(),
+        help="works by name, or updates, separated by semicolons",
+    )
+    on_engines.add_argument(
+        "--engines", type=listed, default=(), help="engines by name, separated by semicolons"
+    )
+    on_start = commands.add_parser(
+        "start", help="the first compiled step of fresh processes, in seconds"
+    )
+    on_start.add_argument("--json", type=Path, help="write the rows to this file")
+    on_start.add_argument("--runs", type=int, default=5, help="runs (default: 5)")
+    on_ops = commands.add_parser("ops", help="every op at three sizes, both passes, beside torch")
+    on_ops.add_argument("--json", type=Path, help="write the rows to this file, and keep others")
+    on_ops.add_argument("--ops", type=listed, default=(), help="ops by name (default: all)")
+    on_ops.add_argument("--sizes", type=listed, default=(), help="small, middle, large")
+    on_ops.add_argument("--engines", type=listed, default=(), help="eager tape; inductor")
+    on_ops.add_argument("--pairs", type=int, default=9, help="pairs of a run (default: 9)")
+    on_growth = commands.add_parser(
+        "growth", help="a step's time as nodes, parameters and the batch grow"
+    )
+    on_growth.add_argument("--json", type=Path, help="write the rows to this file")
+    on_growth.add_argument("--curves", type=listed, default=(), help="nodes, parameters, batch")
+    on_growth.add_argument("--engines", type=listed, default=(), help="eager tape; inductor")
+    on_growth.add_argument("--most", type=int, help="points of a curve, the least ones")
+    on_growth.add_argument("--pairs", type=int, default=5, help="pairs of a run (default: 5)")
     on_commit = commands.add_parser(
         "against", help="the eager step beside an older commit's, in turn, each in a process"
     )
@@ -43,7 +76,13 @@ def main() -> int:
     if given.command == "cpu":
         return cpu.main(given.json, given.pairs)
     if given.command == "engines":
-        return engines.main(given.json, given.pairs)
+        return engines.main(given.json, given.pairs, given.works, given.engines)
+    if given.command == "start":
+        return start.main(given.json, given.runs)
+    if given.command == "ops":
+        return ops.main(given.json, given.pairs, given.ops, given.sizes, given.engines)
+    if given.command == "growth":
+        return growth.main(given.json, given.pairs, given.curves, given.engines, given.most)
     if given.command == "against":
         return against.main(given.commit, given.json, given.runs, given.pairs)
     if given.command == "flat":

@@ -8,8 +8,8 @@ process. Before that each takes a few steps, and its losses are compared with to
 from __future__ import annotations
 
 import os
-import platform
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.report import Row, environment, save, show, version
+from benchmarks.report import Row, environment, processor, save, show, version
 from benchmarks.timing import paired
 from benchmarks.works import WORKS, Work
 from fast import CompiledSession, Session
@@ -162,15 +162,32 @@ TARGETS = {
 """What ours are held to, beside torch eager."""
 
 
-def main(path: Path | None, pairs: int) -> int:
-    """Time every engine on every work; print, and if asked save, each row. Misses are shown."""
+def main(
+    path: Path | None, pairs: int, works: Sequence[str] = (), names: Sequence[str] = ()
+) -> int:
+    """Time every engine on every work; print, and if asked save, each row. Misses are shown.
+
+    Works and engines may be named; then those alone are timed, and updates only where the work
+    "updates" is named. A name that is not known is refused with exit code 2.
+    """
+    for what, given, known in (
+        ("works", works, [*(work.name for work in WORKS), UPDATES]), ("engines", names, ENGINES)
+    ):  # fmt: skip
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            print(f"{what}: one of {', '.join(known)}; got {', '.join(unknown)}", file=sys.stderr)
+            return 2
     # One core for all: XLA's threads, which no setting of ours counts, stay on it, too.
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
     about = {**environment("cpu"), "processor": processor(), "jax": version("jax")}
     results: dict[str, Any] = {"schema": 1, "environment": about, "rows": []}
     results["updates"] = []
-    for kind, found in (("rows", steps(pairs)), ("updates", updates(pairs))):
+    chosen = [work for work in WORKS if not works or work.name in works]
+    parts = [("rows", steps(pairs, chosen, names or [*ENGINES]))]
+    if not works or UPDATES in works:
+        parts.append(("updates", updates(pairs)))
+    for kind, found in parts:
         for row in found:
             show(row)
             results[kind].append(row)
@@ -179,10 +196,14 @@ def main(path: Path | None, pairs: int) -> int:
     return 0
 
 
-def steps(pairs: int) -> Iterator[Row]:
-    """All rows of all works."""
-    for work in WORKS:
-        yield from rows(work, pairs)
+def steps(pairs: int, works: Sequence[Work], names: Sequence[str]) -> Iterator[Row]:
+    """All rows of these works by these engines."""
+    for work in works:
+        yield from rows(work, pairs, names)
+
+
+UPDATES = "updates"
+"""What updates alone are called where works are named."""
 
 
 UPDATED: dict[str, tuple[list[tuple[int, ...]], float | None]] = {
@@ -223,14 +244,14 @@ def an_update(kind: Callable[..., Any], shapes: list[tuple[int, ...]]) -> Step:
     return step
 
 
-def rows(work: Work, pairs: int) -> Iterator[Row]:
-    """All rows of a work; an engine that is not installed has none."""
+def rows(work: Work, pairs: int, names: Sequence[str], many: int = RUNS) -> Iterator[Row]:
+    """All rows of a work by these engines, of so many runs; what is not installed has none."""
     base, read = eager(work)
     known = taken(base, read)
-    for name, engine in ENGINES.items():
+    for name in names:
         torch.compiler.reset()
         try:
-            step, loss = engine(work)
+            step, loss = ENGINES[name](work)
         except ImportError as error:
             print(f"{work.name}: {name}: left out, {error}", flush=True)
             continue
@@ -240,8 +261,8 @@ def rows(work: Work, pairs: int) -> Iterator[Row]:
         found = taken(step, loss, STEPS - 1)
         if not work.draws and abs(found - known) > APART * abs(known):
             raise RuntimeError(f"{work.name}: {name}: the loss is {found}, and torch's {known}")
-        runs = sorted(paired(step, base, pairs) for _ in range(RUNS))
-        ratio, own, theirs = runs[RUNS // 2]
+        runs = sorted(paired(step, base, pairs) for _ in range(many))
+        ratio, own, theirs = runs[many // 2]
         yield {
             "name": f"{work.name}: {name} / torch eager",
             "work": work.name,
@@ -255,15 +276,6 @@ def rows(work: Work, pairs: int) -> Iterator[Row]:
             "loss": found,
             "pairs": pairs,
         }
-
-
-def processor() -> str:
-    """The processor's name, as Linux has it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.machine()
-    return next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")
 
 
 def taken(step: Step, loss: Callable[[], float], count: int = STEPS) -> float:

@@ -28,6 +28,15 @@ def environment(device: str, commit: str | None = None) -> dict[str, Any]:
     }
 
 
+def processor() -> str:
+    """The processor's name, as Linux has it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    return next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")
+
+
 def version(distribution: str) -> str | None:
     """The installed version of a distribution, or None."""
     try:
@@ -54,12 +63,12 @@ def save(path: Path, results: dict[str, Any]) -> None:
 
 
 def show(row: Row) -> None:
-    """Print a row: its name, its ratio, and how the ratio stands to its target."""
-    target = row["target"]
+    """Print a row: its name, its ratio or its seconds, and how that stands to its target."""
+    target, found = row["target"], row["ratio"] if "ratio" in row else row["seconds"]
     if target is None:
         verdict = ""
     else:
-        verdict = f"target {target:4.2f}  {'met' if row['ratio'] <= target else 'MISSED'}"
-        if row["ratio"] > target and "held" in row:
+        verdict = f"target {target:4.2f}  {'met' if found <= target else 'MISSED'}"
+        if found > target and "held" in row:
             verdict += f", as is known; held to {row['held']:4.2f}"
-    print(f"{row['name']:<58} {row['ratio']:6.3f}  {verdict}", flush=True)
+    print(f"{row['name']:<58} {found:6.3f}  {verdict}", flush=True)

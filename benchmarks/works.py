@@ -63,6 +63,14 @@ def mlp(ops: Any, w1: Any, b1: Any, w2: Any, b2: Any, x: Any, labels: Any) -> An
     return ops.cross_entropy(ops.linear(ops.relu(ops.linear(x, w1, b1)), w2, b2), labels)
 
 
+def layers(ops: Any, *given: Any) -> Any:
+    """A perceptron of as many layers as weights are given; `ops` may be torch.nn.functional."""
+    *params, x, labels = given
+    for at in range(0, len(params) - 2, 2):
+        x = ops.relu(ops.linear(x, params[at], params[at + 1]))
+    return ops.cross_entropy(ops.linear(x, params[-2], params[-1]), labels)
+
+
 def deep(
     ops: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: Any, x: Any, labels: Any
 ) -> Any:
@@ -103,7 +111,7 @@ def _jax_loss(scores: Any, labels: Any) -> Any:
 
 
 def jax_mlp(key: Any, *given: Any) -> Any:
-    """Do as `mlp` and `deep`, by the number of layers."""
+    """Do as `mlp`, `layers` and `deep`, by the number of layers."""
     import jax
 
     *params, x, labels = given

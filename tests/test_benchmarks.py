@@ -6,17 +6,32 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from benchmarks import against, cpu, flat, gpu, graphs, targets
+from benchmarks import (
+    against,
+    calls,
+    cpu,
+    engines,
+    flat,
+    gpu,
+    graphs,
+    growth,
+    ops,
+    start,
+    targets,
+    works,
+)
 from benchmarks.counts import counted
 from benchmarks.report import environment, save
 from benchmarks.timing import paired
-from fast import Session
+from fast import OPS, Session
+from tools import generate_growth
 from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow
@@ -83,6 +98,122 @@ def test_an_older_commit_is_taken_beside_this_tree(monkeypatch: pytest.MonkeyPat
 def test_a_commit_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert against.main("no-such-commit", None, 1, 1) == 2
     assert "git knows no commit 'no-such-commit'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda: engines.main(None, 1, ["digit"]),
+        lambda: engines.main(None, 1, [], ["jit"]),
+        lambda: ops.main(None, 1, ["adds"], [], []),
+        lambda: ops.main(None, 1, [], ["huge"], []),
+        lambda: ops.main(None, 1, [], [], ["jit"]),
+        lambda: growth.main(None, 1, ["depth"], [], None),
+        lambda: growth.main(None, 1, [], ["jit"], None),
+    ],
+)
+def test_a_name_that_is_not_known_is_refused_with_those_that_are(
+    refused: Callable[[], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused() == 2
+    assert ": one of " in capsys.readouterr().err
+
+
+def test_works_and_engines_may_be_chosen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engines, "paired", lambda ours, theirs, pairs: (1.5, 3e-6, 2e-6))
+    monkeypatch.setattr(engines.os, "sched_setaffinity", lambda *_: None)
+    assert engines.main(None, 1, ["normed"], ["replay"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.split() == ["normed:", "replay", "/", "torch", "eager", "1.500"]
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_op_is_called_as_torch_is(op: str) -> None:
+    found = calls.call(op, "small")
+    base, theirs = ops.theirs(found)
+    step, ours = ops.ours(found, Session)
+    base()
+    for _ in range(2):
+        step()
+        ops.compare(found, "eager tape", ours(), theirs())
+    assert (found.cotangent is None) == (not any(x.is_floating_point() for x in found.inputs)) or (
+        op in ("detach", "argmax", "argmin")
+    )
+
+
+def test_results_that_are_apart_are_not_timed() -> None:
+    found = calls.call("tanh", "small")
+    base, theirs = ops.theirs(found)
+    base()
+    right = theirs()
+    for wrong in (
+        [right[0] + 0.1, right[1]],
+        [right[0], right[1] * 1.5],
+        [right[0], right[1] * nan],
+    ):
+        with pytest.raises(RuntimeError, match="tanh, small: mine and torch differ"):
+            ops.compare(found, "mine", wrong, right)
+
+
+def test_rows_of_ops_that_a_file_holds_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ops, "paired", lambda ours, theirs, pairs: (1.5, 3e-6, 2e-6))
+    path = tmp_path / "ops.json"
+    for op in ("add", "tanh", "add"):
+        assert ops.main(path, 1, [op], ["small"], ["eager tape"]) == 0
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["op"], row["passes"], row["ratio"]) for row in rows] == [
+        ("add", 2, 1.5), ("tanh", 2, 1.5)
+    ]  # fmt: skip
+
+
+def test_a_start_is_timed_from_the_process_and_from_the_imports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loss = engines.taken(*engines.eager(works.WORKS[0]), 1)
+    asked: list[dict[str, str]] = []
+
+    def run(command: list[str], env: dict[str, str], **_: object) -> object:
+        asked.append(env)
+        Path(env["TORCHINDUCTOR_CACHE_DIR"]).mkdir(exist_ok=True)
+        told = json.dumps({"imported": 3e9, "done": 3e9 + 7.0, "loss": told_loss})
+        return subprocess.CompletedProcess(command, 0, stdout=f"{told}\n", stderr="")
+
+    monkeypatch.setattr(start.subprocess, "run", run)
+    told_loss = loss
+    never, warm, cached = start.rows(1)
+    assert never["seconds"] > 1e6 and warm["seconds"] > 1e6 and cached["seconds"] == 7.0
+    folders = [env["TWINGRAD_CACHE"] for env in asked]
+    assert len({*folders}) == 1 and asked[2]["PATH"] == str(Path(folders[0]).parent)
+    told_loss = loss * 1.1
+    with pytest.raises(RuntimeError, match="the loss is"):
+        next(start.rows(1))
+
+
+def test_a_picture_of_growth_is_of_its_rows_and_nothing_else() -> None:
+    row = {"curve": "nodes", "engine": "inductor", "at": 4, "ours_us": 90.0, "theirs_us": 900.0}
+    about = {"processor": "a <processor>", "date": "2026-01-02T00:00", "commit": "0123456789"}
+    rows = [row, {**row, "at": 40, "ours_us": 150.0}, {**row, "engine": "eager tape"}]
+    drawn = generate_growth.picture({"environment": about, "rows": rows})
+    assert drawn == generate_growth.picture({"environment": about, "rows": rows})
+    assert drawn.count("<polyline") == 3 and drawn.count("<circle") == 5
+    assert "inductor: 150 us at 40" in drawn and "torch eager: 900 us at 4" in drawn
+    assert "a &lt;processor&gt;, 2026-01-02, commit 0123456" in drawn
+
+
+def test_points_of_a_curve_grow() -> None:
+    for curve in growth.CURVES:
+        sizes = [at for at, _ in growth.points(curve)]
+        assert sizes == sorted({*sizes})
+    (nodes, work), *_ = growth.points("nodes")
+    session = Session(provider="aten", device="cpu")
+    params = [session.param(value) for value in work.parameters()]
+    x, labels = work.data()
+    out = session.run(work.ours, params, [x, torch.from_numpy(labels)])
+    assert out.id + 1 - len(params) - 1 == nodes
 
 
 def test_what_is_too_late_is_ended_with_its_children() -> None:

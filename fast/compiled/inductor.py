@@ -1,8 +1,9 @@
 """Compiles a flat function by torch's Inductor, without Dynamo: every touch of private API is here.
 
 `make_fx` writes the graph down, `aot_compile` turns it into C++ and builds a package, and the
-package's own loader runs it without Python. torch promises none of the three to stay, so `missing`
-tries what is called; an engine that cannot be had is refused with what it says.
+package's own loader runs it without Python. torch promises none of the three to stay, so what is
+called is tried; an engine that cannot be had is refused with what was missing. What only a
+compilation calls is imported and tried by that: it takes longer than a start from the cache.
 
 Rounding: no product is contracted with a sum, sums may be in any order, and exponentials,
 logarithms and roots are SLEEF's and the compiler's. Fused loops run on one thread, so nothing is
@@ -16,6 +17,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -71,30 +73,39 @@ Loaded = Callable[[list[Tensor]], list[Tensor]]
 
 
 def missing() -> str | None:
-    """Say what this torch lacks of what is called here, or None."""
+    """Say what this torch lacks of what every process calls, or None; nothing slow is imported."""
     try:
         from torch._C._aoti import AOTIModelPackageLoader
+    except ImportError as error:
+        return str(error)
+    if find_spec("torch._inductor") is None:
+        return "no module named torch._inductor"
+    return None if callable(AOTIModelPackageLoader) else "torch's Inductor has another form"
+
+
+def uncompiling() -> str | None:
+    """Say what this torch lacks of what a compilation calls, or None."""
+    try:
         from torch._inductor import aot_compile
         from torch._inductor.package import package_aoti
         from torch.fx.experimental.proxy_tensor import make_fx
     except ImportError as error:
         return str(error)
-    parts = (AOTIModelPackageLoader, aot_compile, package_aoti, make_fx)
+    parts = (aot_compile, package_aoti, make_fx)
     return None if all(map(callable, parts)) else "torch's Inductor has another form"
 
 
 def require() -> None:
-    """Raise Unavailable where this torch cannot compile so, or cannot load what was compiled."""
-    lack = missing()
-    if lack is not None:
-        raise Unavailable(
-            f"engine 'inductor': torch {torch.__version__} does not offer what it calls ({lack}); "
-            "engine 'replay' runs everywhere"
-        )
+    """Raise Unavailable where this torch cannot load what was compiled."""
+    _refuse(missing())
 
 
 def require_compiler() -> None:
-    """Raise Unavailable where no C++ compiler is found, naming what installs one."""
+    """Raise Unavailable where torch cannot compile so, or no C++ compiler is found.
+
+    What installs a compiler is named.
+    """
+    _refuse(uncompiling())
     named = os.environ.get("CXX")
     if not any(shutil.which(name) for name in ((named,) if named else COMPILERS)):
         raise Unavailable(
@@ -102,6 +113,14 @@ def require_compiler() -> None:
             f"{named or ' or '.join(COMPILERS)} is not on the PATH; the package g++ (Debian, "
             "Ubuntu), gcc-c++ (Fedora) or Xcode's command line tools (macOS) have one; engine "
             "'replay' needs none"
+        )
+
+
+def _refuse(lack: str | None) -> None:
+    if lack is not None:
+        raise Unavailable(
+            f"engine 'inductor': torch {torch.__version__} does not offer what it calls ({lack}); "
+            "engine 'replay' runs everywhere"
         )
 
 

@@ -8,7 +8,8 @@ what is there, and of those and an update.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -151,15 +152,8 @@ class Lowered:
         that the program computes, out of range, is Rejected.
         """
         loaded, reached = self._ready.get(seeded) or self.passes(seeded, given)
-        try:
+        with _indices_in_range():
             return loaded([*given]), reached
-        except RuntimeError as error:
-            if "index out of bounds" not in str(error):
-                raise
-            raise Rejected(
-                "run: an index that the program computes is out of range; engine 'replay' says "
-                "which op reads it"
-            ) from error
 
     def passes(
         self, seeded: int | None, given: Sequence[Tensor]
@@ -179,7 +173,7 @@ class Lowered:
         known = self._reached.get(seeded)
         if known is None:
             function, known = self._function(seeded)
-            inductor.traced(function, given)
+            function(*given)
             self._reached[seeded] = known
         return known
 
@@ -293,19 +287,29 @@ class Lowered:
     ) -> inductor.Loaded:
         """Load the artifact of a function, which `what` tells from others of the program.
 
-        It is traced on copies where `apart`: a trace asks whether memory is shared.
+        It is run once to be named, and traced, on copies where `apart`: it may write, and a trace
+        asks whether memory is shared.
         """
         given = [tensor.clone() for tensor in given] if apart else given
-        graph = inductor.traced(function, given)
-        key = naming.key(graph, (self._forward, what), given)
+        key = self._key(function, what, given)
 
         def make() -> bytes:
+            inductor.require_compiler()
+            graph = inductor.traced(function, given)
             with progress.compiling(described[0]):
                 return inductor.built(graph, given)
 
         loaded = inductor.loaded(artifacts.fetch(key, make))
         self._show(described, key, given)
         return loaded
+
+    def _key(
+        self, function: Callable[..., list[Tensor]], what: Any, given: Sequence[Tensor]
+    ) -> str:
+        """Name a function's artifact by a run of it on what is given."""
+        with _indices_in_range():
+            calls = naming.noted(function, given)
+        return naming.key(calls, (self._forward, what), given)
 
     def _show(self, described: tuple[str, list[str]], key: str, given: Sequence[Tensor]) -> None:
         """Let `outlines` show an artifact that was loaded."""
@@ -337,6 +341,21 @@ def _dtype_of(tape: Tape, leaf: int) -> torch.dtype | None:
         return None
     owner = tape.leaves[leaf]
     return owner.dtype if isinstance(owner, Param) else tape.values[leaf].dtype
+
+
+@contextmanager
+def _indices_in_range() -> Iterator[None]:
+    """Refuse an index that the program computes out of range, in torch's words or an artifact's."""
+    try:
+        yield
+    except (IndexError, RuntimeError) as error:
+        said = str(error)
+        if "index" not in said or not ("out of bounds" in said or "out of range" in said):
+            raise
+        raise Rejected(
+            "run: an index that the program computes is out of range; engine 'replay' says "
+            "which op reads it"
+        ) from error
 
 
 def beyond(engine: str, what: str) -> Unavailable:

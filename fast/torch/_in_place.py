@@ -8,6 +8,8 @@ is not contiguous is updated in a copy of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, compress
+from operator import attrgetter, eq, is_
 from typing import Any, NamedTuple
 
 import torch
@@ -32,6 +34,36 @@ class _Cut(NamedTuple):
     first: bool
 
 
+class _Seen(NamedTuple):
+    """An optimizer's state as it was found, flat: who is looked for in it has them side by side."""
+
+    keys: list[Tensor]
+    lengths: list[int]
+    names: list[str]
+    values: list[Tensor]
+
+    @classmethod
+    def of(cls, state: State) -> _Seen | None:
+        """Note what a state holds, if all its entries are dicts."""
+        held = state.values()
+        if {*map(type, held)} - {dict}:
+            return None
+        values = chain.from_iterable(entry.values() for entry in held)
+        return cls([*state], [*map(len, held)], [*chain.from_iterable(held)], [*values])
+
+    def again(self, state: State) -> bool:
+        """Say whether a state holds the same objects in the same order."""
+        # This runs for every parameter of every step: no line of Python is run for one of them.
+        held = state.values()
+        return (
+            {*map(type, held)} <= {dict}
+            and [*map(len, held)] == self.lengths
+            and all(map(is_, state, self.keys))
+            and [*chain.from_iterable(held)] == self.names
+            and all(map(is_, chain.from_iterable(map(dict.values, held)), self.values))
+        )
+
+
 class InPlace:
     """One group's parameters as they are, and the moments and counts that its optimizer shows."""
 
@@ -46,7 +78,7 @@ class InPlace:
         device = self._params[0].device if self._params else self._steps.device
         self._beside = self._steps if device.type == "cpu" else self._steps.to(device)
         self._counts = {id(t): t for t in (self._steps, self._counted, self._beside)}.values()
-        self._kinds = [(p.shape, p.dtype, p.device) for p in self._params]
+        self._kinds = [[*map(of, self._params)] for of in (_SHAPE, _DTYPE, _DEVICE)]
         self._place = {id(param): k for k, param in enumerate(self._params)}
         self._given: dict[str, Any] | None = None
         self._values: Any = None
@@ -54,25 +86,19 @@ class InPlace:
         self._shown: list[dict[str, Tensor]] = [{} for _ in self._params]
         self._unshown = {k for k, one in enumerate(known) if one is not None}
         self._cuts: tuple[tuple[int, ...], list[_Cut]] | None = None
+        self._seen: _Seen | None = None
         for k, one in enumerate(known):
             if one is not None and one.age:
                 self._make(k, [moment.detach() for moment in one.tensors])
 
     def serves(self, params: Sequence[Tensor], state: State) -> bool:
         """Say whether these are still the parameters, and this is still their state."""
-        # This runs for every parameter of every step: it compares by identity, without hashes.
         mine = self._params
-        if len(params) != len(mine) or self._unshown:
+        if len(params) != len(mine) or self._unshown or not all(map(is_, params, mine)):
             return False
-        for param, own, (shape, dtype, device) in zip(params, mine, self._kinds, strict=True):
-            if (
-                param is not own
-                or param.shape != shape
-                or param.dtype is not dtype
-                or param.device != device
-            ):
-                return False
-        return self._shows(state) and self._steps.equal(self._counted)
+        if not _alike(params, self._kinds) or not self._shows(state):
+            return False
+        return self._steps.equal(self._counted)
 
     def prepare(self, hyper: dict[str, Any]) -> list[Tensor | None]:
         """Use these hyper-parameters, and return the gradients, checked."""
@@ -80,15 +106,13 @@ class InPlace:
             self._values, self._given = self._rule.read(hyper), dict(hyper)
         self._stateful = self._rule.stateful(self._values)
         grads = [param.grad for param in self._params]
-        for grad, (shape, dtype, device) in zip(grads, self._kinds, strict=True):
-            if grad is not None and (
-                grad.shape != shape
-                or grad.dtype is not dtype
-                or grad.device != device
-                or grad.layout is not torch.strided
-            ):
-                check_dense(self._rule.name, grads)
-                check_gradients(self._rule.name, self._params, grads)
+        given = [grad for grad in grads if grad is not None]
+        kinds = self._kinds
+        if len(given) < len(grads):
+            kinds = [[*compress(kind, (g is not None for g in grads))] for kind in kinds]
+        if not _alike(given, kinds) or {*map(_LAYOUT, given)} - {torch.strided}:
+            check_dense(self._rule.name, grads)
+            check_gradients(self._rule.name, self._params, grads)
         return grads
 
     def step(self, grads: Sequence[Tensor | None], state: dict[Tensor, dict[str, Any]]) -> None:
@@ -157,6 +181,14 @@ class InPlace:
 
     def _shows(self, state: State) -> bool:
         """Say whether an optimizer's state holds what it was shown, and no more."""
+        if self._seen is not None and self._seen.again(state):
+            return True
+        found = self._holds(state)
+        self._seen = _Seen.of(state) if found else None
+        return found
+
+    def _holds(self, state: State) -> bool:
+        """Look through an optimizer's state, entry by entry."""
         missing = sum(map(bool, self._shown))
         for param, held in state.items():
             k = self._place.get(id(param))
@@ -178,3 +210,16 @@ class InPlace:
             shown.clear()
             shown.update(self._shown[k])
         self._unshown = set()
+
+
+_SHAPE, _DTYPE, _DEVICE, _LAYOUT = map(attrgetter, ("shape", "dtype", "device", "layout"))
+
+
+def _alike(tensors: Sequence[Tensor], kinds: Sequence[Sequence[Any]]) -> bool:
+    """Say whether tensors have these shapes, dtypes and devices."""
+    shapes, dtypes, devices = kinds
+    return (
+        all(map(eq, map(_SHAPE, tensors), shapes))
+        and all(map(is_, map(_DTYPE, tensors), dtypes))
+        and all(map(eq, map(_DEVICE, tensors), devices))
+    )

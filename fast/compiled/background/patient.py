@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fast.compiled import artifacts, inductor, lowering, naming
+from fast.compiled import artifacts, inductor, lowering
 from fast.compiled.background.compiler import INDUCTOR, REPLAY, Compiler
 from fast.compiled.lowered import Lowered
 from fast.compiled.pending import Awaited, Pending
@@ -110,10 +110,9 @@ class Patient(Lowered):
         """Name the artifact of a function, and have it made unless it is there."""
         if self.compiler.stopped:
             raise Unavailable("an earlier compilation has failed")
-        graph = inductor.traced(function, given)
-        key = self._keys[what] = naming.key(graph, (self._forward, what), given)
+        key = self._keys[what] = self._key(function, what, given)
         if artifacts.found(key) is None:
-            self.compiler.start(key, graph, given)
+            self.compiler.start(key, inductor.traced(function, given), given)
         return key
 
 

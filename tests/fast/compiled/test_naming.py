@@ -118,6 +118,48 @@ def test_what_code_is_made_for_and_by_is_part_of_the_name(monkeypatch: pytest.Mo
     assert name() == names[0]
 
 
+TWO = torch.tensor([1.0, 2.0])
+
+
+def first(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    return [x * y - x]
+
+
+DIFFERENT: list[Any] = [
+    first,
+    lambda x, y: [x * y - y],
+    lambda x, y: [x * y + x],
+    lambda x, y: [torch.sub(x * y, x, alpha=2)],
+    lambda x, y: [x * y - x, x],
+    lambda x, y: [x, x * y - x],
+    lambda x, y: [torch.sub(x * y, x, out=y)],
+    lambda x, y: [x * TWO - x],
+    lambda x, y: [x * (TWO + 1) - x],
+    lambda x, y: [x * torch.tensor([1.0, 2.0]) - x],
+    lambda x, y: [x * torch.tensor([1.0, 3.0]) - x],
+    lambda x, y: [x[:1] * y - x],
+    lambda x, y: [x[1:] * y - x],
+]
+"""Functions that differ in one call, argument, constant or result."""
+
+
+def test_what_a_function_calls_tells_it_from_others_and_its_numbers_do_not() -> None:
+    def called_by(function: Any, shift: float = 0.0) -> str:
+        return naming.noted(function, [torch.ones(2) + shift, torch.ones(2) - shift]).text
+
+    texts = [called_by(function) for function in DIFFERENT]
+    assert len({*texts}) == len(texts)
+    assert [called_by(function, 0.5) for function in DIFFERENT] == texts
+
+
+def test_what_is_written_down_otherwise_is_part_of_the_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = name()
+    monkeypatch.setattr(naming, "REWRITTEN", {})
+    assert name() != before
+
+
 PRINTING = """
 from fast.compiled import artifacts
 from tests.fast.compiled.test_naming import name, stop

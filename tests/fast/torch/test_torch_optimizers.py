@@ -449,12 +449,16 @@ def test_a_compiled_step_gives_the_same_numbers(name: str, whole: bool) -> None:
 
 
 def test_a_parameter_is_updated_where_it_lies_and_a_gap_is_left_alone() -> None:
-    whole, other = torch.arange(24.0).reshape(4, 6), torch.arange(24.0).reshape(4, 6)
-    parts = [memory[:, ::2].requires_grad_() for memory in (whole, other)]
-    for part, kind in zip(parts, PAIRS["AdamW"], strict=True):
-        optimizer = kind([part], lr=0.5)
-        for turn in range(3):
-            part.grad = drawn(3, 4).t() + turn
-            optimizer.step()
-    assert torch.equal(whole[:, 1::2], torch.arange(24.0).reshape(4, 6)[:, 1::2])
-    assert torch.equal(parts[0], parts[1].detach())
+    # Half of each row is a whole vector: torch's kernels contract their scalar tails differently.
+    start = torch.arange(128.0).reshape(4, 32)
+    whole = start.clone()
+    part, dense = whole[:, ::2].requires_grad_(), start[:, ::2].contiguous().requires_grad_()
+    ours_step, theirs_step = PAIRS["AdamW"]
+    optimizer, other = ours_step([part], lr=0.5), theirs_step([dense], lr=0.5, fused=True)
+    for turn in range(3):
+        part.grad = drawn(16, 4).t() + turn
+        dense.grad = part.grad.contiguous()
+        optimizer.step()
+        other.step()
+    assert torch.equal(whole[:, 1::2], start[:, 1::2])
+    assert torch.equal(part, dense)

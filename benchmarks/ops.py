@@ -1,0 +1,161 @@
+"""Every op at three sizes, value and VJP, beside torch eager: one thread, interleaved pairs.
+
+A row is what a user writes: an op on parameters that lie on the device, in a session, and a pass
+back from its result with a cotangent. Torch does it by its own call and `backward`. An op without
+a gradient is its value alone. Before it is timed, results and gradients are compared with torch's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.calls import ROWS, Call, call
+from benchmarks.engines import APART, RUNS
+from benchmarks.report import Row, environment, processor, save, show
+from benchmarks.timing import paired
+from fast import OPS, CompiledSession, Session
+
+Step = Callable[[], None]
+"""Computes both passes."""
+
+Read = Callable[[], list[Tensor]]
+"""Returns the result and the gradients of the last step."""
+
+ENGINES: dict[str, Callable[..., Session]] = {
+    "eager tape": Session,
+    "inductor": partial(CompiledSession, engine="inductor"),
+}
+
+
+def main(
+    path: Path | None, pairs: int, ops: Sequence[str], sizes: Sequence[str], names: Sequence[str]
+) -> int:
+    """Time these ops at these sizes by these engines, all where none are named, and print rows.
+
+    Rows that a file holds already are kept, unless they are timed anew. A name that is not known
+    is refused with exit code 2; misses of targets are shown.
+    """
+    for what, given, known in (
+        ("ops", ops, OPS),
+        ("sizes", sizes, ROWS),
+        ("engines", names, ENGINES),
+    ):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            print(f"{what}: one of {', '.join(known)}; got {', '.join(unknown)}", file=sys.stderr)
+            return 2
+    torch.set_num_threads(1)
+    kept: dict[str, Row] = {}
+    if path is not None and path.exists():
+        kept = {row["name"]: row for row in json.loads(path.read_text("utf-8"))["rows"]}
+    about = {**environment("cpu"), "processor": processor()}
+    for row in rows(pairs, ops or [*OPS], sizes or [*ROWS], names or [*ENGINES]):
+        show(row)
+        kept[row["name"]] = {**row, "commit": about["commit"], "date": about["date"]}
+        if path is not None:
+            save(path, {"schema": 1, "environment": about, "rows": [*kept.values()]})
+    return 0
+
+
+def rows(
+    pairs: int, ops: Sequence[str], sizes: Sequence[str], names: Sequence[str], many: int = RUNS
+) -> Iterator[Row]:
+    """One row for each op, size and engine, of so many runs."""
+    for op in ops:
+        for size in sizes:
+            found = call(op, size)
+            base, theirs_read = theirs(found)
+            base()
+            for name in names:
+                step, read = ours(found, ENGINES[name])
+                step()
+                compare(found, name, read(), theirs_read())
+                runs = sorted(paired(step, base, pairs) for _ in range(many))
+                ratio, own, other = runs[many // 2]
+                yield {
+                    "name": f"{op}, {size}: {name} / torch eager",
+                    "op": op,
+                    "size": size,
+                    "shapes": [[*x.shape] for x in found.inputs],
+                    "passes": 1 if found.cotangent is None else 2,
+                    "engine": name,
+                    "ratio": ratio,
+                    "spread": [runs[0][0], runs[-1][0]],
+                    "target": None,
+                    "ours_us": own * 1e6,
+                    "theirs_us": other * 1e6,
+                    "pairs": pairs,
+                }
+
+
+def ours(found: Call, kind: Callable[..., Session]) -> tuple[Step, Read]:
+    """Both passes in a session; numbers are parameters, and indices are data."""
+    session = kind(provider="aten")
+    floating = [x.is_floating_point() for x in found.inputs]
+    params = [session.param(x) for x in found.inputs if x.is_floating_point()]
+    others = [x for x in found.inputs if not x.is_floating_point()]
+    seed = found.cotangent
+    last: list[Any] = []
+
+    def program(ops: Any, *taken: Any) -> Any:
+        numbers, rest = iter(taken[: len(params)]), iter(taken[len(params) :])
+        inputs = [next(numbers) if number else next(rest) for number in floating]
+        return getattr(ops, found.op)(*inputs, **found.attributes)
+
+    def step() -> None:
+        out = session.run(program, params, others)
+        grads = None if seed is None else session.backward(out, seed)
+        if isinstance(session, CompiledSession):
+            session.settle()
+        if grads is not None and last and last[1] is not None:
+            last[1].release()
+        last[:] = out, grads
+
+    def read() -> list[Tensor]:
+        out, grads = last
+        gradients = [] if grads is None else [session.grad(grads, p) for p in params]
+        return [session.value(out), *gradients]
+
+    return step, read
+
+
+def theirs(found: Call) -> tuple[Step, Read]:
+    """Both passes by torch's call."""
+    inputs = found.copies()
+    seed = found.cotangent
+    leaves = [x for x in inputs if x.is_floating_point()]
+    for leaf in leaves:
+        leaf.requires_grad_(seed is not None)
+    last: list[Tensor] = []
+
+    def step() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        out = found.torch(*inputs, **found.attributes)
+        if seed is not None:
+            out.backward(seed)
+        last[:] = [out]
+
+    def read() -> list[Tensor]:
+        gradients = [] if seed is None else [leaf.grad for leaf in leaves]
+        return [last[0].detach(), *(torch.zeros(()) if g is None else g for g in gradients)]
+
+    return step, read
+
+
+def compare(found: Call, name: str, own: Sequence[Tensor], other: Sequence[Tensor]) -> None:
+    """Raise RuntimeError where results or gradients are apart; drawn ones differ."""
+    if found.drawn:
+        return
+    for mine, yours in zip(own, other, strict=True):
+        first, second = mine.double(), yours.double()
+        if not (first - second).abs().max() <= APART * (1.0 + second.abs().max()):
+            raise RuntimeError(f"{found.op}, {found.size}: {name} and torch differ")
