@@ -12,7 +12,6 @@ from torch import Tensor
 
 from fast.compiled.background.compiler import Compiler
 from fast.compiled.background.patient import NotReady, Waiting
-from fast.compiled.inputs import is_leaf
 from fast.compiled.lowered import Lowered, beyond
 from fast.compiled.pending import Pending
 from fast.ref import Entry, Ref
@@ -58,7 +57,8 @@ class Deferring(Session):
         """
         pending = self._pending
         if pending is not None:
-            identity = self._own(loss, "backward")
+            known = type(loss) is Ref and loss.tape is self._tape
+            identity = loss.id if known else self._own(loss, "backward")
             if pending.may_wait(identity, into):
                 start = start_at(identity, self._tape.values[identity], seed, self._one)
                 # A seed stays the caller's, who may write to it before the pass is run.
@@ -99,44 +99,41 @@ class Deferring(Session):
 
         Gradients that were put off, and that somebody holds, are computed first.
         """
-        if self._pending is not None and self._pending.awaited is not None:
-            self.settle()
-        self._pending = None
+        self._forget()
+
+    def _forget(self) -> None:
+        pending = self._pending
+        if pending is not None:
+            if not pending.filled and pending.awaited is not None:
+                pending.fill()
+            self._pending = None
         if self._tape.values or self._tape.naturals:
-            super().reset_tape()
+            self._tape.clear()
+            self._start()
         else:
             self.store.overwritten = False
 
     def _put_off(
-        self, lowered: Lowered, params: Sequence[Param], taken: Sequence[Any],
+        self, lowered: Lowered, params: Sequence[Param], leaves: Sequence[Tensor],
         integers: Sequence[Tensor],
     ) -> Tape:  # fmt: skip
         """Start a tape, and enter a call of a lowered program on it, to be computed later."""
-        tape = self._known_leaves(lowered, params, taken)
-        self._pending = self._waits(lowered, tape, integers)
-        self.store.reader = self._settling
-        return tape
-
-    def _known_leaves(
-        self, lowered: Lowered, params: Sequence[Param], taken: Sequence[Any]
-    ) -> Tape:
-        """Do as `_leaves_of` does with what is known of a program that was lowered."""
-        # This runs in every step that is compiled whole, where it would be the longest part.
-        self.reset_tape()
+        # This runs in every step that is compiled whole, where Python is the longest part.
+        self._forget()
         tape, store = self._tape, self.store
         if store.shadow is None:
             views = store.masters.views
             values = [views[p.slot] if p.mirror_current else p.device_view() for p in params]
         else:
             values = [store.view(p) for p in params]
-        tape.values, tape.rules, tape.leaves = values, [*lowered.leaf_rules], {**lowered.owners}
-        tape.extra -= len(values)
+        tape.extra = -len(values)
+        values += leaves
+        tape.values, tape.leaves, tape.bytes = values, {**lowered.owners}, lowered.leaf_bytes
         for identity, parameter in enumerate(params):
             parameter.used_on = tape
             tape.uses[identity] = parameter, parameter.version
-        for value in taken:
-            if is_leaf(value):
-                tape.leaf(value, False)
+        self._pending = self._waits(lowered, tape, integers)
+        store.reader = self._settling
         return tape
 
     def _apply(self, wanted: Wanted, grads: Any) -> None:
@@ -147,7 +144,7 @@ class Deferring(Session):
             return
         sums = grads.memory()
         try:
-            touched = pending.touched(len(store.params))
+            touched = pending.touched(len(store.params), sums.kept)
             self._write(wanted, sums.arena, touched, partial(pending.step, grads, wanted))
             return
         except NotReady:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from fast.answers import SIGNS, hints
-from fast.compiled.plan import Log
+from fast.compiled.plan import Log, Plan
+from fast.device.counters import counters
 from fast.errors import Rejected, SessionError
 from fast.kernels.checks import is_row
 from fast.runtime.param import Param
@@ -100,6 +101,61 @@ def outside_of_recording(what: str) -> SessionError:
         f"compiled: while a program is recorded it may not {what}; a recorded program has ops and "
         "constants only, takes parameters and data as arguments, and returns refs"
     )
+
+
+class Again:
+    """A call of a lowered program, by which the next one like it is known without a look-up."""
+
+    def __init__(
+        self, program: Callable[..., Any], params: Sequence[Param], taken: Sequence[Any], plan: Plan
+    ) -> None:
+        """Hold the plan of a call, and the kinds of what was taken of its inputs."""
+        self.plan = plan
+        self.params = params
+        self._program = program
+        self._trainable = [p.trainable for p in params]
+        tensors = [value for value in taken if isinstance(value, Tensor)]
+        self._kinds = [(v.dtype, v.shape) for v in tensors] if len(tensors) == len(taken) else None
+        self._leaves = [k for k, value in enumerate(tensors) if is_leaf(value)]
+        self._others = [k for k, value in enumerate(tensors) if not is_leaf(value)]
+
+    def copied(
+        self, program: Callable[..., Any], params: Any, inputs: Any
+    ) -> tuple[list[Tensor], list[Tensor]] | None:
+        """Copy the numbers, and the integers, of a call like this one.
+
+        None says that it may be another: `CompiledSession.run` reads data that are no tensors of
+        the kinds that were taken, or of other parameters, and refuses what it must.
+        """
+        if (
+            program is not self._program
+            or type(params) not in (list, tuple)
+            or type(inputs) not in (list, tuple)
+            or len(params) != len(self.params)
+            or self._kinds is None
+            or len(inputs) != len(self._kinds)
+        ):
+            return None
+        # Lengths are equal, and a strict zip would be paid for in every step.
+        for parameter, known, trainable in zip(params, self.params, self._trainable):  # noqa: B905
+            if parameter is not known or parameter.trainable is not trainable:
+                return None
+        for value, (dtype, shape) in zip(inputs, self._kinds):  # noqa: B905
+            if (
+                type(value) is not Tensor
+                or value.dtype is not dtype
+                or value.shape != shape
+                or value.requires_grad
+                or not value.is_cpu
+                or value.layout is not torch.strided
+            ):
+                return None
+        counters.uploads += len(inputs)
+        fresh = torch.contiguous_format
+        return (
+            [inputs[k].clone(memory_format=fresh) for k in self._leaves],
+            [inputs[k].clone(memory_format=fresh) for k in self._others],
+        )
 
 
 def listed(store: Store, params: Any, inputs: Any) -> tuple[list[Param], list[Any]]:

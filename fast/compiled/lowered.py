@@ -55,7 +55,8 @@ class Step:
     """The artifact of one kind of step, and where its arguments are, by slot.
 
     `further` are the leaves whose gradients it returns. The vector holds the numbers of the update
-    at hand, which `numbers` writes.
+    at hand, which `numbers` writes. `rows` are those of the last update: as long as an optimizer
+    hands the same object out, parameters and states lie where they lay.
     """
 
     def __init__(
@@ -69,21 +70,27 @@ class Step:
         self.moved = moved
         self.further = further
         self.beside = [slot for slot, how in moved.items() if how.argument is None]
+        self.kind: tuple[Any, ...] = ()
+        self.rows: Any = None
         self._vector = [vector] if len(vector) else []
+        self._gradients: Sequence[Tensor] = ()
+        self._written: list[Tensor] = []
 
     def arguments(
-        self, given: Sequence[Tensor], gradients: Sequence[Tensor], masters: Sequence[Tensor],
-        states: Sequence[Arena],
+        self, given: list[Tensor], gradients: Sequence[Tensor], masters: Sequence[Tensor],
+        states: Sequence[Arena], rows: Any,
     ) -> list[Tensor]:  # fmt: skip
         """Return what the artifact takes: the passes' arguments, and where it writes."""
-        views = [arena.views for arena in states]
-        return [
-            *given,
-            *[gradients[slot] for slot in self.places],
-            *[masters[slot] for slot in self.beside],
-            *[of[slot] for slot in self.moved for of in views],
-            *self._vector,
-        ]
+        if gradients is not self._gradients or rows is not self.rows:
+            views = [arena.views for arena in states]
+            self._written = [
+                *[gradients[slot] for slot in self.places],
+                *[masters[slot] for slot in self.beside],
+                *[of[slot] for slot in self.moved for of in views],
+                *self._vector,
+            ]
+            self._gradients, self.rows = gradients, rows
+        return given + self._written
 
 
 class Lowered:
@@ -99,24 +106,33 @@ class Lowered:
         first = {slot: leaf for leaf, slot in reversed(slots.items())}
         reads = [first[slots[leaf]] if leaf in slots else leaf for leaf in range(plan.first)]
         own = [call for call in plan.calls if _reads_own_indices(plan, call)]
-        self._checked = [c for c in plan.calls if c.check is not None and c not in own]
+        self._checked = [
+            (c.check, c.sources, c.attributes, c.drawn)
+            for c in plan.calls
+            if c.check is not None and c not in own
+        ]
         self._ready: dict[int | None, tuple[inductor.Loaded, list[int]]] = {}
         self._forward = lowering.signature(plan, dtypes, reads)
         self.results = self._forward.results
         parents = tuple(k for k, dtype in enumerate(dtypes) if dtype)
         self.parents, self.needs = parents, (True,) * len(parents)
         self.owners = {leaf: owner for leaf, owner in tape.leaves.items() if leaf < plan.first}
-        self.leaf_rules = tape.rules[: len(tape.uses)]
+        self.leaf_bytes = sum(value.nbytes for value in tape.values[len(tape.uses) : plan.first])
+        self.ruled = [k for k in self.results if parents and tape.values[k].is_floating_point()]
+        self._leaf_rules = tape.rules[: plan.first]
+        self._no_rules = [None] * len(plan.blanks)
+        self._constants = [plan.blanks[k - plan.first] for k in self._forward.constants]
         self._slots = {k: p.slot for k, p in self.owners.items() if isinstance(p, Param)}
         again = self.owners.keys() - self._slots.keys()
         self._further = {leaf: slots[leaf] for leaf in sorted(again)}
-        taken = lowering.own_leaves(self._forward, range(plan.first))
-        self._argument_of = {slot: taken.index(leaf) for slot, leaf in first.items()}
+        self._taken = lowering.own_leaves(self._forward, range(plan.first))
+        self._argument_of = {slot: self._taken.index(leaf) for slot, leaf in first.items()}
         # An artifact that finds an index out of range stops midway, so it may not write parameters.
         self.whole = not own
         self._reached: dict[int, list[int]] = {}
         self._touched: dict[tuple[int, int], tuple[bytes, bytes]] = {}
         self._steps: dict[Any, Step] = {}
+        self._latest: Step | None = None
         self._names = lowering.names(plan, self._forward, integers)
         self._named = {p.slot: p.name for p, _ in tape.uses.values()}
         self._parts: list[tuple[str, str, dict[str, int]]] = []
@@ -126,21 +142,28 @@ class Lowered:
 
         Return what the artifacts of the passes take.
         """
+        # This runs in every step that is compiled whole, where Python is the longest part.
         plan, bindings = self.plan, self._bindings
-        start = bindings.next_call
-        # A check reads shapes of numbers, and the data of integer inputs.
-        table = [*tape.values, *plan.blanks, *given, *plan.read_beside()] if self._checked else []
-        for call in self._checked:
-            # A random op's check reads the counter; what fails leaves it as the program would.
-            bindings.next_call = start + call.drawn
-            assert call.check is not None
-            call.check(*(table[k] for k in call.sources), **call.attributes)
+        start, leaves = bindings.next_call, tape.values
+        values = [*leaves, *plan.blanks]
+        beside = plan.read_beside() if plan.beside else []
+        tape.rules = [*self._leaf_rules]
+        if self._checked:
+            # A check reads shapes of numbers, and the data of integer inputs.
+            table = [*values, *given, *beside]
+            for check, sources, attributes, drawn in self._checked:
+                # A random op's check reads the counter; what fails leaves it as the program would.
+                bindings.next_call = start + drawn
+                assert check is not None
+                check(*[table[k] for k in sources], **attributes)
         bindings.next_call = start + plan.draws
-        cell = lowering.cell(start) if plan.draws else None
-        taken = lowering.arguments(plan, self._forward, tape.values, given, cell)
-        tape.values += plan.blanks
-        tape.rules += [None] * len(plan.blanks)
+        tape.values = values
+        tape.rules += self._no_rules
         tape.extra -= len(plan.blanks)
+        own = leaves if len(self._taken) == plan.first else [leaves[k] for k in self._taken]
+        taken = [*own, *self._constants, *given, *beside]
+        if plan.draws:
+            taken.append(lowering.cell(start))
         return taken
 
     def run(
@@ -204,22 +227,29 @@ class Lowered:
         where they lie. Return the program's results, and the gradients of further leaves.
         """
         arena, kept = sums
-        key: tuple[Any, ...] = (seeded, kept)
+        kind: tuple[Any, ...] = (seeded, kept)
+        lent: Sequence[Tensor] = ()
         states: tuple[Arena, ...] = ()
+        rows = None
         if update is not None:
             (rule, rows, branches, constants, states), most, factor, masters, _ = update
             shape = (len(states), most is not None, factor != 1.0)
-            key = (seeded, kept, rule.name, rows, branches, shape)
-        step = self._steps.get(key) or self._planned(seeded, given, sums, update)
-        lent: Sequence[Tensor] = () if update is None else masters.views
-        taken = step.arguments(given, arena.views, lent, states)
+            kind, lent = (seeded, kept, rule.name, branches, shape), masters.views
+        step = self._latest
+        if step is None or step.rows is not rows or step.kind != kind:
+            step = self._steps.get((rows, kind)) or self._planned(seeded, given, sums, update)
+            step.kind = kind
+        taken = step.arguments(given, arena.views, lent, states, rows)
         if update is not None:
             bound = 0.0 if most is None else min(most, torch.finfo(arena.flat.dtype).max)
             step.numbers[:] = [*chain.from_iterable(constants), bound, factor]
         if step.loaded is None:
             step.loaded = self._compiled(seeded, given, taken, step, update)
-            self._steps[key] = step
+            self._steps[rows, kind] = step
+        self._latest = step
         found = step.loaded(taken)
+        if not step.further:
+            return found, {}
         count = len(self.results)
         return found[:count], dict(zip(step.further, found[count:], strict=True))
 

@@ -116,7 +116,7 @@ def signature(plan: Plan, leaves: Sequence[torch.dtype | None], first: Sequence[
 
 
 def names(plan: Plan, wanted: Signature, integers: int) -> list[str]:
-    """Name what `arguments` returns: leaves by their names, other things by their kinds."""
+    """Name what the function takes but for the cotangent: leaves as they are called, and kinds."""
     constants = [f"constant {k}" for k in range(len(wanted.constants))]
     others = [f"integers {k}" for k in range(integers)]
     read = [f"read from outside {k}" for k in range(len(plan.beside))]
@@ -127,15 +127,6 @@ def names(plan: Plan, wanted: Signature, integers: int) -> list[str]:
 def own_leaves(wanted: Signature, leaves: Sequence[T]) -> list[T]:
     """Return those of something by leaf whose leaves are arguments, in order."""
     return [x for k, (x, first) in enumerate(zip(leaves, wanted.first, strict=False)) if k == first]
-
-
-def arguments(
-    plan: Plan, wanted: Signature, leaves: Sequence[Tensor], integers: Sequence[Tensor], cell: Any
-) -> list[Tensor]:
-    """Return what the function takes, but for the cotangent, from what a call has."""
-    constants = [plan.blanks[k - plan.first] for k in wanted.constants]
-    taken = own_leaves(wanted, leaves)
-    return [*taken, *constants, *integers, *plan.read_beside(), *([cell] if wanted.draws else [])]
 
 
 def function(

@@ -37,9 +37,8 @@ class Pending:
         self._given = lowered.enter(tape, given)
         self._seeded = -1
         self._awaited: weak[Awaited] | None = None
-        for k in lowered.results if lowered.parents else ():
-            if tape.values[k].is_floating_point():
-                tape.rules[k] = (self._rule(k), (), lowered.parents, lowered.needs, None)
+        for k in lowered.ruled:
+            tape.rules[k] = (self._rule(k), (), lowered.parents, lowered.needs, None)
 
     def fill(self) -> None:
         """Compute the contents, and the gradients if somebody holds them, unless it was done."""
@@ -92,10 +91,9 @@ class Pending:
         self._awaited = weak(awaited)
         return awaited
 
-    def touched(self, slots: int) -> bytes:
-        """Say of each slot whether the gradients that are awaited reach its parameter."""
-        awaited, found = self.awaited, self.lowered.touched(self._seeded, self._given, slots)[0]
-        kept = b"" if awaited is None else awaited.kept
+    def touched(self, slots: int, kept: bytes) -> bytes:
+        """Say of each slot whether it has a sum, or the pass that was put off reaches it."""
+        found = self.lowered.touched(self._seeded, self._given, slots)[0]
         return bytes(map(or_, found, kept)) if kept else found
 
     def step(self, grads: Awaited, wanted: Wanted, arena: Arena, active: bytes) -> None:

@@ -34,6 +34,7 @@ from fast.compiled.background.compiler import REPLAY
 from fast.compiled.graph import cuda
 from fast.compiled.graph.captured import Captured, PendingGraph
 from fast.compiled.inputs import (
+    Again,
     Indices,
     hashable,
     is_leaf,
@@ -105,6 +106,7 @@ class CompiledSession(Changing):
         self._log: Log | None = None
         self._shown: Plan | None = None
         self._last: Plan | None = None
+        self._again: Again | None = None
 
     @property
     def random_counter(self) -> int:
@@ -131,6 +133,11 @@ class CompiledSession(Changing):
         that is in no list, is Rejected. What is no parameter of this session raises SessionError.
         """
         self._refuse("run")
+        if self._again is not None:
+            again, copied = self._again, self._again.copied(program, params, inputs)
+            if copied is not None:
+                return again.plan.results(self._put_off(again.plan.lowered, again.params, *copied))
+            self._again = None
         params, inputs = listed(self.store, params, inputs)
         taken = [self._take(value) for value in inputs]
         owners = [(p.slot, p.trainable) for p in params]
@@ -163,7 +170,10 @@ class CompiledSession(Changing):
             if self._compiler is not None:
                 self._compiler.last = REPLAY
         else:
-            tape = self._put_off(plan.lowered, params, taken, integers)
+            leaves = [value for value in taken if is_leaf(value)]
+            tape = self._put_off(plan.lowered, params, leaves, integers)
+            if self.engine == "inductor":
+                self._again = Again(program, params, taken, plan)
         return plan.results(tape)
 
     def _leaves_of(self, params: Sequence[Param], taken: Sequence[Any]) -> Tape:
@@ -247,7 +257,7 @@ class CompiledSession(Changing):
         """Give memory that nothing needs back; programs are recorded anew after it."""
         self._refuse("collect")
         self._plans.clear()
-        self._last = None
+        self._last = self._again = None
         super().collect()
 
     def _record(

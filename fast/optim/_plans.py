@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -24,15 +24,19 @@ class Plan:
     """What one set of active slots needs; valid as long as the same set is updated.
 
     Slots of one group and one age take the same constants: `kinds` has the group of each such kind
-    and one of its slots, and `rows` the place there of each slot.
+    and one of its slots, and `rows` the place there of each slot. `branches` are those
+    of the kinds under `hypers`.
     """
 
     __slots__ = (
         "advancing",
+        "branches",
         "bump",
         "gradients",
         "groups",
+        "hypers",
         "kinds",
+        "owed",
         "parts",
         "renews",
         "rows",
@@ -49,12 +53,15 @@ class Plan:
         self.bump = torch.zeros(0)
         self.renews = False
         self.updates = 0
+        self.owed = 0
         self.parts: list[Part] = []
         self.gradients: Tensor | None = None
         self.table: ChunkTable | None = None
         self.whole: list[Run] | None = None
         self.kinds: list[tuple[int, int]] = []
         self.rows: tuple[tuple[int, int], ...] | None = None
+        self.hypers: tuple[Any, ...] | None = None
+        self.branches: tuple[Hashable, ...] = ()
 
 
 class Kept(NamedTuple):

@@ -18,7 +18,15 @@ import numpy as np
 import pytest
 import torch
 
-from fast import CompiledSession, Rejected, Session, Stale, Unavailable, checkpoint
+from fast import (
+    CompiledSession,
+    Rejected,
+    Session,
+    SessionError,
+    Stale,
+    Unavailable,
+    checkpoint,
+)
 from fast.compiled import artifacts, inductor
 from fast.train import MicroBatches, scalar_trainer
 
@@ -57,6 +65,12 @@ def data(shift: int) -> list[Any]:
     return [x, np.array([0, 4, 8, shift % 9]), np.indices((3, 4)).sum(0) % 3 != shift % 3]
 
 
+def tensors(shift: int) -> list[torch.Tensor]:
+    """The same batch as a training loop has it: what is like the last call needs no look-up."""
+    x, labels, mask = map(torch.from_numpy, data(shift))
+    return [x.float(), labels, mask]
+
+
 def started(**options: Any) -> tuple[Any, list[Any]]:
     kind = CompiledSession if "engine" in options else Session
     session = kind(provider="aten", **options)
@@ -72,7 +86,9 @@ def test_steps_are_the_eager_ones_on_exact_numbers() -> None:
     for session, params in both():
         found: list[Any] = []
         for step in range(4):
-            loss, scores = session.run(program, params, data(step))
+            given = tensors(step) if step > 1 else data(step)
+            loss, scores = session.run(program, params, given)
+            given[0][...] = 7.0  # What was handed in has been copied.
             with session.backward(loss) as grads:
                 found += [session.grad(grads, p) for p in params]
                 session.sgd_step(2.0**-5, grads, momentum=0.5, max_norm=None)
@@ -82,6 +98,55 @@ def test_steps_are_the_eager_ones_on_exact_numbers() -> None:
     assert len(seen[0]) == 28
     for ours, theirs in zip(*seen, strict=True):
         assert torch.equal(torch.as_tensor(ours), torch.as_tensor(theirs))
+
+
+def test_steps_like_the_last_one_write_where_gradients_and_states_lie_now() -> None:
+    seen = []
+    for session, params in both():
+        held: list[Any] = []
+        for step in range(5):
+            loss, _ = session.run(program, params, tensors(step))
+            held.append(session.backward(loss))
+            session.sgd_step(2.0**-5, held[-1], momentum=0.5)
+            if step == 2:
+                session.param(np.ones(999), name="it lets memory for parameters grow")
+            if step == 3:
+                momentum = torch.full((4,), 0.5)
+                session.load_optimizer_state("sgd", params[1], {"momentum_buffer": momentum})
+                held.pop(0).release()
+        found = [session.grad(grads, p) for grads in held for p in params]
+        states = [session.optimizer_state("sgd", p)["momentum_buffer"] for p in params]
+        seen.append([*found, *states, *(p.value() for p in params)])
+    for ours, theirs in zip(*seen, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_call_unlike_the_last_one_is_another_and_a_bad_one_is_refused() -> None:
+    session, params = started(engine="inductor")
+
+    def recorded(params: Any, inputs: Any) -> int:
+        session.run(program, params, inputs)
+        return int(session.recordings)
+
+    x, labels, mask = tensors(1)
+    assert [recorded(params, [x, labels, mask]) for _ in range(3)] == [1, 1, 1]
+    with pytest.raises(Rejected, match=r"take C3: every index lies in \[0, 9\), got 12"):
+        recorded(params, [x, labels + 8, mask])
+    assert recorded(tuple(params), (x.double(), labels, mask)) == 1, "it is rounded, as a first is"
+    assert recorded(params, [x.requires_grad_(), labels, mask]) == 1
+    assert recorded(params, [x.detach(), labels.int(), mask]) == 2
+    assert recorded(params, [x.detach(), labels[:2], mask]) == 3
+    params[0].requires_grad = False
+    assert recorded(params, [x.detach(), labels[:2], mask]) == 4
+    params[0].requires_grad = True
+    assert recorded(params, [x.detach(), labels[:2], mask]) == 4
+    for unfit in ([params[0]], [params[0], x], {"w": params[0], "b": params[1]}):
+        with pytest.raises((Rejected, SessionError, TypeError)):
+            recorded(unfit, [x.detach(), labels[:2], mask])
+    before = session.random_counter
+    session.collect()
+    assert recorded(params, [x.detach(), labels[:2], mask]) == 5
+    assert session.random_counter == before + 1
 
 
 def test_values_may_be_asked_for_at_any_time_and_each_pass_runs_once() -> None:

@@ -174,6 +174,33 @@ def test_while_the_flag_is_set_nothing_is_written(provider: str, rule: Any) -> N
     assert torch.equal(masters.flat, fresh.masters.flat)
 
 
+def test_updates_that_somebody_else_writes_are_counted_before_a_kernel_reads_the_count() -> None:
+    hypers = (ADAMW.read({"lr": 0.5}),)
+    flag = torch.zeros(1, dtype=torch.int64)
+    found = []
+    for written in (5, 0):
+        layout = Layout([(3,), (2,)])
+        masters, gradients = (Arena(layout, torch.float32, torch.device("cpu")) for _ in range(2))
+        optimizer = FlatOptimizer(ADAMW, masters, "aten", flag)
+        zeros = {"exp_avg": torch.zeros(3), "exp_avg_sq": torch.zeros(3), "step": 5 - written}
+        optimizer.load(0, zeros if written == 0 else {**dict.fromkeys(zeros), "step": 0})
+        for count in range(written):
+            if count == 3:
+                assert optimizer.keep().steps.tolist() == [3.0, 0.0]
+            if count == 4:
+                layout.append((100,))  # The counts move to larger memory.
+            assert optimizer.stated(bytes([1, 0, 0][: len(layout.segments)]), hypers) is not None
+            optimizer.written(hypers)
+        if written == 0:
+            layout.append((100,))
+        gradients.fit()
+        gradients.views[0].fill_(1.0)
+        optimizer.step(gradients, b"\1\0\0", hypers)
+        assert optimizer.keep().steps.tolist() == [6.0, 0.0, 0.0]
+        found.append(masters.views[0])
+    assert torch.equal(*found)
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_groups_have_their_own_hyper_parameters(provider: str) -> None:
     s = Session(provider=provider, device="cpu")
