@@ -104,16 +104,17 @@ def test_steps_like_the_last_one_write_where_gradients_and_states_lie_now() -> N
     seen = []
     for session, params in both():
         held: list[Any] = []
-        for step in range(5):
+        for step in range(6):
             loss, _ = session.run(program, params, tensors(step))
-            held.append(session.backward(loss))
-            session.sgd_step(2.0**-5, held[-1], momentum=0.5)
-            if step == 2:
-                session.param(np.ones(999), name="it lets memory for parameters grow")
-            if step == 3:
-                momentum = torch.full((4,), 0.5)
-                session.load_optimizer_state("sgd", params[1], {"momentum_buffer": momentum})
-                held.pop(0).release()
+            grads = session.backward(loss)
+            session.sgd_step(2.0**-5, grads, momentum=0.5 if step else 0.0)
+            if step in (0, 2):
+                # Memory for gradients grows at first, and has room then; that for states has none.
+                session.param(np.ones(10 if step == 0 else 5), name=f"after step {step}")
+            if step < 4:
+                grads.release()
+            else:
+                held.append(grads)
         found = [session.grad(grads, p) for grads in held for p in params]
         states = [session.optimizer_state("sgd", p)["momentum_buffer"] for p in params]
         seen.append([*found, *states, *(p.value() for p in params)])
@@ -135,17 +136,18 @@ def test_a_call_unlike_the_last_one_is_another_and_a_bad_one_is_refused() -> Non
     assert recorded(tuple(params), (x.double(), labels, mask)) == 1, "it is rounded, as a first is"
     assert recorded(params, [x.requires_grad_(), labels, mask]) == 1
     assert recorded(params, [x.detach(), labels.int(), mask]) == 2
-    assert recorded(params, [x.detach(), labels[:2], mask]) == 3
+    assert recorded(params, [x.detach(), labels[:3], mask]) == 3
+    assert recorded(params, [x.detach(), labels[:2], mask]) == 4
     params[0].requires_grad = False
-    assert recorded(params, [x.detach(), labels[:2], mask]) == 4
+    assert recorded(params, [x.detach(), labels[:2], mask]) == 5
     params[0].requires_grad = True
-    assert recorded(params, [x.detach(), labels[:2], mask]) == 4
+    assert recorded(params, [x.detach(), labels[:2], mask]) == 5
     for unfit in ([params[0]], [params[0], x], {"w": params[0], "b": params[1]}):
         with pytest.raises((Rejected, SessionError, TypeError)):
             recorded(unfit, [x.detach(), labels[:2], mask])
     before = session.random_counter
     session.collect()
-    assert recorded(params, [x.detach(), labels[:2], mask]) == 5
+    assert recorded(params, [x.detach(), labels[:2], mask]) == 6
     assert session.random_counter == before + 1
 
 
