@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from fast.answers import telling
 from fast.checkpoint import header, sealed, snapshot
 from fast.disk import atomic
-from fast.errors import OtherThreads, Rejected, Unverified, Unwritable
+from fast.errors import OtherThreads, Rejected, Unverified, Unwritable, outside
 from fast.session import Session
 
 __all__ = ["Extra", "load", "save"]
@@ -92,7 +92,7 @@ def load(
             f"checkpoint {path}: version {sealed.UNSEALED} has no digest, so damage inside of it "
             "may go unseen; save it again",
             Unverified,
-            stacklevel=2,
+            stacklevel=outside(),
         )
     _tell_threads(path, contents.threads, snapshot.threads_of(session))
     with snapshot.all_or_nothing(session):
@@ -109,7 +109,7 @@ def _tell_threads(path: File, made: int | None, now: int | None) -> None:
         f"{now}; sums may be in another order, so the run goes on within rounding of the one that "
         f"was saved, not bit for bit; torch.set_num_threads({made}) before the load repeats it",
         OtherThreads,
-        stacklevel=3,
+        stacklevel=outside(),
     )
 
 

@@ -332,8 +332,7 @@ class CompiledSession(Changing):
 
     def _received(self, bound: Bound, position: int, inputs: tuple[Any, ...]) -> Tensor:
         """Return what a program hands on, where it may."""
-        indices: Indices = inputs[position]
-        what = bound.describe(position)
+        indices, what = inputs[position], bound.describe(position)
         if indices._log is not self._log:
             raise SessionError(
                 f"{what}: these integers were given to a program for one recording, which is over; "
@@ -342,9 +341,8 @@ class CompiledSession(Changing):
         if position not in bound.op.index_inputs:
             raise foreign(what, indices, self._tape, bound.op, inputs)
         if (indices.dtype is torch.bool) != (position in bound.op.mask_inputs):
-            given = (*inputs[:position], indices._tensor, *inputs[position + 1 :])
-            super()._beside(bound, position, given)  # refuses the one for the other
-        return indices._tensor
+            super()._beside(bound, position, (*inputs[:position], indices._tensor))  # refuses it
+        return indices._tensor  # type: ignore[no-any-return]
 
     def _own(self, ref: Entry, what: str, kind: type[Entry] = Ref) -> int:
         if what != "shape_of":

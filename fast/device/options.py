@@ -8,7 +8,7 @@ import torch
 
 from fast.device import mode
 from fast.device.dtypes import FP32, NAMED
-from fast.errors import Rejected, Unavailable
+from fast.errors import Rejected, Unavailable, outside
 
 PROVIDERS = ("aten", "triton")
 
@@ -56,8 +56,7 @@ def choose(
         raise Rejected(f"session: deterministic is True or False, got {deterministic!r}")
     if provider == "triton":
         _check_triton(place, precision)
-        # From here to choose, to the session's constructor, and to who called it.
-        mode.say_if_interpreted("session", stacklevel=3)
+        mode.say_if_interpreted("session", stacklevel=outside())
     elif precision == "tf32" and place.type != "cuda":
         raise Unavailable(
             "session: precision 'tf32' with provider 'aten' needs a CUDA device, since torch has "

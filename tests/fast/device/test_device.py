@@ -97,7 +97,10 @@ def test_a_session_says_that_triton_is_interpreted() -> None:
     done = run(TRITON + "print(s.providers())")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "{'exp': 'triton (interpreted)'}"
-    assert done.stderr.count("Interpreted: session: provider 'triton' is interpreted here") == 1
+    assert (
+        done.stderr.count("<string>:1: Interpreted: session: provider 'triton' is interpreted here")
+        == 1
+    )
 
 
 @pytest.mark.parametrize("call", ["softmax(x, 0", "AdamW([x]"])
