@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from equivalence.budgets.violation import Violation
 from equivalence.cli import main
 from equivalence.sessions.calls.machine import run_calls
 from equivalence.sessions.calls.programs import SHARED, lent, scores, tied
 from equivalence.sessions.calls.run import Calls
-from fast.compiled import artifacts, lowering
+from fast.compiled import artifacts
 from fast.device.arena import Arena
 from fast.runtime.store import Store
 
@@ -97,18 +96,13 @@ def test_a_second_pass_over_a_call_leaves_the_first_ones_gradients() -> None:
 
 
 @pytest.mark.full
-def test_a_result_that_lies_in_a_parameter_is_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    def looked_at_late() -> None:
-        run = Calls("inductor", "fp32")
-        run.call(place(lent), 1)
-        run.backward(0)
-        run.step(0, 0.5)
-        run.value(1)
-
-    looked_at_late()
-    monkeypatch.setattr(lowering, "own", lambda results, given: [*results])
-    with pytest.raises(Violation, match=r"^result 1: element \d+ is"):
-        looked_at_late()
+def test_a_result_that_lies_in_a_parameter_is_what_it_was_before_the_update() -> None:
+    run = Calls("inductor", "fp32")
+    run.call(place(lent), 1)
+    run.backward(0)
+    run.step(0, 0.5)
+    run.value(1)
+    run.end()
 
 
 @pytest.mark.full
