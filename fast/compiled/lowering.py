@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from fast.compiled.plan import Plan
+from fast.compiled.recorded.plan import Plan
 from fast.optim._rule import Rule
 from fast.optim.clip import GUARD
 from fast.ref import Entry

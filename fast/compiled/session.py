@@ -18,14 +18,11 @@ launch after the other. The engine "graph" captures a whole step, and starts it 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import count, islice
-from numbers import Integral
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,7 +30,8 @@ from fast.compiled.background.changing import Changing
 from fast.compiled.background.compiler import REPLAY
 from fast.compiled.graph import cuda
 from fast.compiled.graph.captured import Captured, PendingGraph
-from fast.compiled.inputs import (
+from fast.compiled.lowered import Lowered, beyond
+from fast.compiled.recorded.inputs import (
     Again,
     Indices,
     hashable,
@@ -41,16 +39,15 @@ from fast.compiled.inputs import (
     kind_of,
     listed,
     outside_of_recording,
+    taken_from,
+    tell,
 )
-from fast.compiled.lowered import Lowered, beyond
-from fast.compiled.plan import Argument, Contents, Log, Out, Plan, Recorded
+from fast.compiled.recorded.plan import Argument, Contents, Log, Out, Plan, Recorded
 from fast.compiled.shown import replayed
 from fast.compiled.shown.outline import Outlines
-from fast.device.bridge import to_device
 from fast.device.buffer import Buffer
-from fast.device.integers import is_integer, to_integers
 from fast.device.named import NamedBuffer
-from fast.errors import Frozen, Rejected, SessionError, outside
+from fast.errors import Rejected, SessionError
 from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Ref
 from fast.runtime.binding import Bound, foreign
@@ -227,7 +224,8 @@ class CompiledSession(Changing):
         """Record a copy of data as a leaf that takes no gradient; a replay has the same data."""
         if isinstance(value, Indices):
             value._unseen()
-        self._tell("const", value)
+        if self._log is not None:
+            tell("const", value)
         return self._constant(super().input(value))
 
     def constant(self, value: Any, shape: tuple[int, ...] = (), like: Ref | None = None) -> Ref:
@@ -290,22 +288,7 @@ class CompiledSession(Changing):
 
     def _take(self, value: Any) -> Any:
         """Copy an input to the device; a plain integer is the program's own."""
-        if not isinstance(value, (Tensor, np.ndarray)) and isinstance(value, (Integral, np.bool_)):
-            return value
-        if is_integer(value):
-            return to_integers(value, self.options.device)
-        return to_device(value, self.options.compute, self.options.device)
-
-    def _tell(self, what: str, value: Any) -> None:
-        """Warn of data that a program reads from outside: later calls see what is there now."""
-        if self._log is not None and isinstance(value, (Tensor, np.ndarray, Buffer)):
-            shape = tuple(value.shape)
-            warnings.warn(
-                f"compiled: {what} reads data of the shape {shape} from outside the program, which "
-                "stay what they are now in every later call; hand in as an argument what changes",
-                Frozen,
-                stacklevel=outside(),
-            )
+        return taken_from(value, self.options)
 
     def _constant(self, ref: Ref) -> Ref:
         if self._log is not None:
@@ -320,7 +303,8 @@ class CompiledSession(Changing):
         if isinstance(arg, Indices):
             tensor, read = self._received(bound, position, inputs), Argument(arg._position)
         else:
-            self._tell(bound.describe(position), arg)
+            if self._log is not None:
+                tell(bound.describe(position), arg)
             read = tensor = super()._beside(bound, position, inputs)
         if isinstance(arg, IndexRef):
             read = arg.id

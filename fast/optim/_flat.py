@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from fast.device.arena import Arena
-from fast.device.dtypes import NARROW, wide
+from fast.device.dtypes import wide
 from fast.optim import _state, clip
 from fast.optim._chunks import Run, chunk_table, runs
 from fast.optim._hypers import HyperTable
 from fast.optim._plans import Kept, Part, Plan, on_host
-from fast.optim._rule import Batch, Flat, Launch, Rule, Stated, update_widened
+from fast.optim._rule import Batch, Flat, Launch, Rule, Stated
 
 _CONSTANT = frozenset((bool, int, float))
 """The types of numbers that nobody changes in place."""
@@ -284,26 +284,16 @@ class FlatOptimizer:
         plan = self._plan
         # An arena that was taken from the pool may have moved since its slices were cut.
         if gradients.flat is not plan.gradients:
-            for part in plan.parts:
-                part.batch.grads[:] = [gradients.flat[run.start : run.end] for run in part.runs]
-            plan.gradients = gradients.flat
+            plan.cut(gradients.flat)
         if plan.owed:
             self._pay()
         if plan.advancing:
             self._steps.add_(plan.bump if stop is None else plan.bump * (1.0 - stop))
         if scale is not None:
-            self._call_scaled(hypers, stop, scale)
+            plan.call_scaled(self.rule, hypers, stop, scale)
             return
         for part in plan.parts:
             self.rule.aten(part.batch, hypers[part.group], stop)
-
-    def _call_scaled(self, hypers: tuple[Any, ...], stop: Tensor | None, scale: Tensor) -> None:
-        for part in self._plan.parts:
-            batch = part.batch._replace(grads=[wide(grad) * scale for grad in part.batch.grads])
-            if self.masters.flat.dtype in NARROW:
-                update_widened(self.rule.aten, batch, hypers[part.group], stop)
-            else:
-                self.rule.aten(batch, hypers[part.group], stop)
 
     def stage(
         self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import NARROW, wide
 from fast.optim._chunks import ChunkTable, Run
-from fast.optim._rule import Batch
+from fast.optim._rule import Batch, Rule, update_widened
 
 
 class Part(NamedTuple):
@@ -62,6 +63,24 @@ class Plan:
         self.rows: tuple[tuple[int, int], ...] | None = None
         self.hypers: tuple[Any, ...] | None = None
         self.branches: tuple[Hashable, ...] = ()
+
+    def cut(self, gradients: Tensor) -> None:
+        """Cut what ATen calls read out of a gradient arena."""
+        for part in self.parts:
+            part.batch.grads[:] = [gradients[run.start : run.end] for run in part.runs]
+        self.gradients = gradients
+
+    def call_scaled(
+        self, rule: Rule, hypers: Sequence[Any], stop: Tensor | None, scale: Tensor
+    ) -> None:
+        """Update by gradients that are multiplied by a number, in copies of them."""
+        for part in self.parts:
+            batch, hyper = part.batch, hypers[part.group]
+            scaled = batch._replace(grads=[wide(grad) * scale for grad in batch.grads])
+            if batch.params[0].dtype in NARROW:
+                update_widened(rule.aten, scaled, hyper, stop)
+            else:
+                rule.aten(scaled, hyper, stop)
 
 
 class Kept(NamedTuple):

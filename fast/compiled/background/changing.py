@@ -6,7 +6,7 @@ from fast.compiled import inductor
 from fast.compiled.background.compiler import REPLAY, Compiler
 from fast.compiled.background.patient import Patient, Waiting
 from fast.compiled.deferring import Deferring
-from fast.compiled.plan import Plan
+from fast.compiled.recorded.plan import Plan
 from fast.errors import Unavailable
 from fast.tape import Tape
 

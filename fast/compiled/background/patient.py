@@ -17,7 +17,7 @@ from fast.compiled import artifacts, inductor, lowering
 from fast.compiled.background.compiler import INDUCTOR, REPLAY, Compiler
 from fast.compiled.lowered import Lowered
 from fast.compiled.pending import Awaited, Pending
-from fast.compiled.plan import Plan
+from fast.compiled.recorded.plan import Plan
 from fast.compiled.shown import replayed
 from fast.compiled.shown.outline import Outline
 from fast.device.arena import Arena

@@ -18,7 +18,7 @@ from torch import Tensor
 from fast.compiled.graph import cuda
 from fast.compiled.lowered import Lowered, Sums, Update
 from fast.compiled.pending import Awaited, Pending
-from fast.compiled.plan import Plan
+from fast.compiled.recorded.plan import Plan
 from fast.compiled.shown import replayed
 from fast.compiled.shown.outline import Outline
 from fast.device.arena import Arena

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fast.compiled.plan import Call, Plan
+from fast.compiled.recorded.plan import Call, Plan
 from fast.compiled.shown.outline import Memory, Outline, Step
 
 

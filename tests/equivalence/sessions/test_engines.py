@@ -21,7 +21,8 @@ from equivalence.sessions.compiled import examine_compiled
 from equivalence.sessions.numbers import normal
 from equivalence.sessions.trainers import Batch, TrainerPair
 from equivalence.sessions.trainings import Falling, Text, Training, batch, train, values
-from fast.compiled import artifacts, lowered, lowering, naming, pending, plan, session
+from fast.compiled import artifacts, lowered, lowering, naming, pending, session
+from fast.compiled.recorded import plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fast.answers import SIGNS, hints
-from fast.compiled.plan import Log, Plan
+from fast.compiled.recorded.plan import Log, Plan
+from fast.device.bridge import to_device
+from fast.device.buffer import Buffer
 from fast.device.counters import counters
-from fast.errors import Rejected, SessionError
+from fast.device.integers import is_integer, to_integers
+from fast.device.options import Options
+from fast.errors import Frozen, Rejected, SessionError, outside
 from fast.kernels.checks import is_row
 from fast.runtime.param import Param
 from fast.runtime.store import Store
@@ -179,3 +186,24 @@ def listed(store: Store, params: Any, inputs: Any) -> tuple[list[Param], list[An
                 f"{parameter!r} is not a parameter of this session"
             )
     return found, [*inputs]
+
+
+def taken_from(value: Any, options: Options) -> Any:
+    """Copy an input to the device; a plain integer is the program's own."""
+    if not isinstance(value, (Tensor, np.ndarray)) and isinstance(value, (Integral, np.bool_)):
+        return value
+    if is_integer(value):
+        return to_integers(value, options.device)
+    return to_device(value, options.compute, options.device)
+
+
+def tell(what: str, value: Any) -> None:
+    """Warn of data that a program reads from outside: later calls see what is there now."""
+    if isinstance(value, (Tensor, np.ndarray, Buffer)):
+        shape = tuple(value.shape)
+        warnings.warn(
+            f"compiled: {what} reads data of the shape {shape} from outside the program, which "
+            "stay what they are now in every later call; hand in as an argument what changes",
+            Frozen,
+            stacklevel=outside(),
+        )
