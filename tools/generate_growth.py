@@ -108,10 +108,10 @@ def _panel(
         y = down(decade)
         yield f'<line x1="{left}" y1="{y:.1f}" x2="{left + WIDE}" y2="{y:.1f}" class="grid"/>'
         yield f'<text x="{left - 5}" y="{y + 4:.1f}" class="end">{_time(decade)}</text>'
-    for decade in range(ceil(first), floor(last) + 1):
-        x = across(decade)
+    for size in dict.fromkeys(x for points in panel.values() for x, _ in points):
+        x = across(log10(size))
         yield f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{TOP + TALL}" class="grid"/>'
-        yield f'<text x="{x:.1f}" y="{TOP + TALL + 15}" class="middle">{10**decade:,}</text>'
+        yield f'<text x="{x:.1f}" y="{TOP + TALL + 15}" class="middle">{_count(size)}</text>'
     yield f'<rect x="{left}" y="{TOP}" width="{WIDE}" height="{TALL}" class="frame"/>'
     middle = left + WIDE / 2
     title = TITLES.get(name, name)
@@ -126,6 +126,13 @@ def _panel(
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour[engine]}">'
                 f"<title>{escape(told)}</title></circle>"
             )
+
+
+def _count(size: float) -> str:
+    """Say a number in as few characters as the axis has room for."""
+    if size < 1_000:
+        return f"{size:g}"
+    return f"{size / 1e3:.3g}k" if size < 1_000_000 else f"{size / 1e6:.3g}M"
 
 
 def _time(decade: int) -> str:

@@ -27,7 +27,7 @@ from torch.fx import GraphModule
 
 from fast.compiled.rewritten import REWRITTEN
 from fast.disk import scratch
-from fast.errors import Unavailable
+from fast.errors import Rejected, Unavailable
 
 OPTIONS: dict[str, Any] = {
     "aot_inductor.package": True,
@@ -213,3 +213,18 @@ def _temporaries_in(folder: Path) -> Iterator[None]:
             del os.environ["TMPDIR"]
         else:
             os.environ["TMPDIR"] = before
+
+
+@contextmanager
+def indices_in_range() -> Iterator[None]:
+    """Refuse an index that the program computes out of range, in torch's words or an artifact's."""
+    try:
+        yield
+    except (IndexError, RuntimeError) as error:
+        said = str(error)
+        if "index" not in said or not ("out of bounds" in said or "out of range" in said):
+            raise
+        raise Rejected(
+            "run: an index that the program computes is out of range; engine 'replay' says "
+            "which op reads it"
+        ) from error

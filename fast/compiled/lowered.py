@@ -8,8 +8,7 @@ what is there, and of those and an update.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from fast.compiled.plan import Call, Plan
 from fast.compiled.shown import sources
 from fast.compiled.shown.outline import Outline
 from fast.device.arena import Arena
-from fast.errors import Rejected, Unavailable
+from fast.errors import Unavailable
 from fast.optim._rule import Rule, Stated
 from fast.runtime.binding import Bindings
 from fast.runtime.param import Param
@@ -152,7 +151,7 @@ class Lowered:
         that the program computes, out of range, is Rejected.
         """
         loaded, reached = self._ready.get(seeded) or self.passes(seeded, given)
-        with _indices_in_range():
+        with inductor.indices_in_range():
             return loaded([*given]), reached
 
     def passes(
@@ -307,7 +306,7 @@ class Lowered:
         self, function: Callable[..., list[Tensor]], what: Any, given: Sequence[Tensor]
     ) -> str:
         """Name a function's artifact by a run of it on what is given."""
-        with _indices_in_range():
+        with inductor.indices_in_range():
             calls = naming.noted(function, given)
         return naming.key(calls, (self._forward, what), given)
 
@@ -341,21 +340,6 @@ def _dtype_of(tape: Tape, leaf: int) -> torch.dtype | None:
         return None
     owner = tape.leaves[leaf]
     return owner.dtype if isinstance(owner, Param) else tape.values[leaf].dtype
-
-
-@contextmanager
-def _indices_in_range() -> Iterator[None]:
-    """Refuse an index that the program computes out of range, in torch's words or an artifact's."""
-    try:
-        yield
-    except (IndexError, RuntimeError) as error:
-        said = str(error)
-        if "index" not in said or not ("out of bounds" in said or "out of range" in said):
-            raise
-        raise Rejected(
-            "run: an index that the program computes is out of range; engine 'replay' says "
-            "which op reads it"
-        ) from error
 
 
 def beyond(engine: str, what: str) -> Unavailable:
