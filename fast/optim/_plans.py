@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fast.optim._chunks import ChunkTable, Run
-from fast.optim._rule import Batch
+from fast.optim._rule import Batch, Formula
 
 
 class Part(NamedTuple):
@@ -62,6 +62,22 @@ class Plan:
         self.rows: tuple[tuple[int, int], ...] | None = None
         self.hypers: tuple[Any, ...] | None = None
         self.branches: tuple[Hashable, ...] = ()
+
+    def pay(self, steps: Tensor) -> None:
+        """Bring the steps on the device up to date: who writes an update himself has no use for it.
+
+        `owed` says how many updates they lack.
+        """
+        if self.owed:
+            steps.add_(self.bump, alpha=self.owed)
+            self.owed = 0
+
+    def branched(self, formula: Formula, hypers: tuple[Any, ...]) -> tuple[Hashable, ...]:
+        """Return each kind's branch under hyper-parameters, those of the last call as they were."""
+        if self.hypers is not hypers:
+            self.branches = tuple([formula.branch(hypers[group]) for group, _ in self.kinds])
+            self.hypers = hypers
+        return self.branches
 
 
 class Kept(NamedTuple):
