@@ -108,10 +108,8 @@ class FlatOptimizer:
         constants = [
             formula.constants(hypers[group], self._ages[slot] + steps) for group, slot in plan.kinds
         ]
-        if plan.hypers is not hypers:
-            plan.branches = tuple([formula.branch(hypers[group]) for group, _ in plan.kinds])
-            plan.hypers = hypers
-        return Stated(self.rule, plan.rows, plan.branches, constants, self._states or ())
+        branches, states = plan.branched(formula, hypers), self._states or ()
+        return Stated(self.rule, plan.rows, branches, constants, states)
 
     def written(self, hypers: tuple[Any, ...], on_device: bool = False) -> None:
         """Count an update that was written as `stated` said, or enqueued and so counted there."""
@@ -236,7 +234,7 @@ class FlatOptimizer:
         self.masters.fit()
         for arena in self._states or ():
             arena.fit()
-        self._pay()
+        self._plan.pay(self._steps)
         self._ages += [0] * (slots - len(self._ages))
         self._used += [None] * (slots - len(self._used))
         grown = self._steps.new_zeros(slots)
@@ -281,12 +279,11 @@ class FlatOptimizer:
         stop: Tensor | None,
         scale: Tensor | None,
     ) -> None:
-        plan = self._plan
-        # An arena that was taken from the pool may have moved since its slices were cut.
+        plan = self._plan  # An arena of the pool may have moved since its slices were cut.
         if gradients.flat is not plan.gradients:
             plan.cut(gradients.flat)
         if plan.owed:
-            self._pay()
+            plan.pay(self._steps)
         if plan.advancing:
             self._steps.add_(plan.bump if stop is None else plan.bump * (1.0 - stop))
         if scale is not None:
@@ -332,16 +329,10 @@ class FlatOptimizer:
         if self._plan.renews:
             self._key = None
 
-    def _pay(self) -> None:
-        """Bring the steps on the device up to date: an artifact has no use for them."""
-        if self._plan.owed:
-            self._steps.add_(self._plan.bump, alpha=self._plan.owed)
-            self._plan.owed = 0
-
     def _settle(self) -> None:
         if not self._plan.updates:
             return
-        self._pay()
+        self._plan.pay(self._steps)
         for slot in self._plan.advancing:
             self._ages[slot] += self._plan.updates
         for slot, group in self._plan.groups:

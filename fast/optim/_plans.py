@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fast.device.dtypes import NARROW, wide
 from fast.optim._chunks import ChunkTable, Run
-from fast.optim._rule import Batch, Rule, update_widened
+from fast.optim._rule import Batch, Formula, Rule, update_widened
 
 
 class Part(NamedTuple):
@@ -81,6 +81,22 @@ class Plan:
                 update_widened(rule.aten, scaled, hyper, stop)
             else:
                 rule.aten(scaled, hyper, stop)
+
+    def pay(self, steps: Tensor) -> None:
+        """Bring the steps on the device up to date: who writes an update himself has no use for it.
+
+        `owed` says how many updates they lack.
+        """
+        if self.owed:
+            steps.add_(self.bump, alpha=self.owed)
+            self.owed = 0
+
+    def branched(self, formula: Formula, hypers: tuple[Any, ...]) -> tuple[Hashable, ...]:
+        """Return each kind's branch under hyper-parameters, those of the last call as they were."""
+        if self.hypers is not hypers:
+            self.branches = tuple([formula.branch(hypers[group]) for group, _ in self.kinds])
+            self.hypers = hypers
+        return self.branches
 
 
 class Kept(NamedTuple):
