@@ -148,11 +148,11 @@ conformance-jax: $(JAX)/.ready  ## judge JAX, which stays out of the install
 
 # Each program is compiled, which takes much longer than to judge it. A row of some thirty takes seconds
 # of a core at `quick`, and four times as long at `ci`. So a change meets a turn of the pages at `quick`,
-# `make full` all of them, and the turn at `ci`, and a night all of them at `ci`.
+# but for those that draw numbers, `make full` all of them, and the turn at `ci`, and a night all at `ci`.
 INDUCTOR := $(EQUIVALENCE) run --whole --backend fast-inductor --call-limit 360 --jobs $(WORKERS)
 
 conformance-fast-inductor-turn: $(READY)
-	$(INDUCTOR) --profile quick --ops $$($(VPY) -m tools.rotation)
+	$(INDUCTOR) --profile quick --ops $$($(VPY) -m tools.rotation --compiled)
 
 conformance-fast-inductor: $(READY)
 	$(INDUCTOR) --profile ci --ops $$($(VPY) -m tools.rotation)

@@ -1,6 +1,7 @@
 """Chooses the pages that `make check` judges at profile `ci`; all are judged at `quick`.
 
     python -m tools.rotation             print their names
+    python -m tools.rotation --compiled  print those that are compiled in seconds
     python -m tools.rotation --record    write down that every page, as it is, was judged at `ci`
 
 They are the pages that differ, in `spec` or in `fast`, from what the last `make full` judged, and a
@@ -82,12 +83,20 @@ def commits(root: Path) -> int:
     return int(done.stdout) if done.returncode == 0 else 0
 
 
+def quickly_compiled(names: list[str]) -> list[str]:
+    """Those of these pages that draw no numbers: Philox's rounds take a compiler many minutes."""
+    from fast.ops import OPS
+
+    return [name for name in names if name not in OPS or not OPS[name].random]
+
+
 def main(arguments: list[str]) -> int:
     """Print the names, or write the pages' digests down."""
     if "--record" in arguments:
         record(ROOT)
     else:
-        print(*chosen(ROOT, commits(ROOT)))
+        names = chosen(ROOT, commits(ROOT))
+        print(*(quickly_compiled(names) if "--compiled" in arguments else names))
     return 0
 
 

@@ -69,3 +69,7 @@ def test_an_older_record_is_read_and_a_newer_one_refused(
     plant(JUDGED, json.dumps({"schema": 2, "pages": {}}))
     with pytest.raises(ValueError, match="schema 2; read are 1"):
         chosen(tmp_path, 0)
+
+
+def test_what_draws_numbers_is_not_compiled_in_each_change() -> None:
+    assert rotation.quickly_compiled(["add", "dropout", "sgd", "rand_normal"]) == ["add", "sgd"]
