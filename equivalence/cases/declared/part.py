@@ -25,7 +25,9 @@ class Part:
 
     attributes   by the name of an attribute, or of a hyper-parameter: the values that it may have
     ranks        the ranks of the first input; of an optimizer, those of every parameter
-    axes         what the attribute `axis` or `axes` may name: -1 is the last axis, 0 the first
+    axes         what the attribute `axis` or `axes` may name: a number stands for one axis alone,
+                 -1 for the last and 0 for the first, and a tuple for several axes together, in any
+                 order, or for none
     layouts      the names of the layouts in which every tensor may come
     orders       the orders in memory of every tensor's axes: "row-major", "column-major",
                  "channels-last", or a tuple of axes, the outermost first, for tensors of its rank
@@ -37,7 +39,7 @@ class Part:
 
     attributes: Mapping[str, Collection[Any]] = field(default_factory=dict[str, Collection[Any]])
     ranks: Collection[int] | None = None
-    axes: Collection[int] | None = None
+    axes: Collection[int | tuple[int, ...]] | None = None
     layouts: Collection[str] | None = None
     orders: Collection[str | tuple[int, ...]] | None = None
     empty: bool = True
@@ -77,14 +79,12 @@ class Part:
         )
 
     def _takes_axes(self, call: CallTypes) -> bool:
-        """Say whether every axis that a call names is one of those taken."""
+        """Say whether the axes that a call names together are among those taken."""
         assert self.axes is not None
         rank = max((x.rank for x in (*call.inputs[:1], *call.seeds)), default=0)
-        named = named_axes(call.attributes, rank)
-        return all(
-            any(axis == (taken + rank if taken < 0 else taken) for taken in self.axes)
-            for axis in named
-        )
+        named = {*named_axes(call.attributes, rank)}
+        among = ((axes,) if isinstance(axes, int) else axes for axes in self.axes)
+        return any(named == {k + rank if k < 0 else k for k in axes} for axes in among)
 
 
 def named_axes(attributes: Mapping[str, Any], rank: int) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ def _checked(name: str, part: Part) -> Part:
     return Part(
         attributes,
         _integers(where, "ranks", part.ranks),
-        _integers(where, "axes", part.axes),
+        _axes(where, part.axes),
         _names(where, "layouts", part.layouts, LAYOUTS),
         _orders(where, part.orders),
         _truth(where, part.empty),
@@ -108,6 +108,18 @@ def _integers(where: str, what: str, given: object) -> tuple[int, ...] | None:
     found = _values(where, what, given)
     if not all(isinstance(n, int) and not isinstance(n, bool) for n in found):
         raise _form(where, what, "a collection of integers", given)
+    return found
+
+
+def _axes(where: str, given: object) -> tuple[int | tuple[int, ...], ...] | None:
+    """Return single axes, and tuples of several axes or of none."""
+    if given is None:
+        return None
+    found = _values(where, "axes", given)
+    for axes in found:
+        alone = axes if isinstance(axes, tuple) else (axes,)
+        if not all(isinstance(n, int) and not isinstance(n, bool) for n in alone):
+            raise _form(where, "axes", "a collection of integers, or of tuples of them", given)
     return found
 
 

@@ -96,7 +96,12 @@ def call(op: str, *shapes: tuple[int, ...], layout: str = "contiguous", **attrs:
         (Part(axes=(-1,)), call("softmax", (3, 4), axis=1), call("softmax", (3, 4), axis=0)),
         (Part(axes=(0,)), call("softmax", (3, 4), axis=-2), call("softmax", (3, 4))),
         (Part(axes=(-1,)), call("sum", (4,)), call("sum", (3, 4))),
-        (Part(axes=(-1, -2)), call("sum", (3, 4)), call("sum", (2, 3, 4))),
+        (Part(axes=(-1,)), call("sum", (3, 4), axes=(1,)), call("sum", (3, 4), axes=())),
+        (Part(axes=(-1,)), call("sum", (4,), axes=(-1,)), call("sum", ())),
+        (Part(axes=(0, -1)), call("sum", (3, 4), axes=(0,)), call("sum", (3, 4), axes=(0, 1))),
+        (Part(axes=((0, -1),)), call("sum", (3, 4), axes=(1, 0)), call("sum", (3, 4), axes=(1,))),
+        (Part(axes=((-1, -2),)), call("sum", (3, 4)), call("sum", (2, 3, 4))),
+        (Part(axes=(-1, ())), call("sum", (3, 4), axes=()), call("sum", (3, 4))),
         (Part(empty=False), call("square", (3,)), call("square", (3, 0))),
         (
             Part(layouts=("contiguous",)),
