@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import combinations
 
 from equivalence.cases.fills.entries import Shape, normal
 from equivalence.cases.fills.rows import Change
@@ -23,6 +24,20 @@ _ROUNDS = 5
 
 TURNS = _ROUNDS * len(SPOTS)
 """How many rows have every kind at every spot."""
+
+LEADING = 8.0
+"""The largest number of a row, or less 0 the smallest: no normal number comes near, and every dtype
+has it."""
+
+EQUALS = ("nan", "inf", "-inf", "largest", "smallest", "zeros below", "zeros above")
+"""What two numbers of a row are that are equal, or both NaN: zeros of any sign are its largest or
+its smallest numbers."""
+
+TWO_SPOTS = tuple(combinations(SPOTS, 2))
+"""The spots at which two numbers of a row are equal."""
+
+EQUAL_TURNS = math.lcm(len(EQUALS), len(TWO_SPOTS))
+"""How many rows have every pair of equal numbers at every two spots."""
 
 
 def spot(place: str, length: int) -> int:
@@ -78,6 +93,20 @@ def _level(rng: random.Random, turn: int, row: list[float], reach: Reach) -> Non
     row[:] = [x + level for x in row]
 
 
+def _equals(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
+    """Let two numbers of a row be equal and lead it, or be NaN or infinite, by turns."""
+    kind, spots = EQUALS[turn % len(EQUALS)], TWO_SPOTS[turn % len(TWO_SPOTS)]
+    if kind.startswith("zeros"):
+        side = -1.0 if kind.endswith("below") else 1.0
+        row[:] = [side * (abs(x) + reach.smallest) for x in row]
+    known = {"largest": LEADING, "smallest": -LEADING}
+    for place in spots:
+        zero = rng.choice((0.0, -0.0))
+        row[spot(place, len(row))] = (
+            zero if kind.startswith("zeros") else known[kind] if kind in known else float(kind)
+        )
+
+
 def _last_terms(rng: random.Random, turn: int, row: list[float], reach: Reach) -> None:
     """Let the last numbers of a row weigh most, so that it shows where they are dropped."""
     for k in range(len(row)):
@@ -90,6 +119,7 @@ BY_TURNS: dict[str, Change] = {
     "finite_specials": _finite_together,
     "peaks": _peak,
     "levels": _level,
+    "equals": _equals,
     "last_terms": _last_terms,
 }
 """The regimes that change row after row in turn, from the turn of their seed on."""

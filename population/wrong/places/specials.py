@@ -1,4 +1,4 @@
-"""Wrong on special numbers that stand in long rows, and on the largest entry behind a block."""
+"""Wrong on special or equal numbers in long or late rows, and on largest entries behind a block."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from population.record import wrong
 
 BLOCKS = "kernels whose first block is another path than those behind it"
+LATER = "rows behind the first tile are done by another path"
 ONE_BLOCK = "a maximum that is taken over the block that fits into registers"
 
 
@@ -82,3 +83,42 @@ def largest_of_1024(x: Tensor, axes: Sequence[int] | None = None, keepdims: bool
     top = x.narrow(gone[0], 0, 1024).amax(gone, keepdim=True)
     found = top + torch.log(torch.exp(x - top).sum(gone, keepdim=True))
     return found if keepdims else found.squeeze(gone[0])
+
+
+@wrong("max vjp", "ties", source=LATER)
+def first_tie_alone_in_later_rows(
+    g: Tensor, x: Tensor, axes: Sequence[int] | None = None, keepdims: bool = False
+) -> Tensor:
+    """Of a matrix, ties share the cotangent in the first 128 rows; behind, the first has all."""
+    gone = tuple(k % x.dim() for k in _along(x, axes))
+    if not gone:
+        return g.clone()
+    ties = (x == x.amax(gone, keepdim=True)) | x.isnan()
+    if x.dim() == 2 and len(gone) == 1:
+        later = ties.movedim(gone[0], -1)[128:]
+        later &= later.cumsum(-1) == 1
+    kept = [1 if k in gone else n for k, n in enumerate(x.shape)]
+    return torch.where(ties, g.reshape(kept) / ties.sum(gone, keepdim=True), 0.0)
+
+
+@wrong("argmax value", "non-finite", source=LATER)
+def last_nan_in_later_rows(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
+    """Of a matrix, rows behind the first 256 give the position of their last NaN."""
+    found = torch.argmax(x, axis, keepdims)
+    if x.dim() == 2:
+        nans = x.movedim(axis, -1).isnan()
+        last = x.shape[axis] - 1 - nans.flip(-1).long().argmax(-1)
+        late = nans.any(-1) & (torch.arange(len(nans)) >= 256)
+        found = torch.where(late.reshape(found.shape), last.reshape(found.shape), found)
+    return found
+
+
+@wrong("argmin value", "non-finite", source=BLOCKS)
+def nan_of_a_later_block(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
+    """Of several NaNs in a row, the first one behind 256 entries is found before those ahead."""
+    found = torch.argmin(x, axis, keepdims)
+    nans = x.movedim(axis, -1)[..., 256:].isnan()
+    if nans.shape[-1] == 0:
+        return found
+    later = 256 + nans.long().argmax(-1)
+    return torch.where(nans.any(-1).reshape(found.shape), later.reshape(found.shape), found)

@@ -217,6 +217,64 @@ def test_extents_of_one_class_meet_more_rows_of_another(op: str, direction: str)
         assert any(least <= n < below and m > rows for n, m in met), (least, below, rows)
 
 
+CHOOSING = [name for name, op in OPS.items() if op.kind in ("irregular", "positions")]
+ONE_BY_ONE = {
+    "cumprod": "each entry has a result of its own",
+    "detach": "each entry has a result of its own",
+}
+"""By op: why it does not choose among equal entries of a row."""
+
+BEHIND = (16, 32, 64, 128, 256)
+"""The tiles of rows, and of entries, behind which every kind of equal numbers is met."""
+
+
+def equal_kinds(rows: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return, by kind, where two numbers of a row are equal, or both NaN."""
+    top, least = rows.amax(-1, keepdim=True), rows.amin(-1, keepdim=True)
+    return {
+        "nan": rows.isnan(),
+        "inf": rows == torch.inf,
+        "-inf": rows == -torch.inf,
+        "largest": (rows == top) & (rows != 0) & top.isfinite(),
+        "smallest": (rows == least) & (rows != 0) & least.isfinite(),
+        "zeros below": (rows == 0) & (top == 0),
+        "zeros above": (rows == 0) & (least == 0),
+    }
+
+
+def equals_met(op: str, direction: str) -> set[Any]:
+    """Return which kinds are met behind so many rows of each axis, or on both sides of entries."""
+    met = set()
+    for case in cases_of(op, direction):
+        if case.recipes[0].regime != "equals":
+            continue
+        x = build(case).inputs[0].view.double()
+        axis = axis_of_rows(case.attributes(), case.shapes, tuple(x.shape))
+        for kind, hits in equal_kinds(x.movedim(axis, -1)).items():
+            twice = hits.sum(-1) > 1
+            met |= {(kind, "rows", n, axis % 2) for n in BEHIND if bool(twice[n:].any())}
+            across = ((hits[:, :n].any(-1) & hits[:, n:].any(-1)).any() for n in BEHIND)
+            met |= {
+                (kind, "entries", n) for n, is_met in zip(BEHIND, across, strict=True) if is_met
+            }
+    return met
+
+
+def lacking_equals(op: str, direction: str) -> set[Any]:
+    kinds = [*equal_kinds(torch.zeros(1, 1))]
+    wanted = {*product(kinds, ["rows"], BEHIND, (0, 1)), *product(kinds, ["entries"], BEHIND)}
+    return wanted - equals_met(op, direction)
+
+
+@pytest.mark.parametrize("direction", ["value", "vjp"])
+@pytest.mark.parametrize("op", CHOOSING)
+def test_equal_numbers_are_met_behind_every_tile(op: str, direction: str) -> None:
+    if op in ONE_BY_ONE:
+        pytest.skip(ONE_BY_ONE[op])
+    if direction == "value" or OPS[op].moves:
+        assert lacking_equals(op, direction) == set()
+
+
 @pytest.mark.parametrize("op", ["matmul", "linear"])
 def test_a_contracted_tail_weighs_most_at_quick(op: str) -> None:
     (case,) = (c for c in strata(op, "value", "bf16", SINGLES) if "last_terms" in str(c.recipes))
@@ -253,6 +311,8 @@ def lacking_ones(op: str, direction: str) -> set[Any]:
         ("orders", "softmax", "vjp", lacking_orders),
         ("ones", "logsumexp", "value", lacking_ones),
         ("wide", "max", "value", lacking_wide),
+        ("equals", "max", "vjp", lacking_equals),
+        ("equals", "argmin", "value", lacking_equals),
     ],
 )
 def test_a_rule_that_is_removed_is_missed(

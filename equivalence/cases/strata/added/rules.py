@@ -9,6 +9,7 @@ from equivalence.cases.call import attribute_pairs
 from equivalence.cases.covering import PAIRS, SINGLES, Levels
 from equivalence.cases.strata.added.callings import callings
 from equivalence.cases.strata.added.casts import casts
+from equivalence.cases.strata.added.equals import equals
 from equivalence.cases.strata.added.lengths import levels, ones, peaks, tails, wide
 from equivalence.cases.strata.added.orders import orders
 from equivalence.cases.strata.added.specials import specials
@@ -21,7 +22,7 @@ Rule = Callable[[Wishing], Iterator[Wish]]
 
 RULES: dict[int, Sequence[Rule]] = {
     SINGLES: (tails, casts, callings),
-    PAIRS: (specials, squares, orders, ones, wide, peaks, levels),
+    PAIRS: (specials, squares, orders, ones, wide, peaks, levels, equals),
 }
 """The rules by the strength of the designs from which on their cases are added."""
 
