@@ -115,12 +115,14 @@ class Hints:
     origin   the larger case of which the shown one was made
     shared   what the wrong elements of that one have in common
     probed   what other calls have shown, in sentences
+    history  that the failure takes earlier calls, in a sentence
     """
 
     cause: str | None = None
     origin: str = ""
     shared: tuple[str, ...] = ()
     probed: tuple[str, ...] = ()
+    history: str = ""
 
     def lines(self) -> Iterator[str]:
         """Yield what was found, as lines of a failure."""
@@ -128,5 +130,7 @@ class Hints:
             yield f"it was made smaller from {self.origin}"
             yield from (f"of the wrong elements there: {said}" for said in self.shared)
         yield from self.probed
+        if self.history:
+            yield self.history
         if self.cause:
             yield f"the same numbers pass when {self.cause}"

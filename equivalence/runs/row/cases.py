@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from equivalence.budgets.outcome import Outcome
+from equivalence.cases.built import allows
+from equivalence.cases.call import CaseSpec
 from equivalence.cases.fills.regimes import EVERY, NONFINITE, VANISHING
 from equivalence.cases.fills.turns import SPECIAL
 from equivalence.runs.failure import Hints
@@ -23,6 +25,17 @@ from equivalence.workers.executor import Batch
 LONGEST_SHRINK = 60.0
 """For how many seconds a failing case is made smaller, however slow its calls are."""
 
+AFTER_A_CALL = (
+    "called alone in a new process, the same numbers pass: what does an earlier call leave behind?"
+)
+"""What to say of a case that fails in its calling pattern, and not alone."""
+
+AFTER_OTHERS = (
+    "fails only after earlier calls of this process, and passes in a new one, also where it is "
+    "replayed: what do earlier calls leave behind?"
+)
+"""What to say of a case that a new process does not show."""
+
 
 @dataclass
 class Cases:
@@ -34,6 +47,7 @@ class Cases:
     proposals  where undeclared failures are collected; None where failures are simply shown
     endless    whether cases go on past failures
     probing    whether other calls than the first failing one are made, to explain it
+    stateful   whether the first failure needs earlier calls; None before there is one
     """
 
     kind: Kind
@@ -48,6 +62,7 @@ class Cases:
     probing: bool = False
     shrunk: set[tuple[str, bool]] = field(default_factory=set[tuple[str, bool]])
     probed: set[str] = field(default_factory=set[str])
+    stateful: bool | None = None
 
     def batch(
         self,
@@ -101,27 +116,68 @@ class Cases:
         if self.shrinking and (slot, crash) not in self.shrunk and not outcome.end:
             self.shrunk.add((slot, crash))
             case, outcome = self._smallest(slot, case, outcome)
-        hints = self._hints(slot, start, first, case, outcome)
+        history = ""
+        if self.probing and not outcome.end and not self._enough_shown(slot, crash):
+            case, outcome, history = self._afresh((start, first), case, outcome)
+        hints = self._hints(slot, start, first, case, outcome, history)
         self.tally.fail(slot, self.asking.describe(self.kind, case, outcome, hints))
 
-    def _hints(self, slot: str, start: Case, first: Outcome, case: Case, outcome: Outcome) -> Hints:
+    def _enough_shown(self, slot: str, crash: bool) -> bool:
+        """Say whether a slot has as many failures of a sort as are shown."""
+        shown = self.tally.crashes(slot) if crash else self.tally.wrong(slot)
+        return self.endless or shown >= MOST_FAILURES
+
+    def _afresh(
+        self, start: tuple[Case, Outcome], case: Case, outcome: Outcome
+    ) -> tuple[Case, Outcome, str]:
+        """Return a case that fails in a new process as well, and what earlier calls have to do.
+
+        start is the case of which this one was made, with its outcome. Where a failing case passes
+        in a new process, so may any that this process has made smaller. Then the same call comes
+        twice, or in the calling pattern of the first case, or it is the first case itself.
+        """
+        from equivalence.runs.row.probes import Probes
+
+        probes = Probes(self.asking)
+        # Where the first failure needs no earlier calls, the others are not asked: each costs
+        # seconds.
+        if self.stateful is False or not probes.passes_afresh(self.kind, case):
+            self.stateful = bool(self.stateful)
+            return case, outcome, ""
+        self.stateful = True
+        for other in _with_history(case, start[0]):
+            found = start[1] if other == start[0] else self.asking.measure(self.kind, other)
+            likewise = (found.crash is None) == (outcome.crash is None)
+            if found.failed and likewise and probes.passes_afresh(self.kind, other) is False:
+                return (
+                    other,
+                    found,
+                    AFTER_A_CALL if getattr(other, "calling", "alone") != "alone" else "",
+                )
+        return case, outcome, AFTER_OTHERS
+
+    def _hints(
+        self, slot: str, start: Case, first: Outcome, case: Case, outcome: Outcome, history: str
+    ) -> Hints:
         """Return what a reader may want to know of the cause, if the failure will be shown."""
         from equivalence.runs.row.probes import Probes
 
         crash = outcome.crash is not None
-        shown = self.tally.crashes(slot) if crash else self.tally.wrong(slot)
-        if self.endless or outcome.end or shown >= MOST_FAILURES:
+        if outcome.end or self._enough_shown(slot, crash):
             return Hints()
         shared = first.detail.common if first.detail is not None and start != case else ()
         probes = Probes(self.asking)
-        cause = probes.cause(self.kind, case)
+        # What is left by earlier calls is left in the plain ways, too: they show nothing.
+        cause = None if history else probes.cause(self.kind, case)
+        if cause == "" and self.probing and probes.passes_plainly_afresh(self.kind, case):
+            cause = None
         probed: tuple[str, ...] = ()
-        if self.probing and slot not in self.probed and not crash:
+        if self.probing and slot not in self.probed and not crash and not history:
             self.probed.add(slot)
             probed = tuple(probes.found(self.kind, case, outcome, start))
             if said := probes.family(self.kind, case, outcome):
                 self.tally.notes.append(Note(said))
-        return Hints(cause, self.kind.describe(start), shared, probed)
+        return Hints(cause, self.kind.describe(start), shared, probed, history)
 
     def _smallest(self, slot: str, case: Case, outcome: Outcome) -> tuple[Case, Outcome]:
         """Return the smallest case below a failing one that fails in the same way, undeclared.
@@ -148,3 +204,13 @@ class Cases:
 
         found = smallest(case, fails, self.kind.smaller)
         return found, seen[found]
+
+
+def _with_history(case: Case, start: Case) -> Iterator[Case]:
+    """Yield a call that comes twice, then in the calling pattern of another one, then that one."""
+    if isinstance(case, CaseSpec):
+        patterns = dict.fromkeys(("again", start.calling))
+        fitting = (replace(case, calling=name) for name in patterns if allows(case, name))
+        yield from (other for other in fitting if other != case)
+    if start != case:
+        yield start

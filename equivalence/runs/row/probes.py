@@ -6,11 +6,13 @@ Each of them is a question of its own, so that one at which a process ends is kn
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from equivalence.backends.libraries import FAMILIES, declared
@@ -25,8 +27,11 @@ from equivalence.cases.smaller.extents import renamed
 from equivalence.measure.call import result_names
 from equivalence.measure.explained.around import origin_of_nan
 from equivalence.measure.explained.lengths import TELLING, TRIED, rule
+from equivalence.measure.plainly import laid_plainly
 from equivalence.runs.kinds import Case, Kind
+from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT
 from equivalence.runs.row.asking import Asking, outcome_of
+from equivalence.workers.afresh import in_a_worker, run_afresh
 from equivalence.workers.executor import Question
 
 INTERPRETED = "triton-interpreted"
@@ -40,6 +45,9 @@ ENOUGH = 8.0
 
 MOST_ENTRIES = 2**13
 """How many entries such a call has at most in one tensor."""
+
+AFRESH = {str(CONFORMANT): True, str(NONCONFORMANT): False, str(CRASH): False}
+"""Whether a replayed case passed, by the exit code of its process."""
 
 GROSS = 16.0
 """A result that is this many budgets off is no matter of a contract."""
@@ -72,6 +80,29 @@ class Probes:
         text, title = f"{case.to_json()} {words}", f"{kind.describe(case)}, {words}"
         answer = self.asking.executor.ask(Question(text, title, put, form=Outcome))
         return not outcome_of(answer).failed
+
+    def passes_afresh(self, kind: Kind, case: Case) -> bool | None:
+        """Say whether a failing case passes in a new process, as its line is run to replay it.
+
+        None says that nobody knows: the backend has no address, this is no worker, whose processes
+        are its own, or the line ran too long.
+        """
+        address = self.asking.address
+        if address is None or not in_a_worker() or self.asking.executor.exhausted:
+            return None
+        line = ["replay-case", case.to_json(), "--jobs", "0", "--backend", *shlex.split(address)]
+        title = f"{kind.describe(case)}, in a new process"
+        put = partial(_said_afresh, line)
+        answer = self.asking.executor.ask(
+            Question(f"{case.to_json()} afresh", title, put, form=str)
+        )
+        return AFRESH.get(answer) if isinstance(answer, str) else None
+
+    def passes_plainly_afresh(self, kind: Kind, case: Case) -> bool:
+        """Say whether a call passes in a new process, alone and on tensors that lie row-major."""
+        if not isinstance(case, CaseSpec):
+            return False
+        return self.passes_afresh(kind, replace(laid_plainly(case), calling="alone")) is True
 
     def found(self, kind: Kind, case: Case, outcome: Outcome, start: Case) -> Iterator[str]:
         """Yield what other calls than a failing one show; start is what it was made smaller from.
@@ -132,7 +163,9 @@ class Probes:
                         break
                     fails = self._fails(kind, renamed(base, extent, n), least)
                     failing |= {} if fails is None else {n: fails}
-                if said := rule({n: failing[n] for n in sorted(failing)}):
+                said = rule({n: failing[n] for n in sorted(failing)})
+                own = _extents_at(cases[0], base, extent)
+                if said and all(self._fails(kind, renamed(base, extent, n), least) for n in own):
                     yield f"{kind.describe(base)}, with other extents for {extent}: {said}"
                     return
 
@@ -148,6 +181,23 @@ class Probes:
         if found.crash is not None or found.refused is not None:
             return None
         return found.problem is not None or (found.fraction or 0.0) > least
+
+
+def _said_afresh(line: Sequence[str]) -> str:
+    """Run a line in a new process, and return its exit code as text."""
+    return str(run_afresh(line))
+
+
+def _extents_at(case: CaseSpec, base: CaseSpec, extent: int) -> set[int]:
+    """Return which extents a failing case has where another call has some extent.
+
+    A rule that lets one of them pass speaks of another mistake, or of other numbers.
+    """
+    found = {extent}
+    if [len(shape) for shape in case.shapes] == [len(shape) for shape in base.shapes]:
+        pairs = zip(chain(*case.shapes), chain(*base.shapes), strict=True)
+        found |= {own for own, other in pairs if other == extent}
+    return found
 
 
 def _repetitions(case: CaseSpec) -> tuple[int, int]:

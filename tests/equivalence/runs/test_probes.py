@@ -11,9 +11,15 @@ from torch import Tensor
 
 from equivalence.backends import declared
 from equivalence.backends.protocol import Capabilities
+from equivalence.cases.call import CaseSpec, Recipe
 from equivalence.measure.explained.lengths import TRIED, rule
+from equivalence.runs.choice import kind_of
 from equivalence.runs.results import Row, RowResult
+from equivalence.runs.row.asking import Asking
+from equivalence.runs.row.probes import Probes
 from equivalence.runs.runner import run_row
+from equivalence.workers.executor import Executor
+from equivalence.workers.watched import Watched
 
 BLOCK = 16
 
@@ -172,3 +178,27 @@ def test_a_rule_separates_or_nothing_is_said() -> None:
     assert not rule({n: n not in (5, 64) for n in TRIED})
     assert not rule({n: n != 1024 for n in TRIED}), "one that passes may do so by chance"
     assert not rule({1: False, 2: False, 3: True, 4: True}), "too few were tried"
+
+
+class ElsewhereToo(FirstBlock):
+    """It is wrong beyond a block, and at 0."""
+
+    def run(self, x: Tensor, z: Tensor) -> None:
+        super().run(x, z)
+        z += 4.0 * (x == 0)
+
+
+def hints(backend: Any, regime: str, extent: int) -> list[str]:
+    """Return what other calls show of a failing call of some numbers."""
+    row = Row(backend.op, "value", "fp32")
+    contract = backend.capabilities().contract(row.op, row.dtype)
+    asking = Asking(Watched(backend), contract, None, Executor())
+    kind, case = kind_of(row), CaseSpec(row.op, "value", "fp32", ((extent,),), (Recipe(regime),))
+    outcome = asking.measure(kind, case)
+    assert outcome.failed
+    return [*Probes(asking).found(kind, case, outcome, case)]
+
+
+def test_no_hint_at_extents_contradicts_the_case_above_it() -> None:
+    assert any("passes up to" in said for said in hints(ElsewhereToo(), "normal", 3 * BLOCK))
+    assert not hints(ElsewhereToo(), "nothing", 3), "it passes on plain numbers at this extent"
