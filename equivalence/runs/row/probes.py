@@ -28,6 +28,7 @@ from equivalence.measure.call import result_names
 from equivalence.measure.explained.around import origin_of_nan
 from equivalence.measure.explained.lengths import TELLING, TRIED, rule
 from equivalence.measure.plainly import laid_plainly
+from equivalence.registry import OPS
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT
 from equivalence.runs.row.asking import Asking, outcome_of
@@ -133,7 +134,11 @@ class Probes:
     def family(self, kind: Kind, case: Case, outcome: Outcome) -> str:
         """Name the family of contracts by which a result would pass that is over by little."""
         detail, own = outcome.detail, self.asking.contract
-        if not isinstance(case, CaseSpec) or detail is None or not detail.fraction <= GROSS:
+        if not isinstance(case, CaseSpec) or detail is None:
+            return ""
+        if said := self._flushing(kind, case, detail):
+            return said
+        if not detail.fraction <= GROSS:
             return ""
         interpreted = "triton.runtime.interpreter" in sys.modules
         for family in sorted(FAMILIES, key=lambda name: interpreted and name != INTERPRETED):
@@ -148,6 +153,20 @@ class Probes:
                     f"within it by declared({family!r}): in whose arithmetic does the kernel run?"
                 )
         return ""
+
+    def _flushing(self, kind: Kind, case: CaseSpec, detail: Detail) -> str:
+        """Say of a composite that is 0 by mistake that a step on its way may be a flushed one."""
+        own, composite = self.asking.contract, OPS[case.op].kind == "composite"
+        zero = detail.got in ("0.0", "-0.0") and own.flush == "none"
+        if not (zero and composite) or self.asking.executor.exhausted:
+            return ""
+        if self.asking.measure(kind, case, replace(own, flush="outputs"), "flushed").failed:
+            return ""
+        return (
+            f"{kind.describe(case)} is over budget by the declared {own.name!r}, and within it if "
+            "a step may be 0 where it is subnormal, as 1 / (1 + e^-x) is where e^-x overflows: is "
+            f"replace(contract, flush='outputs') the contract of {case.op}?"
+        )
 
     def _extents(self, kind: Kind, cases: Sequence[CaseSpec], fraction: float) -> Iterator[str]:
         """Say at which extents calls fail, if a rule tells; of the first extent that has one."""

@@ -188,17 +188,49 @@ class ElsewhereToo(FirstBlock):
         z += 4.0 * (x == 0)
 
 
-def hints(backend: Any, regime: str, extent: int) -> list[str]:
-    """Return what other calls show of a failing call of some numbers."""
+def failing(backend: Any, regime: str, extent: int, seed: int = 0) -> Any:
+    """Return who asks a backend, and how a call of some numbers fails."""
     row = Row(backend.op, "value", "fp32")
     contract = backend.capabilities().contract(row.op, row.dtype)
     asking = Asking(Watched(backend), contract, None, Executor())
-    kind, case = kind_of(row), CaseSpec(row.op, "value", "fp32", ((extent,),), (Recipe(regime),))
+    recipe = Recipe(regime, seed)
+    kind, case = kind_of(row), CaseSpec(row.op, "value", "fp32", ((extent,),), (recipe,))
     outcome = asking.measure(kind, case)
     assert outcome.failed
+    return asking, kind, case, outcome
+
+
+def hints(backend: Any, regime: str, extent: int) -> list[str]:
+    """Return what other calls show of a failing call."""
+    asking, kind, case, outcome = failing(backend, regime, extent)
     return [*Probes(asking).found(kind, case, outcome, case)]
 
 
 def test_no_hint_at_extents_contradicts_the_case_above_it() -> None:
     assert any("passes up to" in said for said in hints(ElsewhereToo(), "normal", 3 * BLOCK))
     assert not hints(ElsewhereToo(), "nothing", 3), "it passes on plain numbers at this extent"
+
+
+class Gated(Kernel):
+    """silu as everybody writes it: its curve is 0 where e^-x overflows."""
+
+    op, family = "silu", "generic"
+
+    def run(self, x: Tensor, z: Tensor) -> None:
+        z.copy_(x * (1 / (1 + torch.exp(-x))))
+
+
+class Nothing(Gated):
+    """It is 0 everywhere."""
+
+    def run(self, x: Tensor, z: Tensor) -> None:
+        z.fill_(0.0)
+
+
+@pytest.mark.parametrize(("backend", "told"), [(Gated(), True), (Nothing(), False)])
+def test_a_step_that_vanishes_names_the_declaration_that_grants_it(
+    backend: Any, told: bool
+) -> None:
+    asking, kind, case, outcome = failing(backend, "logits", 937, seed=20)
+    said = Probes(asking).family(kind, case, outcome)
+    assert ("flush='outputs'" in said) is told, said
