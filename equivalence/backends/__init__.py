@@ -147,6 +147,11 @@ def check(name: str, backend: object) -> Backend:
     wrong = wrong_parts((*offers.ops, *offers.optimizers), offers.takes)
     if wrong:
         raise UnknownBackend(f"backend {name!r}: {wrong}; see docs/backends.md, A part of an op")
+    if not callable(offers.contract):
+        raise UnknownBackend(
+            f"backend {name!r}: contract is a function of an op and a dtype; write "
+            f"declared('generic'), or declared of another family; got {offers.contract!r}"
+        )
     for offered in (offers.ops, offers.optimizers):
         for op, dtypes in offered.items():
             for dtype in dtypes:

@@ -25,7 +25,10 @@ def check_names(names: Sequence[str]) -> None:
     """Refuse names that are neither operations nor optimizers."""
     wrong = unknown_calls(names)
     if wrong:
-        raise UnknownOperation(f"{wrong}; python -m equivalence list names all that there are")
+        raise UnknownOperation(
+            f"{wrong}; python -m equivalence list names all that there are, and --pages MODULE "
+            "imports a module that registers pages of your own"
+        )
 
 
 def rows_of(

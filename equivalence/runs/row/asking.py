@@ -15,7 +15,7 @@ from equivalence.runs.address import replay_line
 from equivalence.runs.failure import Failure, Hints
 from equivalence.runs.kinds import Case, Kind
 from equivalence.runs.row.fault import ENDING, REPORT
-from equivalence.runs.row.sentences import sentences
+from equivalence.runs.row.sentences import absorbed, sentences
 from equivalence.workers.executor import Executor, Question
 from equivalence.workers.notes import Ended
 from equivalence.worlds.contract import Contract
@@ -136,6 +136,7 @@ def describe_failure(
         details.append(outcome.detail.line())
         details.extend(f"{name} = {numbers}" for name, numbers in outcome.detail.inputs)
         details.extend(f"of the wrong elements: {said}" for said in outcome.detail.common)
+        details.extend(filter(None, [absorbed(case, outcome.detail)]))
     found = hints or Hints()
     details.extend(found.lines())
     details.extend(sentences(kind, case, found.cause))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from equivalence.budgets.outcome import Detail
+from equivalence.cases.call import CaseSpec
 from equivalence.measure.plainly import ALONE, CONTIGUOUS, OWN
 from equivalence.runs.kinds import Case, Kind
 
@@ -85,6 +87,23 @@ EVENTS_SAID: Mapping[str, str] = {
     "write_state": "every moment is overwritten: is an own copy of it kept?",
 }
 """What happens between two steps."""
+
+
+ABSORBED = (
+    "beside an infinity, a cotangent of 0 gives NaN here and 0 by the page, whose div, log, sqrt and "
+    "pow let none pass (docs/own-ops.md): is a cotangent of 0 masked?"
+)
+"""What to say of a gradient that is NaN where the page is not, beside an infinite input."""
+
+
+def absorbed(case: Case, detail: Detail) -> str:
+    """Say that a page stops a cotangent of 0, where that may be why a gradient should be no NaN."""
+    if not isinstance(case, CaseSpec) or case.direction != "vjp" or detail.got != "nan":
+        return ""
+    numbers = {n.strip(" []") for _, text in detail.inputs for n in text.split(",")}
+    infinite, zero = numbers & {"inf", "-inf"}, numbers & {"0.0", "-0.0"}
+    finite = not any(word in detail.exact for word in ("nan", "inf"))
+    return ABSORBED if infinite and zero and finite else ""
 
 
 def sentences(kind: Kind, case: Case, cause: str | None = None) -> Iterator[str]:

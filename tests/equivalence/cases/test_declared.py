@@ -84,6 +84,15 @@ def test_a_text_where_dtypes_are_wanted_is_told_what_to_write(offers: Any) -> No
         check("it", Offering({"square": 32}))
 
 
+def test_a_family_where_a_contract_is_wanted_is_told_what_to_write() -> None:
+    class Named(Offering):
+        def capabilities(self) -> Capabilities:
+            return Capabilities({"square": ("fp32",)}, "generic")  # type: ignore[arg-type]
+
+    with pytest.raises(UnknownBackend, match=r"write declared\('generic'\)"):
+        check("it", Named({}))
+
+
 def call(op: str, *shapes: tuple[int, ...], layout: str = "contiguous", **attrs: Any) -> CaseSpec:
     recipes = tuple(Recipe(layout=layout) for _ in shapes)
     return CaseSpec(op, "value", "fp32", shapes, recipes, tuple(sorted(attrs.items())))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from equivalence.budgets.outcome import Detail, Outcome
-from equivalence.cases.call import CALLING_PATTERNS, Recipe, attribute_pairs
+from equivalence.cases.call import CALLING_PATTERNS, CaseSpec, Recipe, attribute_pairs
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.levels import plainest
 from equivalence.cases.updates.spec import COMPANY, EVENTS, HANDINGS, UpdateSpec
@@ -24,6 +25,7 @@ from equivalence.runs.row.sentences import (
     EVENTS_SAID,
     HANDINGS_SAID,
     LAYOUTS_SAID,
+    absorbed,
     sentences,
 )
 from equivalence.runs.row.tally import Tally
@@ -204,3 +206,23 @@ def test_a_cause_is_asked_of_a_process_that_goes_on(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(notes, "answers", lambda: left)
     assert any(text.endswith(" contiguous") for text in left)
     assert run_row(declarable.Flat(), Row("square", "value", "fp32"), **QUICK) == first
+
+
+@pytest.mark.parametrize(
+    ("got", "exact", "x", "g", "told"),
+    [
+        ("nan", "0", "[1.0, -inf]", "[2.0, 0.0]", True),
+        ("nan", "nan or inf", "[1.0, -inf]", "[2.0, 0.0]", False),
+        ("nan", "0", "[1.0, -inf]", "[2.0, 1.0]", False),
+        ("nan", "0", "[1.0, 2.0]", "[2.0, 0.0]", False),
+        ("1.0", "0", "[1.0, -inf]", "[2.0, 0.0]", False),
+    ],
+)
+def test_a_cotangent_of_zero_beside_an_infinity_is_explained(
+    got: str, exact: str, x: str, g: str, told: bool
+) -> None:
+    case = CaseSpec("div", "vjp", "fp32", ((2,), (2,)), (Recipe(), Recipe()), cotangent=Recipe())
+    inputs = (("input 0[:]", x), ("cotangent[:]", g))
+    detail = Detail("gradient of y", (1,), got, exact, "0", math.inf, inputs)
+    assert bool(absorbed(case, detail)) is told
+    assert not absorbed(replace(case, direction="value"), detail)
