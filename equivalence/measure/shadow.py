@@ -32,6 +32,7 @@ from equivalence.measure.between.events import (
     overwrite,
     same_bits,
     snapshot,
+    without,
 )
 from equivalence.measure.call import Judge, compare, crash_text
 from equivalence.measure.reference import Expected
@@ -167,7 +168,7 @@ def offered(case: UpdateSpec, lacks: Sequence[str]) -> tuple[UpdateSpec, Outcome
     hyper = case.hyper
     if "set_grad_scale" in lacks:
         hyper = tuple(pair for pair in hyper if pair[0] != "grad_scale")
-    left_out = tuple(f"the use of {name}, since the handle has no such method" for name in lacks)
+    left_out = tuple(map(without, lacks))
     return replace(case, events=events, hyper=hyper), Outcome(left_out=left_out)
 
 

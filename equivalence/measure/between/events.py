@@ -92,6 +92,11 @@ def lacking(handle: Any, case: UpdateSpec) -> tuple[str, ...]:
     )
 
 
+def without(name: str) -> str:
+    """Say that a method was not used."""
+    return f"the use of {name}, since the handle has no such method"
+
+
 Rows = Mapping[str, Mapping[int, Guarded]]
 """Guarded tensors, by their field and by the position of their parameter."""
 

@@ -109,6 +109,12 @@ def ended(title: str, how: Ended, details: Sequence[str] = ()) -> Failure:
     return Failure(title, (what, *details), kind=kind)
 
 
+def _ends_by_itself(outcome: Outcome) -> bool:
+    """Say whether a call hung, or left its process in its own words: no layout does that."""
+    left = outcome.end == "died" and (outcome.crash or "").startswith("exited")
+    return outcome.end == "late" or left
+
+
 def describe_failure(
     kind: Kind,
     backend: str,
@@ -139,7 +145,8 @@ def describe_failure(
         details.extend(filter(None, [absorbed(case, outcome.detail)]))
     found = hints or Hints()
     details.extend(found.lines())
-    details.extend(sentences(kind, case, found.cause))
+    if not _ends_by_itself(outcome):
+        details.extend(sentences(kind, case, found.cause, outcome.left_out))
     if found.cause == "":
         details.append("the same numbers fail in the plain layout and calling pattern, too")
     details.extend(

@@ -7,11 +7,12 @@ has a sentence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from equivalence.budgets.outcome import Detail
 from equivalence.cases.call import CaseSpec
+from equivalence.measure.between.events import OFFERS, without
 from equivalence.measure.plainly import ALONE, CONTIGUOUS, OWN
 from equivalence.runs.kinds import Case, Kind
 
@@ -90,8 +91,8 @@ EVENTS_SAID: Mapping[str, str] = {
 
 
 ABSORBED = (
-    "beside an infinity, a cotangent of 0 gives NaN here and 0 by the page, whose div, log, sqrt and "
-    "pow let none pass (docs/own-ops.md): is a cotangent of 0 masked?"
+    "beside an infinity, a cotangent of 0 gives NaN here and 0 by the page, whose div, log, sqrt "
+    "and pow let none pass (docs/own-ops.md): is a cotangent of 0 masked?"
 )
 """What to say of a gradient that is NaN where the page is not, beside an infinite input."""
 
@@ -106,11 +107,14 @@ def absorbed(case: Case, detail: Detail) -> str:
     return ABSORBED if infinite and zero and finite else ""
 
 
-def sentences(kind: Kind, case: Case, cause: str | None = None) -> Iterator[str]:
+def sentences(
+    kind: Kind, case: Case, cause: str | None = None, left_out: Collection[str] = ()
+) -> Iterator[str]:
     """Yield a sentence for each pattern of a case that is not the plain one, and may be to blame.
 
     cause names the plain ways in which the numbers of the case pass, if it is known: a layout, a
-    calling pattern or a handing of gradients that is not among them is not to blame.
+    calling pattern or a handing of gradients that is not among them is not to blame. left_out says
+    what did not happen: an event whose method the handle does not have.
     """
     own: Any = getattr(case, "case", case)  # that of a large one
 
@@ -128,6 +132,8 @@ def sentences(kind: Kind, case: Case, cause: str | None = None) -> Iterator[str]
     if getattr(own, "company", "") in COMPANY_SAID:
         yield f"beside other handles: {COMPANY_SAID[own.company]}"
     for event in getattr(own, "events", ()):
+        if without(OFFERS[event.kind]) in left_out:
+            continue
         yield f"{event.kind!r} before step {event.step}: {EVENTS_SAID[event.kind]}"
 
 

@@ -13,12 +13,14 @@ from equivalence.budgets.outcome import Detail, Outcome
 from equivalence.cases.call import CALLING_PATTERNS, CaseSpec, Recipe, attribute_pairs
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.levels import plainest
-from equivalence.cases.updates.spec import COMPANY, EVENTS, HANDINGS, UpdateSpec
+from equivalence.cases.updates.spec import COMPANY, EVENTS, HANDINGS, Event, UpdateSpec
+from equivalence.measure.between.events import without
 from equivalence.measure.update import measure_update
 from equivalence.runs.choice import kind_of, read_case
 from equivalence.runs.failure import Failure
 from equivalence.runs.report import in_order, only_one_dtype
 from equivalence.runs.results import Row, RowResult, read_row
+from equivalence.runs.row.asking import describe_failure
 from equivalence.runs.row.sentences import (
     CALLINGS,
     COMPANY_SAID,
@@ -226,3 +228,32 @@ def test_a_cotangent_of_zero_beside_an_infinity_is_explained(
     detail = Detail("gradient of y", (1,), got, exact, "0", math.inf, inputs)
     assert bool(absorbed(case, detail)) is told
     assert not absorbed(replace(case, direction="value"), detail)
+
+
+LAID = CaseSpec("exp", "value", "fp32", ((2, 3),), (Recipe(layout="transposed"),))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "asked"),
+    [
+        (Outcome(crash="took longer than 60 s", end="late"), False),
+        (Outcome(crash="exited with code 3", end="died"), False),
+        (Outcome(crash="was ended by SIGSEGV", end="died"), True),
+        (Outcome(crash="ValueError: no kernel"), True),
+    ],
+)
+def test_no_layout_is_asked_about_where_a_call_hangs_or_exits(
+    outcome: Outcome, asked: bool
+) -> None:
+    kind = kind_of(Row("exp", "value", "fp32"))
+    said = describe_failure(kind, "mine", LAID, outcome, None).details
+    assert any("strides" in line for line in said) is asked
+
+
+def test_an_event_that_a_handle_cannot_hear_is_not_said_to_have_happened() -> None:
+    how = attribute_pairs(plainest("sgd"))
+    case = UpdateSpec("sgd", "fp32", ((7,),), Recipe("normal"), Recipe("normal"), how, steps=2)
+    case = replace(case, events=(Event(1, "set_first_lr", 0.5),))
+    kind = kind_of(Row("sgd", "update", "fp32"))
+    assert any("set_first_lr" in said for said in sentences(kind, case))
+    assert not [*sentences(kind, case, None, (without("set_lr"),))]
