@@ -35,14 +35,11 @@ LIFECYCLES = (
         file="fast/optim/_flat.py",
         before="""\
         if gradients.flat is not plan.gradients:
-            for part in plan.parts:
-                part.batch.grads[:] = [gradients.flat[run.start : run.end] for run in part.runs]
-            plan.gradients = gradients.flat
+            plan.cut(gradients.flat)
 """,
         after="""\
         if gradients is not plan.gradients:
-            for part in plan.parts:
-                part.batch.grads[:] = [gradients.flat[run.start : run.end] for run in part.runs]
+            plan.cut(gradients.flat)
             plan.gradients = gradients
 """,
         catcher="machine aten fp32",
@@ -171,8 +168,8 @@ LIFECYCLES = (
     Mutant(
         name="step count shared",
         file="fast/optim/_flat.py",
-        before="        plan.bump[advancing] = 1.0\n",
-        after="        plan.bump[:] = 1.0\n",
+        before="        bump[advancing] = 1.0\n",
+        after="        bump[:] = 1.0\n",
         catcher="machine triton fp32",
         shows="parameter",
         why="One count serves all parameters, so that the bias of one that joins later is "

@@ -22,7 +22,7 @@ from equivalence.sessions.numbers import normal
 from equivalence.sessions.trainers import Batch, TrainerPair
 from equivalence.sessions.trainings import Falling, Text, Training, batch, train, values
 from fast.compiled import artifacts, lowered, lowering, naming, pending, session
-from fast.compiled.recorded import plan
+from fast.compiled.recorded import inputs, plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
 
@@ -133,7 +133,7 @@ def test_labels_of_32_bits_are_read_as_64_where_nobody_converts_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert steps_by_labels_of_both_widths() > 50
-    monkeypatch.setattr(session, "to_integers", lambda labels, device: labels)
+    monkeypatch.setattr(inputs, "to_integers", lambda labels, device: labels)
     monkeypatch.setattr(session, "kind_of", lambda value: (value.shape,))
     with pytest.raises(Violation, match=r"^step 1: loss"):
         steps_by_labels_of_both_widths()

@@ -115,7 +115,7 @@ def test_hypothesis_is_asked_for_cases_alone() -> None:
         if any(line.startswith(("import hypothesis", "from hypothesis")) for line in
                path.read_text(encoding="utf-8").splitlines())
     }  # fmt: skip
-    assert asks == {"drawn.py", "stateful/machine.py"}
+    assert asks == {"drawn.py", "calls/machine.py", "stateful/machine.py"}
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
