@@ -196,7 +196,7 @@ def telling(told: F) -> F:
             for name, method in list(vars(kind).items()):
                 if isinstance(method, FunctionType) and (name == "__init__" or name[0] != "_"):
                     setattr(kind, name, telling(method))
-        return told
+        return cast("F", told)
     if getattr(told, "answers", False):
         return told
 

@@ -16,7 +16,7 @@ truth values truth values.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, cast
 
 from spec.refusals import Rejected, refuse
 
@@ -35,7 +35,7 @@ def read(x: Any) -> tuple[tuple[int, ...], list[Any]] | None:
     try:
         view = memoryview(x)
     except TypeError:
-        return read(_array(x)) if hasattr(type(x), "__array__") else None
+        return read(_array(x)) if hasattr(type(cast("object", x)), "__array__") else None
     except ValueError as error:
         raise _refused(x) from error
     with view:

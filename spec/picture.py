@@ -111,11 +111,12 @@ class Picture(str):
     @telling
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file, which a browser shows; one that cannot be written is Rejected."""
-        given: object = path
-        if not isinstance(given, (str, os.PathLike)):
-            raise refuse("svg", "a path is a str or a Path", type(given).__name__)
         try:
-            Path(path).write_text(f"{self}\n", encoding="utf-8")
+            place = Path(path)
+        except TypeError as error:
+            raise refuse("svg", "a path is a str or a Path", type(path).__name__) from error
+        try:
+            place.write_text(f"{self}\n", encoding="utf-8")
         except OSError as error:
             raise Rejected(f"svg: {path} cannot be written: {error}") from error
 
