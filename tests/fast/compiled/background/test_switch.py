@@ -211,11 +211,11 @@ def test_every_artifact_may_arrive_at_any_time(asked: Asked) -> None:
             assert same(looked(session, params, order), looked(eager, others, order)), (turn, order)
             level(params)
             level(others)
-        if turn == 1:
+        # What a look before the pass leaves to compile is asked for once the look is compiled.
+        if turn in (1, 2):
             arrive(asked)
             session._compiler.engines.clear()  # type: ignore[union-attr]
-    assert session.engines[-1][0] == "inductor"
-    assert sum(count for name, count in session.engines if name == "inductor") >= 8
+    assert session.engines == (("inductor", len(ORDERS)),)
 
 
 def test_the_plan_is_the_replays_until_there_is_an_artifact(asked: Asked) -> None:
