@@ -8,7 +8,6 @@ process. Before that each takes a few steps, and its losses are compared with to
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.report import Row, environment, processor, save, show, version
+from benchmarks.report import Row, environment, processor, refused, save, show, version
 from benchmarks.timing import paired
 from benchmarks.works import WORKS, Work
 from fast import CompiledSession, Session
@@ -170,13 +169,9 @@ def main(
     Works and engines may be named; then those alone are timed, and updates only where the work
     "updates" is named. A name that is not known is refused with exit code 2.
     """
-    for what, given, known in (
-        ("works", works, [*(work.name for work in WORKS), UPDATES]), ("engines", names, ENGINES)
-    ):  # fmt: skip
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            print(f"{what}: one of {', '.join(known)}; got {', '.join(unknown)}", file=sys.stderr)
-            return 2
+    all_works = [*(work.name for work in WORKS), UPDATES]
+    if refused(("works", works, all_works), ("engines", names, ENGINES)):
+        return 2
     # One core for all: XLA's threads, which no setting of ours counts, stay on it, too.
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     torch.set_num_threads(1)

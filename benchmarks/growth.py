@@ -8,7 +8,6 @@ has more and more narrow layers, one a wider and wider layer, one a larger and l
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 from torch.nn import functional
 
 from benchmarks import engines
-from benchmarks.report import Row, environment, processor, save, show, version
+from benchmarks.report import Row, environment, processor, refused, save, show, version
 from benchmarks.works import Work, jax_mlp, layers
 
 DEPTHS = (1, 2, 4, 8, 16, 32)
@@ -68,11 +67,8 @@ def main(
     `most` takes only so many points of a curve, the least. A name that is not known is refused
     with exit code 2.
     """
-    for what, given, known in (("curves", curves, CURVES), ("engines", names, engines.ENGINES)):
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            print(f"{what}: one of {', '.join(known)}; got {', '.join(unknown)}", file=sys.stderr)
-            return 2
+    if refused(("curves", curves, CURVES), ("engines", names, engines.ENGINES)):
+        return 2
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     torch.set_num_threads(1)
     about = {**environment("cpu"), "processor": processor(), "jax": version("jax")}

@@ -8,7 +8,6 @@ a gradient is its value alone. Before it is timed, results and gradients are com
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from benchmarks.calls import ROWS, Call, call
 from benchmarks.engines import APART, RUNS
-from benchmarks.report import Row, environment, processor, save, show
+from benchmarks.report import Row, environment, processor, refused, save, show
 from benchmarks.timing import paired
 from fast import OPS, CompiledSession, Session
 
@@ -43,15 +42,8 @@ def main(
     Rows that a file holds already are kept, unless they are timed anew. A name that is not known
     is refused with exit code 2; misses of targets are shown.
     """
-    for what, given, known in (
-        ("ops", ops, OPS),
-        ("sizes", sizes, ROWS),
-        ("engines", names, ENGINES),
-    ):
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            print(f"{what}: one of {', '.join(known)}; got {', '.join(unknown)}", file=sys.stderr)
-            return 2
+    if refused(("ops", ops, OPS), ("sizes", sizes, ROWS), ("engines", names, ENGINES)):
+        return 2
     torch.set_num_threads(1)
     kept: dict[str, Row] = {}
     if path is not None and path.exists():

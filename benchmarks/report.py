@@ -6,6 +6,8 @@ import json
 import os
 import platform
 import subprocess
+import sys
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -35,6 +37,16 @@ def processor() -> str:
     except OSError:
         return platform.machine()
     return next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")
+
+
+def refused(*choices: tuple[str, Sequence[str], Collection[str]]) -> bool:
+    """Say which names of a choice (what, given, known) are not known, if there are any."""
+    for what, given, known in choices:
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            print(f"{what}: one of {', '.join(known)}; got {', '.join(unknown)}", file=sys.stderr)
+            return True
+    return False
 
 
 def version(distribution: str) -> str | None:
