@@ -32,11 +32,11 @@ SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
 LATER := $(patsubst %,test-full-%,notes equivalence fast house mutants benchmarks)
 FULL := lint types generated test $(LATER) kernels kernels-oldest races exact \
 	$(BACKENDS:%=conformance-%) sizes triton-$(OLDEST) triton-$(NEWEST) newest \
-	$(SESSIONS:%=%-ci) engine matrix bench
+	$(SESSIONS:%=%-ci) dags engine matrix bench
 THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
-	thorough exact laws matrix matrix-thorough sizes sizes-interpreted flat bench newest \
+	thorough exact laws dags matrix matrix-thorough sizes sizes-interpreted flat bench newest \
 	engine engine-thorough gpu-cases gpu races strangers clean
 
 help:  ## list the targets
@@ -181,6 +181,12 @@ machine-%: $(READY)
 
 programs-% trainers-% curvature-%: $(READY)
 	$(EQUIVALENCE) $(firstword $(subst -, ,$@)) --profile $* --jobs $(WORKERS)
+
+# Programs of any extents, many and large; those that are compiled take half a minute each.
+dags: $(READY)  ## judge many random programs, eager and compiled
+	$(EQUIVALENCE) programs --provider aten --only 'dags-*' --cases 2000 --nodes 40 --jobs $(WORKERS)
+	$(EQUIVALENCE) programs --provider triton --only 'dags-*' --cases 300 --nodes 12 --jobs $(WORKERS)
+	$(EQUIVALENCE) programs --engine inductor --only '*-dags-*' --cases 30 --jobs $(WORKERS)
 
 matrix: $(READY)  ## judge the population, the wrong ones and the right ones
 	$(SINGLE) $(VPY) -m population --profile ci --no-rivals --jobs $(WORKERS) --json build/matrix.json

@@ -20,7 +20,7 @@ from equivalence.cli.training import command_judge
 from equivalence.cli.work import ended
 
 PAIRS = {
-    "programs": "judge whole programs on both sides: written ones, and drawn ones on graphs",
+    "programs": "judge whole programs on both sides: written, designed and random ones",
     "trainers": "judge the steps of trainers on both sides, with drawn losses and optimizers",
     "curvature": "judge Hessians of drawn programs, and their products with vectors",
     "machine": "run stateful tests of a session, with rules in any order",
@@ -68,7 +68,8 @@ def parser(name: str = "python -m equivalence") -> argparse.ArgumentParser:
     )
     for name, what in PAIRS.items():
         engine = ("engine",) if name in ENGINED else ()
-        command(name, what, "provider", "only", *engine, *judged, "shrink", *work)
+        sized = ("cases", "nodes") if name == "programs" else ()
+        command(name, what, "provider", "only", *engine, *judged, *sized, "shrink", *work)
     command(
         "races",
         "check our kernels, or those of a backend, for races and wrong addresses without a GPU",

@@ -89,6 +89,16 @@ OPTIONS: dict[str, Option] = {
         "the number of points of each row, the plainest first (default: all of its design)",
         reading={"type": int, "metavar": "N"},
     ),
+    "cases": Option(
+        "how many random programs of any extents to judge at each provider and precision "
+        "(default: by the profile)",
+        reading={"type": int, "metavar": "N"},
+    ),
+    "nodes": Option(
+        "how many nodes such a program computes at most, without those of its loss "
+        "(default: 40, and 12 with interpreted kernels)",
+        reading={"type": int, "metavar": "N"},
+    ),
     "shrink": Option(
         "shrink failing cases, which may take minutes",
         False,

@@ -24,12 +24,13 @@ def command_pairs(chosen: argparse.Namespace) -> int:
     require("torch", "flint", "hypothesis")
     from equivalence.runs.run import chosen_seed, machine
     from equivalence.runs.work import run_rows
-    from equivalence.sessions.rows import COMMANDS, judge_row
+    from equivalence.sessions.rows import COMMANDS, Task, judge_row
 
     require_profile(chosen.profile)
     seed = chosen_seed(chosen.profile, chosen.seed)
-    rows = rows_of(COMMANDS[chosen.command], chosen)
-    judge = partial(judge_row, chosen.command, chosen.profile, seed, chosen.shrink)
+    task = Task(chosen.profile, seed, chosen.shrink, *sizes(chosen))
+    rows = rows_of(COMMANDS[chosen.command], chosen, task)
+    judge = partial(judge_row, chosen.command, task)
     environment = {**machine(), "profile": chosen.profile, "seed": seed}
     book = Book(chosen, chosen.command, asked_for(chosen, rows), environment)
 
@@ -39,16 +40,25 @@ def command_pairs(chosen: argparse.Namespace) -> int:
     return carry_out(book, run, earlier, COLUMNS)
 
 
-def rows_of(command: Any, chosen: argparse.Namespace) -> Sequence[Row]:
+def sizes(chosen: argparse.Namespace) -> tuple[int | None, int | None]:
+    """Return how many random programs are asked for, and of how many nodes; refuse what is none."""
+    found = getattr(chosen, "cases", None), getattr(chosen, "nodes", None)
+    for name, number in zip(("cases", "nodes"), found, strict=True):
+        if number is not None and number < 1:
+            raise UsageError(f"--{name} is a number of at least 1; got {number}")
+    return found
+
+
+def rows_of(command: Any, chosen: argparse.Namespace, task: Any) -> Sequence[Row]:
     """Return the rows of a command, or those of the engine that --engine names."""
     engine = getattr(chosen, "engine", None)
     if engine is None:
-        rows: Sequence[Row] = command.rows(chosen.profile)
+        rows: Sequence[Row] = command.rows(task)
         return rows
     if engine not in command.engines:
         known = ", ".join(command.engines)
         raise UsageError(f"unknown engine {engine!r}; there are {known}")
-    found: Sequence[Row] = command.engines[engine]
+    found: Sequence[Row] = command.engines[engine](task)
     return found
 
 

@@ -31,7 +31,7 @@ class CompiledProgram(SessionJudge):
     def __init__(self, program: Sequence[Step], seed: int, engine: str, precision: str) -> None:
         """Draw the leaves, and run both; a scalar is the last entry."""
         self.session = CompiledSession("aten", precision, "cpu", engine=engine)
-        super().__init__(self.session.options)
+        super().__init__(self.session.options, engine)
         self.graph = GraphSession()
         self.bound(self.graph)
         data = [self.seen(normal(seed + k, *SQUARE) / 2) for k in range(len(TRAINABLE))]

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from spec.updates import Param
 
 
+ENGINES = ("inductor",)
+"""The engines that compute otherwise than their provider, and have a family of contracts."""
+
+
 @dataclass(frozen=True)
 class State:
     """What an optimizer keeps of one parameter; no moments before its first update."""
@@ -63,10 +67,13 @@ class Judge:
 class SessionJudge(Judge):
     """Judges the programs and the updates of a session of `fast` with these options."""
 
-    def __init__(self, options: Options) -> None:
-        """Judge by the contracts of the session's provider at its precision."""
+    def __init__(self, options: Options, engine: str | None = None) -> None:
+        """Judge by the contracts of the session's provider at its precision.
+
+        Where an engine has a family of contracts of its own, it is judged by that.
+        """
         self.options = options
-        self._family = family_of(options.provider)
+        self._family = engine if engine in ENGINES else family_of(options.provider)
         self._updates: dict[str, Arithmetic] = {}
         super().__init__(of_program(self._family, options.precision))
 

@@ -78,7 +78,10 @@ class Listed(Ops[Any]):
 
 
 def _torch(x: Any) -> Any:
-    return torch.tensor(x.data).reshape(x.shape) if is_tensor(x) else x
+    if not is_tensor(x):
+        return x
+    held = torch.tensor(x.data).reshape(x.shape)
+    return held if held.dtype is torch.bool else held.to(torch.int64)
 
 
 def _same(x: Any) -> Any:

@@ -103,7 +103,7 @@ class TrainerPair(SessionJudge):
             ours, options["engine"] = "compiled", self.engine
         found = fast.train.scalar_trainer(loss, values, requires_grad, ours, **options)
         self.ours = Watched(found.loss, found.params, found.session)
-        super().__init__(self.ours.session.options)
+        super().__init__(self.ours.session.options, self.engine)
         self.values = self.ours.params.values()
         self.states = [State() for _ in values]
         made = spec.train.scalar_trainer(

@@ -90,7 +90,7 @@ class Calls(SessionJudge):
         self.program = [*BEGIN, f"run = Calls({engine!r}, {precision!r})"]
         self.broken = False
         self.fast = CompiledSession("aten", precision, "cpu", engine=engine)
-        super().__init__(self.fast.options)
+        super().__init__(self.fast.options, engine)
         self.spec = Session()
         self.bound(self.spec)
         self.values = [normal(k, *shape) / 2 for k, shape in enumerate(SHAPES)]

@@ -67,13 +67,18 @@ class Offer:
         domain: Domain = "real",
     ) -> int | None:
         """Pick one of the latest entries that fit, of numbers up to a magnitude in a domain."""
-        known = self.shapes.items()
-        found = [
+        found = self.fitting(fits, most, domain)
+        return found[-1 - pick % len(found)] if found else None
+
+    def fitting(
+        self, fits: Callable[[tuple[int, ...]], bool], most: float, domain: Domain
+    ) -> list[int]:
+        """List the entries that fit, of numbers up to a magnitude in a domain, the latest last."""
+        return [
             here
-            for here, shape in known
+            for here, shape in self.shapes.items()
             if self._sizes[here] <= most and self._lies_in(domain, here) and fits(shape)
         ]
-        return found[-1 - pick % len(found)] if found else None
 
     def _lies_in(self, domain: Domain, here: int) -> bool:
         """Say whether an entry keeps away from the edge of a domain."""
@@ -88,7 +93,7 @@ class Offer:
     def indices(self, pick: int, extent: int) -> Any:
         """Pick integers of the tape that lie in [0, extent), or write such numbers down."""
         found: list[Any] = [f"n{k}" for k, held in enumerate(self.naturals) if _below(held, extent)]
-        found += self._placed(lambda shape: True, extent)
+        found += self.placed(lambda shape: True, extent)
         if not found or pick % 4 == 0:
             found = [[pick % extent, 0], [(pick // 2) % extent], []]
         return found[pick // 4 % len(found)]
@@ -100,20 +105,20 @@ class Offer:
             for k, held in enumerate(self.naturals)
             if isinstance(held, list) and len(held) == rows and _below(held, classes)
         ]
-        found += self._placed((rows,).__eq__, classes)
+        found += self.placed((rows,).__eq__, classes)
         if not found or pick % 4 == 0:
             found = [[(pick + row) % classes for row in range(rows)]]
         return found[pick // 4 % len(found)]
 
     def positions(self, pick: int, shape: Sequence[int], extent: int) -> Any:
         """Pick integers in [0, extent), of a shape but for its first extent, or write such down."""
-        found = self._placed(lambda s: bool(s) and s[1:] == tuple(shape[1:]), extent)
+        found = self.placed(lambda s: bool(s) and s[1:] == tuple(shape[1:]), extent)
         if found and pick % 4:
             return found[pick // 4 % len(found)]
         draw = torch.Generator().manual_seed(pick)
         return torch.randint(extent, tuple(shape), generator=draw).tolist()
 
-    def _placed(self, fits: Callable[[tuple[int, ...]], bool], extent: int) -> list[Any]:
+    def placed(self, fits: Callable[[tuple[int, ...]], bool], extent: int) -> list[Any]:
         """List the entries of integers in [0, extent) that fit."""
         places = self._places.items()
         return [here for here, x in places if fits(tuple(x.shape)) and bool((x < extent).all())]

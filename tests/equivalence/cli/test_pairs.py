@@ -9,7 +9,7 @@ import pytest
 
 from equivalence.cli.commands import main
 from equivalence.sessions import programs
-from equivalence.sessions.rows import COMMANDS, GRAPHS
+from equivalence.sessions.rows import COMMANDS, GRAPHS, Task
 from fast.runtime.param import Param
 
 QUICK = ["--profile", "quick", "--jobs", "0"]
@@ -76,6 +76,6 @@ def test_usage_errors_say_what_there_is(
 
 
 def test_every_program_has_rows_and_so_has_every_configuration_of_graphs() -> None:
-    named = {row.op for row in COMMANDS["programs"].rows("quick")}
-    assert named == {program.__name__ for program in programs.PROGRAMS} | {"drawn"}
+    named = {row.op for row in COMMANDS["programs"].rows(Task("quick", 0))}
+    assert named == {program.__name__ for program in programs.PROGRAMS} | {"drawn", "dags-0"}
     assert len(GRAPHS) == 4

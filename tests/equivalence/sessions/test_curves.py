@@ -12,7 +12,7 @@ from equivalence.cases.call import case_from_dict
 from equivalence.cases.covering import PAIRS, SINGLES
 from equivalence.runs.results import Row
 from equivalence.sessions.curvature.ops import CURVES, calls, judge_call, plain
-from equivalence.sessions.rows import CURVATURE, judge_row
+from equivalence.sessions.rows import CURVATURE, Task, judge_row
 from fast.ops import hardsigmoid, hardswish
 from fast.programs import forward
 from spec.ops import OPS
@@ -24,7 +24,7 @@ ROWS = [row for row in CURVATURE if row.op in CURVES]
 @pytest.mark.holds("Higher derivatives, and the functions of programs")
 @pytest.mark.parametrize("row", in_turns(ROWS, 12), ids=str)
 def test_the_hessian_of_every_op_is_right_at_every_level(row: Row) -> None:
-    result = judge_row("curvature", "quick", 0, False, row)
+    result = judge_row("curvature", Task("quick", 0), row)
     assert (result.status, result.failures) == ("conformant", ())
     assert result.cases >= len(calls(row.op, SINGLES)) > 1
 
@@ -48,13 +48,13 @@ def test_a_constant_in_single_precision_is_seen(name: str, monkeypatch: pytest.M
     """The derivative of torch's function holds the float32 that is nearest to 1/6."""
     for page in (hardsigmoid, hardswish):
         monkeypatch.setattr(page, "line", torch.nn.functional.hardsigmoid)
-    result = judge_row("curvature", "quick", 0, False, Row(name, "aten", "fp64"))
+    result = judge_row("curvature", Task("quick", 0), Row(name, "aten", "fp64"))
     assert result.status == "nonconformant"
 
 
 def test_a_broken_promise_names_what_breaks_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward, "_plus_tangent", lambda paired, more: paired)
-    failure = judge_row("curvature", "quick", 3, False, Row("tanh", "aten", "fp32")).failures[0]
+    failure = judge_row("curvature", Task("quick", 3), Row("tanh", "aten", "fp32")).failures[0]
     assert failure.title.startswith("tanh: by input 0: element")
     (where,) = failure.details
     names: dict[str, Any] = {"judge_call": judge_call, "case_from_dict": case_from_dict}

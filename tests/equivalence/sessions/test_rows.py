@@ -10,7 +10,15 @@ from equivalence.runs.results import Row, RowResult
 from equivalence.runs.work import attempted
 from equivalence.sessions.curvature.programs import KINDS
 from equivalence.sessions.drawn import SEEDS, examine_drawn, judge_drawn
-from equivalence.sessions.rows import COMMANDS, CURVATURE, GRAPHS, TRAINERS, WRITTEN, judge_row
+from equivalence.sessions.rows import (
+    COMMANDS,
+    CURVATURE,
+    GRAPHS,
+    TRAINERS,
+    WRITTEN,
+    Task,
+    judge_row,
+)
 from equivalence.sessions.seen import share
 from tests.turns import in_turns
 
@@ -19,7 +27,7 @@ pytestmark = pytest.mark.slow
 CASES = {"aten": 30, "triton": 2}
 """How many cases a drawn row has; Triton's interpreter takes a hundred times as long for one."""
 
-WRITTEN_ROWS = [row for row in COMMANDS["programs"].rows("quick") if row.op in WRITTEN]
+WRITTEN_ROWS = [row for row in COMMANDS["programs"].rows(Task("quick", 0)) if row.op in WRITTEN]
 
 
 def conformant(result: RowResult) -> None:
@@ -40,7 +48,7 @@ def conformant(result: RowResult) -> None:
 )
 @pytest.mark.parametrize("row", in_turns(WRITTEN_ROWS, 2), ids=str)
 def test_a_program_is_within_budget_wherever_it_is_checked(row: Row) -> None:
-    result = judge_row("programs", "quick", 0, False, row)
+    result = judge_row("programs", Task("quick", 0), row)
     conformant(result)
     assert result.judged >= 16
 
@@ -114,6 +122,6 @@ def test_what_judges_nothing_is_vacuous() -> None:
 
 def test_an_error_of_a_row_is_no_broken_promise() -> None:
     result = attempted(
-        lambda row: judge_row("curvature", "quick", 0, False, row), Row("x", "y", "z")
+        lambda row: judge_row("curvature", Task("quick", 0), row), Row("x", "y", "z")
     )
     assert result.status == "error" and "KeyError: 'x'" in result.failures[0].title
