@@ -1,4 +1,4 @@
-"""What all tests share: three Hypothesis profiles.
+"""What all tests share: three Hypothesis profiles, and folders of artifacts.
 
 `ci`, the default, draws the same examples every time, so that a red run is red again.
 `pytest --hypothesis-profile thorough` draws many more of the same in tests that state no number.
@@ -7,6 +7,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -20,3 +24,14 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("ci"), max_examples=5000)
 settings.register_profile("hunt", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One folder of artifacts for all tests of a module, where each program is compiled once."""
+    from fast.compiled import artifacts
+
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(artifacts.VARIABLE, str(folder))
+        yield folder / "artifacts"

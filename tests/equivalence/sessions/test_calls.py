@@ -7,7 +7,6 @@ machine --engine inductor` drives as many as are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,14 @@ from equivalence.cli import main
 from equivalence.sessions.calls.machine import run_calls
 from equivalence.sessions.calls.programs import SHARED, lent, scores, tied
 from equivalence.sessions.calls.run import Calls
-from fast.compiled import artifacts
 from fast.device.arena import Arena
 from fast.runtime.store import Store
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One folder of artifacts for all tests here: each program is compiled once."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv(artifacts.VARIABLE, str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("inductor"),
+    pytest.mark.usefixtures("cache"),
+]
 
 
 def place(program: Any) -> int:

@@ -7,7 +7,7 @@ what may go wrong in a plan: a number that is left in it, a part of a gradient, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,16 @@ from equivalence.sessions.compiled import examine_compiled
 from equivalence.sessions.numbers import normal
 from equivalence.sessions.trainers import Batch, TrainerPair
 from equivalence.sessions.trainings import Falling, Text, Training, batch, train, values
-from fast.compiled import artifacts, lowered, lowering, naming, pending, session
+from fast.compiled import lowered, lowering, naming, pending, session
 from fast.compiled.recorded import inputs, plan
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("inductor"),
+    pytest.mark.usefixtures("cache"),
+]
 
 Plant = Callable[[pytest.MonkeyPatch], object]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One folder of artifacts for all tests here: each program is compiled once."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv(artifacts.VARIABLE, str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
 
 
 TEXT = Text(("dropout", "fixed", "again"), "cross_entropy", "mean")

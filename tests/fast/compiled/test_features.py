@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
 from fast import Unavailable
-from fast.compiled import artifacts, lowered
+from fast.compiled import lowered
 from tools.engine_features import (
     FEATURES,
     ONE,
@@ -22,16 +21,11 @@ from tools.engine_features import (
     session_of,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One folder of artifacts for all lines, which share programs."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv(artifacts.VARIABLE, str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("inductor"),
+    pytest.mark.usefixtures("cache"),
+]
 
 
 def watched(patch: pytest.MonkeyPatch) -> list[str]:

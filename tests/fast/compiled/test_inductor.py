@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from getpass import getuser
 from pathlib import Path
 from typing import Any
@@ -27,20 +26,14 @@ from fast import (
     Unavailable,
     checkpoint,
 )
-from fast.compiled import artifacts, inductor
+from fast.compiled import inductor
 from fast.train import MicroBatches, scalar_trainer
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One folder of artifacts for all tests here: each program is compiled once."""
-    folder = tmp_path_factory.mktemp("cache")
-    patch = pytest.MonkeyPatch()
-    patch.setenv(artifacts.VARIABLE, str(folder))
-    yield folder / "artifacts"
-    patch.undo()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("inductor"),
+    pytest.mark.usefixtures("cache"),
+]
 
 
 def program(ops: Any, w: Any, b: Any, x: Any, labels: Any, mask: Any) -> Any:

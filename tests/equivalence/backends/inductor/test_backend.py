@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from itertools import combinations
 from pathlib import Path
@@ -22,11 +22,15 @@ from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS
 from equivalence.runs.results import Row
 from equivalence.runs.runner import run_row
-from fast.compiled import artifacts, inductor
+from fast.compiled import inductor
 from fast.errors import Rejected, Unavailable
 from tools.families import representatives
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("inductor"),
+    pytest.mark.usefixtures("cache"),
+]
 
 FIRST = (("take", "vjp"),)
 """The row that each change compiles; all others are left to `make full`."""
@@ -40,15 +44,6 @@ OTHERS = [
 ]
 
 ROWS = [*FIRST, *(pytest.param(*row, marks=pytest.mark.full) for row in OTHERS)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One folder of artifacts for all tests here: each program is compiled once."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv(artifacts.VARIABLE, str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
 
 
 @pytest.fixture

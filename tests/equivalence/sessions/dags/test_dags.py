@@ -88,6 +88,7 @@ def test_nearly_every_op_follows_every_other_and_a_reason_says_why_not() -> None
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("cache")
 def test_compiled_programs_conform_on_many_draws_and_a_constant_that_is_baked_in_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

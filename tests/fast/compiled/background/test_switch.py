@@ -6,7 +6,7 @@ The numbers are small integers and quarters, for which every order of a sum give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,13 @@ from fast.compiled import artifacts, inductor
 from fast.compiled.background.compiler import Compiler
 from tools.engine_features import FEATURES, ONE, Feature, parameters, session_of, squares
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("inductor")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("inductor"),
+    pytest.mark.usefixtures("cache"),
+]
 
 Asked = dict[str, Callable[[], bytes]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One folder of artifacts for all tests here."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv(artifacts.VARIABLE, str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
 
 
 @pytest.fixture
