@@ -32,11 +32,11 @@ SESSIONS := programs trainers curvature $(STATEFUL:%=machine-%)
 LATER := $(patsubst %,test-full-%,notes equivalence fast house mutants benchmarks)
 FULL := lint types generated test $(LATER) kernels kernels-oldest races exact \
 	$(BACKENDS:%=conformance-%) sizes triton-$(OLDEST) triton-$(NEWEST) newest \
-	$(SESSIONS:%=%-ci) dags engine matrix bench
+	$(SESSIONS:%=%-ci) dags bounds engine matrix bench
 THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
-	thorough exact laws dags matrix matrix-thorough sizes sizes-interpreted flat bench newest \
+	thorough exact laws dags bounds matrix matrix-thorough sizes sizes-interpreted flat bench newest \
 	engine engine-thorough gpu-cases gpu races strangers clean
 
 help:  ## list the targets
@@ -181,6 +181,10 @@ machine-%: $(READY)
 
 programs-% trainers-% curvature-%: $(READY)
 	$(EQUIVALENCE) $(firstword $(subst -, ,$@)) --profile $* --jobs $(WORKERS)
+
+# docs/bounds.md says what is compared.
+bounds: $(READY)  ## look again for a case of every row whose bound says something
+	$(SINGLE) $(VPY) -m tools.record_bounds --check --jobs $(WORKERS)
 
 # Programs of any extents, many and large; those that are compiled take half a minute each.
 dags: $(READY)  ## judge many random programs, eager and compiled

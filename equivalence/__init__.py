@@ -25,6 +25,7 @@ ROOMS = (
     "workers",
     "exact",
     "runs",
+    "bounds",
     "direct",
     "races",
     "sessions",
