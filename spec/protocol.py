@@ -346,6 +346,10 @@ class Ops(ABC, Generic[R]):
         """Normalize the last axis to mean 0 and variance 1, then scale and shift it."""
         return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})
 
+    def rms_norm(self, x: R, gamma: R, *, eps: float = 1.1920928955078125e-07) -> R:
+        """Divide the last axes by their root mean square, then scale them."""
+        return self.apply("rms_norm", (x, gamma), {"eps": eps})
+
     def mse_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
         """Score a prediction against a target: the mean of the squared differences."""
         return self.apply("mse_loss", (x, y), {"reduction": reduction})
