@@ -167,8 +167,7 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
         along = lines.mean(scaled * source, gamma.dim(), over * over * over)
         dx = (scaled * over).addcmul_(source, along, value=-1).to(x.dtype)
     if needs[1]:
-        share = lines.rows(g * (source * over), gamma.dim())
-        dgamma = share.sum(0).view(gamma.shape).to(x.dtype)
+        dgamma = lines.down(g * (source * over), gamma)
     return dx, dgamma
 
 

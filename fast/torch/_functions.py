@@ -9,7 +9,6 @@ so instead. Results are contiguous, whatever the layout of the inputs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -75,16 +74,13 @@ def layer_norm(
 
     The arguments are those of torch.nn.functional.layer_norm: weight and bias have the normalized
     shape, or are None. Raises `Rejected` for shapes that do not fit and for eps <= 0 (C3). See
-    `fast.ops.layer_norm`, which normalizes over one axis: several are taken as one.
+    `fast.ops.layer_norm`.
     """
     chosen = _chosen("layer_norm", provider, input)
     shape = _normalized("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias})
-    width = math.prod(shape)
-    gamma = input.new_ones(width) if weight is None else weight.reshape(width)
-    beta = input.new_zeros(width) if bias is None else bias.reshape(width)
-    rows = input if len(shape) == 1 else input.reshape(*input.shape[: -len(shape)], width)
-    z = _call("layer_norm", (rows, gamma, beta), number("layer_norm: eps", eps), chosen)
-    return z if len(shape) == 1 else z.reshape(input.shape)
+    gamma = input.new_ones(shape) if weight is None else weight
+    beta = input.new_zeros(shape) if bias is None else bias
+    return _call("layer_norm", (input, gamma, beta), number("layer_norm: eps", eps), chosen)
 
 
 def rms_norm(

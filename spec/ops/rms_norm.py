@@ -4,12 +4,12 @@
     z[i, k] = gamma[k] * x[i, k] * s[i]
 
 C1  x has at least one axis.
-C2  gamma has the shape of the last axes of x, of one or more: k runs over their n entries.
+C2  gamma has the shape of the last axes of x, one or more; k runs over their n entries.
 C3  eps is finite and > 0.
 
-The shape of gamma says how many axes are normalized, as `normalized_shape` does in PyTorch.
-The page always has a gamma. A session without one takes the shape and scales by ones, which changes
-no entry: `rms_norm(x, normalized_shape=(n,))`.
+The shape of gamma says which axes are normalized, as `normalized_shape` does in PyTorch.
+The page always has a gamma. A session without one takes that shape, and fills in ones, which change
+no number: `rms_norm(x, normalized_shape=(n,))`.
 eps is inside the root, and 2^-23 in every dtype: PyTorch takes 2^-52 in fp64.
 
 Reference: Zhang and Sennrich, 2019, equation 4; PyTorch's rms_norm.

@@ -56,6 +56,11 @@ def summed(partials: Tensor, like: Tensor) -> Tensor:
     return reduce(SUM, partials, (0,), like.dtype).view(like.shape)
 
 
+def down(x: Tensor, like: Tensor) -> Tensor:
+    """Add up rows by torch, into what has the shape and the dtype of a parameter."""
+    return rows(x, like.dim()).sum(0).view(like.shape).to(like.dtype)
+
+
 def mean(x: Tensor, axes: int, by: Tensor | None = None) -> Tensor:
     """Average the last axes, which stay with an extent of 1; sums are multiplied by `by` before."""
     gone = tuple(range(-axes, 0))
