@@ -54,6 +54,7 @@ INPUTS: dict[str, str] = {
     "matmul": "squares squares",
     "linear": "squares squares side",
     "layer_norm": "numbers columns columns",
+    "rms_norm": "numbers columns",
     "broadcast_to": "columns",
     "gather": "numbers places",
     "embedding": "rows numbers",

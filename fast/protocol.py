@@ -332,6 +332,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.layer_norm."""
         return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})
 
+    def rms_norm(self, x: R, gamma: R, *, eps: float = 1.1920928955078125e-07) -> R:
+        """Twin of spec.ops.rms_norm."""
+        return self.apply("rms_norm", (x, gamma), {"eps": eps})
+
     def mse_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
         """Twin of spec.ops.mse_loss."""
         return self.apply("mse_loss", (x, y), {"reduction": reduction})

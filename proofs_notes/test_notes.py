@@ -176,6 +176,8 @@ NORM = {"N": 1, "C": 2, "p": 0, "q": 0, "eps": 7, "x": [[0, 6]], "g": [[1, 5]]} 
     "gamma": [2, 3],
     "beta": [1, 1],
 }
+# The mean square is 25, and a square of 2 once eps is added.
+RMS = NORM | {"eps": 39, "x": [[1, 7]]}
 LOSS = {"N": 2, "C": 2, "p": 0, "q": 1, "x": [*LOG_1_3, *LOG_1_3], "label": [1, 0]}
 PRODUCT = {"M": 2, "K": 2, "N": 2, "i": 0, "k": 0, "j": 1} | {
     "x": [[1, 2], [3, 4]],
@@ -291,6 +293,16 @@ WRONG = (
         NORM,
     ),
     Wrong("layer_norm.md", "dgamma of x", "g[i, q] * y(i, q)", "g[i, q] * x[i, q]", NORM),
+    Wrong("rms_norm.md", "no projection", " - x[p, q] * s(p)**3 * along)", ")", RMS),
+    Wrong("rms_norm.md", "a square of s", "x[p, q] * s(p)**3", "x[p, q] * s(p)**2", RMS),
+    Wrong(
+        "rms_norm.md",
+        "eps outside the root",
+        "sqrt(mean(lambda k: square(x[i, k])) + eps)",
+        "(sqrt(mean(lambda k: square(x[i, k]))) + eps)",
+        RMS,
+    ),
+    Wrong("rms_norm.md", "dgamma of x", "g[i, q] * s(i) * x[i, q]", "g[i, q] * x[i, q]", RMS),
     Wrong("nll_loss.md", "a sign", "- -kronecker", "- kronecker", LOSS | {"g": [3, 4]}),
     Wrong("nll_loss.md", "no count", "divide(g[()], N))\n", "g[()])\n", LOSS | {"g": 3}),
     Wrong("cross_entropy.md", "no one-hot", "[p, q] - target)", "[p, q])", LOSS | {"g": [3, 4]}),

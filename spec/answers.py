@@ -265,6 +265,8 @@ def call_of(ops: type, name: str) -> str | None:
     if "x" not in placed:
         placed[refs[0]] = "x"
     named = [f"{one.name}={one.name}" for one in needed if one.kind is one.KEYWORD_ONLY]
+    if any(one.name == "normalized_shape" for one in takes):
+        named.append("normalized_shape=x.shape[-1:]")
     return f"ops.{name}({', '.join([*placed, *named])})"
 
 

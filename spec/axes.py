@@ -108,6 +108,23 @@ def bad_positions(*others: Nested) -> tuple[Miss, ...]:
     )
 
 
+def check_last_axes(name: str, x: Type, **parameters: Type) -> None:
+    """Refuse x without an axis (C1), and parameters whose shape is not that of its last axes (C2).
+
+    All parameters have one shape, that of one axis or of more.
+    """
+    if len(x.shape) < 1:
+        raise refuse(f"{name} C1", "x has at least one axis", x)
+    first, *others = parameters.values()
+    rank = len(first.shape)
+    alike = all(other.shape == first.shape for other in others)
+    if not alike or not 0 < rank <= len(x.shape) or x.shape[-rank:] != first.shape:
+        named = " and ".join(parameters)
+        rule = f"{named} {'have' if others else 'has'} the shape of the last axes of x, one or more"
+        came = ", ".join(f"{name} {given}" for name, given in parameters.items())
+        raise refuse(f"{name} C2", rule, f"x {x}, {came}")
+
+
 def split_axes(rank: int, axes: Axes | None) -> tuple[Axes, Axes]:
     """Return the kept and the reduced axes, both in increasing order; None reduces all."""
     gone = set(range(rank)) if axes is None else {axis % rank for axis in axes}

@@ -11,6 +11,7 @@ would broadcast becomes a `broadcast_to`, the derivative of which is a sum.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from spec.protocol import Ops
@@ -89,6 +90,41 @@ class Broadcasting(Ops[R]):
         product = self.matmul(rows, self.permute(w, axes=(1, 0)))
         return self.reshape(product, shape=(*wide[:-1], deep[0]))
 
+    def layer_norm(
+        self,
+        x: R,
+        gamma: R | None = None,
+        beta: R | None = None,
+        *,
+        eps: float = 1e-5,
+        normalized_shape: Sequence[int] | None = None,
+    ) -> R:
+        """Normalize the last axes, those of gamma and beta; without both, of normalized_shape.
+
+        A gamma that is None is ones, and a beta zeros.
+        """
+        given: tuple[Any, ...] = (gamma, beta)
+        if gamma is None or beta is None or normalized_shape is not None:
+            given = self._lines("layer_norm", x, given, (1, 0), eps, normalized_shape)
+        return self.apply("layer_norm", (x, *given), {"eps": eps})
+
+    def rms_norm(
+        self,
+        x: R,
+        gamma: R | None = None,
+        *,
+        eps: float = 2**-23,
+        normalized_shape: Sequence[int] | None = None,
+    ) -> R:
+        """Divide the last axes, those of gamma, by their root mean square; without it, by ones.
+
+        Then normalized_shape says which axes these are.
+        """
+        given: tuple[Any, ...] = (gamma,)
+        if gamma is None or normalized_shape is not None:
+            given = self._lines("rms_norm", x, given, (1,), eps, normalized_shape)
+        return self.apply("rms_norm", (x, *given), {"eps": eps})
+
     def concat(self, *xs: Any, axis: int) -> R:
         """Join along an axis; the parts are arguments, or one list."""
         return self.apply("concat", _listed(xs), {"axis": axis})
@@ -96,6 +132,40 @@ class Broadcasting(Ops[R]):
     def stack(self, *xs: Any, axis: int) -> R:
         """Join along a new axis; the parts are arguments, or one list."""
         return self.apply("stack", _listed(xs), {"axis": axis})
+
+    def _lines(
+        self,
+        name: str,
+        x: Any,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        eps: float,
+        normalized_shape: Sequence[int] | None,
+    ) -> tuple[Any, ...]:
+        """Return the parameters of a normalizer: of those that are None, one number repeated.
+
+        What is refused here would be by the op, but then these would be recorded already.
+        """
+        ops: Any = self
+        wide = ops.own(name, x).shape
+        shapes = {ops.own(name, one).shape for one in given if one is not None}
+        if normalized_shape is not None:
+            shapes.add(_shape(name, normalized_shape))
+        if len(shapes) != 1:
+            rule = (
+                "a parameter or normalized_shape says which of the last axes are normalized, such "
+                f"as normalized_shape={wide[-1:]}, and all that are given agree"
+            )
+            raise refuse(f"{name} C2", rule, " and ".join(map(str, sorted(shapes))) or "neither")
+        (shape,) = shapes
+        if not 0 < len(shape) <= len(wide) or wide[-len(shape) :] != shape:
+            raise refuse(f"{name} C2", f"the last axes of x, one or more, are {shape}", wide)
+        if not (is_number(eps) and 0 < eps < math.inf):
+            raise refuse(f"{name} C3", "eps is finite and > 0", eps)
+        return tuple(
+            ops.constant(number, shape, like=x) if one is None else one
+            for one, number in zip(given, numbers, strict=True)
+        )
 
     def _of_two(self, name: str, x: Any, y: Any) -> R:
         x, y = self._refs(name, x, y)
@@ -114,6 +184,14 @@ class Broadcasting(Ops[R]):
         if is_number(x):
             return ops.constant(x, like=y), y
         return x, ops.constant(y, like=x) if is_number(y) else y
+
+
+def _shape(name: str, shape: Any) -> Shape:
+    """Return a normalized shape, or refuse what is no tuple or list of integers."""
+    if not isinstance(shape, list | tuple) or not all(type(n) is int for n in shape):
+        rule = "normalized_shape is a tuple of integers, (2,) for one axis"
+        raise refuse(f"{name} C2", rule, repr(shape))
+    return tuple(shape)
 
 
 def _wide(x: Any, shape: Shape) -> Any:

@@ -343,8 +343,12 @@ class Ops(ABC, Generic[R]):
         return self.apply("masked_softmax", (x, mask), {"axis": axis})
 
     def layer_norm(self, x: R, gamma: R, beta: R, *, eps: float = 1e-05) -> R:
-        """Normalize the last axis to mean 0 and variance 1, then scale and shift it."""
+        """Normalize the last axes to mean 0 and variance 1, then scale and shift them."""
         return self.apply("layer_norm", (x, gamma, beta), {"eps": eps})
+
+    def rms_norm(self, x: R, gamma: R, *, eps: float = 1.1920928955078125e-07) -> R:
+        """Divide the last axes by their root mean square, then scale them."""
+        return self.apply("rms_norm", (x, gamma), {"eps": eps})
 
     def mse_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
         """Score a prediction against a target: the mean of the squared differences."""

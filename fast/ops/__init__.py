@@ -72,6 +72,7 @@ from fast.ops.rand_uniform import op as _rand_uniform
 from fast.ops.reciprocal import op as _reciprocal
 from fast.ops.relu import op as _relu
 from fast.ops.reshape import op as _reshape
+from fast.ops.rms_norm import op as _rms_norm
 from fast.ops.rsqrt import op as _rsqrt
 from fast.ops.safe_log import op as _safe_log
 from fast.ops.scale import op as _scale
@@ -191,6 +192,7 @@ OPS: dict[str, Op] = Table(
         _softmax,
         _masked_softmax,
         _layer_norm,
+        _rms_norm,
         _mse_loss,
         _mae_loss,
         _huber_loss,

@@ -12,7 +12,6 @@ alone reads and writes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -21,13 +20,11 @@ from torch import Tensor
 from fast.device.dtypes import wide
 from fast.device.launch import launch
 from fast.device.mode import tl, triton
-from fast.errors import Rejected
 from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.rows import rowwise
+from fast.kernels.rows import lines, rowwise
 
-PROGRAMS = 512
 _SIZES = ["rows", "n", "xr", "xn", "gs"]
 _POINTERS = ["x", "gamma", "means", "roots"]
 
@@ -159,30 +156,21 @@ def _finish_kernel(
 
 def check(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float = 1e-5) -> None:
     """Refuse x without an axis (C1), gamma or beta of another shape (C2), and a bad eps (C3)."""
-    if x.dim() < 1:
-        raise Rejected("layer_norm C1: x has at least one axis, got a scalar")
-    if gamma.shape != x.shape[-1:] or beta.shape != x.shape[-1:]:
-        raise Rejected(
-            f"layer_norm C2: gamma and beta have the shape ({x.shape[-1]},), "
-            f"got {tuple(gamma.shape)} and {tuple(beta.shape)}"
-        )
-    if not 0 < eps < math.inf:
-        raise Rejected(f"layer_norm C3: eps is finite and > 0, got {eps}")
-    checks.floats("layer_norm", x, gamma, beta)
+    lines.check("layer_norm", x, eps, gamma=gamma, beta=beta)
 
 
 def value(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float = 1e-5) -> tuple[Tensor, Saved]:
     """Centre, divide by the root of the variance, scale and shift."""
     checks.for_kernels(x)
-    source = rowwise.view(x, -1)
+    source, scale, shift = lines.rows(x, gamma.dim()), lines.line(gamma), lines.line(beta)
     rows, n, _ = source.shape
     means, roots = rowwise.statistic(source), rowwise.statistic(source)
     z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if n:
-        meta = rowwise.tile(source, z.view(source.shape), _line(gamma), _line(beta))
+        meta = rowwise.tile(source, z.view(source.shape), scale, shift)
         launch(
-            _value_kernel, (-(-rows // meta["ROWS"]),), z, means, roots, source, gamma, beta,
-            rows, n, *source.stride()[:2], gamma.stride(0), beta.stride(0), eps, **meta,
+            _value_kernel, (-(-rows // meta["ROWS"]),), z, means, roots, source, scale, shift,
+            rows, n, *source.stride()[:2], scale.stride(1), shift.stride(1), eps, **meta,
         )  # fmt: skip
     return z, (x, gamma, means, roots)
 
@@ -192,17 +180,18 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     if not any(needs):
         return None, None, None
     x, gamma, means, roots = saved
-    source, g = rowwise.view(x, -1), rowwise.view(cotangent, -1)
+    source, g = lines.rows(x, gamma.dim()), lines.rows(cotangent, gamma.dim())
+    scale = lines.line(gamma)
     rows, n, _ = source.shape
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     # 32-bit rows are read by whole cache lines as they are.
-    meta = rowwise.tile(source, g, dx.view(source.shape), _line(gamma), wide=x.element_size() == 2)
-    programs = min(PROGRAMS, -(-rows // meta["ROWS"]))
+    meta = rowwise.tile(source, g, dx.view(source.shape), scale, wide=x.element_size() == 2)
+    programs = min(lines.PROGRAMS, -(-rows // meta["ROWS"]))
     partials = torch.empty(2 * programs * n, dtype=torch.float32, device=x.device)
     if n:
         launch(
-            _vjp_kernel, (programs,), dx, partials, source, g, gamma, means, roots, rows, n,
-            *source.stride()[:2], *g.stride()[:2], gamma.stride(0), **meta,
+            _vjp_kernel, (programs,), dx, partials, source, g, scale, means, roots, rows, n,
+            *source.stride()[:2], *g.stride()[:2], scale.stride(1), **meta,
         )  # fmt: skip
     dgamma, dbeta = (torch.empty(n, dtype=torch.float32, device=x.device) for _ in range(2))
     if needs[1] or needs[2]:
@@ -212,13 +201,9 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
         )  # fmt: skip
     return (
         dx if needs[0] else None,
-        dgamma.to(x.dtype) if needs[1] else None,
-        dbeta.to(x.dtype) if needs[2] else None,
+        dgamma.to(x.dtype).view(gamma.shape) if needs[1] else None,
+        dbeta.to(x.dtype).view(gamma.shape) if needs[2] else None,
     )
-
-
-def _line(vector: Tensor) -> Tensor:
-    return vector[None, :, None]
 
 
 def aten_value(
@@ -228,10 +213,10 @@ def aten_value(
 
     torch's own kernel forms x / root - mean / root, which cancels where the mean is large.
     """
-    source = wide(x)
-    mean = _mean(source)
+    source, axes = wide(x), gamma.dim()
+    mean = lines.mean(source, axes)
     z = source - mean
-    root = _mean(z.square()).add_(eps).sqrt_()
+    root = lines.mean(z.square(), axes).add_(eps).sqrt_()
     z = z.div_(root).mul_(gamma).add_(beta)
     return z.to(x.dtype), (x, gamma, mean, root)
 
@@ -239,25 +224,19 @@ def aten_value(
 def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     """Return dx, dgamma and dbeta, each where it is needed."""
     x, gamma, mean, root = saved
-    g = wide(cotangent)
+    g, axes = wide(cotangent), gamma.dim()
     normal = (x - mean).div_(root) if needs[0] or needs[1] else None
     dx = dgamma = dbeta = None
     if needs[0]:
         scaled = g * gamma
-        along = _mean(scaled * normal)
-        dx = scaled.sub_(_mean(scaled)).addcmul_(normal, along, value=-1).mul_(root.reciprocal())
-        dx = dx.to(x.dtype)
+        along = lines.mean(scaled * normal, axes)
+        dx = scaled.sub_(lines.mean(scaled, axes)).addcmul_(normal, along, value=-1)
+        dx = dx.mul_(root.reciprocal()).to(x.dtype)
     if needs[1]:
-        dgamma = rowwise.view(g * normal, -1).sum(0).view(-1).to(x.dtype)
+        dgamma = lines.down(g * normal, gamma)
     if needs[2]:
-        dbeta = rowwise.view(g, -1).sum(0).view(-1).to(x.dtype)
+        dbeta = lines.down(g, gamma)
     return dx, dgamma, dbeta
-
-
-def _mean(x: Tensor) -> Tensor:
-    total = x.sum(-1, keepdim=True)
-    # On a device, torch multiplies by the reciprocal of a number, but divides by a tensor.
-    return total.div_(torch.full_like(total, x.shape[-1]) if total.is_cuda else x.shape[-1])
 
 
 MOST_KERNELS = 5

@@ -9,7 +9,6 @@ so instead. Results are contiguous, whatever the layout of the inputs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -75,16 +74,35 @@ def layer_norm(
 
     The arguments are those of torch.nn.functional.layer_norm: weight and bias have the normalized
     shape, or are None. Raises `Rejected` for shapes that do not fit and for eps <= 0 (C3). See
-    `fast.ops.layer_norm`, which normalizes over one axis: several are taken as one.
+    `fast.ops.layer_norm`.
     """
     chosen = _chosen("layer_norm", provider, input)
     shape = _normalized("layer_norm", input, normalized_shape, {"weight": weight, "bias": bias})
-    width = math.prod(shape)
-    gamma = input.new_ones(width) if weight is None else weight.reshape(width)
-    beta = input.new_zeros(width) if bias is None else bias.reshape(width)
-    rows = input if len(shape) == 1 else input.reshape(*input.shape[: -len(shape)], width)
-    z = _call("layer_norm", (rows, gamma, beta), number("layer_norm: eps", eps), chosen)
-    return z if len(shape) == 1 else z.reshape(input.shape)
+    gamma = input.new_ones(shape) if weight is None else weight
+    beta = input.new_zeros(shape) if bias is None else bias
+    return _call("layer_norm", (input, gamma, beta), number("layer_norm: eps", eps), chosen)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+    *,
+    provider: str | None = None,
+) -> Tensor:
+    """Divide the last axes, of `normalized_shape`, by their root mean square; scale by weight.
+
+    The arguments are those of torch.nn.functional.rms_norm: weight has the normalized shape, or is
+    None; an eps of None is torch's, 2^-23, and 2^-52 in float64. Raises `Rejected` for shapes that
+    do not fit and for eps <= 0 (C3). See `fast.ops.rms_norm`.
+    """
+    chosen = _chosen("rms_norm", provider, input)
+    shape = _normalized("rms_norm", input, normalized_shape, {"weight": weight})
+    gamma = input.new_ones(shape) if weight is None else weight
+    if eps is None:
+        eps = torch.finfo(torch.promote_types(input.dtype, torch.float32)).eps
+    return _call("rms_norm", (input, gamma), number("rms_norm: eps", eps), chosen)
 
 
 def cross_entropy(
@@ -151,8 +169,8 @@ def _normalized(
     if not isinstance(given, (tuple, list)) or not given:
         raise Rejected(
             f"fast.torch.{name}: normalized_shape is a tuple of one extent or more, such as "
-            f"{tuple(x.shape[-1:])}, got {_described(given)}; the arguments are torch's (input, "
-            "normalized_shape, weight, bias, eps)"
+            f"{tuple(x.shape[-1:])}, got {_described(given)}; the arguments are torch's "
+            f"({', '.join(('input', 'normalized_shape', *affine, 'eps'))})"
         )
     shape = tuple(given)
     if tuple(x.shape[-len(shape) :]) != shape:
@@ -317,6 +335,7 @@ def _loss(logits: Tensor, labels: Tensor, **attributes: Any) -> Sequence[Any]:
 _define("softmax", "Tensor x", "int axis", ("axis",), _same, 1)
 _define("log_softmax", "Tensor x", "int axis", ("axis",), _same, 1)
 _define("layer_norm", "Tensor x, Tensor gamma, Tensor beta", "float eps", ("eps",), _same, 3)
+_define("rms_norm", "Tensor x, Tensor gamma", "float eps", ("eps",), _same, 2)
 _define(
     "cross_entropy",
     "Tensor logits, Tensor labels",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +37,21 @@ def of_triplets(
     near, far = apart(anchor, positive, p, eps), apart(anchor, negative, p, eps)
     far = torch.minimum(far, apart(positive, negative, p, eps)) if swap else far
     return scored((near - far + margin).clamp(min=0), reduction)
+
+
+def of_rows(how: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a normalizer of the last axis see all axes of its last input as one."""
+
+    @wraps(how)
+    def spanning(*tensors: Tensor, **attributes: Any) -> Any:
+        span = tensors[-1].dim()
+        found = how(*(t.flatten(-span) for t in tensors), **attributes)
+        if isinstance(found, Tensor):
+            return found.reshape(tensors[0].shape)
+        # A gradient has the shape of its input, which comes after the cotangent.
+        return tuple(t.reshape(x.shape) for t, x in zip(found, tensors[1:], strict=True))
+
+    return spanning
 
 
 def strides_ignored(x: Tensor) -> Tensor:

@@ -11,9 +11,11 @@ from torch import Tensor
 
 from equivalence.backends.torch.functions import TORCH
 from equivalence.worlds.contract import Form, FunctionError, ulps
+from population.pieces.tensors import of_rows
 from population.record import right
 from spec.op import AnyTensor
 from spec.ops import OPS
+from spec.shape import size
 
 BY_A_POWER_OF_TWO = FunctionError(4.0, 0.0, 2.0, source="exp2 of a product that is rounded once")
 BY_RSQRT = replace(
@@ -123,6 +125,7 @@ def _normalized(
 
 
 @right("layer_norm value", "precision", source=WELFORD)
+@of_rows
 def welford(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """Mean and variance are found by Welford's recurrence."""
     mean = torch.zeros(x.shape[:-1], dtype=x.dtype)
@@ -136,6 +139,7 @@ def welford(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor
 
 
 @right("layer_norm value", "precision", source="Chan, Golub and LeVeque, 1983")
+@of_rows
 def halves_joined(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """Mean and variance of two halves are joined."""
     n = x.shape[-1]
@@ -153,9 +157,11 @@ def halves_joined(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> 
 def _shifted(x: AnyTensor, gamma: AnyTensor, beta: AnyTensor, *, eps: float = 1e-5) -> AnyTensor:
     """Run the page on what the first entry of a row leaves of it."""
     page: Callable[..., AnyTensor] = OPS["layer_norm"].value
-    if not x.shape[-1]:
+    if not size(x.shape):
         return page(x, gamma, beta, eps=eps)
-    first = OPS["slice"].value(x, axis=-1, start=0, length=1)
+    first = x
+    for axis in range(-len(gamma.shape), 0):
+        first = OPS["slice"].value(first, axis=axis, start=0, length=1)
     left = OPS["sub"].value(x, OPS["broadcast_to"].value(first, shape=x.shape))
     return page(left, gamma, beta, eps=eps)
 
@@ -165,6 +171,7 @@ SHIFTED = Form("shifted by the first", _shifted)
 
 
 @right("layer_norm value", "precision", contract={"forms": (SHIFTED,)})
+@of_rows
 def shifted_by_the_first(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """The first entry is subtracted before two passes, and it says so."""
     y = x - x[..., :1]
@@ -174,6 +181,7 @@ def shifted_by_the_first(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e
 
 
 @right("layer_norm value", "precision", source="Chan, Golub and LeVeque, 1983")
+@of_rows
 def corrected_two_pass(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """The second pass subtracts what rounding left of the mean."""
     mean = x.mean(-1, keepdim=True)
@@ -184,6 +192,7 @@ def corrected_two_pass(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 
 
 @right("layer_norm", "precision")
+@of_rows
 def norm_in_double(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """All of it is done in double, and rounded once."""
     wide = [t.double() for t in (x, gamma, beta)]
@@ -192,6 +201,7 @@ def norm_in_double(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) ->
 
 
 @right("layer_norm value", "precision", contract={"functions": {**TORCH, "sqrt": BY_RSQRT}})
+@of_rows
 def by_rsqrt(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """Deviations are multiplied by a reciprocal root, and says so."""
     mean = x.mean(-1, keepdim=True)
@@ -200,6 +210,7 @@ def by_rsqrt(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tenso
 
 
 @right("layer_norm vjp", "gradient", source="the usual kernel of the backward pass")
+@of_rows
 def sums_in_place_of_means(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Three:
@@ -217,6 +228,7 @@ def sums_in_place_of_means(
 
 
 @right("layer_norm vjp", "gradient")
+@of_rows
 def gradients_in_double(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Three:
@@ -234,6 +246,7 @@ def gradients_in_double(
 
 
 @right("layer_norm value", "value")
+@of_rows
 def torchs_own(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """It is torch's layer_norm."""
     return torch.nn.functional.layer_norm(x, gamma.shape, gamma, beta, eps)
@@ -246,6 +259,7 @@ def narrow_in_double(x: Tensor, axis: int = -1) -> Tensor:
 
 
 @right("layer_norm value", "dtype", dtypes=("bf16", "fp16"))
+@of_rows
 def narrow_norm_in_double(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """Narrow numbers are worked on in double."""
     wide = [t.double() for t in (x, gamma, beta)]

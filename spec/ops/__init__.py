@@ -81,6 +81,7 @@ from spec.ops.rand_uniform import op as _rand_uniform
 from spec.ops.reciprocal import op as _reciprocal
 from spec.ops.relu import op as _relu
 from spec.ops.reshape import op as _reshape
+from spec.ops.rms_norm import op as _rms_norm
 from spec.ops.rsqrt import op as _rsqrt
 from spec.ops.safe_log import op as _safe_log
 from spec.ops.scale import op as _scale
@@ -187,6 +188,7 @@ OPS: dict[str, Op] = Table(
             _softmax,
             _masked_softmax,
             _layer_norm,
+            _rms_norm,
             _mse_loss,
             _mae_loss,
             _huber_loss,

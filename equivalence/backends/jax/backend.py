@@ -110,8 +110,9 @@ def _layer_norm(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> Array
     """Write the norm as Flax does, without its fast variance: 16 bits are computed in float32."""
     dtype = jnp.promote_types(x.dtype, jnp.float32)
     wide, gamma, beta = (given.astype(dtype) for given in (x, gamma, beta))
-    centred = wide - jnp.mean(wide, axis=-1, keepdims=True)
-    spread = jnp.var(wide, axis=-1, keepdims=True)
+    axes = tuple(range(-gamma.ndim, 0))
+    centred = wide - jnp.mean(wide, axis=axes, keepdims=True)
+    spread = jnp.var(wide, axis=axes, keepdims=True)
     return (centred * lax.rsqrt(spread + eps) * gamma + beta).astype(x.dtype)
 
 

@@ -29,15 +29,15 @@ def _of(place: str, name: str) -> Value:
 
 
 def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Any:
-    return _of("layernorm", "layer_norm")(x, x.shape[-1:], gamma, beta, eps)[0]
+    return _of("layernorm", "layer_norm")(x, gamma.shape, gamma, beta, eps)[0]
 
 
 def _layer_norm_back(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Gradients:
-    _, mean, rstd = _of("layernorm", "layer_norm")(x, x.shape[-1:], gamma, beta, eps)
+    _, mean, rstd = _of("layernorm", "layer_norm")(x, gamma.shape, gamma, beta, eps)
     found: Gradients = _of("layernorm", "layer_norm_backward")(
-        g, x, x.shape[-1:], mean, rstd, gamma, beta, [True, True, True]
+        g, x, gamma.shape, mean, rstd, gamma, beta, [True, True, True]
     )
     return found
 

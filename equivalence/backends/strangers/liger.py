@@ -76,7 +76,9 @@ def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str 
 
 
 def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
-    return _tensor(LigerLayerNormFunction.apply(x, gamma, beta, eps))
+    """Let Liger, which normalizes the last axis, see all axes of gamma as one."""
+    rows, *lines = (t.flatten(-gamma.dim()) for t in (x, gamma, beta))
+    return _tensor(LigerLayerNormFunction.apply(rows, *lines, eps)).reshape(x.shape)
 
 
 def _silu(x: Tensor) -> Tensor:

@@ -123,6 +123,10 @@ def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Te
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
 
+def _rms_norm(x: Tensor, gamma: Tensor, eps: float = 2**-23) -> Tensor:
+    return functional.rms_norm(x, gamma.shape, gamma, eps)
+
+
 def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:
     """Divide by the entries; torch warns that this mean is not per row."""
     with warnings.catch_warnings():
@@ -216,6 +220,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
         x.masked_fill(mask.logical_not(), -torch.inf), axis
     ),
     "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
     "mse_loss": functional.mse_loss,
     "mae_loss": functional.l1_loss,
     "huber_loss": lambda x, y, delta=1.0, reduction="mean": functional.huber_loss(

@@ -126,7 +126,10 @@ class Reader:
     def _bound(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[dict[int, Any], dict[str, Any], dict[str, Any]]:
-        """Return the arguments by their place in the statement, the others, and all by name."""
+        """Return the arguments by their place in the statement, the others, and all by name.
+
+        Those by name have torch's defaults among them, where torch calls its arguments.
+        """
         words = {word: k for k, (word, _) in enumerate(self.said)}
         if self.signature is None:
             placed = dict(enumerate(args[: len(self.said)]))
@@ -134,7 +137,10 @@ class Reader:
             known = {f"argument {k}": v for k, v in enumerate(args)} | {**kwargs}
             named = kwargs
         else:
-            known = named = self.signature.bind(*args, **kwargs).arguments
+            bound = self.signature.bind(*args, **kwargs)
+            named = dict(bound.arguments)
+            bound.apply_defaults()
+            known = bound.arguments
             parameters = list(self.signature.parameters)
             words |= {parameters[k]: k for k, (word, _) in enumerate(self.said) if word is None}
             placed, rest = {}, {}

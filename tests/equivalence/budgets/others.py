@@ -182,8 +182,10 @@ def normalized(moments: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Value:
     def value(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
         if not x.numel():
             return x.clone()
-        mean, variance = moments(x)
-        return (x - mean) / torch.sqrt(variance + eps) * gamma + beta
+        rows, *lines = (t.flatten(-gamma.dim()) for t in (x, gamma, beta))
+        mean, variance = moments(rows)
+        normal = (rows - mean) / torch.sqrt(variance + eps)
+        return (normal * lines[0] + lines[1]).reshape(x.shape)
 
     return value
 

@@ -99,10 +99,11 @@ def smoothing_of_64(
 
 def one_pass_beyond_512(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """Take the variance as E x^2 - (E x)^2 in long rows."""
-    if x.shape[-1] <= 512:
-        return torch.layer_norm(x, x.shape[-1:], gamma, beta, eps)
-    mean = x.mean(-1, keepdim=True)
-    variance = (x * x).mean(-1, keepdim=True) - mean * mean
+    if gamma.numel() <= 512:
+        return torch.layer_norm(x, gamma.shape, gamma, beta, eps)
+    axes = tuple(range(-gamma.dim(), 0))
+    mean = x.mean(axes, keepdim=True)
+    variance = (x * x).mean(axes, keepdim=True) - mean * mean
     return (x - mean) / torch.sqrt(variance + eps) * gamma + beta
 
 

@@ -134,6 +134,14 @@ TAKEN: dict[str, Ask] = {
     "linear without a bias": lambda s, x, y, made: s.linear(x, y),
     "linear of a row, without a bias": lambda s, x, y, made: s.linear(x[0], y, None),
     "linear of a batch, without a bias": lambda s, x, y, made: s.linear(s.stack(x, y, axis=0), y),
+    "layer_norm without both": lambda s, x, y, made: s.layer_norm(x, normalized_shape=(2,)),
+    "layer_norm of two axes": lambda s, x, y, made: s.layer_norm(x, y, eps=0.5),
+    "layer_norm without gamma": lambda s, x, y, made: s.layer_norm(x, beta=y[0], eps=1),
+    "layer_norm of a list": lambda s, x, y, made: s.layer_norm(
+        x, y[0], y[1], normalized_shape=[2], eps=1e-3
+    ),
+    "rms_norm without gamma": lambda s, x, y, made: s.rms_norm(x, normalized_shape=(2, 2)),
+    "rms_norm": lambda s, x, y, made: s.rms_norm(x, y[0], normalized_shape=(2,)),
     "x[integers]": lambda s, x, y, made: x[made([1, 0, 1])],
     "x[:, integers]": lambda s, x, y, made: x[:, [1, 1]],
     "x[argmax]": lambda s, x, y, made: x[s.argmax(x, axis=0)],
@@ -160,6 +168,14 @@ def test_both_sessions_take_what_people_write(name: str) -> None:
 
 # What neither takes. Both say the same words.
 REFUSED: dict[str, Ask] = {
+    "layer_norm of what?": lambda s, x, y, made: s.layer_norm(x),
+    "layer_norm of 2": lambda s, x, y, made: s.layer_norm(x, normalized_shape=2),
+    "layer_norm of no axis": lambda s, x, y, made: s.layer_norm(x, normalized_shape=()),
+    "layer_norm of two shapes": lambda s, x, y, made: s.layer_norm(x, y, normalized_shape=(2,)),
+    "layer_norm of another shape": lambda s, x, y, made: s.layer_norm(x, beta=made.three),
+    "layer_norm by no eps": lambda s, x, y, made: s.layer_norm(x, y, eps=0.0),
+    "rms_norm of an array": lambda s, x, y, made: s.rms_norm(x, np.ones(2), normalized_shape=(2,)),
+    "rms_norm of what?": lambda s, x, y, made: s.rms_norm(x),
     "array * ref": lambda s, x, y, made: np.ones((2, 2)) * x,
     "ref * array": lambda s, x, y, made: x * np.ones((2, 2)),
     "np.array(ref)": lambda s, x, y, made: np.array(x),

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fast.errors import Rejected, Unavailable
-from fast.kernels.rows import rowwise
+from fast.kernels.rows import lines, rowwise
 from fast.ops import OPS, layer_norm
 from tests.support import same_where_it_fits
 from tests.turns import in_turns
@@ -230,9 +230,28 @@ def test_layer_norm_and_its_vjp(shape: tuple[int, int], provider: str, dtype: to
     assert vjp(saved, gs, (False,) * 3) == (None,) * 3
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(("shape", "span"), [((5, 2, 4), 2), ((3, 2, 4, 64), 3), ((2, 8), 2)])
+def test_layer_norm_of_several_axes(shape: tuple[int, ...], span: int, provider: str) -> None:
+    """They are one row; parameters may lie in memory as they like."""
+    value, vjp = OPS["layer_norm"].hosts(provider)
+    n = math.prod(shape[-span:])
+    rows = math.prod(shape) // n
+    x, g = balanced(rows, n, 12.0, 0.5), integers(rows, n)
+    gamma, beta = integers(n), integers(n).flip(0)
+    z, saved = value(x, gamma, beta, eps=0.75)
+    own = shape[-span:]
+    parts = (gamma.view(own).mT.contiguous().mT, beta.view(own))
+    spread, kept = value(x.view(shape), *parts, eps=0.75)
+    assert torch.equal(spread, z.view(shape))
+    found, wanted = vjp(kept, g.view(shape), (True,) * 3), vjp(saved, g, (True,) * 3)
+    for one, other, whole in zip(found, wanted, (shape, own, own), strict=True):
+        assert torch.equal(one, other.view(whole))
+
+
 def test_partials_of_several_tiles_and_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each program adds up its tiles, in registers for the first block and in memory beyond."""
-    monkeypatch.setattr(layer_norm, "PROGRAMS", 2)
+    monkeypatch.setattr(lines, "PROGRAMS", 2)
     x, g, ones = balanced(21, 512, 0.0, 3.0), integers(21, 512), torch.ones(512)
     _, saved = layer_norm.value(x, ones, ones, eps=7.0)
     _, dgamma, dbeta = layer_norm.vjp(saved, g, (True,) * 3)

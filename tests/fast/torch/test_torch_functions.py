@@ -19,12 +19,18 @@ from fast.ops import OPS
 LABELS = torch.tensor([2, 0, -100, 1])
 WEIGHTS = torch.tensor([1.0, 0.5, 2.0])
 
+FUSED = ["softmax", "log_softmax", "layer_norm", "rms_norm", "cross_entropy"]
+
 CASES: dict[str, tuple[Callable[..., Tensor], Callable[[torch.dtype], tuple[Tensor, ...]]]] = {
     "softmax": (lambda x, **k: ours.softmax(x, 0, **k), lambda d: (drawn(d, 4, 3),)),
     "log_softmax": (lambda x, **k: ours.log_softmax(x, -1, **k), lambda d: (drawn(d, 2, 4, 3),)),
     "layer_norm": (
         lambda x, *affine, **k: ours.layer_norm(x, x.shape[-1:], *affine, **k),
         lambda d: (drawn(d, 4, 5), drawn(d, 5), drawn(d, 5)),
+    ),
+    "rms_norm": (
+        lambda x, *weight, **k: ours.rms_norm(x, (2, 5), *weight, **k),
+        lambda d: (drawn(d, 4, 2, 5), drawn(d, 2, 5)),
     ),
     "cross_entropy": (
         lambda x, **k: ours.cross_entropy(x, LABELS, label_smoothing=0.25, **k),
@@ -59,12 +65,13 @@ def arguments(name: str, provider: str) -> tuple[Any, ...]:
         "softmax": (x, 1, provider),
         "log_softmax": (x, -1, provider),
         "layer_norm": (x, gamma, beta, 0.5, provider),
+        "rms_norm": (x, gamma, 0.5, provider),
         "cross_entropy": (x, LABELS, -100, 0.25, "mean", WEIGHTS.tolist(), provider),
     }[name]
 
 
 @pytest.mark.parametrize("provider", ["aten", "triton"])
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "cross_entropy"])
+@pytest.mark.parametrize("name", FUSED)
 def test_ops_pass_torchs_own_check(name: str, provider: str) -> None:
     op = getattr(torch.ops.twingrad, name).default
     found = torch.library.opcheck(op, arguments(name, provider))
@@ -124,7 +131,7 @@ def turned(dtype: torch.dtype, *shape: int) -> Tensor:
 
 
 @pytest.mark.parametrize("provider", ["aten", "triton"])
-@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "cross_entropy"])
+@pytest.mark.parametrize("name", FUSED)
 def test_inputs_in_any_layout_pass_torchs_own_check(name: str, provider: str) -> None:
     op = getattr(torch.ops.twingrad, name)
     back = getattr(torch.ops.twingrad, f"{name}_backward")

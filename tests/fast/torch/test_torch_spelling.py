@@ -20,7 +20,7 @@ from torch import Tensor
 import fast.torch as ours
 from fast import Rejected
 
-NAMES = ["softmax", "log_softmax", "layer_norm", "cross_entropy"]
+NAMES = ["softmax", "log_softmax", "layer_norm", "rms_norm", "cross_entropy"]
 X = torch.linspace(-2, 3, 24, dtype=torch.float64).sin().reshape(2, 3, 4)
 LOGITS, LABELS = X[0], torch.tensor([1, -100, 3])
 GAMMA, BETA = X[0] + 2, X[1]
@@ -38,6 +38,10 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("layer_norm", (X, X.shape), {}),
     ("layer_norm", (X, X.shape[-1:]), {"weight": GAMMA[0]}),
     ("layer_norm", (), {"input": X, "normalized_shape": (4,), "bias": BETA[0]}),
+    ("rms_norm", (X, (4,), GAMMA[0]), {}),
+    ("rms_norm", (X.float(), (3, 4)), {}),
+    ("rms_norm", (X, [3, 4], GAMMA, 0.5), {}),
+    ("rms_norm", (), {"input": X, "normalized_shape": (4,), "eps": 1e-3}),
     ("cross_entropy", (LOGITS, LABELS), {}),
     ("cross_entropy", (), {"input": LOGITS, "target": LABELS, "reduction": "sum"}),
     ("cross_entropy", (LOGITS, LABELS.abs() % 4, None, None, 3, None, "none", 0.25), {}),
@@ -88,6 +92,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: ours.layer_norm(X, (4,), BETA), r"weight is a tensor of the normalized shape \(4,\)"),
     (lambda: ours.layer_norm(X, (4,), None, 3.0), "bias is a tensor .* or None; got 3.0"),
     (lambda: ours.layer_norm(X, (4,), eps="a"), "layer_norm: eps must be a number, got 'a'"),
+    (lambda: ours.rms_norm(X, (3,)), r"rms_norm: normalized_shape .* got \(3,\) for an"),
+    (lambda: ours.rms_norm(X, 4), r"got 4; .*torch's \(input, normalized_shape, weight, eps\)"),
+    (lambda: ours.rms_norm(X, (4,), eps=0.0), "rms_norm C3"),
     (
         lambda: ours.cross_entropy(LOGITS, LABELS, GAMMA),
         r"weight is .* got a tensor of shape \(3, 4\)",

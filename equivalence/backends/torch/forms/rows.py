@@ -43,39 +43,45 @@ def _layer_norm_from_storage(
     x, gamma, _ = inputs
     if not size(x.shape):
         return None, None, None
-    mean = OPS["mean"].value(x, axes=(-1,), keepdims=True)
-    statistics = mean.map(saved), _RATE(x, eps=eps).map(saved)
+    axes = _axes_of(gamma)
+    mean = OPS["mean"].value(x, axes=axes, keepdims=True)
+    statistics = mean.map(saved), _RATE(x, axes=axes, eps=eps).map(saved)
     return (
         _BY_X(x, gamma, cotangent, *statistics),
-        _over_rows(_BY_GAMMA(x, cotangent, *statistics)),
-        _over_rows(cotangent),
+        _over_rows(_BY_GAMMA(x, cotangent, *statistics), axes),
+        _over_rows(cotangent, axes),
     )
 
 
-def _over_rows(share: AnyTensor) -> AnyTensor:
+def _axes_of(gamma: Any) -> tuple[int, ...]:
+    """Return the last axes, those of gamma."""
+    return tuple(range(-len(gamma.shape), 0))
+
+
+def _over_rows(share: AnyTensor, axes: tuple[int, ...]) -> AnyTensor:
     """Add up the shares of all rows in the format of storage."""
-    rows = tuple(range(len(share.shape) - 1))
+    rows, _ = split_axes(share.rank, axes)
     if not rows:
         return share
     total, magnitudes = (OPS["sum"].value(t, axes=rows) for t in (share, share.map(absolute)))
-    count = math.prod(share.shape[:-1])
+    count = math.prod(share.shape[: len(rows)])
     return zip_map(lambda t, m: narrowly(t, m, count), total, magnitudes)
 
 
-def _rate(ops: Any, x: Any, *, eps: float) -> Any:
-    mean = ops.mean(x, axes=(-1,), keepdims=True)
+def _rate(ops: Any, x: Any, *, axes: tuple[int, ...], eps: float) -> Any:
+    mean = ops.mean(x, axes=axes, keepdims=True)
     centred = ops.sub(x, ops.broadcast_to(mean, shape=x.shape))
-    variance = ops.mean(ops.square(centred), axes=(-1,), keepdims=True)
+    variance = ops.mean(ops.square(centred), axes=axes, keepdims=True)
     one, shift = (ops.constant(value, variance.shape, like=x) for value in (1, eps))
     return ops.div(one, ops.sqrt(ops.add(variance, shift)))
 
 
 def _by_x(ops: Any, x: Any, gamma: Any, g: Any, mean: Any, a: Any) -> Any:
     """Follow the kernel: b = (mean db - ds) a^3 / n and c = -b mean - a db / n."""
-    scaled = ops.mul(g, ops.broadcast_to(gamma, shape=x.shape))
-    ds = ops.sum(ops.mul(scaled, x), axes=(-1,), keepdims=True)
-    db = ops.sum(scaled, axes=(-1,), keepdims=True)
-    n = ops.constant(x.shape[-1], mean.shape, like=x)
+    scaled, axes = ops.mul(g, ops.broadcast_to(gamma, shape=x.shape)), _axes_of(gamma)
+    ds = ops.sum(ops.mul(scaled, x), axes=axes, keepdims=True)
+    db = ops.sum(scaled, axes=axes, keepdims=True)
+    n = ops.constant(size(gamma.shape), mean.shape, like=x)
     cube = ops.mul(ops.mul(a, a), a)
     b = ops.div(ops.mul(ops.sub(ops.mul(db, mean), ds), cube), n)
     c = ops.add(ops.mul(b, mean), ops.div(ops.mul(db, a), n))

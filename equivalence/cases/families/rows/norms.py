@@ -1,6 +1,7 @@
 """Ops that act on the last axis, with parameters of one entry a column.
 
-Other inputs may have the shape of the first, such as a residual that is added to it.
+Other inputs may have the shape of the first, such as a residual that is added to it. Where the type
+rule lets the parameters span more of the last axes, these are a row.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import product
+
+from hypothesis import strategies as st
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
@@ -21,7 +24,7 @@ from equivalence.cases.families.family import (
     Sample,
     Sampler,
 )
-from equivalence.cases.families.growing import MANY_ROWS, Bearing, Growth, at_most, grows
+from equivalence.cases.families.growing import MANY_ROWS, Bearing, Growth, at_most
 from equivalence.cases.families.rows.along import (
     MOST_ALONG,
     a_row_has_two_entries,
@@ -52,8 +55,23 @@ NORMED: Factors = {
 }
 
 
+SPANS = (1, 2, 3)
+"""How many of the last axes the parameters have."""
+
+
+def parameters_span_axes_that_there_are(span: int, rank: int) -> bool:
+    """No more of the last axes make a row than there are."""
+    return span <= rank
+
+
 def _factors(op: Op) -> Factors:
-    return {**NORMED, **op.tried}
+    return {**NORMED, **({"span": SPANS} if _spans(op) else {}), **op.tried}
+
+
+@cache
+def _spans(op: Op) -> bool:
+    """Say whether parameters may have several of the last axes; the type rule tells."""
+    return results(op, (_with_parameters(op, (2, 3, 5), 2), required(op))) is not None
 
 
 @cache
@@ -70,26 +88,32 @@ def _alike(op: Op) -> tuple[bool, ...]:
     return (False,) * others
 
 
-def _with_parameters(op: Op, own: Shape) -> tuple[Shape, ...]:
+def _with_parameters(op: Op, own: Shape, span: int = 1) -> tuple[Shape, ...]:
     """Return the shapes of x and of what comes with it."""
-    return (own, *(own if same else own[-1:] for same in _alike(op)))
+    return (own, *(own if same else own[-span:] for same in _alike(op)))
 
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
-    return _with_parameters(op, around(levels, MOST_ALONG[direction])[0]), said(op, levels)
+    own, _ = around(levels, MOST_ALONG[direction])
+    return _with_parameters(op, own, levels.get("span", 1)), said(op, levels)
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:
     return tuple((_with_parameters(op, nothing), required(op)) for nothing in ((0, 3), (2, 0)))
 
 
+def _span(draw: Draw, op: Op, own: Shape) -> int:
+    return draw(st.integers(1, len(own))) if _spans(op) else 1
+
+
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     own = shape(draw, ENOUGH, 160, max_rank=3)
-    return _with_parameters(op, own), chosen(draw, op)
+    return _with_parameters(op, own, _span(draw, op, own)), chosen(draw, op)
 
 
 def _small(draw: Draw, op: Op) -> Signature:
-    return _with_parameters(op, draw(WITH_AXES)), chosen(draw, op)
+    own = draw(WITH_AXES)
+    return _with_parameters(op, own, _span(draw, op, own)), chosen(draw, op)
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
@@ -110,26 +134,33 @@ def _sample(sampler: Sampler, op: Op) -> Sample:
     return [sampler.matrix(), *others], required(op)
 
 
-def _in_columns(shape: Callable[[int], Shape]) -> Callable[[Op, int], Signature]:
-    return lambda op, n: (_with_parameters(op, shape(n)), required(op))
+def _in_columns(shape: Callable[[int], Shape], span: int = 1) -> Callable[[Op, int], Signature]:
+    return lambda op, n: (_with_parameters(op, shape(n), span), required(op))
 
 
-GROWTHS = (
+OF_ONE_AXIS = (
     Growth("columns", _in_columns(lambda n: (8, n)), 2**17, 8_201),
     Growth("rows", _in_columns(lambda n: (n, 9)), MANY_ROWS, 2_731),
     Growth("columns", _in_columns(lambda n: (259, n)), 515, 515),
     Growth("columns", _in_columns(lambda n: (33, n)), 2**10, 2**10, ("offset",)),
 )
 
+OF_TWO_AXES = (Growth("columns", _in_columns(lambda n: (8, 3, n), 2), 2**15, 2_731),)
+
+
+def _growths(op: Op) -> tuple[Growth, ...]:
+    return (*OF_ONE_AXIS, *OF_TWO_AXES) if _spans(op) else OF_ONE_AXIS
+
+
 NORMS = Family(
     name="norms",
     factors=_factors,
-    rules=(many_lie_beside_short_ones,),
+    rules=(many_lie_beside_short_ones, parameters_span_axes_that_there_are),
     call=_call,
     empty=_empty,
     draw=_draw,
     small=_small,
-    growths=grows(*GROWTHS),
+    growths=_growths,
     bearing=Bearing(shared=True, most=at_most(3)),
     operands=_operands,
     sample=_sample,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from population.pieces.tensors import kept_in
+from population.pieces.tensors import kept_in, of_rows
 from population.record import wrong
 
 TORCH = "https://github.com/pytorch/pytorch/issues/"
@@ -31,6 +31,7 @@ def _two_pass(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @wrong("layer_norm value", "precision", source=ONE_PASS)
+@of_rows
 def one_pass_variance(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """The mean of squares less the square of the mean, which cancels."""
     mean, variance = _one_pass(x)
@@ -38,6 +39,7 @@ def one_pass_variance(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5)
 
 
 @wrong("layer_norm value", "sizes", source=ONE_PASS)
+@of_rows
 def one_pass_beyond_512(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """Rows over 512 entries take the way of one pass."""
     mean, variance = _one_pass(x) if x.shape[-1] > 512 else _two_pass(x)
@@ -45,6 +47,7 @@ def one_pass_beyond_512(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-
 
 
 @wrong("layer_norm value", "value", source=EPS)
+@of_rows
 def eps_outside_the_root(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """Eps is added to the root."""
     mean, variance = _two_pass(x)
@@ -52,6 +55,7 @@ def eps_outside_the_root(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e
 
 
 @wrong("layer_norm value", "value", source="torch.std and torch.var, whose default divides so")
+@of_rows
 def divided_by_one_less(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """The variance is divided by n - 1."""
     mean, variance = _two_pass(x)
@@ -60,6 +64,7 @@ def divided_by_one_less(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-
 
 
 @wrong("layer_norm value", "value", source="defaults that are never overridden")
+@of_rows
 def eps_is_always_the_default(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """The eps that was asked for is ignored."""
     mean, variance = _two_pass(x)
@@ -67,6 +72,7 @@ def eps_is_always_the_default(x: Tensor, gamma: Tensor, beta: Tensor, eps: float
 
 
 @wrong("layer_norm value", "sizes", source="masked loads centred without their mask")
+@of_rows
 def padding_in_the_variance(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """In rows over 256, the padding of the last block of 256 counts in the variance."""
     mean, variance = _two_pass(x)
@@ -77,6 +83,7 @@ def padding_in_the_variance(x: Tensor, gamma: Tensor, beta: Tensor, eps: float =
 
 
 @wrong("layer_norm value", "precision", source="fast inverse square roots with one step too few")
+@of_rows
 def rough_root(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """The reciprocal root starts from fp16 and is improved once."""
     mean, variance = _two_pass(x)
@@ -87,6 +94,7 @@ def rough_root(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Ten
 
 
 @wrong("layer_norm value", "dtype", dtypes=("bf16",), source=TORCH + "189581")
+@of_rows
 def statistics_in_bf16(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """Mean and variance are rounded to bf16."""
     mean, variance = (kept_in(s, torch.bfloat16) for s in _two_pass(x.float()))
@@ -95,6 +103,7 @@ def statistics_in_bf16(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 
 
 @wrong("layer_norm value", "dtype", dtypes=("fp16",), source=LIGER + "1253")
+@of_rows
 def squares_overflow_in_half(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """Deviations are squared in fp16, where 256 is too much."""
     mean = x.float().mean(-1, keepdim=True)
@@ -104,6 +113,7 @@ def squares_overflow_in_half(x: Tensor, gamma: Tensor, beta: Tensor, eps: float 
 
 
 @wrong("layer_norm value", "non-finite", source="nan_to_num in training loops")
+@of_rows
 def constant_rows_by_a_clamp(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     """An infinite entry makes its row beta, where it is not a number."""
     mean, variance = _two_pass(x)
@@ -126,6 +136,7 @@ def _columns(t: Tensor) -> Tensor:
 
 
 @wrong("layer_norm vjp", "sizes", source="partial sums of a fixed number of programs")
+@of_rows
 def gamma_of_the_first_rows(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Three:
@@ -136,6 +147,7 @@ def gamma_of_the_first_rows(
 
 
 @wrong("layer_norm vjp", "dtype", dtypes=("bf16",), source=LIGER + "950")
+@of_rows
 def gamma_summed_in_bf16(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Three:
@@ -151,6 +163,7 @@ def gamma_summed_in_bf16(
 
 
 @wrong("layer_norm vjp", "gradient")
+@of_rows
 def mean_of_the_cotangent_dropped(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Three:
@@ -161,6 +174,7 @@ def mean_of_the_cotangent_dropped(
 
 
 @wrong("layer_norm vjp", "gradient", source="tests with gamma of ones")
+@of_rows
 def gamma_left_out_of_the_projection(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Three:
@@ -172,6 +186,7 @@ def gamma_left_out_of_the_projection(
 
 
 @wrong("layer_norm vjp", "gradient", source="mean and sum confused")
+@of_rows
 def beta_averaged(g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Three:
     """The gradient of beta is the mean over the rows."""
     normal, dx, _ = _pull_back(g, x, gamma, eps)
@@ -179,6 +194,7 @@ def beta_averaged(g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float 
 
 
 @wrong("layer_norm vjp", "structure", source=FLAG_GEMS)
+@of_rows
 def rows_of_the_first_axis(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Three:
@@ -189,6 +205,7 @@ def rows_of_the_first_axis(
 
 
 @wrong("layer_norm vjp", "range", source="kernels that save the result in place of the input")
+@of_rows
 def normal_form_from_the_result(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Three:
@@ -202,6 +219,7 @@ def normal_form_from_the_result(
 
 
 @wrong("layer_norm vjp", "gradient", source=TORCH + "188372")
+@of_rows
 def one_entry_has_a_gradient(
     g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
 ) -> Three:
@@ -222,6 +240,11 @@ class sums_left_over:
         self.sums: dict[int, Tensor] = {}
 
     def __call__(
+        self, g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
+    ) -> Three:
+        return tuple(of_rows(self._gradients)(g, x, gamma, beta, eps=eps))
+
+    def _gradients(
         self, g: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
     ) -> Three:
         normal, dx, _ = _pull_back(g, x, gamma, eps)

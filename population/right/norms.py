@@ -1,0 +1,51 @@
+"""Right rms_norm: other ways through a row."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from population.record import right
+
+EPS = 2.0**-23
+Two = tuple[Tensor, Tensor]
+
+
+def _axes(gamma: Tensor) -> tuple[int, ...]:
+    return tuple(range(-gamma.dim(), 0))
+
+
+@right("rms_norm value", "value")
+def torchs_own(x: Tensor, gamma: Tensor, eps: float = EPS) -> Tensor:
+    """It is torch's rms_norm."""
+    return torch.nn.functional.rms_norm(x, gamma.shape, gamma, eps)
+
+
+@right("rms_norm", "precision")
+def in_double(x: Tensor, gamma: Tensor, eps: float = EPS) -> Tensor:
+    """All of it is done in double, and rounded once."""
+    wide = x.double()
+    over = torch.rsqrt(wide.square().mean(_axes(gamma), keepdim=True) + eps)
+    return (wide * over * gamma.double()).to(x.dtype)
+
+
+@right("rms_norm value", "precision", dtypes=("fp32", "fp64"))
+def by_a_root(x: Tensor, gamma: Tensor, eps: float = EPS) -> Tensor:
+    """One is divided by the root, of squares that blocks of 16 add up."""
+    rows = x.reshape(-1, gamma.numel())
+    total = torch.zeros(len(rows), 1, dtype=x.dtype)
+    for at in range(0, rows.shape[1], 16):
+        total = total + rows[:, at : at + 16].square().sum(1, keepdim=True)
+    over = 1 / torch.sqrt(total / gamma.numel() + eps)
+    return (rows * over).reshape(x.shape) * gamma
+
+
+@right("rms_norm vjp", "gradient", dtypes=("bf16", "fp16"))
+def by_the_normal_form(g: Tensor, x: Tensor, gamma: Tensor, eps: float = EPS) -> Two:
+    """The projection is onto the normal form, and the factor is taken out; all in double."""
+    wide, h = x.double(), g.double() * gamma.double()
+    over = torch.rsqrt(wide.square().mean(_axes(gamma), keepdim=True) + eps)
+    normal = wide * over
+    dx = (h - normal * (h * normal).mean(_axes(gamma), keepdim=True)) * over
+    dgamma = (g.double() * normal).reshape(-1, *gamma.shape).sum(0)
+    return dx.to(x.dtype), dgamma.to(x.dtype)

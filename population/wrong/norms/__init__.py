@@ -1,0 +1,1 @@
+"""Wrong normalizers, a file for each; the registry alone may enter."""
