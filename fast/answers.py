@@ -69,7 +69,7 @@ INSTEAD = {
     "subtract": "ops.sub(x, y)",
     "multiply": "ops.mul(x, y)",
     **dict.fromkeys(("divide", "true_divide"), "ops.div(x, y)"),
-    **dict.fromkeys(("dot", "mm", "bmm", "mv", "inner"), "x @ y"),
+    **dict.fromkeys(("mm", "mv", "inner"), "x @ y"),
     "negative": "ops.neg(x)",
     "absolute": "ops.abs(x)",
     **dict.fromkeys(("power", "float_power"), "ops.pow(x, c=power)"),

@@ -118,6 +118,28 @@ class Broadcasting(Ops[R]):
             given = _lines(self, "rms_norm", x, given, (1,), eps, normalized_shape)
         return self.apply("rms_norm", (x, *given), {"eps": eps})
 
+    def matmul(self, x: R, y: R) -> R:
+        """Multiply by torch's rules: vectors, matrices, and batches of them, which broadcast.
+
+        A vector in front is a row, and one behind a column, whose axis of one the result lacks.
+        """
+        ops: Any = self
+        a, b = getattr(x, "shape", ()), getattr(y, "shape", ())
+        if len(a) == len(b) == 2 or not (_is_own(ops, x) and _is_own(ops, y)):
+            return self.apply("matmul", (x, y), {})
+        return _multiplied(ops, x, y, a, b)
+
+    def dot(self, x: R, y: R) -> R:
+        """Multiply two vectors entry by entry, and add the products up."""
+        _need_vectors("dot", shape_of("dot", x), shape_of("dot", y))
+        return self.matmul(x, y)
+
+    def outer(self, x: R, y: R) -> R:
+        """Multiply each entry of a vector by each of another: a row for each of the first."""
+        column = shape_of("outer", x)
+        _need_vectors("outer", column, shape_of("outer", y))
+        return self.mul(self.reshape(x, shape=(*column, 1)), y)
+
     def concat(self, *xs: Any, axis: int) -> R:
         """Join along an axis; the parts are arguments, or one list."""
         return self.apply("concat", _listed(xs), {"axis": axis})
@@ -274,6 +296,53 @@ def _refs(ops: Any, name: str, x: Any, y: Any) -> tuple[Any, Any]:
 def _wide(x: Any, shape: tuple[int, ...]) -> Any:
     """Broadcast a ref to a shape, where it has another."""
     return x if x.shape == shape else x.session.broadcast_to(x, shape=shape)
+
+
+def _is_own(ops: Any, x: Any) -> bool:
+    """Say whether this is an entry of the tape on which an op is to be recorded."""
+    return _is_entry(x) and x.tape is ops._tape
+
+
+def _need_vectors(name: str, *shapes: tuple[int, ...]) -> None:
+    if any(len(shape) != 1 for shape in shapes):
+        came = " and ".join(map(str, shapes))
+        raise Rejected(f"{name}: both operands are vectors; got {came}")
+
+
+def _multiplied(ops: Any, x: Any, y: Any, a: tuple[int, ...], b: tuple[int, ...]) -> Any:
+    """Multiply operands of which one at least is no matrix; a and b are their shapes."""
+    if not a or not b:
+        raise Rejected(
+            f"matmul: each operand has an axis at least; * takes single numbers; got {a} and {b}"
+        )
+    left, right = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
+    if left[-1] != right[-2]:
+        raise Rejected(f"matmul C2: the inner extents are equal; got {a} and {b}")
+    if x.dtype is not y.dtype:
+        raise Rejected(f"matmul: inputs have one dtype, got {x.dtype} and {y.dtype}")
+    batch = common("matmul", left[:-2], right[:-2])
+    count, (m, k), n = math.prod(batch), left[-2:], right[-1]
+    if all(extent == 1 for extent in right[:-2]):
+        # The rows of every place meet the same matrix: they are rows of one product.
+        z = ops.apply("matmul", (_under(x, (count * m, k)), _under(y, (k, n))), {})
+    else:
+        xs, ys = _in_batch(x, left, batch, count), _in_batch(y, right, batch, count)
+        z = ops.apply("bmm", (xs, ys), {})
+    kept = (*batch, *((m,) if len(a) > 1 else ()), *((n,) if len(b) > 1 else ()))
+    return _under(z, kept)
+
+
+def _under(x: Any, shape: tuple[int, ...]) -> Any:
+    """Read a ref under a shape, where it has another."""
+    return x if x.shape == shape else x.session.reshape(x, shape=shape)
+
+
+def _in_batch(x: Any, shape: tuple[int, ...], batch: tuple[int, ...], count: int) -> Any:
+    """Bring matrices of a shape, which broadcast to a batch, in line along one axis."""
+    matrix = shape[-2:]
+    if all(extent == 1 for extent in shape[:-2]):
+        return _wide(_under(x, matrix), (count, *matrix))
+    return _under(_wide(x, (*batch, *matrix)), (count, *matrix))
 
 
 def _listed(xs: tuple[Any, ...]) -> tuple[Any, ...]:

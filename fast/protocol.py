@@ -312,6 +312,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.matmul."""
         return self.apply("matmul", (x, y), {})
 
+    def bmm(self, x: R, y: R) -> R:
+        """Twin of spec.ops.bmm."""
+        return self.apply("bmm", (x, y), {})
+
     def linear(self, x: R, w: R, b: R) -> R:
         """Twin of spec.ops.linear."""
         return self.apply("linear", (x, w, b), {})

@@ -184,6 +184,11 @@ PRODUCT = {"M": 2, "K": 2, "N": 2, "i": 0, "k": 0, "j": 1} | {
     "y": [[5, 6], [7, 8]],
     "g": [[1, 3], [9, 27]],
 }
+BATCH = {"B": 2, "M": 2, "K": 2, "N": 2, "b": 1, "i": 0, "k": 0, "j": 1} | {
+    "x": [[[1, 2], [3, 4]], [[2, 3], [5, 7]]],
+    "y": [[[5, 6], [7, 8]], [[1, 4], [6, 9]]],
+    "g": [[[1, 3], [9, 27]], [[2, 5], [8, 11]]],
+}
 LAYER = {"N": 2, "I": 1, "O": 1, "i": 0, "k": 0, "o": 0} | {
     "x": [[2], [3]],
     "w": [[5]],
@@ -271,6 +276,8 @@ WRONG = (
     Wrong("max.md", "the first column wins", "kronecker(k, winner[i])", "kronecker(k, 0)", WON),
     Wrong("matmul.md", "dx without a transpose", "g[i, n] * y[k, n]", "g[i, n] * y[n, k]", PRODUCT),
     Wrong("matmul.md", "dy without a sum", "x[m, k] * g[m, j]", "x[i, k] * g[m, j]", PRODUCT),
+    Wrong("matmul.md", "dx of another place", "n] * y[b, k, n]", "n] * y[0, k, n]", BATCH),
+    Wrong("matmul.md", "dy without a sum", "x[b, m, k] * g", "x[b, i, k] * g", BATCH),
     Wrong("linear.md", "dw by one row", "g[m, o] * x[m, k]", "g[m, o] * x[i, k]", LAYER),
     Wrong(
         "linear.md", "db by one row", "(N, lambda m: g[m, o]))", "(N, lambda m: g[i, o]))", LAYER

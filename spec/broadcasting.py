@@ -125,6 +125,44 @@ class Broadcasting(Ops[R]):
             given = self._lines("rms_norm", x, given, (1,), eps, normalized_shape)
         return self.apply("rms_norm", (x, *given), {"eps": eps})
 
+    def matmul(self, x: R, y: R) -> R:
+        """Multiply by torch's rules: vectors, matrices, and batches of them, which broadcast.
+
+        A vector in front is a row, and one behind a column, whose axis of one the result lacks.
+        """
+        ops: Any = self
+        if any(getattr(one, "session", None) is not self for one in (x, y)):
+            return self.apply("matmul", (x, y), {})  # It is refused.
+        left, right = ops.own("matmul", x).shape, ops.own("matmul", y).shape
+        if len(left) == len(right) == 2:
+            return self.apply("matmul", (x, y), {})
+        lead, rows, columns = _multiplied(left, right)
+        inner = left[-1]
+        if math.prod(right[:-2]) == 1:
+            # One matrix for all places multiplies the rows of all of them.
+            many = _laid(x, (math.prod(left[:-1]), inner))
+            product = self.matmul(many, _laid(y, (inner, math.prod(columns))))
+        else:
+            many = _placed(x, (*lead, math.prod(rows), inner))
+            product = self.bmm(many, _placed(y, (*lead, inner, *columns)))
+        return _laid(product, (*lead, *rows, *columns))
+
+    def dot(self, x: R, y: R) -> R:
+        """Multiply two vectors entry by entry, and add the products up."""
+        ops: Any = self
+        shapes = ops.own("dot", x).shape, ops.own("dot", y).shape
+        if not len(shapes[0]) == len(shapes[1]) == 1:
+            raise refuse("dot", "both operands are vectors", f"{shapes[0]} and {shapes[1]}")
+        return self.matmul(x, y)
+
+    def outer(self, x: R, y: R) -> R:
+        """Multiply each entry of a vector by each of another: a row for each of the first."""
+        ops: Any = self
+        shapes = ops.own("outer", x).shape, ops.own("outer", y).shape
+        if not len(shapes[0]) == len(shapes[1]) == 1:
+            raise refuse("outer", "both operands are vectors", f"{shapes[0]} and {shapes[1]}")
+        return self.mul(self.reshape(x, shape=(*shapes[0], 1)), y)
+
     def concat(self, *xs: Any, axis: int) -> R:
         """Join along an axis; the parts are arguments, or one list."""
         return self.apply("concat", _listed(xs), {"axis": axis})
@@ -197,6 +235,30 @@ def _shape(name: str, shape: Any) -> Shape:
 def _wide(x: Any, shape: Shape) -> Any:
     """Broadcast a ref to a shape, where it has another."""
     return x if x.shape == shape else x.session.broadcast_to(x, shape=shape)
+
+
+def _multiplied(left: Shape, right: Shape) -> tuple[Shape, Shape, Shape]:
+    """Return the axes of a product: those of the batch, those of its rows and of its columns."""
+    came = f"{left} and {right}"
+    if not left or not right:
+        raise refuse("matmul", "each operand has an axis at least; * takes single numbers", came)
+    if left[-1] != right[-2 if len(right) > 1 else -1]:
+        raise refuse("matmul C2", "the inner extents are equal", came)
+    lead = common("matmul", left[:-2], right[:-2])
+    return lead, left[-2:-1], right[-1:] if len(right) > 1 else ()
+
+
+def _laid(x: Any, shape: Shape) -> Any:
+    """Lay a ref out in a shape, where it has another."""
+    return x if x.shape == shape else x.session.reshape(x, shape=shape)
+
+
+def _placed(x: Any, shape: Shape) -> Any:
+    """Lay matrices out along one axis, a batch, to which they broadcast."""
+    places, matrix = math.prod(shape[:-2]), shape[-2:]
+    if math.prod(x.shape[:-2]) == 1:
+        return _wide(_laid(x, matrix), (places, *matrix))
+    return _laid(_wide(x, shape), (places, *matrix))
 
 
 def _listed(xs: tuple[Any, ...]) -> tuple[Any, ...]:

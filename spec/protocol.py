@@ -326,6 +326,10 @@ class Ops(ABC, Generic[R]):
         """Multiply two matrices."""
         return self.apply("matmul", (x, y), {})
 
+    def bmm(self, x: R, y: R) -> R:
+        """Multiply matrices, one pair for each place of a batch."""
+        return self.apply("bmm", (x, y), {})
+
     def linear(self, x: R, w: R, b: R) -> R:
         """Apply a matrix of weights and a bias to the last axis."""
         return self.apply("linear", (x, w, b), {})

@@ -128,7 +128,7 @@ PLANTED = (
         "the product reads beyond the right operand, and throws away what it reads",
         "matmul",
         Line(
-            "fast.kernels.product", "_product_kernel",
+            "fast.kernels.product", "_tile",
             "tl.load(right, mask=inner[:, None] & columns[None, :], other=0.0)",
             "tl.load(right, mask=inner[:, None], other=0.0)",
         ),

@@ -1,5 +1,6 @@
-"""The matrix product that matmul and linear share: one tiled kernel for any strides.
+"""The matrix product that matmul, bmm and linear share: one tile of a result for any strides.
 
+A batch is one more stride of each operand; where it is 0, one matrix is read for all of them.
 Programs walk the output tiles in groups of eight rows of tiles, so that tiles that run together
 share operands in cache. Sums are fp32, in tile order along the inner extent, whatever the inputs;
 a bias is added once, last, before the one rounding to storage. A transposed operand is only a pair
@@ -11,6 +12,7 @@ Loads are 128 bits wide where the operands are aligned, in either tile.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -32,6 +34,8 @@ WIDEST = 2**23
 # (rows, columns, inner extent, warps) of a tile, by the arithmetic of a product.
 _LARGE = {"ieee": (128, 64, 16, 8), "tf32": (128, 128, 32, 8), "half": (128, 128, 64, 8)}
 _SMALL = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 4), "half": (64, 64, 32, 4)}
+# With the place of a batch, 64 x 64 numbers in IEEE arithmetic would spill registers.
+_SMALL_IN_BATCH = {**_SMALL, "ieee": (64, 32, 16, 4)}
 # Pointers to single elements, of 64 bits each, would fill the registers of four warps.
 _UNALIGNED = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 8), "half": (64, 64, 32, 8)}
 _SIZES = ["m", "n", "k", "biased"]
@@ -43,11 +47,9 @@ def _multiple(size, UNIT: tl.constexpr):
     return (size // UNIT * UNIT).to(tl.int32)
 
 
-@triton.jit(do_not_specialize=[*_SIZES, *_STRIDES],
-            do_not_specialize_on_alignment=["z", "x", "y", "b"])  # fmt: skip
-def _product_kernel(
-    z, x, y, b, biased: tl.int32, m: tl.int64, n: tl.int64, k: tl.int64,
-    xm: tl.int64, xk: tl.int64, yk: tl.int64, yn: tl.int64, bn: tl.int64,
+@triton.jit
+def _tile(
+    program, z, x, y, b, biased, m, n, k, xm, xk, yk, yn, bn,
     X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
     PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -59,8 +61,8 @@ def _product_kernel(
         yk, yn = (_multiple(yk, UNIT), 1) if Y_LAST else (1, _multiple(yn, UNIT))
     tiles_m = tl.cdiv(m, BLOCK_M)
     tiles_n = tl.cdiv(n, BLOCK_N)
-    group = tl.program_id(0) // (GROUP * tiles_n)
-    inside = tl.program_id(0) % (GROUP * tiles_n)
+    group = program // (GROUP * tiles_n)
+    inside = program % (GROUP * tiles_n)
     height = tl.minimum(tiles_m - group * GROUP, GROUP)
     first_i = (group * GROUP + inside % height).to(tl.int64) * BLOCK_M
     first_j = (inside // height).to(tl.int64) * BLOCK_N
@@ -89,10 +91,12 @@ def _product_kernel(
         total = tl.dot(left, right, total, input_precision=PRECISION)
         x += BLOCK_K * xk
         y += BLOCK_K * yk
-    # A condition of biased alone is a scalar, which triton 3.9's interpreter spreads as an int32.
-    given = tl.full((BLOCK_N,), biased, tl.int32) != 0
-    bias = tl.load(b + (first_j + j) * bn, mask=columns & given, other=0.0)
-    total += bias.to(tl.float32)[None, :]
+    if b is not None:
+        # A condition of biased alone is a scalar, which triton 3.9's interpreter spreads as an
+        # int32.
+        given = tl.full((BLOCK_N,), biased, tl.int32) != 0
+        bias = tl.load(b + (first_j + j) * bn, mask=columns & given, other=0.0)
+        total += bias.to(tl.float32)[None, :]
     z += first_i * n + first_j
     place = z + (i[:, None] * n + j[None, :])
     if UNIT > 1:
@@ -100,29 +104,80 @@ def _product_kernel(
     tl.store(place, total.to(z.dtype.element_ty), mask=rows[:, None] & columns[None, :])
 
 
+@triton.jit(do_not_specialize=[*_SIZES, *_STRIDES],
+            do_not_specialize_on_alignment=["z", "x", "y", "b"])  # fmt: skip
+def _product_kernel(
+    z, x, y, b, biased: tl.int32, m: tl.int64, n: tl.int64, k: tl.int64,
+    xm: tl.int64, xk: tl.int64, yk: tl.int64, yn: tl.int64, bn: tl.int64,
+    X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
+    PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    _tile(
+        tl.program_id(0), z, x, y, b, biased, m, n, k, xm, xk, yk, yn, bn,
+        X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["m", "n", "k", "xb", "xm", "xk", "yb", "yk", "yn"],
+            do_not_specialize_on_alignment=["z", "x", "y"])  # fmt: skip
+def _batch_kernel(
+    z, x, y, m: tl.int64, n: tl.int64, k: tl.int64,
+    xb: tl.int64, xm: tl.int64, xk: tl.int64, yb: tl.int64, yk: tl.int64, yn: tl.int64,
+    X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
+    PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    tiles = tl.cdiv(m, BLOCK_M) * tl.cdiv(n, BLOCK_N)
+    batch = tl.program_id(0) // tiles
+    program = (tl.program_id(0) % tiles).to(tl.int32)
+    _tile(
+        program, z + batch * m * n, x + batch * xb, y + batch * yb, None, 0,
+        m, n, k, xm, xk, yk, yn, 0,
+        X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+
+
 def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None) -> Tensor:
     """Return x @ y, plus a bias per column, in fresh contiguous storage."""
     checks.for_kernels(x)
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
+    tiles, meta = _tiled(x, y, tf32)
+    launch(
+        _product_kernel, (tiles,),
+        z, x, y, z if bias is None else bias, int(bias is not None), m, n, k,
+        *x.stride(), *y.stride(), 0 if bias is None else bias.stride(0), **meta,
+    )  # fmt: skip
+    return z
+
+
+def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
+    """Return x @ y at each place of a batch, in fresh contiguous storage."""
+    checks.for_kernels(x)
+    (batch, m, k), n = x.shape, y.shape[2]
+    z = torch.empty((batch, m, n), dtype=x.dtype, device=x.device)
+    tiles, meta = _tiled(x, y, tf32)
+    launch(_batch_kernel, (batch * tiles,), z, x, y, m, n, k, *x.stride(), *y.stride(), **meta)
+    return z
+
+
+def _tiled(x: Tensor, y: Tensor, tf32: bool) -> tuple[int, dict[str, Any]]:
+    """Return how many tiles a product of two matrices has, and how they are computed."""
+    (m, k), n = x.shape[-2:], y.shape[-1]
     unit = 16 // x.element_size() if _aligned(x, y) else 1
     kind = "half" if x.dtype in NARROW else "tf32" if tf32 else "ieee"
-    tiles = _UNALIGNED if unit == 1 else _LARGE if _fills(m, n, k) else _SMALL
+    small = _SMALL if x.dim() == 2 else _SMALL_IN_BATCH
+    tiles = _UNALIGNED if unit == 1 else _LARGE if _fills(m, n, k) else small
     block_m, block_n, block_k, warps = tiles[kind]
-    meta: dict[str, Any] = {
-        "X_LAST": unit == 1 or x.stride(1) == 1, "Y_LAST": unit == 1 or y.stride(1) == 1,
+    return -(-m // block_m) * -(-n // block_n), {
+        "X_LAST": unit == 1 or x.stride(-1) == 1, "Y_LAST": unit == 1 or y.stride(-1) == 1,
         "UNIT": unit, "PRECISION": "tf32" if kind == "tf32" else "ieee",
         # The interpreter multiplies the bits of bf16 numbers.
         "WIDEN": kind == "half" and ring() == "interpreted",
         "GROUP": GROUP, "BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k,
         "num_warps": warps, "num_stages": 3,
     }  # fmt: skip
-    launch(
-        _product_kernel, (-(-m // block_m) * -(-n // block_n),),
-        z, x, y, z if bias is None else bias, int(bias is not None), m, n, k,
-        *x.stride(), *y.stride(), 0 if bias is None else bias.stride(0), **meta,
-    )  # fmt: skip
-    return z
 
 
 def _fills(m: int, n: int, k: int) -> bool:
@@ -132,11 +187,14 @@ def _fills(m: int, n: int, k: int) -> bool:
 
 def _aligned(x: Tensor, y: Tensor) -> bool:
     """Say whether both operands lie in steps of 16 bytes along an axis, in reach of 32 bits."""
-    (m, k), n = x.shape, y.shape[1]
+    (m, k), n = x.shape[-2:], y.shape[-1]
     unit = 16 // x.element_size()
     for operand in (x, y):
-        strides = sorted(operand.stride())
+        *outer, row, column = operand.stride()
+        strides = sorted((row, column))
         if strides[0] != 1 or strides[1] % unit or strides[1] > WIDEST:
+            return False
+        if any(step % unit for step in outer):
             return False
     multiples = not (m % unit or n % unit or k % unit)
     return multiples and max(m, n, k) <= WIDEST and not (x.data_ptr() % 16 or y.data_ptr() % 16)
@@ -155,7 +213,7 @@ def aten_product(
     large bias as there are terms. On a CPU, a product in fp32 or fp64 is written to `out`.
     """
     if x.is_cuda:
-        z = _cuda_product(x, y, tf32)
+        z = _cuda_product(torch.mm, x, y, tf32)
     elif x.dtype in NARROW:
         z = torch.mm(wide(x), wide(y))
     else:
@@ -165,13 +223,29 @@ def aten_product(
     return z if z.dtype is x.dtype else z.to(x.dtype)
 
 
-def _cuda_product(x: Tensor, y: Tensor, tf32: bool) -> Tensor:
+def aten_batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
+    """Return x @ y at each place of a batch, by torch's own product with sums in fp32 or wider."""
+    if x.is_cuda:
+        z = _cuda_product(torch.bmm, x, y, tf32)
+    elif x.dtype in NARROW:
+        z = torch.bmm(_widened(x), _widened(y))
+    else:
+        z = torch.bmm(x, y)
+    return z if z.dtype is x.dtype else z.to(x.dtype)
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Widen a batch, of which one matrix that is repeated stays one."""
+    return wide(x) if x.stride(0) else wide(x[:1]).expand(x.shape)
+
+
+def _cuda_product(multiply: Callable[..., Tensor], x: Tensor, y: Tensor, tf32: bool) -> Tensor:
     if x.dtype in NARROW:
-        return torch.mm(x, y, out_dtype=torch.float32)
+        return multiply(x, y, out_dtype=torch.float32)
     settings = torch.backends.cuda.matmul
     before = settings.fp32_precision
     settings.fp32_precision = "tf32" if tf32 else "ieee"
     try:
-        return torch.mm(x, y)
+        return multiply(x, y)
     finally:
         settings.fp32_precision = before

@@ -13,6 +13,7 @@ from fast.ops.argmax import op as _argmax
 from fast.ops.argmin import op as _argmin
 from fast.ops.bce_with_logits import op as _bce_with_logits
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
+from fast.ops.bmm import op as _bmm
 from fast.ops.broadcast_to import op as _broadcast_to
 from fast.ops.cast import op as _cast
 from fast.ops.chain import op as _chain
@@ -187,6 +188,7 @@ OPS: dict[str, Op] = Table(
         _argmin,
         _logsumexp,
         _matmul,
+        _bmm,
         _linear,
         _log_softmax,
         _softmax,

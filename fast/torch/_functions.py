@@ -20,10 +20,14 @@ from torch.library import custom_op
 from fast.device import mode
 from fast.device.dtypes import KERNELS
 from fast.errors import Rejected, Unavailable
+from fast.kernels.product import TF32
 from fast.ops import OPS
 from fast.optim._rule import as_double as number
 
 Backward = Callable[..., tuple[Tensor, ...]]
+
+PRODUCTS = frozenset({"matmul", "bmm"})
+"""The ops that save their inputs alone, so that a backward pass need not form the value anew."""
 
 
 def softmax(
@@ -221,7 +225,7 @@ def _call(name: str, inputs: tuple[Tensor, ...], *rest: Any) -> Tensor:
         raise Unavailable(
             f"fast.torch.{name}: torch.func's grad, vjp and jacrev refuse "
             "ops of torch.library; use torch.autograd.grad or backward(), or "
-            f"torch.nn.functional.{name}"
+            f"{_theirs(name)}"
         ) from error
     return result
 
@@ -230,9 +234,14 @@ def _refuse_tangents(name: str, inputs: Sequence[Tensor]) -> None:
     if any(_carries_tangent(x) for x in inputs):
         raise Unavailable(
             f"fast.torch.{name}: an input carries a tangent, and the op has no forward mode "
-            f"(torch.func.jvp, jacfwd, linearize, forward_ad); use torch.nn.functional.{name}, or "
+            f"(torch.func.jvp, jacfwd, linearize, forward_ad); use {_theirs(name)}, or "
             "reverse mode by torch.autograd.grad or backward()"
         )
+
+
+def _theirs(name: str) -> str:
+    """Return torch's own function."""
+    return f"torch.{name}" if name in PRODUCTS else f"torch.nn.functional.{name}"
 
 
 def _carries_tangent(x: Tensor) -> bool:
@@ -260,7 +269,8 @@ def _vjp(
     wanted: int,
 ) -> tuple[Tensor, ...]:
     """Return the cotangents of the first `wanted` inputs, none of which is a view of another."""
-    _, saved = _value(name, provider, inputs, attributes)
+    kept = name in PRODUCTS
+    saved = (*inputs, TF32.get()) if kept else _value(name, provider, inputs, attributes)[1]
     needs = [position < wanted for position in range(len(inputs))]
     found = OPS[name].hosts(provider)[1](saved, cotangent, needs)[:wanted]
     return tuple(gradient.contiguous() for gradient in found if gradient is not None)
@@ -328,12 +338,18 @@ def _same(x: Tensor, *others: Tensor, **attributes: Any) -> Sequence[Any]:
     return x.shape
 
 
+def _of_matrices(x: Tensor, y: Tensor) -> Sequence[Any]:
+    return (*x.shape[:-1], y.shape[-1])
+
+
 def _loss(logits: Tensor, labels: Tensor, **attributes: Any) -> Sequence[Any]:
     return labels.shape if attributes["reduction"] == "none" else ()
 
 
 _define("softmax", "Tensor x", "int axis", ("axis",), _same, 1)
 _define("log_softmax", "Tensor x", "int axis", ("axis",), _same, 1)
+_define("matmul", "Tensor x, Tensor y", "", (), _of_matrices, 2)
+_define("bmm", "Tensor x, Tensor y", "", (), _of_matrices, 2)
 _define("layer_norm", "Tensor x, Tensor gamma, Tensor beta", "float eps", ("eps",), _same, 3)
 _define("rms_norm", "Tensor x, Tensor gamma", "float eps", ("eps",), _same, 2)
 _define(

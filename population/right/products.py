@@ -1,4 +1,4 @@
-"""Right matmul and linear: other orders, other precisions, other shapes of the same sum."""
+"""Right matmul, bmm and linear: other orders, other precisions, other shapes of the same sum."""
 
 from __future__ import annotations
 
@@ -76,6 +76,20 @@ def by_sums_of_products(g: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor
     """Each gradient is a sum of products over an axis of its own."""
     dx = (g[:, None, :] * y[None]).sum(2)
     return dx, (x[:, :, None] * g[:, None, :]).sum(0)
+
+
+@right("bmm", "structure")
+def place_by_place(x: Tensor, y: Tensor) -> Tensor:
+    """Each place of the batch is a product of its own."""
+    places = [a @ b for a, b in zip(x, y, strict=True)]
+    return torch.stack(places) if places else torch.bmm(x, y)
+
+
+@right("bmm vjp", "gradient")
+def batch_by_sums_of_products(g: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Each gradient is a sum of products over an axis of its own."""
+    dx = (g[:, :, None, :] * y[:, None]).sum(3)
+    return dx, (x[:, :, :, None] * g[:, :, None, :]).sum(1)
 
 
 @right("linear value", "precision", source="torch.addmm, and epilogues that begin with the bias")

@@ -1,4 +1,4 @@
-"""Wrong matmul and linear."""
+"""Wrong matmul, bmm and linear."""
 
 from __future__ import annotations
 
@@ -103,6 +103,33 @@ def rows_beyond_the_grid(x: Tensor, y: Tensor) -> Tensor:
     z = x @ y
     z[65535:] = 0
     return z
+
+
+@wrong("bmm value", "sizes", source="grids whose last axis has 65,535 programs")
+def places_beyond_the_grid(x: Tensor, y: Tensor) -> Tensor:
+    """Places of the batch behind the first 65,535 stay 0."""
+    z = torch.bmm(x, y)
+    z[65535:] = 0
+    return z
+
+
+@wrong("bmm value", "structure", source="operands with the batch in the second place")
+def batch_told_by_its_extent(x: Tensor, y: Tensor) -> Tensor:
+    """A batch that is as long as the rows is taken for them."""
+    return torch.bmm(x.transpose(0, 1) if x.shape[0] == x.shape[1] else x, y)
+
+
+@wrong("bmm vjp", "gradient", source="gradients of an operand that all places share")
+def gradient_of_the_shared(g: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Every place receives what all of them send to the second operand."""
+    dy = torch.bmm(x.transpose(1, 2), g).sum(0, keepdim=True)
+    return torch.bmm(g, y.transpose(1, 2)), dy.expand(y.shape).clone()
+
+
+@wrong("bmm value", "layout", source=CONTIGUOUS)
+def batch_stride_ignored(x: Tensor, y: Tensor) -> Tensor:
+    """The second operand is read as if its batch were contiguous."""
+    return torch.bmm(x, strides_ignored(y))
 
 
 @wrong("matmul value", "structure", source="transposed square operands told by their shape")

@@ -22,6 +22,7 @@ from spec.ops.argmax import op as _argmax
 from spec.ops.argmin import op as _argmin
 from spec.ops.bce_with_logits import op as _bce_with_logits
 from spec.ops.bernoulli_mask import op as _bernoulli_mask
+from spec.ops.bmm import op as _bmm
 from spec.ops.broadcast_to import op as _broadcast_to
 from spec.ops.cast import op as _cast
 from spec.ops.chain import op as _chain
@@ -183,6 +184,7 @@ OPS: dict[str, Op] = Table(
             _argmin,
             _logsumexp,
             _matmul,
+            _bmm,
             _linear,
             _log_softmax,
             _softmax,

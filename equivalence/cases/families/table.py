@@ -26,6 +26,7 @@ from equivalence.cases.families.parts.paddings import PADS
 from equivalence.cases.families.parts.slices import SLICES
 from equivalence.cases.families.parts.stacks import STACKS
 from equivalence.cases.families.parts.triangles import TRIANGLES
+from equivalence.cases.families.products.batches import BATCHES
 from equivalence.cases.families.products.linear_layers import LINEAR
 from equivalence.cases.families.products.products import PRODUCTS
 from equivalence.cases.families.rows.norms import NORMS
@@ -60,6 +61,7 @@ FAMILIES: Mapping[str, Family] = {
         CLASSES,
         SCATTERS,
         PRODUCTS,
+        BATCHES,
         LINEAR,
         DISTANCES,
         TRIPLETS,

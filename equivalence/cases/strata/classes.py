@@ -7,7 +7,7 @@ from typing import Any
 CLASSES = (16, 129, 513)
 """The largest extents of the size classes: a vector, a tile and its neighbours, some tiles."""
 
-EXTENTS = ("extent", "rows", "inner", "columns", "classes")
+EXTENTS = ("extent", "batch", "rows", "inner", "columns", "classes")
 """The factors whose levels are extents."""
 
 

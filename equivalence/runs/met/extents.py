@@ -35,6 +35,7 @@ MOST_AXES = 3
 
 RANKED = {
     "products": (2,),
+    "batches of products": (3,),
     "linear layers": (2,),
     "norms": (2, 3, 4, 5, 6),
     "codes": (2,),

@@ -21,7 +21,7 @@ Table = dict[str, tuple[tuple[Any, ...], Read]]
 
 DEFAULT = "default"
 
-EXTENTS = {"extent", "rows", "inner", "columns", "classes"}
+EXTENTS = {"extent", "batch", "rows", "inner", "columns", "classes"}
 
 SIZES = ((1, "one"), (16, "a vector"), (129, "a tile"), (513, "some tiles"))
 
@@ -354,6 +354,12 @@ WANTED: dict[str, Table] = {
         "name": (NAMES, sign),
     },
     "products": {**PRODUCTS, "columns": (COLUMNS, lambda case: case.shapes[1][1])},
+    "batches of products": {
+        **PRODUCTS,
+        "batch": ((1, 2, 3, 7, 17, 33), lambda case: own(case)[0]),
+        "rows": (PRODUCTS["rows"][0], lambda case: own(case)[1]),
+        "columns": (COLUMNS, lambda case: case.shapes[1][2]),
+    },
     "linear layers": {
         **PRODUCTS,
         "columns": (COLUMNS, lambda case: case.shapes[1][0]),

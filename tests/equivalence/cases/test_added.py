@@ -98,6 +98,7 @@ def order_meetings(op: str, direction: str) -> set[tuple[str, int, tuple[int, ..
 
 WITHOUT_AXES = {
     "products": "two axes",
+    "batches of products": "three axes",
     "lookups": "a table has two axes",
     "random": "nothing goes in",
     "classes": "positions alone go in",
@@ -275,14 +276,14 @@ def test_equal_numbers_are_met_behind_every_tile(op: str, direction: str) -> Non
         assert lacking_equals(op, direction) == set()
 
 
-@pytest.mark.parametrize("op", ["matmul", "linear"])
+@pytest.mark.parametrize("op", ["matmul", "bmm", "linear"])
 def test_a_contracted_tail_weighs_most_at_quick(op: str) -> None:
     (case,) = (c for c in strata(op, "value", "bf16", SINGLES) if "last_terms" in str(c.recipes))
     x, y = (item.view.double() for item in build(case).inputs[:2])
     inner = x.shape[-1]
     assert all(inner % tile for tile in (2, 4, 8, 16, 32, 64, 128))
-    whole = x @ (y if op == "matmul" else y.T)
-    tail = x[..., :-1] @ (y[:-1] if op == "matmul" else y[:, :-1].T)
+    whole = x @ (y.T if op == "linear" else y)
+    tail = x[..., :-1] @ (y[:, :-1].T if op == "linear" else y[..., :-1, :])
     assert bool(((whole - tail).abs() > 0.05 * whole.abs()).any())
 
 

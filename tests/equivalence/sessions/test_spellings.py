@@ -133,6 +133,11 @@ TAKEN: dict[str, Ask] = {
     ),
     "linear without a bias": lambda s, x, y, made: s.linear(x, y),
     "linear of a row, without a bias": lambda s, x, y, made: s.linear(x[0], y, None),
+    "a matrix and a vector": lambda s, x, y, made: x @ y[0],
+    "a vector and a matrix": lambda s, x, y, made: s.matmul(x[0], y),
+    "a batch and a matrix": lambda s, x, y, made: s.stack(x, y, axis=0) @ y,
+    "dot": lambda s, x, y, made: s.dot(x[0], y[1]),
+    "outer": lambda s, x, y, made: s.outer(made.three, y[1]),
     "linear of a batch, without a bias": lambda s, x, y, made: s.linear(s.stack(x, y, axis=0), y),
     "layer_norm without both": lambda s, x, y, made: s.layer_norm(x, normalized_shape=(2,)),
     "layer_norm of two axes": lambda s, x, y, made: s.layer_norm(x, y, eps=0.5),
@@ -223,6 +228,10 @@ REFUSED: dict[str, Ask] = {
     "add of numbers": lambda s, x, y, made: s.add(1.0, 2.0),
     "shapes that do not fit": lambda s, x, y, made: x + made.three,
     "where of shapes that do not fit": lambda s, x, y, made: s.where(made([True] * 3), x, y),
+    "matmul that does not fit": lambda s, x, y, made: x @ made.three,
+    "matmul of a scalar": lambda s, x, y, made: x @ made.total,
+    "dot of matrices": lambda s, x, y, made: s.dot(x, y),
+    "outer of a matrix": lambda s, x, y, made: s.outer(made.three, y),
     "linear that does not fit": lambda s, x, y, made: s.linear(x, made.three),
     "x.item()": lambda s, x, y, made: x.item(),
     "x.numpy()": lambda s, x, y, made: x.numpy(),
@@ -366,6 +375,8 @@ def meant(session: Any, made: Any) -> tuple[dict[str, Any], dict[str, dict[str, 
     otherwise = {name: {"x": loss} for name in ("item", "backward", "bool")}
     otherwise["gather"] = {"indices": made([[0, 1], [1, 0]])}
     otherwise["hinge_embedding_loss"] = {"y": named["mask"]}
+    otherwise["bmm"] = {"x": session.stack(x, y, axis=0), "y": session.stack(y, x, axis=0)}
+    otherwise |= {name: {"x": x[0], "y": y[0]} for name in ("dot", "outer")}
     return named, otherwise
 
 
@@ -577,9 +588,9 @@ def test_tensors_that_cannot_go_over_say_how() -> None:
             tensor(ask)
 
 
-def test_a_vector_beside_a_matrix_is_told_to_be_one() -> None:
+def test_the_page_of_matrices_tells_a_vector_to_be_one() -> None:
     advice = "a vector v is a column as v[:, None], a row as v[None]; got "
-    for one in answers(lambda s, x, y, made: x @ made.three):
+    for one in answers(lambda s, x, y, made: s.apply("matmul", (x, made.three), {})):
         assert advice in str(one)
     ours, theirs = answers(lambda s, x, y, made: x @ x[0][:, None] + x[0][None] @ x)
     assert np.array_equal(ours, theirs)

@@ -56,6 +56,8 @@ def _ways(wishing: Wishing) -> Iterator[dict[str, Any]]:
 def _by_extents(wishing: Wishing) -> Iterator[Wish]:
     structure, side = wishing.structure, 8
     square: dict[str, Any] = dict.fromkeys(wishing.extents, side)
+    if "batch" in structure:
+        square = dict.fromkeys(("batch", *wishing.extents), SIDES[3])
     if "groups" in square:
         square |= {"groups": 2, "size": side // 2}
     shapes: dict[str, tuple[Any, ...]] = {
