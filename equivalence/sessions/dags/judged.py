@@ -244,15 +244,17 @@ class Sides(SessionJudge):
         spec.params_by_leaf = {k: theirs[owner] for k, owner in used.items()}
         getattr(spec, f"{name}_step")(grads=gradients, **update.hyper)
         page = OPTIMIZERS[name]
-        fields = page.moments if page.stateful(update.hyper) else ()
         for k, (mine, param) in enumerate(zip(self.owners, theirs, strict=True)):
             if k not in used.values():
                 check_bits(f"parameter {k}, which no gradient reaches", mine.value(), before[k])
                 continue
-            state = session.optimizer_state(name, mine)
-            got = mine.value(), {field: state[field] for field in fields}
-            due = param.value, spec.state(param, name)
-            self.judge_update(f"{name}: parameter {k}", name, got, due, State())
+            found, state = session.optimizer_state(name, mine), spec.state(param, name)
+            kept = page.moments if page.stateful(update.hyper) else ()
+            kept = tuple(moment for moment in kept if getattr(state, moment) is not None)
+            label = f"{name}: parameter {k}"
+            check_equal(f"{label}: has {kept}", {*kept} <= found.keys(), True)
+            moments = {moment: found[moment] for moment in kept}
+            self.judge_update(label, name, (mine.value(), moments), (param.value, state), State())
 
 
 def judge(
