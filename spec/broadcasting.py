@@ -132,7 +132,8 @@ class Broadcasting(Ops[R]):
         """
         ops: Any = self
         if any(getattr(one, "session", None) is not self for one in (x, y)):
-            return self.apply("matmul", (x, y), {})  # It is refused.
+            # What is no ref of this session is refused there.
+            return self.apply("matmul", (x, y), {})
         left, right = ops.own("matmul", x).shape, ops.own("matmul", y).shape
         if len(left) == len(right) == 2:
             return self.apply("matmul", (x, y), {})
@@ -145,7 +146,8 @@ class Broadcasting(Ops[R]):
         else:
             many = _placed(x, (*lead, math.prod(rows), inner))
             product = self.bmm(many, _placed(y, (*lead, inner, *columns)))
-        return _laid(product, (*lead, *rows, *columns))
+        result: R = _laid(product, (*lead, *rows, *columns))
+        return result
 
     def dot(self, x: R, y: R) -> R:
         """Multiply two vectors entry by entry, and add the products up."""
