@@ -228,10 +228,11 @@ class Broadcasting(Ops[R]):
 
 def _shape(name: str, shape: Any) -> Shape:
     """Return a normalized shape, or refuse what is no tuple or list of integers."""
-    if not isinstance(shape, list | tuple) or not all(type(n) is int for n in shape):
+    listed: Any = shape if type(shape) in (list, tuple) else (None,)
+    if not all(type(n) is int for n in listed):
         rule = "normalized_shape is a tuple of integers, (2,) for one axis"
         raise refuse(f"{name} C2", rule, repr(shape))
-    return tuple(shape)
+    return tuple(listed)
 
 
 def _wide(x: Any, shape: Shape) -> Any:
