@@ -8,6 +8,8 @@ would broadcast becomes a `broadcast_to`, the derivative of which is a sum.
 (2, 3)
 """
 
+# This file is longer than the guide because every op that sessions call otherwise stands here.
+
 from __future__ import annotations
 
 import math

@@ -7,6 +7,8 @@ There is no forward mode either, and torch takes that for a derivative of zero: 
 so instead. Results are contiguous, whatever the layout of the inputs.
 """
 
+# This file is longer than the guide because every function stands here, with torch's arguments.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
