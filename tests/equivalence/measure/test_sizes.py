@@ -114,6 +114,13 @@ def rows_dropped(x: Tensor, axis: int) -> Tensor:
     return z
 
 
+def places_dropped(x: Tensor, y: Tensor) -> Tensor:
+    """Leave places of a batch beyond 65,535 at zero."""
+    z = torch.bmm(x, y)
+    z[65_535:] = 0
+    return z
+
+
 PLANTED: dict[str, tuple[str, Value, str]] = {
     "a second block that starts wrong": ("exp", late_block, "near"),
     "the last of 513 columns": ("matmul", last_column, "full"),
@@ -122,6 +129,7 @@ PLANTED: dict[str, tuple[str, Value, str]] = {
     "65 classes": ("cross_entropy", smoothing_of_64, "full"),
     "one pass in long rows": ("layer_norm", one_pass_beyond_512, "full"),
     "rows beyond 65,535": ("softmax", rows_dropped, "full"),
+    "places beyond 65,535": ("bmm", places_dropped, "full"),
 }
 
 
