@@ -154,3 +154,17 @@ def test_torchs_check_of_custom_ops_takes_a_shared_operand() -> None:
     for provider in ("aten", "triton"):
         found = torch.library.opcheck(torch.ops.twingrad.bmm.default, (x, y, provider))
         assert set(found.values()) == {"SUCCESS"}
+
+
+def test_a_backward_pass_forms_the_gradients_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    formed: list[int] = []
+    own = products.aten_batched_product
+
+    def counted(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
+        formed.append(x.shape[0])
+        return own(x, y, tf32)
+
+    monkeypatch.setattr("fast.ops.bmm.aten_batched_product", counted)
+    x, y = small((2, 3, 4), 1).requires_grad_(), small((2, 4, 2), 2).requires_grad_()
+    fast.torch.matmul(x, y).sum().backward()  # type: ignore[no-untyped-call]
+    assert len(formed) == 3
