@@ -182,7 +182,7 @@ machine-%: $(READY)
 programs-% trainers-% curvature-%: $(READY)
 	$(EQUIVALENCE) $(firstword $(subst -, ,$@)) --profile $* --jobs $(WORKERS)
 
-# docs/bounds.md says what is compared.
+# docs/bounds.md has a case of each row.
 bounds: $(READY)  ## look again for a case of every row whose bound says something
 	$(SINGLE) $(VPY) -m tools.record_bounds --check --jobs $(WORKERS)
 

@@ -28,7 +28,7 @@ bounds are below a {narrow} of the largest entry. At the element of the widest b
 were planted: the number of the format nearest to half of the budget passes, and the first number
 that is twice the budget away fails. The bounds are of the provider `aten` on a CPU; most are the
 page's own. This file is generated (`python -m tools.generate_bounds`) from `docs/bounds.json`,
-which `python -m tools.record_bounds` measures; `make bounds` measures it again and compares.
+which `python -m tools.record_bounds` measures; `make bounds` looks for such cases again.
 
 * **bound**: the budget of that element, as a part of the largest entry of the result. *equal*: one
   number alone is allowed, as where nothing is rounded, or once; then that number passes, and its

@@ -35,8 +35,10 @@ def test_every_hypothesis_is_met_by_some_row() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", in_turns([*KNOWN], 60))
-def test_a_row_is_as_recorded(name: str) -> None:
-    assert record_bounds.measured(name) == KNOWN[name]
+def test_a_row_has_a_bound_that_says_something(name: str) -> None:
+    row = record_bounds.measured(name)
+    assert row["bound"] <= planted.NARROW
+    assert float(row["within"]) <= 1 < float(row["beyond"])
 
 
 def test_hypotheses_are_noted_only_inside() -> None:
