@@ -6,8 +6,8 @@
 
 A row has a case with a bound that says something, two errors that were planted in it, and the
 hypotheses of the budget that were met (`equivalence.bounds`). `tools.generate_bounds` writes
-the table from it. Cases are drawn by Hypothesis, which also draws from the constants of modules that
-are imported, so another run may find another case of a row.
+the table from it. Cases are drawn by Hypothesis, which also draws from the constants of modules
+that are imported, so another run may find another case of a row.
 """
 
 from __future__ import annotations
