@@ -52,6 +52,7 @@ ATTRIBUTES: dict[str, Callable[[int, int], dict[str, Any]]] = {
 
 INPUTS: dict[str, str] = {
     "matmul": "squares squares",
+    "bmm": "batch batch",
     "linear": "squares squares side",
     "layer_norm": "numbers columns columns",
     "rms_norm": "numbers columns",
@@ -75,6 +76,7 @@ MADE: dict[str, Callable[[int, int, int, torch.Generator], Tensor]] = {
     "numbers": lambda rows, columns, side, draw: _near_one((rows, columns), draw),
     "columns": lambda rows, columns, side, draw: _near_one((columns,), draw),
     "squares": lambda rows, columns, side, draw: _near_one((side, side), draw),
+    "batch": lambda rows, columns, side, draw: _near_one((2, side, side), draw),
     "side": lambda rows, columns, side, draw: _near_one((side,), draw),
     "rows": lambda rows, columns, side, draw: torch.randint(rows, (rows,), generator=draw),
     "below": lambda rows, columns, side, draw: torch.randint(columns, (rows,), generator=draw),

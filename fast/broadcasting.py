@@ -299,8 +299,8 @@ def _wide(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _is_own(ops: Any, x: Any) -> bool:
-    """Say whether this is an entry of the tape on which an op is to be recorded."""
-    return _is_entry(x) and x.tape is ops._tape
+    """Say whether this holds numbers on the tape on which an op is to be recorded."""
+    return _is_entry(x) and x.tape is ops._tape and x.dtype.is_floating_point
 
 
 def _need_vectors(name: str, *shapes: tuple[int, ...]) -> None:

@@ -300,8 +300,8 @@ WRONG = (
         NORM,
     ),
     Wrong("layer_norm.md", "dgamma of x", "g[i, q] * y(i, q)", "g[i, q] * x[i, q]", NORM),
-    Wrong("rms_norm.md", "no projection", " - x[p, q] * s(p)**3 * along)", ")", RMS),
-    Wrong("rms_norm.md", "a square of s", "x[p, q] * s(p)**3", "x[p, q] * s(p)**2", RMS),
+    Wrong("rms_norm.md", "no projection", " - x[p, q] * s(p) ** 3 * along)", ")", RMS),
+    Wrong("rms_norm.md", "a square of s", "x[p, q] * s(p) ** 3", "x[p, q] * s(p) ** 2", RMS),
     Wrong(
         "rms_norm.md",
         "eps outside the root",

@@ -196,7 +196,7 @@ def test_a_refused_op_leaves_the_tape_as_it_was(provider: str) -> None:
     x, y = s.input([1.0, 2.0], requires_grad=True), s.input([1.0, 2.0, 3.0])
     for label, run in (
         ("add: the shapes broadcast", lambda: s.add(x, y)),
-        ("matmul C1", lambda: s.matmul(x, y)),
+        ("matmul C2", lambda: s.matmul(x, y)),
         ("reshape C1", lambda: s.reshape(x, shape=(3,))),
         ("take C3", lambda: s.take(x, [0, 2], axis=0)),
     ):
@@ -333,11 +333,12 @@ def test_ops_that_need_no_weighing_save_only_inputs_and_result() -> None:
         2: [torch.ones(2, 2), torch.ones(2, 2)],
         3: [torch.ones(2, 2), torch.ones(2, 2), torch.ones(2)],
     }
+    batches = {"bmm": [torch.ones(2, 2, 2)] * 2}
     calls = {"shape": (2, 2), "keep_prob": 0.5, "p": 0.5, "seed": 7, "counter": 0, "training": True}
     calls["classes"] = 2
     for name in (name for name, op in OPS.items() if op.plain or op.source):
         for provider in PROVIDERS:
-            inputs = samples[len(OPS[name].inputs)]
+            inputs = batches.get(name, samples[len(OPS[name].inputs)])
             inputs = [x.long() if k in OPS[name].index_inputs else x for k, x in enumerate(inputs)]
             usual = domains.usual(PAGES[name])
             call = {name: {**calls, **usual}[name] for name in OPS[name].attributes}

@@ -360,7 +360,7 @@ def test_numpy_is_told_what_to_write_for_its_functions() -> None:
     s = Session()
     x: Any = s.input(TWO)
     assert s.value(np.sum(x)) == tensor(10.0)
-    says("Ref: numpy.dot is of arrays; write x @ y", lambda: np.dot(x, x))
+    says("Ref: numpy.dot is of arrays; write ops.dot(x, y)", lambda: np.dot(x, x))
     says(
         "Ref: numpy.where is of arrays; write ops.where(mask, x, y)", lambda: np.where([True], x, x)
     )

@@ -166,7 +166,7 @@ def caught() -> set[str]:
     """Return the names of the laws that are broken on one of a hundred programs."""
     found: set[str] = set()
 
-    @settings(max_examples=100, phases=[Phase.generate])
+    @settings(max_examples=300, phases=[Phase.generate])
     @given(case=CASES)
     def check(case: Case) -> None:
         for name, law in LAWS.items():

@@ -27,8 +27,9 @@ KINDS = (("aten", "fp32"), ("aten", "bf16"), ("triton", "fp32"), ("triton", "bf1
 @pytest.mark.parametrize("name", OPS)
 def test_every_op_finds_operands(name: str) -> None:
     small = {k: quarters(k, shape) / 8 for k, shape in enumerate(SHAPES)}
-    offer = Offer({**small, 10: small[0].abs() + 1}, [], "aten", "fp32")
-    every = product(range(len(small) + 1), repeat=3)
+    batch = quarters(11, (2, 2, 2))
+    offer = Offer({**small, 10: small[0].abs() + 1, 11: batch}, [], "aten", "fp32")
+    every = product(range(len(small) + 2), repeat=3)
     lone = OPS[name].results is None
     assert any(operands(name, offer, picks) for picks in every) is lone, "those of one result"
 
