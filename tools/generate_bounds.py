@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from equivalence.bounds.planted import NARROW
+from equivalence.budgets.outcome import WIDEST
 from tools.generated import write_or_check
 from tools.record_bounds import NO_NUMBERS, recorded
 from tools.tree import ROOT
@@ -54,7 +54,7 @@ def generate() -> str:
     known = {name: row for name, row in rows.items() if "none" not in row}
     equal = sum(row["bound"] == 0 for row in known.values())
     return FRAME.format(
-        narrow=f"{round(1 / NARROW)}th",
+        narrow=f"{round(1 / WIDEST)}th",
         count=len(rows),
         narrow_count=len(known) - equal,
         equal=equal,

@@ -14,10 +14,8 @@ import torch
 from torch import Tensor
 
 from equivalence.budgets.judge import Expected, aimed, fraction_of, judge_tensor
+from equivalence.budgets.outcome import WIDEST
 from equivalence.worlds.bounded import Bounded
-
-NARROW = 1 / 16
-"""The largest bound, as a part of the largest entry, that says something."""
 
 
 class Planted(NamedTuple):
@@ -58,13 +56,13 @@ def plant(expected: Expected, dtype: torch.dtype) -> Planted | None:
     scale = max(abs(float(x.v)) for x in allowed)
     bounds = [inf if x.unconstrained else float(aimed(x)[1]) for x in allowed]
     at = max(range(len(bounds)), key=bounds.__getitem__)
-    if scale == inf or bounds[at] > NARROW * scale:
+    if scale == inf or bounds[at] > WIDEST * scale:
         return None
     within, beyond = result.clone(), result.clone()
     due, budget = aimed(allowed[at])
     within.view(-1)[at] = _stored(float(due + budget / 2), dtype)
-    if judge_tensor(within, expected).failed:
-        within = result
+    if abs(float(within.view(-1)[at]) - due) > budget:
+        within = result  # The format has no number between.
     beyond.view(-1)[at] = _far(result.view(-1)[at], allowed[at])
     assert not judge_tensor(within, expected).failed, "an error of half of the budget is refused"
     assert judge_tensor(beyond, expected).failed, "an error of twice the budget passes"

@@ -22,9 +22,9 @@ from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_bits, check_equal
 from equivalence.measure.reference import held_state
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import constant
-from equivalence.worlds.contract import Contract
-from spec.op import AnyTensor
+from equivalence.worlds.bounded import Bounded, constant
+from equivalence.worlds.contract import Contract, of_result
+from spec.op import AnyTensor, Op
 from spec.optim import OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -76,6 +76,15 @@ class SessionJudge(Judge):
         self._family = engine if engine in ENGINES else family_of(options.provider)
         self._updates: dict[str, Arithmetic] = {}
         super().__init__(of_program(self._family, options.precision))
+
+    def result(self, page: Op, attributes: Mapping[str, Any], exact: AnyTensor) -> AnyTensor:
+        """Take what an op returned under the contract of its result, as a cast has another one."""
+        arithmetic = Arithmetic(of_result(self.arithmetic.contract, page, attributes))
+
+        def entered(x: Any) -> Bounded:
+            return x.under(arithmetic) if isinstance(x, Bounded) else constant(arithmetic, x)
+
+        return exact.map(entered)
 
     def bound(self, reference: Sessions[Any]) -> None:
         """Let a session of the reference make its constants by the contract of a program."""

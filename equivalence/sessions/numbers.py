@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,3 +22,9 @@ def integers(seed: int, high: int, *shape: int) -> Tensor:
 def quarters(seed: int, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
     """Draw quarters from -2 to 2, which every dtype holds, and whose products are exact."""
     return ((integers(seed, 17, *shape) - 8) / 4).to(dtype)
+
+
+def whole_numbers(values: Any) -> Tensor:
+    """Return a nested list of integers or truth values as a tensor of torch; of nothing, int64."""
+    found = torch.tensor(values)
+    return found if found.dtype is torch.bool else found.to(torch.int64)

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 import fast
 from equivalence.sessions.judge import SessionJudge
+from equivalence.sessions.numbers import whole_numbers
 from spec.protocol import Ops
 from spec.session import Ref as SpecRef
 from spec.session import Sessions
@@ -78,10 +77,7 @@ class Listed(Ops[Any]):
 
 
 def _torch(x: Any) -> Any:
-    if not is_tensor(x):
-        return x
-    held = torch.tensor(x.data).reshape(x.shape)
-    return held if held.dtype is torch.bool else held.to(torch.int64)
+    return whole_numbers(x.data).reshape(x.shape) if is_tensor(x) else x
 
 
 def _same(x: Any) -> Any:

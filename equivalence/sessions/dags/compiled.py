@@ -14,8 +14,8 @@ from typing import Any
 from torch import Tensor
 
 from equivalence.budgets.ledger import Ledger
-from equivalence.sessions.dags.judged import Count, Sides, steps_of
-from equivalence.sessions.dags.text import Program
+from equivalence.sessions.dags.judged import Count, Sides, owned
+from equivalence.sessions.dags.text import Program, steps_of
 from equivalence.sessions.numbers import normal
 from fast import CompiledSession
 from fast.errors import Frozen
@@ -32,11 +32,7 @@ class Artifact:
         """Make the parameters; the first run compiles."""
         self.program = program
         self.session = CompiledSession("aten", precision, "cpu", engine=engine)
-        master = self.session.options.master
-        self.owners: list[Param] = [
-            self.session.param(p.value.to(master), requires_grad=p.trainable)
-            for p in program.params
-        ]
+        self.owners = owned(self.session, program)
 
     def __call__(self, ops: Any, *uses: Any) -> tuple[Any, ...]:
         """Run the steps: a program of the session, which returns every node."""

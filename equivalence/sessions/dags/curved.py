@@ -9,7 +9,7 @@ from torch import Tensor
 
 from equivalence.budgets.ledger import Ledger
 from equivalence.sessions.curvature.judge import Curvature
-from equivalence.sessions.dags.text import Program, is_node, kept, with_leaves
+from equivalence.sessions.dags.text import Program, kept, run, with_leaves
 from equivalence.sessions.numbers import normal
 from spec.ops import OPS
 from spec.tensor import tensor
@@ -41,11 +41,8 @@ def judge_product(program: Program, precision: str, seed: int) -> Ledger:
     inputs = [program.params[k].value for k in program.uses]
 
     def f(ops: Any, *leaves: Any) -> Any:
-        nodes = [*leaves]
-        for name, operands, attributes in program.steps:
-            given = (nodes[x] if is_node(x) else tensor(x) for x in operands)
-            nodes.append(getattr(ops, name)(*given, **attributes))
-        z = nodes[program.out]
+        made = run(program, lambda n, x, a: getattr(ops, n)(*x, **a), leaves, tensor)
+        z = [*leaves, *made][program.out]
         return ops.sum(ops.mul(ops.mul(z, z), z))
 
     curvature = Curvature(f, inputs, precision)

@@ -19,8 +19,8 @@ import fast
 from equivalence.cases.domains import Domain
 from equivalence.cases.families.family import TERM, Picks
 from equivalence.cases.families.signatures import Shape, results
-from equivalence.sessions.dags.text import Param, Program, Step, is_node, kept, whole_numbers
-from equivalence.sessions.numbers import normal
+from equivalence.sessions.dags.text import Param, Program, Step, is_node, kept
+from equivalence.sessions.numbers import normal, whole_numbers
 from equivalence.sessions.stateful.operands import Offer, operands
 from spec.ops import OPS
 

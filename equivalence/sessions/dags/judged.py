@@ -8,8 +8,8 @@ that the backend got. So each node is judged in one of two ways, and `Count` say
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -18,11 +18,9 @@ import fast
 from equivalence.budgets.judge import wide
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.violation import Violation, check_bits, check_equal
-from equivalence.sessions.dags.text import Program, run, whole_numbers
+from equivalence.sessions.dags.text import Program, run, steps_of
 from equivalence.sessions.judge import SessionJudge, State
-from equivalence.worlds.arithmetic import Arithmetic
 from equivalence.worlds.bounded import Bounded, constant, stored
-from equivalence.worlds.contract import of_result
 from fast.runtime.param import Param as FastParam
 from spec.op import AnyTensor, plus
 from spec.optim import OPTIMIZERS
@@ -76,11 +74,7 @@ class Sides(SessionJudge):
 
     def _owned(self) -> list[FastParam]:
         """Make the parameters."""
-        master = self.options.master
-        return [
-            self.session.param(p.value.to(master), requires_grad=p.trainable)
-            for p in self.program.params
-        ]
+        return owned(self.session, self.program)
 
     def _run(self) -> tuple[list[Any], list[Tensor]]:
         """Run the program, and return the refs of all nodes and their values."""
@@ -116,17 +110,13 @@ class Sides(SessionJudge):
         """Judge the value of a node; one that says nothing gives way to the backend's."""
         node, got = self._node(k), self.got[k]
         assert node.op is not None
-        arithmetic = Arithmetic(of_result(self.arithmetic.contract, node.op, node.attributes))
-
-        def entered(x: Any) -> Bounded:
-            return x.under(arithmetic) if isinstance(x, Bounded) else constant(arithmetic, x)
-
-        due = node.value.map(entered)
+        due = self.result(node.op, node.attributes, node.value)
         # What a cast or a comparison makes of a ball says little: it takes the numbers themselves.
         alone = node.op.converts or not got.is_floating_point() or open_(due)
         if alone:
-            due = node.op(*self._recorded(node), **node.attributes).map(entered)
-            self.spec.tape._nodes[self.ids[k]] = replaced(node, self._taken(got, due))
+            again = node.op(*self._recorded(node), **node.attributes)
+            due = self.result(node.op, node.attributes, again)
+            self.spec.tape._nodes[self.ids[k]] = replace(node, value=self._taken(got, due))
         self.values.add(alone)
         self.judge(f"node {k}, {node.op.name}", got, due)
 
@@ -257,6 +247,12 @@ class Sides(SessionJudge):
             self.judge_update(label, name, (mine.value(), moments), (param.value, state), State())
 
 
+def owned(session: fast.Session, program: Program) -> list[FastParam]:
+    """Make the parameters of a program in a session."""
+    master = session.options.master
+    return [session.param(p.value.to(master), requires_grad=p.trainable) for p in program.params]
+
+
 def judge(
     program: Program, provider: str, precision: str, update: Update | None = None
 ) -> tuple[Ledger, Count, Count]:
@@ -269,16 +265,6 @@ def judge(
     if update is not None:
         sides.judge_step(update)
     return sides.ledger, sides.values, sides.cotangents
-
-
-def steps_of(program: Program, ops: Any, uses: Sequence[Any]) -> Iterator[Any]:
-    """Yield what the steps of a program make in a session of `fast`."""
-    return run(program, lambda n, x, a: ops.apply(n, x, dict(a)), uses, whole_numbers)
-
-
-def replaced(node: Node, value: AnyTensor) -> Node:
-    """Return a node with another value."""
-    return Node(value, node.op, node.parents, node.attributes, node.requires_grad, node.name)
 
 
 def open_(due: AnyTensor) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import fast
 from equivalence.budgets.violation import Violation
-from equivalence.sessions.dags.text import Param, Program, Step, is_node, kept, run, whole_numbers
+from equivalence.sessions.dags.text import Param, Program, Step, kept, steps_of
 from equivalence.sessions.dags.text import with_leaves as leaves_for
 from equivalence.sessions.numbers import normal
 
@@ -40,8 +40,7 @@ def recorded(program: Program, precision: str) -> list[Tensor]:
     session = fast.Session("aten", precision, "cpu")
     dtype = session.options.compute
     uses = [session.input(program.params[k].value.to(dtype)) for k in program.uses]
-    made = run(program, lambda n, x, a: session.apply(n, x, dict(a)), uses, whole_numbers)
-    return [session.value(ref) for ref in (*uses, *made)]
+    return [session.value(ref) for ref in (*uses, *steps_of(program, session, uses))]
 
 
 def by_itself(program: Program, node: int, values: Sequence[Tensor]) -> Program | None:
@@ -56,7 +55,7 @@ def by_itself(program: Program, node: int, values: Sequence[Tensor]) -> Program 
         return None
     number = {k: at for at, k in enumerate(read)}
     params = [Param(values[k].clone()) for k in read]
-    alone = step._replace(operands=tuple(number[x] if is_node(x) else x for x in step.operands))
+    alone = step.renumbered(number)
     result = values[node]
     if not result.is_floating_point() or (read and values[read[0]].dtype is not result.dtype):
         # Nothing goes back from integers, or from another format: a parameter beside it does.

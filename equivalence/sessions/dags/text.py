@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
+
+from equivalence.sessions.numbers import whole_numbers
 
 Operand = Any
 """A node, by its number; or integers or truth values, as a nested list."""
@@ -28,6 +29,11 @@ class Step(NamedTuple):
     def nodes(self) -> tuple[int, ...]:
         """The nodes that it reads."""
         return tuple(x for x in self.operands if is_node(x))
+
+    def renumbered(self, number: Mapping[int, int]) -> Step:
+        """Return the same call of nodes that have other numbers."""
+        operands = (number[x] if is_node(x) else x for x in self.operands)
+        return self._replace(operands=tuple(operands))
 
 
 @dataclass(frozen=True)
@@ -86,10 +92,9 @@ def run(
         yield nodes[-1]
 
 
-def whole_numbers(values: Any) -> Tensor:
-    """Return a nested list of integers or truth values as a tensor of torch."""
-    found = torch.tensor(values)
-    return found if found.dtype is torch.bool else found.to(torch.int64)
+def steps_of(program: Program, ops: Any, uses: Sequence[Any]) -> Iterator[Any]:
+    """Yield what the steps of a program make in a session of `fast`."""
+    return run(program, lambda n, x, a: ops.apply(n, x, dict(a)), uses, whole_numbers)
 
 
 def kept(program: Program, nodes: set[int], out: int) -> Program:
@@ -99,15 +104,11 @@ def kept(program: Program, nodes: set[int], out: int) -> Program:
     owners = sorted({*uses})
     number = {node: k for k, node in enumerate(order)}
 
-    def renumbered(step: Step) -> Step:
-        operands = (number[x] if is_node(x) else x for x in step.operands)
-        return step._replace(operands=tuple(operands))
-
     steps = [program.step(k) for k in order]
     return Program(
         tuple(program.params[k] for k in owners),
         tuple(owners.index(k) for k in uses),
-        tuple(renumbered(step) for step in steps if step is not None),
+        tuple(step.renumbered(number) for step in steps if step is not None),
         number[out],
     )
 
@@ -120,17 +121,13 @@ def with_leaves(program: Program, values: Mapping[int, Tensor]) -> Program:
     rest = [k for k in range(count, len(program)) if k not in values]
     number |= {node: count + len(new) + k for k, node in enumerate(rest)}
 
-    def renumbered(step: Step) -> Step:
-        operands = (number[x] if is_node(x) else x for x in step.operands)
-        return step._replace(operands=tuple(operands))
-
     made = tuple(Param(values[node].clone()) for node in new)
     steps = [program.step(node) for node in rest]
     return replace(
         program,
         params=program.params + made,
         uses=(*program.uses, *(len(program.params) + k for k in range(len(new)))),
-        steps=tuple(renumbered(step) for step in steps if step is not None),
+        steps=tuple(step.renumbered(number) for step in steps if step is not None),
         out=number[program.out],
     )
 

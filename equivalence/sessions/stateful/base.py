@@ -12,7 +12,7 @@ from torch import Tensor
 
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.violation import Violation, check_bits, check_equal
-from equivalence.sessions.numbers import normal, quarters
+from equivalence.sessions.numbers import normal, quarters, whole_numbers
 from equivalence.sessions.pair import RefPair
 from equivalence.sessions.stateful.model import Dense, Model, Shape
 from equivalence.sessions.stateful.stepwise import StepwisePair
@@ -121,9 +121,7 @@ class Base:
         if isinstance(given, str):
             natural = int(given[1:])
             return tensor(self.model.tape.naturals[natural]) if side else self.naturals[natural][0]
-        data = torch.tensor(given)
-        data = data if data.dtype is torch.bool else data.to(torch.int64)
-        return tensor(given) if side else data
+        return tensor(given) if side else whole_numbers(given)
 
     def _seed(self, entry: int, seed: Seed | None, form: str) -> tuple[Any, Tensor | None]:
         if seed is None:

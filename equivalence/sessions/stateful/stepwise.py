@@ -17,9 +17,6 @@ from torch import Tensor
 
 from equivalence.cases.updates.levels import plainest
 from equivalence.sessions.pair import ParamPair, RefPair, SessionPair
-from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import Bounded, constant
-from equivalence.worlds.contract import of_result
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
 from spec.ops import OPS
@@ -87,12 +84,8 @@ class StepwisePair(SessionPair):
     def judge_value(self, ref: RefPair, name: str, attributes: Mapping[str, Any]) -> None:
         """Judge what an op returned, in the dtype in which it returns it."""
         got = self.peek(ref)
-        arithmetic = Arithmetic(of_result(self.arithmetic.contract, OPS[name], attributes))
-
-        def entered(x: Any) -> Bounded:
-            return x.under(arithmetic) if isinstance(x, Bounded) else constant(arithmetic, x)
-
-        self.judge(f"value of entry {ref.fast.id}", got, self.spec.value(ref.spec).map(entered))
+        due = self.result(OPS[name], attributes, self.spec.value(ref.spec))
+        self.judge(f"value of entry {ref.fast.id}", got, due)
 
     def total(self, leaf: RefPair, before: AnyTensor | None) -> AnyTensor:
         """Add up what the last backward pass sent to a leaf, in order, to what was there."""
