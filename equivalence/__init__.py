@@ -16,6 +16,7 @@ ROOMS = (
     "conventions",
     "answers",
     "processor",
+    "draws",
     "cases",
     "worlds",
     "budgets",

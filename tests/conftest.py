@@ -1,4 +1,4 @@
-"""What all tests share: three Hypothesis profiles, and folders of artifacts.
+"""What all tests share: Hypothesis profiles, draws from seeds alone, folders of artifacts.
 
 `ci`, the default, draws the same examples every time, so that a red run is red again.
 `pytest --hypothesis-profile thorough` draws many more of the same in tests that state no number.
@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from equivalence.draws import reproducible
+
 settings.register_profile(
     "ci",
     derandomize=True,
@@ -24,6 +26,13 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("ci"), max_examples=5000)
 settings.register_profile("hunt", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _same_draws() -> Iterator[None]:
+    """Which modules a worker has imported by then decides nothing."""
+    with reproducible():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from equivalence.cases.domains import COTANGENTS, regimes
 from equivalence.cases.families.signatures import Shape, refusal, results
 from equivalence.cases.families.table import family_of
 from equivalence.cases.guard import LAYOUTS
+from equivalence.draws import reproducible
 from equivalence.registry import OPS
 
 
@@ -106,6 +107,6 @@ def draw_many(strategy: st.SearchStrategy[Any], number: int, seed_: int) -> list
     def collect(example: Any) -> None:
         drawn.setdefault(example)
 
-    with suppress(Unsatisfiable):
+    with suppress(Unsatisfiable), reproducible():
         collect()
     return list(drawn)

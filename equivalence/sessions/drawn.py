@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from equivalence.budgets.ledger import Ledger
 from equivalence.cases.strategies import quiet
+from equivalence.draws import reproducible
 from equivalence.runs.results import Row, RowResult
 from equivalence.runs.runner import row_seed
 from equivalence.sessions.compiled import examine_compiled
@@ -213,7 +214,7 @@ def examine_drawn(
         seen.begin(", ".join(map(repr, case)))
         seen.add(judge(*case))
 
-    with seen.watching():
+    with seen.watching(), reproducible():
         drawn = given(st.tuples(*strategies))(check)
         drawing(cases, shrink)(seed(row_seed(number, row))(drawn))()
     return seen.result(row)

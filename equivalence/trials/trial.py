@@ -38,6 +38,7 @@ from hypothesis.errors import Flaky, HypothesisException, Unsatisfiable
 from equivalence.cases.families.table import NoFamily, family_of
 from equivalence.cases.probes import Call, Probe, probes
 from equivalence.cases.strategies import quiet
+from equivalence.draws import reproducible
 from equivalence.registry import ENTRIES, OPS, OPTIMIZERS, remembering
 from equivalence.trials.laws import Breach, Inexact, broken
 from equivalence.trials.steps import OF_A_PAGE, OF_A_STEP, Step, like_torch, steps
@@ -140,7 +141,7 @@ def trial(op: Op) -> Trial:
             reject()
         obeyed.append(probe)
 
-    with suppress(Breach, Unsatisfiable, Flaky):
+    with suppress(Breach, Unsatisfiable, Flaky), reproducible():
         obeys()
     if accusations:
         smallest, says = accusations[-1]  # Hypothesis ends with the smallest.

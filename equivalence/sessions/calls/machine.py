@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from equivalence.cases.families.family import Picks
+from equivalence.draws import reproducible
 from equivalence.runs.results import Row, RowResult
 from equivalence.sessions.calls.programs import SHAPES, SHARED
 from equivalence.sessions.calls.run import Calls
@@ -165,7 +166,7 @@ def run_calls(
     seen = Seen()
     chosen = {"engine": engine, "precision": precision, "programs": programs, "seen": seen}
     machine = seed(number)(type("Driven", (CallsMachine,), chosen))
-    with seen.watching():
+    with seen.watching(), reproducible():
         run_state_machine_as_test(
             machine, settings=drawing(runs, shrink, stateful_step_count=steps)
         )
