@@ -158,6 +158,9 @@ def trainers_of(row: Row) -> Drawn:
 WHOLE = 10
 """All columns of a Hessian cost about as much as so many products with vectors."""
 
+FEWEST = 20
+"""Of fewer drawn programs, one that leaves its numbers open decides over a row."""
+
 MOVING = st.sampled_from(((True, True, True), (True, False, False)))
 
 
@@ -185,8 +188,9 @@ DRAWN: Mapping[str, Callable[[Row], Drawn]] = {
 def judge_drawn(command: str, row: Row, cases: int, number: int, shrink: bool = False) -> RowResult:
     """Judge so many drawn cases of a row, fewer where each of them costs more."""
     judge, strategies = DRAWN[command](row)
-    cost = WHOLE if command == "curvature" and row.op in curvature.WHOLE else 1
-    return examine_drawn(row, judge, strategies, max(cases // cost, 1), number, shrink)
+    if command == "curvature" and row.op in curvature.WHOLE:
+        cases = max(cases // WHOLE, min(cases, FEWEST))
+    return examine_drawn(row, judge, strategies, cases, number, shrink)
 
 
 def drawing(cases: int, shrink: bool, **more: Any) -> settings:

@@ -134,7 +134,7 @@ def _sqrt(x: Fraction) -> Fraction:
 
 def _require(name: str, inside: bool, x: Fraction, domain: str) -> None:
     if not inside:
-        raise ArithmeticError(f"the stand-in of {name} accepts {domain}; got {x}")
+        raise NoFraction(f"the stand-in of {name} accepts {domain}; got {x}")
 
 
 STAND_INS: tuple[tuple[OpenFunction, Rule], ...] = (

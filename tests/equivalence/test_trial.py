@@ -167,7 +167,8 @@ def test_each_law_that_is_broken_is_named() -> None:
     vjp = right.vjp
     clipped = replace(right, vjp=lambda x, cotangent: (_clipped(vjp(x, cotangent)[0]),))
     found = trial(clipped)
-    assert list(found.broken) == ["linearity"], "Python compares fractions, and no balls"
+    assert found.broken, "Python compares fractions, and no balls"
+    assert found.broken.keys() <= {"linearity", "transpose"}
     both = trials.Trial({"a": "it is", "b": "so it is"}, "cube(1)", 1, "")
     assert "cube breaks the laws a (it is) and b (so it is) at cube(1);" in both.sentence("cube")
 

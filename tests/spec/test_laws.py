@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from equivalence.cases.probes import Call, Probe, probes
@@ -32,8 +32,9 @@ def exact_world() -> Iterator[None]:
         yield
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")
 @pytest.mark.parametrize("name", OPS)
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_page_obeys_every_law(name: str, data: st.DataObject) -> None:
     assert broken(data.draw(probes(OPS[name]))) == {}

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from equivalence.cases.probes import Probe, probes
 from equivalence.trials.laws import broken
@@ -38,7 +38,7 @@ def caught_by(mutant: Op) -> set[str]:
     """Return the laws that refute a mutant within as many examples as the pages get."""
     caught: set[str] = set()
 
-    @settings(max_examples=60, phases=[Phase.generate])
+    @settings(max_examples=60, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(probe=probes(OPS[mutant.name]))
     def check(probe: Probe) -> None:
         caught.update(broken(probe.with_op(mutant)))
