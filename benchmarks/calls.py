@@ -42,6 +42,7 @@ ATTRIBUTES: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "kl_div": lambda rows, columns: {"reduction": "sum"},  # Torch warns of its mean.
     "slice": lambda rows, columns: {"axis": 1, "start": 1, "length": columns - 2},
     "pad": lambda rows, columns: {"before": (1, 1), "after": (1, 1)},
+    "group_norm": lambda rows, columns: {"groups": columns // 10},
     "cast": lambda rows, columns: {"to": "bf16"},
     "dropout": lambda rows, columns: {"p": 0.3, "seed": 7},
     "bernoulli_mask": lambda rows, columns: {"shape": (rows, columns), "keep_prob": 0.7, "seed": 7},
@@ -56,6 +57,7 @@ INPUTS: dict[str, str] = {
     "linear": "squares squares side",
     "layer_norm": "numbers columns columns",
     "rms_norm": "numbers columns",
+    "group_norm": "numbers columns columns",
     "broadcast_to": "columns",
     "gather": "numbers places",
     "embedding": "rows numbers",

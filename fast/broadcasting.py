@@ -118,6 +118,28 @@ class Broadcasting(Ops[R]):
             given = _lines(self, "rms_norm", x, given, (1,), eps, normalized_shape)
         return self.apply("rms_norm", (x, *given), {"eps": eps})
 
+    def group_norm(
+        self,
+        x: R,
+        gamma: R | None = None,
+        beta: R | None = None,
+        *,
+        groups: int,
+        eps: float = 1e-5,
+    ) -> R:
+        """Normalize groups of channels; a gamma that is None is ones, and a beta zeros."""
+        given: tuple[Any, ...] = (gamma, beta)
+        if gamma is None or beta is None:
+            given = _of_channels(self, x, given, groups, eps)
+        return self.apply("group_norm", (x, *given), {"groups": groups, "eps": eps})
+
+    def instance_norm(
+        self, x: R, gamma: R | None = None, beta: R | None = None, *, eps: float = 1e-5
+    ) -> R:
+        """Normalize each channel by itself: `group_norm`, with as many groups as channels."""
+        channels = shape_of("instance_norm", x)[1:2]
+        return self.group_norm(x, gamma, beta, groups=max((1, *channels)), eps=eps)
+
     def matmul(self, x: R, y: R) -> R:
         """Multiply by torch's rules: vectors, matrices, and batches of them, which broadcast.
 
@@ -203,6 +225,26 @@ def _lines(
     return tuple(
         ops.constant(number, shape, like=x) if one is None else one
         for one, number in zip(given, numbers, strict=True)
+    )
+
+
+def _of_channels(
+    ops: Any, x: Any, given: Sequence[Any], groups: int, eps: float
+) -> tuple[Any, ...]:
+    """Return gamma and beta: of those that are None, ones and zeros for the channels of x."""
+    wide = shape_of("group_norm", x)
+    others = [one for one in given if one is not None]
+    shapes = [shape_of("group_norm", one) for one in others]
+    if not (is_number(eps) and 0 < eps < math.inf):
+        raise Rejected(f"group_norm C4: eps is finite and > 0; got {eps}")
+    fits = len(wide) > 1 and type(groups) is int and groups > 0 and wide[1] % groups == 0
+    alike = all(one.dtype == x.dtype and one.tape is ops._tape for one in (x, *others))
+    if not (fits and alike and all(shape == wide[1:2] for shape in shapes)):
+        one = others[0] if others else x
+        ops.apply("group_norm", (x, one, one), {"groups": groups, "eps": eps})  # It is refused.
+    return tuple(
+        ops.constant(number, wide[1:2], like=x) if one is None else one
+        for one, number in zip(given, (1, 0), strict=True)
     )
 
 

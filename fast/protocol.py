@@ -340,6 +340,10 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.rms_norm."""
         return self.apply("rms_norm", (x, gamma), {"eps": eps})
 
+    def group_norm(self, x: R, gamma: R, beta: R, *, groups: int, eps: float = 1e-05) -> R:
+        """Twin of spec.ops.group_norm."""
+        return self.apply("group_norm", (x, gamma, beta), {"groups": groups, "eps": eps})
+
     def mse_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
         """Twin of spec.ops.mse_loss."""
         return self.apply("mse_loss", (x, y), {"reduction": reduction})

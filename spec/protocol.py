@@ -354,6 +354,10 @@ class Ops(ABC, Generic[R]):
         """Divide the last axes by their root mean square, then scale them."""
         return self.apply("rms_norm", (x, gamma), {"eps": eps})
 
+    def group_norm(self, x: R, gamma: R, beta: R, *, groups: int, eps: float = 1e-05) -> R:
+        """Normalize groups of channels to mean 0 and variance 1, then scale and shift channels."""
+        return self.apply("group_norm", (x, gamma, beta), {"groups": groups, "eps": eps})
+
     def mse_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
         """Score a prediction against a target: the mean of the squared differences."""
         return self.apply("mse_loss", (x, y), {"reduction": reduction})

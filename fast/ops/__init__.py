@@ -35,6 +35,7 @@ from fast.ops.flatten import op as _flatten
 from fast.ops.flip import op as _flip
 from fast.ops.gather import op as _gather
 from fast.ops.gelu import op as _gelu
+from fast.ops.group_norm import op as _group_norm
 from fast.ops.hardsigmoid import op as _hardsigmoid
 from fast.ops.hardswish import op as _hardswish
 from fast.ops.hardtanh import op as _hardtanh
@@ -195,6 +196,7 @@ OPS: dict[str, Op] = Table(
         _masked_softmax,
         _layer_norm,
         _rms_norm,
+        _group_norm,
         _mse_loss,
         _mae_loss,
         _huber_loss,

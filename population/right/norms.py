@@ -1,4 +1,4 @@
-"""Right rms_norm: other ways through a row."""
+"""Right rms_norm and group_norm: other ways through a row."""
 
 from __future__ import annotations
 
@@ -49,3 +49,33 @@ def by_the_normal_form(g: Tensor, x: Tensor, gamma: Tensor, eps: float = EPS) ->
     dx = (h - normal * (h * normal).mean(_axes(gamma), keepdim=True)) * over
     dgamma = (g.double() * normal).reshape(-1, *gamma.shape).sum(0)
     return dx.to(x.dtype), dgamma.to(x.dtype)
+
+
+@right("group_norm", "precision")
+def of_groups_in_double(
+    x: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float = 1e-5
+) -> Tensor:
+    """All of it is done in double, and rounded once."""
+    if not x.numel():
+        return x * 1 + 0 * (gamma.sum() + beta.sum())
+    row = x.double().reshape(x.shape[0], groups, -1)
+    centred = row - row.mean(-1, keepdim=True)
+    normal = centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + eps)
+    column = (-1, *(1 for _ in x.shape[2:]))
+    z = normal.reshape(x.shape) * gamma.double().view(column) + beta.double().view(column)
+    return z.to(x.dtype)
+
+
+@right("group_norm value", "precision", source="two passes over the mean")
+def centred_twice(
+    x: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float = 1e-5
+) -> Tensor:
+    """Each group is centred twice, so that no rounding of the mean is left."""
+    if not x.numel():
+        return x.clone()
+    row = x.reshape(x.shape[0], groups, -1)
+    centred = row - row.mean(-1, keepdim=True)
+    centred = centred - centred.mean(-1, keepdim=True)
+    normal = centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + eps)
+    column = (-1, *(1 for _ in x.shape[2:]))
+    return normal.reshape(x.shape) * gamma.view(column) + beta.view(column)

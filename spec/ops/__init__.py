@@ -44,6 +44,7 @@ from spec.ops.flatten import op as _flatten
 from spec.ops.flip import op as _flip
 from spec.ops.gather import op as _gather
 from spec.ops.gelu import op as _gelu
+from spec.ops.group_norm import op as _group_norm
 from spec.ops.hardsigmoid import op as _hardsigmoid
 from spec.ops.hardswish import op as _hardswish
 from spec.ops.hardtanh import op as _hardtanh
@@ -191,6 +192,7 @@ OPS: dict[str, Op] = Table(
             _masked_softmax,
             _layer_norm,
             _rms_norm,
+            _group_norm,
             _mse_loss,
             _mae_loss,
             _huber_loss,

@@ -127,6 +127,10 @@ def _rms_norm(x: Tensor, gamma: Tensor, eps: float = 2**-23) -> Tensor:
     return functional.rms_norm(x, gamma.shape, gamma, eps)
 
 
+def _group_norm(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float = 1e-5) -> Tensor:
+    return torch.group_norm(x, groups, gamma, beta, eps)
+
+
 def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:
     """Divide by the entries; torch warns that this mean is not per row."""
     with warnings.catch_warnings():
@@ -221,6 +225,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     ),
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
+    "group_norm": _group_norm,
     "mse_loss": functional.mse_loss,
     "mae_loss": functional.l1_loss,
     "huber_loss": lambda x, y, delta=1.0, reduction="mean": functional.huber_loss(

@@ -29,6 +29,7 @@ from equivalence.cases.families.parts.triangles import TRIANGLES
 from equivalence.cases.families.products.batches import BATCHES
 from equivalence.cases.families.products.linear_layers import LINEAR
 from equivalence.cases.families.products.products import PRODUCTS
+from equivalence.cases.families.rows.groups import GROUPS
 from equivalence.cases.families.rows.norms import NORMS
 from equivalence.cases.families.rows.positions import POSITIONS
 from equivalence.cases.families.rows.reductions import REDUCTIONS
@@ -45,6 +46,7 @@ FAMILIES: Mapping[str, Family] = {
         REDUCTIONS,
         POSITIONS,
         NORMS,
+        GROUPS,
         BROADCASTS,
         RESHAPES,
         FLATTENS,

@@ -111,14 +111,19 @@ def joined(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]:
     ), order
 
 
-def tile(*operands: Tensor, wide: bool = True) -> dict[str, Any]:
-    """Choose the tile for operands of one shape [outer, n, inner]: a launch's keyword arguments."""
-    outer, n, inner = operands[0].shape
+def need_columns(n: int) -> None:
+    """Refuse rows of more elements than a column's number can count."""
     if n > LONGEST:
         raise Unavailable(
             f"fast: the kernels over rows take up to {LONGEST} elements in a row, got {n}; "
             "the aten provider takes more"
         )
+
+
+def tile(*operands: Tensor, wide: bool = True) -> dict[str, Any]:
+    """Choose the tile for operands of one shape [outer, n, inner]: a launch's keyword arguments."""
+    outer, n, inner = operands[0].shape
+    need_columns(n)
     unit = 16 // min(x.element_size() for x in operands)
     fills = n >= WIDE["BLOCK"] // 4 and inner == 1 and outer * n >= WORTHWHILE
     if wide and fills and n % unit == 0 and all(_aligned(x, unit) for x in operands):

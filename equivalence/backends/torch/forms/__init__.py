@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from equivalence.backends.torch.forms.curves import CHAINS, CURVES
+from equivalence.backends.torch.forms.groups import GROUPS, GROUPS_FROM_STORAGE
 from equivalence.backends.torch.forms.losses import (
     LABELLED_IN_STORAGE,
     LOSSES,
@@ -19,11 +20,19 @@ from equivalence.worlds.contract import Form
 
 __all__ = ["FORMS", "FROM_STORAGE", "LABELLED_IN_STORAGE"]
 
-FORMS: Mapping[str, tuple[Form, ...]] = {**CURVES, **CHAINS, **ROWS, **PRODUCTS, **LOSSES}
+FORMS: Mapping[str, tuple[Form, ...]] = {
+    **CURVES,
+    **CHAINS,
+    **ROWS,
+    **GROUPS,
+    **PRODUCTS,
+    **LOSSES,
+}
 """By op: the programs that torch follows at every dtype."""
 
 FROM_STORAGE: Mapping[str, Form] = {
     "layer_norm": LAYER_NORM_FROM_STORAGE,
+    "group_norm": GROUPS_FROM_STORAGE,
     "triplet_margin_loss": TRIPLETS_FROM_STORAGE,
 }
 """By op: the program that torch follows in 16 bits, which says itself what passes through them."""
