@@ -58,32 +58,24 @@ def type_rule(x: Type, gamma: Type, beta: Type, *, groups: int, eps: float = 1e-
 
 
 def program(ops: Any, x: Any, gamma: Any, beta: Any, *, groups: int, eps: float = 1e-5) -> Any:
-    """See each group as a row, which has a mean and a deviation; normalize, scale and shift."""
+    """See each group as a row, normalize it, and scale and shift the channels."""
     if size(x.shape) == 0:
         return x
     batch, channels, *others = x.shape
-    each = channels // groups
-    rows = (batch, groups, size((each, *others)))
-    column = tuple(1 for _ in others)
-
-    def mean(t: Any) -> Any:
-        return ops.mean(t, axes=(2,), keepdims=True)
-
-    def of_channels(statistic: Any) -> Any:
-        repeated = ops.broadcast_to(statistic, shape=(batch, groups, each))
-        lined = ops.reshape(repeated, shape=(batch, channels, *column))
-        return ops.broadcast_to(lined, shape=x.shape)
-
-    def of_samples(parameter: Any) -> Any:
-        lined = ops.reshape(parameter, shape=(channels, *column))
-        return ops.broadcast_to(lined, shape=x.shape)
-
+    rows = (batch, groups, size((channels // groups, *others)))
     row = ops.reshape(x, shape=rows)
-    middle = mean(row)
-    variance = mean(ops.square(ops.sub(row, ops.broadcast_to(middle, shape=rows))))
+    middle = ops.mean(row, axes=(2,), keepdims=True)
+    centred = ops.sub(row, ops.broadcast_to(middle, shape=rows))
+    variance = ops.mean(ops.square(centred), axes=(2,), keepdims=True)
     deviation = ops.sqrt(ops.add(variance, ops.constant(eps, variance.shape, like=x)))
-    normal = ops.div(ops.sub(x, of_channels(middle)), of_channels(deviation))
-    return ops.add(ops.mul(normal, of_samples(gamma)), of_samples(beta))
+    normal = ops.div(centred, ops.broadcast_to(deviation, shape=rows))
+
+    def of_channels(parameter: Any) -> Any:
+        column = ops.reshape(parameter, shape=(channels, *(1 for _ in others)))
+        return ops.broadcast_to(column, shape=x.shape)
+
+    scaled = ops.mul(ops.reshape(normal, shape=x.shape), of_channels(gamma))
+    return ops.add(scaled, of_channels(beta))
 
 
 _TWO = {"groups": 2}

@@ -4,7 +4,8 @@ A `Many` is a pair of float64 arrays, a value and a bound: every result that the
 and the exact value, lie that close to the value (proofs_notes/arrays.md). Every axis is a
 `VectorExtent`, so that a tensor stays a rule; an entry is asked for at arrays of indices, one open
 axis for each axis of the result, and a sum asks for its terms at one more axis, in front of all
-others. So the unchanged page judges millions of entries in some dozens of array operations.
+others. So the unchanged page judges millions of entries in some dozens of array operations. Indices
+that repeat are read from a table (`equivalence.worlds.vectorized.tables`).
 
 Integers that a page counts and compares (labels, ties, positions) are plain arrays of int64, exact.
 Truth values are three-valued: yes, no, or neither where a bound leaves the question open.
@@ -29,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equivalence.worlds.vectorized import products as products  # registers its rules
+from equivalence.worlds.vectorized import tables as tables  # registers its rule
 from equivalence.worlds.vectorized.numbers import (
     WHOLE,
     Many,

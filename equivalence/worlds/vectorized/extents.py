@@ -77,7 +77,7 @@ class Listed(Extent):
 
 
 @scalar.remembered.register(Extent)
-def _remembered(extent: Extent, entry: Callable[..., Any]) -> Callable[..., Any]:
+def kept_by_index(extent: Extent, entry: Callable[..., Any]) -> Callable[..., Any]:
     """Keep each entry by its index; of an array, the very object is asked for again."""
     found: dict[tuple[int, ...], tuple[Any, Any]] = {}
 

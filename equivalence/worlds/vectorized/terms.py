@@ -33,6 +33,15 @@ class VectorExtent(Extent):
 
 def of_terms(extents: Sequence[Extent], term: Callable[..., Any]) -> Any:
     """Ask for the terms of a reduction: one more axis for each extent, in front of all others."""
+    depth = current().axes
+    return _spread(at_new_axes(extents, term), (*map(int, extents), *(1,) * depth))
+
+
+def at_new_axes(extents: Sequence[Any], term: Callable[..., Any]) -> Any:
+    """Ask for a term at all indices below some extents, each along an axis in front of all others.
+
+    The result lacks axes that it does not depend on, or has one entry there.
+    """
     work = current()
     depth, count = work.axes, len(extents)
     ranges = [
@@ -41,10 +50,9 @@ def of_terms(extents: Sequence[Extent], term: Callable[..., Any]) -> Any:
     ]
     work.axes += count
     try:
-        found = term(*ranges)
+        return term(*ranges)
     finally:
         work.axes -= count
-    return _spread(found, (*map(int, extents), *(1,) * depth))
 
 
 def _spread(x: Any, shape: tuple[int, ...]) -> Any:

@@ -128,14 +128,12 @@ def _of(shape: Callable[[int], Shape], groups: int) -> Callable[[Op, int], Signa
 
 
 GROWTHS = (
-    Growth("entries", _of(lambda n: (2, 4, n), 2), 2**9, 515),
-    Growth("channels", _of(lambda n: (3, 2 * n), 2), 515, 259),
+    Growth("entries", _of(lambda n: (2, 4, n), 2), 2**12, 1_371),
+    Growth("channels", _of(lambda n: (3, 2 * n), 2), 2**16, 4_099),
     Growth("rows", _of(lambda n: (n, 4, 3), 2), MANY_ROWS // 2, 1_371),
-    Growth("both", _of(lambda n: (2, n, 7), 1), 131, 67),
-    Growth("entries", _of(lambda n: (3, 4, n), 2), 2**8, 2**8, ("offset",)),
+    Growth("both", _of(lambda n: (2, n, 7), 1), 9_377, 2_731),
+    Growth("entries", _of(lambda n: (3, 4, n), 2), 2**10, 2**10, ("offset",)),
 )
-"""Groups are shorter than rows elsewhere: in the page's gradient, an array of what is read of a group
-has a number for every pair of its entries."""
 
 GROUPS = Family(
     name="groups",
@@ -150,7 +148,7 @@ GROUPS = Family(
     draw=_draw,
     small=_small,
     growths=grows(*GROWTHS),
-    bearing=Bearing(shared=True, most=at_most(3)),
+    bearing=Bearing(shared=True, most=at_most(3), carried=lambda op: True),
     operands=_operands,
     sample=_sample,
     shows=(a_group_has_two_entries, entries_of_a_group_differ),
