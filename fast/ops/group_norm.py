@@ -41,9 +41,14 @@ def _tile(at, channels, inner, live, CHANNELS: tl.constexpr, ENTRIES: tl.constex
 
 
 @triton.jit
-def _read(x, start, channel, entry, inside, xc, xi):
-    place = start[:, None, None] + (channel * xc + entry * xi)
-    return tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+def _read(x, start, channel, entry, inside, xc, xi, UNIT: tl.constexpr):
+    """Read a tile of groups that begin at the offsets `start`, as fp32."""
+    if UNIT > 1:
+        place = start[:, None, None] + (channel * xc + entry)
+        pointers = tl.multiple_of(x + place, (1, 1, 16))
+    else:
+        pointers = x + (start[:, None, None] + (channel * xc + entry * xi))
+    return tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -54,9 +59,12 @@ def _of_channels(line, own, channel, channels, step):
 
 
 @triton.jit
-def _keep(z, out, channel, entry, inside, inner, result):
-    place = out[:, None, None] + (channel.to(tl.int64) * inner + entry)
-    tl.store(z + place, result.to(z.dtype.element_ty), mask=inside)
+def _keep(z, out, channel, entry, inside, inner, result, UNIT: tl.constexpr):
+    """Store a tile of groups that are contiguous."""
+    pointers = z + (out[:, None, None] + (channel.to(tl.int64) * inner + entry))
+    if UNIT > 1:
+        pointers = tl.multiple_of(pointers, (1, 1, 16))
+    tl.store(pointers, result.to(z.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -71,8 +79,9 @@ def _value_kernel(
     z, means, roots, x, gamma, beta,
     rows: tl.int64, groups: tl.int64, channels: tl.int32, inner: tl.int32,
     xn: tl.int64, xc: tl.int64, xi: tl.int64, gs: tl.int64, bs: tl.int64, eps,
-    ROWS: tl.constexpr, CHANNELS: tl.constexpr, ENTRIES: tl.constexpr,
+    UNIT: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, ENTRIES: tl.constexpr,
 ):  # fmt: skip
+    inner = rowwise.length(inner, UNIT)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
     own = row % groups * channels
     start = row // groups * xn + own * xc
@@ -80,11 +89,11 @@ def _value_kernel(
     count = (channels * inner).to(tl.float32)
     tiles = tl.cdiv(channels, CHANNELS) * tl.cdiv(inner, ENTRIES)
     channel, entry, inside = _tile(0, channels, inner, live, CHANNELS, ENTRIES)
-    first = _read(x, start, channel, entry, inside, xc, xi)
+    first = _read(x, start, channel, entry, inside, xc, xi, UNIT)
     total = _added(first)
     for at in range(1, tiles):
         channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
-        total += _added(_read(x, start, channel, entry, inside, xc, xi))
+        total += _added(_read(x, start, channel, entry, inside, xc, xi, UNIT))
     mean = tl.div_rn(total, count)
     tl.store(means + row, mean, mask=live)
     mean = mean[:, None, None]
@@ -93,7 +102,7 @@ def _value_kernel(
     total = _added(first * first)
     for at in range(1, tiles):
         channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
-        here = _read(x, start, channel, entry, inside, xc, xi) - mean
+        here = _read(x, start, channel, entry, inside, xc, xi, UNIT) - mean
         here = tl.where(inside, here, 0.0)
         total += _added(here * here)
     root = tl.sqrt_rn(tl.div_rn(total, count) + eps)
@@ -102,24 +111,25 @@ def _value_kernel(
     for at in range(tiles):
         channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
         if at > 0:
-            first = _read(x, start, channel, entry, inside, xc, xi) - mean
+            first = _read(x, start, channel, entry, inside, xc, xi, UNIT) - mean
         scale = _of_channels(gamma, own, channel, channels, gs)
         shift = _of_channels(beta, own, channel, channels, bs)
         result = tl.div_rn(first, root) * scale + shift
-        _keep(z, out, channel, entry, inside, inner, result)
+        _keep(z, out, channel, entry, inside, inner, result, UNIT)
 
 
 @triton.jit
 def _entries(
-    x, g, gamma, from_x, from_g, own, live, at, channels, inner, mean, root, xc, xi, gc, gi, gs,
-    CHANNELS: tl.constexpr, ENTRIES: tl.constexpr,
+    x, g, gamma, from_x, from_g, own, live, at, channels, inner, mean, root, over,
+    xc, xi, gc, gi, gs, UNIT: tl.constexpr, CHANNELS: tl.constexpr, ENTRIES: tl.constexpr,
 ):  # fmt: skip
-    """Return, for a tile, the normalized entries, the cotangent, and the cotangent by gamma."""
+    """Return, for a tile, the normal form, the cotangent, and that by gamma and over the root."""
     channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
-    here = _read(x, from_x, channel, entry, inside, xc, xi)
+    here = _read(x, from_x, channel, entry, inside, xc, xi, UNIT)
     normal = tl.where(inside, tl.div_rn(here - mean, root), 0.0)
-    cotangent = _read(g, from_g, channel, entry, inside, gc, gi)
-    return normal, cotangent, cotangent * _of_channels(gamma, own, channel, channels, gs)
+    cotangent = _read(g, from_g, channel, entry, inside, gc, gi, UNIT)
+    scale = _of_channels(gamma, own, channel, channels, gs)
+    return normal, cotangent, cotangent * scale * over
 
 
 @triton.jit(
@@ -130,8 +140,10 @@ def _vjp_kernel(
     dx, dgammas, dbetas, x, g, gamma, means, roots,
     rows: tl.int64, groups: tl.int64, channels: tl.int32, inner: tl.int32,
     xn: tl.int64, xc: tl.int64, xi: tl.int64, gn: tl.int64, gc: tl.int64, gi: tl.int64,
-    gs: tl.int64, ROWS: tl.constexpr, CHANNELS: tl.constexpr, ENTRIES: tl.constexpr,
+    gs: tl.int64,
+    UNIT: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, ENTRIES: tl.constexpr,
 ):  # fmt: skip
+    inner = rowwise.length(inner, UNIT)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
     own = row % groups * channels
     from_x = row // groups * xn + own * xc
@@ -142,9 +154,10 @@ def _vjp_kernel(
     lane = tl.arange(0, CHANNELS)[None, :]
     into = (row * channels)[:, None] + lane
     mean, root = tl.load(means + row)[:, None, None], tl.load(roots + row)[:, None, None]
+    over = tl.div_rn(1.0, root)
     normal, cotangent, scaled = _entries(
-        x, g, gamma, from_x, from_g, own, live, 0, channels, inner, mean, root, xc, xi, gc, gi, gs,
-        CHANNELS, ENTRIES,
+        x, g, gamma, from_x, from_g, own, live, 0, channels, inner, mean, root, over,
+        xc, xi, gc, gi, gs, UNIT, CHANNELS, ENTRIES,
     )  # fmt: skip
     total, along = _added(scaled), _added(scaled * normal)
     dgamma, dbeta = tl.sum(cotangent * normal, 2), tl.sum(cotangent, 2)
@@ -153,8 +166,8 @@ def _vjp_kernel(
     tl.store(dbetas + into, dbeta, mask=known)
     for at in range(1, tiles):
         later, given, weighed = _entries(
-            x, g, gamma, from_x, from_g, own, live, at, channels, inner, mean, root,
-            xc, xi, gc, gi, gs, CHANNELS, ENTRIES,
+            x, g, gamma, from_x, from_g, own, live, at, channels, inner, mean, root, over,
+            xc, xi, gc, gi, gs, UNIT, CHANNELS, ENTRIES,
         )  # fmt: skip
         total += _added(weighed)
         along += _added(weighed * later)
@@ -168,16 +181,16 @@ def _vjp_kernel(
         tl.store(dbetas + into + behind, dbeta, mask=known)
     total = tl.div_rn(total, count)[:, None, None]
     along = tl.div_rn(along, count)[:, None, None]
-    over = tl.div_rn(1.0, root)
     out = row * channels * inner
     for at in range(tiles):
         if at > 0:
             normal, cotangent, scaled = _entries(
-                x, g, gamma, from_x, from_g, own, live, at, channels, inner, mean, root,
-                xc, xi, gc, gi, gs, CHANNELS, ENTRIES,
+                x, g, gamma, from_x, from_g, own, live, at, channels, inner, mean, root, over,
+                xc, xi, gc, gi, gs, UNIT, CHANNELS, ENTRIES,
             )  # fmt: skip
         channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
-        _keep(dx, out, channel, entry, inside, inner, (scaled - total - normal * along) * over)
+        result = scaled - total - normal * along
+        _keep(dx, out, channel, entry, inside, inner, result, UNIT)
 
 
 def check(x: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float = 1e-5) -> None:
@@ -212,7 +225,7 @@ def value(
     if z.numel():
         sizes = groups, x.shape[1] // groups, source.shape[2]
         rowwise.need_columns(sizes[1] * sizes[2])
-        meta = _tiles(sizes[2])
+        meta = _tile_of(source, z.view(source.shape))
         launch(
             _value_kernel, (-(-rows // meta["ROWS"]),), z, means, roots, source, gamma, beta,
             rows, *sizes, *source.stride(), gamma.stride(0), beta.stride(0), eps, **meta,
@@ -231,7 +244,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     dgammas, dbetas = (shares(x.shape[:2], dtype=torch.float32, device=x.device) for _ in range(2))
     if x.numel():
         sizes = groups, x.shape[1] // groups, source.shape[2]
-        rows, meta = x.shape[0] * groups, _tiles(sizes[2])
+        rows, meta = x.shape[0] * groups, _tile_of(source, g, dx.view(source.shape))
         launch(
             _vjp_kernel, (-(-rows // meta["ROWS"]),), dx, dgammas, dbetas, source, g, gamma, means,
             roots, rows, *sizes, *source.stride(), *g.stride(), gamma.stride(0), **meta,
@@ -248,14 +261,26 @@ def _channels(x: Tensor) -> Tensor:
     return x.reshape(*x.shape[:2], x.shape[2:].numel())
 
 
-def _tiles(entries: int) -> dict[str, Any]:
-    """Choose a tile by how many entries a channel has: a launch's keyword arguments."""
-    rows, channels, across = next(tile for least, tile in _TILES if entries >= least)
-    return {"ROWS": rows, "CHANNELS": channels, "ENTRIES": across, "num_warps": 8}
+def _tile_of(*operands: Tensor) -> dict[str, Any]:
+    """Choose the tile for operands of one shape [N, C, entries]: a launch's keyword arguments."""
+    entries = operands[0].shape[2]
+    unit = 16 // operands[0].element_size()
+    if entries >= WIDE["ENTRIES"] // 2 and all(_aligned(x, unit) for x in operands):
+        return {"UNIT": unit, **WIDE}
+    return {"UNIT": 1, **(SOME if entries >= SOME["ENTRIES"] // 4 else FEW)}
 
 
-_TILES = (256, (1, 2, 512)), (16, (2, 8, 64)), (0, (8, 32, 4))
-"""From how many entries on a tile has so many groups, channels of each, and entries of these."""
+def _aligned(x: Tensor, unit: int) -> bool:
+    """Say whether the entries of each channel begin and end where a 128-bit load may."""
+    *steps, step = x.stride()
+    lined = all(n % unit == 0 for n in (*steps, x.shape[2]))
+    return step == 1 and lined and x.data_ptr() % 16 == 0
+
+
+WIDE = {"ROWS": 1, "CHANNELS": 2, "ENTRIES": 1024, "num_warps": 8}
+SOME = {"ROWS": 2, "CHANNELS": 8, "ENTRIES": 64, "num_warps": 8}
+FEW = {"ROWS": 8, "CHANNELS": 32, "ENTRIES": 4, "num_warps": 8}
+"""A tile has so many groups, channels of each, and entries of these, by how many a channel has."""
 
 
 def aten_value(
@@ -280,10 +305,10 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     normal = (_grouped(x, groups) - mean).div_(root) if needs[0] or needs[1] else None
     dx = dgamma = dbeta = None
     if needs[0]:
-        scaled = _grouped(g * _column(gamma, x), groups)
+        scaled = _grouped(g * _column(gamma, x), groups).mul_(root.reciprocal())
         along = lines.mean(scaled * normal, 1)
         dx = scaled.sub(lines.mean(scaled, 1)).addcmul_(normal, along, value=-1)
-        dx = dx.mul_(root.reciprocal()).view(x.shape).to(x.dtype)
+        dx = dx.view(x.shape).to(x.dtype)
     if normal is not None and needs[1]:
         dgamma = _over_samples(g * normal.view(x.shape), gamma)
     if needs[2]:
@@ -307,14 +332,14 @@ def _over_samples(x: Tensor, like: Tensor) -> Tensor:
 
 
 MOST_KERNELS = 7
-"""For channels of many entries, of some and of few: the value and the gradients; and the sum over
-the samples."""
+"""For channels of many entries that are aligned, of some and of few: the value and the gradients;
+and the sum over the samples."""
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
     """Yield channels of many entries, of some and of few."""
     line = torch.ones(6, dtype=dtype)
-    for entries in (512, 33, 1):
+    for entries in (1024, 33, 1):
         yield (torch.ones(3, 6, entries, dtype=dtype), line, line), {"groups": 2}
 
 
