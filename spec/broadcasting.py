@@ -244,9 +244,8 @@ class Broadcasting(Ops[R]):
         fits = len(wide) > 1 and type(groups) is int and groups > 0 and wide[1] % groups == 0
         if not (fits and all(one.shape == wide[1:2] for one in others)):
             one = others[0] if others else x
-            self.apply(
-                "group_norm", (x, one, one), {"groups": groups, "eps": eps}
-            )  # It is refused.
+            # It is refused.
+            self.apply("group_norm", (x, one, one), {"groups": groups, "eps": eps})
         return tuple(
             ops.constant(number, wide[1:2], like=x) if one is None else one
             for one, number in zip(given, (1, 0), strict=True)

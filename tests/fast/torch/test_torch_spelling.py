@@ -20,7 +20,10 @@ from torch import Tensor
 import fast.torch as ours
 from fast import Rejected
 
-NAMES = ["softmax", "log_softmax", "layer_norm", "rms_norm", "cross_entropy"]
+NAMES = [
+    *("softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm", "instance_norm"),
+    "cross_entropy",
+]
 X = torch.linspace(-2, 3, 24, dtype=torch.float64).sin().reshape(2, 3, 4)
 LOGITS, LABELS = X[0], torch.tensor([1, -100, 3])
 GAMMA, BETA = X[0] + 2, X[1]
@@ -42,6 +45,12 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("rms_norm", (X.float(), (3, 4)), {}),
     ("rms_norm", (X, [3, 4], GAMMA, 0.5), {}),
     ("rms_norm", (), {"input": X, "normalized_shape": (4,), "eps": 1e-3}),
+    ("group_norm", (X, 3), {}),
+    ("group_norm", (X, 1, GAMMA[:, 0], BETA[:, 0], 0.5), {}),
+    ("group_norm", (), {"input": X, "num_groups": 3, "bias": BETA[:, 0]}),
+    ("instance_norm", (X,), {}),
+    ("instance_norm", (X, None, None, GAMMA[:, 0], BETA[:, 0], True, 0.3, 0.5), {}),
+    ("instance_norm", (), {"input": X, "weight": GAMMA[:, 0], "momentum": 0.0, "eps": 1e-3}),
     ("cross_entropy", (LOGITS, LABELS), {}),
     ("cross_entropy", (), {"input": LOGITS, "target": LABELS, "reduction": "sum"}),
     ("cross_entropy", (LOGITS, LABELS.abs() % 4, None, None, 3, None, "none", 0.25), {}),
@@ -95,6 +104,19 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: ours.rms_norm(X, (3,)), r"rms_norm: normalized_shape .* got \(3,\) for an"),
     (lambda: ours.rms_norm(X, 4), r"got 4; .*torch's \(input, normalized_shape, weight, eps\)"),
     (lambda: ours.rms_norm(X, (4,), eps=0.0), "rms_norm C3"),
+    (lambda: ours.group_norm(X, 2), "group_norm C2: .* got 2 for 3 channels"),
+    (lambda: ours.group_norm(X, 3.0), "group_norm C2: groups is an integer >= 1, got 3.0"),
+    (lambda: ours.group_norm(X[0, 0], 1), "group_norm C1: x has axes"),
+    (
+        lambda: ours.group_norm(X, 3, BETA),
+        r"weight is .* \(3,\), or None; got a tensor of .* \(3, 4\)",
+    ),
+    (lambda: ours.group_norm(X, 3, None, 2.0), "bias is a tensor .* or None; got 2.0"),
+    (lambda: ours.group_norm(X, 3, eps=0.0), "group_norm C4"),
+    (lambda: ours.instance_norm(X, GAMMA[:, 0]), "running_mean is not supported; leave it out"),
+    (lambda: ours.instance_norm(X, running_var=GAMMA[:, 0]), "running_var is not supported"),
+    (lambda: ours.instance_norm(X, use_input_stats=False), "use_input_stats is True"),
+    (lambda: ours.instance_norm(X[0, 0]), "group_norm C1: x has axes"),
     (
         lambda: ours.cross_entropy(LOGITS, LABELS, GAMMA),
         r"weight is .* got a tensor of shape \(3, 4\)",
