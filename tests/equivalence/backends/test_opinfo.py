@@ -156,3 +156,34 @@ def test_torch_agrees_on_its_own_samples(op: str, question: str) -> None:
         for k in failed
     ]
     assert not failed, (len(failed), shown[0])
+
+
+# torch's own forward mode still loads what it scripted.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_torchs_instance_norm_is_group_norm_with_a_group_for_each_channel(question: str) -> None:
+    """By statistics of the input: running ones are left out, which the result does not read.
+
+    A session fills in ones and zeros for parameters, and so does this test.
+    """
+    (info,) = (i for i in methods.op_db if i.name == "nn.functional.instance_norm")
+    judged: list[Outcome] = []
+    for sample in info.sample_inputs("cpu", torch.float64, requires_grad=False):
+        x, given = sample.input, sample.kwargs
+        if given.get("use_input_stats") is False:
+            continue
+        channels, eps = x.shape[1], given.get("eps", 1e-5)
+        gamma, beta = (
+            given.get(name) if given.get(name) is not None else x.new_full((channels,), number)
+            for name, number in (("weight", 1.0), ("bias", 0.0))
+        )
+
+        def run(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = eps) -> Tensor:
+            return torch.nn.functional.instance_norm(x, None, None, gamma, beta, eps=eps)
+
+        attributes = {"groups": channels, "eps": eps}
+        call = Call([x, gamma, beta], attributes, ((x, gamma, beta), {}), run)
+        judged.append(QUESTIONS[question]("group_norm", call))
+    assert len(judged) >= 8
+    failed = [outcome for outcome in judged if outcome.failed]
+    assert not failed, failed[0]
