@@ -5,6 +5,8 @@ input's dtype, which the device makes, so that nothing crosses; and a shape that
 broadcast becomes a `broadcast_to`.
 """
 
+# This file is longer than the guide because every op that sessions call otherwise stands here.
+
 from __future__ import annotations
 
 import math

@@ -78,53 +78,33 @@ def program(ops: Any, x: Any, gamma: Any, beta: Any, *, groups: int, eps: float 
     return ops.add(scaled, of_channels(beta))
 
 
-_TWO = {"groups": 2}
+_ONE, _TWO, _ROW, _PAIR = {"groups": 1}, {"groups": 2}, [[1.0, 2.0, 3.0]], [1.0, 2.0]
+_SINGLE, _LESS = (([[4.0, 7.0], [one, -3.0]], [3.0, 5.0], [0.5, 2.0]) for one in (1e4, 9.0))
+_BACK = (([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0], [3.0, 5.0]),)
+_FLAT = ([[[6144.0] * 16] * 4, [[3.0] * 16] * 4], [2.0] * 4, [0.25, 0.5, 0.75, 1.0])
+_BETA = [[0.25] * 16, [0.5] * 16, [0.75] * 16, [1.0] * 16]
+_G = [[1.0, 1.0], [2.0, 4.0]]
 
 EDGES = (
-    Edge(
-        ([[4.0, 7.0], [1e4, -3.0]], [3.0, 5.0], [0.5, 2.0]),
-        ([[0.5, 2.0], [0.5, 2.0]],),
-        "IEEE",
-        "a group of one entry gives beta",
-        attributes=_TWO,
-    ),
-    Edge(
-        ([[4.0, 7.0], [9.0, -3.0]], [3.0, 5.0], [0.5, 2.0]),
-        (([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0], [3.0, 5.0]),),
-        "IEEE",
-        "of groups of one entry, dx and dgamma are exactly 0",
-        cotangent=[[1.0, 1.0], [2.0, 4.0]],
-        attributes=_TWO,
-    ),
-    Edge(
-        ([[[6144.0] * 16] * 4, [[3.0] * 16] * 4], [2.0] * 4, [0.25, 0.5, 0.75, 1.0]),
-        ([[[0.25] * 16, [0.5] * 16, [0.75] * 16, [1.0] * 16]] * 2,),
-        "IEEE",
-        "constant groups",
-        attributes=_TWO,
-    ),
-    Edge(([[], []], [], []), ([[], []],), "IEEE", "nothing stays nothing", attributes=_TWO),
+    Edge(_SINGLE, ([[0.5, 2.0]] * 2,), "IEEE", "a group of one entry gives beta", None, _TWO),
+    Edge(_LESS, _BACK, "IEEE", "of groups of one entry, dx and dgamma are exactly 0", _G, _TWO),
+    Edge(_FLAT, ([_BETA] * 2,), "IEEE", "constant groups", None, _TWO),
+    Edge(([[], []], [], []), ([[], []],), "IEEE", "nothing stays nothing", None, _TWO),
 )
-
-_ONE = {"groups": 1}
 
 REFUSED = (
     Miss("C1", ([1.0], [1.0], [1.0]), _ONE),
-    *(
-        Miss("C2", ([[1.0, 2.0, 3.0]], [1.0] * 3, [1.0] * 3), {"groups": groups})
-        for groups in (2, 0, -1, True, 1.0)
-    ),
-    Miss("C3", ([[1.0, 2.0]], [1.0], [1.0, 2.0]), _ONE),
-    Miss("C3", ([[1.0, 2.0]], [1.0, 2.0], [1.0]), _ONE),
-    Miss("C3", ([[1.0, 2.0]], [1.0, 2.0], [[1.0, 2.0]]), _ONE),
-    *(
-        Miss("C4", ([[1.0, 2.0]], [1.0, 2.0], [1.0, 2.0]), {**_ONE, "eps": eps})
-        for eps in (0.0, -1e-5, math.inf, math.nan)
-    ),
+    *(Miss("C2", (_ROW, *_ROW, *_ROW), {"groups": count}) for count in (2, 0, -1, True, 1.0)),
+    Miss("C3", ([_PAIR], [1.0], _PAIR), _ONE),
+    Miss("C3", ([_PAIR], _PAIR, [1.0]), _ONE),
+    Miss("C3", ([_PAIR], _PAIR, [_PAIR]), _ONE),
+    Miss("C4", ([_PAIR], _PAIR, _PAIR), {**_ONE, "eps": 0.0}),
+    Miss("C4", ([_PAIR], _PAIR, _PAIR), {**_ONE, "eps": -1e-5}),
+    Miss("C4", ([_PAIR], _PAIR, _PAIR), {**_ONE, "eps": math.inf}),
+    Miss("C4", ([_PAIR], _PAIR, _PAIR), {**_ONE, "eps": math.nan}),
 )
 
 TRIED = {"eps": (1e-5, 1e-3, 1e-8, 1.0)}
-
 ELSEWHERE = Elsewhere("torch.nn.functional.group_norm(x, groups, gamma, beta, eps=eps)", None)
 
 op = composite(
