@@ -184,6 +184,14 @@ def others(case: CaseSpec) -> str:
     return "same" if len(set(extents)) == 1 else "one" if set(extents[1:]) == {1} else "growing"
 
 
+def shared(case: CaseSpec) -> str | None:
+    """Tell how channels are shared out to groups, where there are several of them."""
+    groups, channels = case.attributes()["groups"], own(case)[1]
+    if channels == 1:
+        return None
+    return "one" if groups == 1 else "each" if groups == channels else "some"
+
+
 RANKS = (1, 2, 3, 4, 5, 6)
 LONG = (1, 2, 8, 31, 33, 64, 65, 128, 257, 513, 1025)
 PLACES = ("last", "first", "middle")
@@ -211,6 +219,8 @@ def first_weight(case: CaseSpec) -> float | None:
     weight = case.attributes().get("weight")
     return None if weight is None else float(weight[0])
 
+
+EPS = ((DEFAULT, 1e-3, 1e-8, 1.0), attribute("eps"))
 
 WANTED: dict[str, Table] = {
     "elementwise": SIZED,
@@ -251,7 +261,16 @@ WANTED: dict[str, Table] = {
         "rank": (RANKS, rank),
         "extent": (LONG, lambda case: own(case)[-1]),
         "beside": (BESIDE, beside),
-        "eps": ((DEFAULT, 1e-3, 1e-8, 1.0), attribute("eps")),
+        "span": ((1, 2, 3), lambda case: len(case.shapes[1])),
+        "eps": EPS,
+    },
+    "groups": {
+        "rank": ((2, 3, 4, 5), rank),
+        "extent": ((31, 33, 64, 65, 128, 257, 513, 1025), longest),
+        "place": (PLACES, long_place),
+        "beside": (BESIDE, beside),
+        "shared": (("some", "one", "each"), shared),
+        "eps": EPS,
     },
     "broadcasts": {
         **PLACED,
@@ -397,7 +416,9 @@ OPTIONAL: Table = {
 """Attributes that not all ops of a family have."""
 
 
-BLURRED = (long_place, source_place, permuted, length, others, target, repeated, turned, span)
+BLURRED = (
+    *(long_place, source_place, permuted, length, others, target, repeated, turned, span, shared),
+)
 """Readers that tell a level only in some shapes: what meets it there need not meet everywhere."""
 
 
