@@ -80,10 +80,9 @@ def program(ops: Any, x: Any, gamma: Any, beta: Any, *, groups: int, eps: float 
 
 _ONE, _TWO, _ROW, _PAIR = {"groups": 1}, {"groups": 2}, [[1.0, 2.0, 3.0]], [1.0, 2.0]
 _SINGLE, _LESS = (([[4.0, 7.0], [one, -3.0]], [3.0, 5.0], [0.5, 2.0]) for one in (1e4, 9.0))
-_BACK = (([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0], [3.0, 5.0]),)
+_BACK, _G = (([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0], [3.0, 5.0]),), [[1.0, 1.0], [2.0, 4.0]]
 _FLAT = ([[[6144.0] * 16] * 4, [[3.0] * 16] * 4], [2.0] * 4, [0.25, 0.5, 0.75, 1.0])
 _BETA = [[0.25] * 16, [0.5] * 16, [0.75] * 16, [1.0] * 16]
-_G = [[1.0, 1.0], [2.0, 4.0]]
 
 EDGES = (
     Edge(_SINGLE, ([[0.5, 2.0]] * 2,), "IEEE", "a group of one entry gives beta", None, _TWO),
@@ -105,7 +104,8 @@ REFUSED = (
 )
 
 TRIED = {"eps": (1e-5, 1e-3, 1e-8, 1.0)}
-ELSEWHERE = Elsewhere("torch.nn.functional.group_norm(x, groups, gamma, beta, eps=eps)", None)
+_CALL = "group_norm(x, groups, gamma, beta, eps=eps)"
+ELSEWHERE = Elsewhere(f"torch.nn.functional.{_CALL}", None, formula=f"torch.{_CALL}")
 
 op = composite(
     "group_norm",

@@ -144,9 +144,11 @@ def test_a_composite_is_opened_into_the_steps_of_its_program(name: str) -> None:
         out = tape.apply(op, *ids, **edge.attributes)
         found = opened(tape, name)
         assert name not in {node.op.name for node in map(found.node, range(len(found))) if node.op}
-        assert repr(found.value(len(found) - 1)) == repr(tape.value(out))
+        # Of nothing, a program may take no step and return its first input.
+        result = len(found) - 1 if len(found) > len(ids) else 0
+        assert repr(found.value(result)) == repr(tape.value(out))
         seed = tape.value(out).map(lambda _: 0.5)
-        before, after = tape.backward(out, seed), found.backward(len(found) - 1, seed)
+        before, after = tape.backward(out, seed), found.backward(result, seed)
         # A step may hand nothing on where there is no entry; what there is has to be the same.
         assert {k: repr(g) for k, g in before.items() if g.data} == {
             k: repr(g) for k, g in after.items() if k in before and g.data
