@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 PROVIDERS = ("triton", "aten")
 DTYPES = (torch.float32, torch.bfloat16)
 CALLS = (((2, 4), 2), ((3, 2, 8), 1), ((2, 6, 4, 4), 3), ((2, 4, 1024), 2), ((1, 128, 32), 2),
-         ((33, 8, 2), 8))  # fmt: skip
+         ((33, 8, 2), 8), ((1, 8, 2048), 2))  # fmt: skip
 
 
 def integers(*shape: int) -> Tensor:
@@ -77,6 +77,21 @@ def test_groups_of_one_entry_are_beta(provider: str) -> None:
     assert torch.equal(z, beta.expand(5, 3))
     assert torch.equal(dx, torch.zeros(5, 3)) and torch.equal(dgamma, torch.zeros(3))
     assert torch.equal(dbeta, torch.full((3,), 5.0))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("shape", [(2, 4, 64), (3, 8), (1, 2, 2048)])
+def test_a_large_offset_keeps_the_digits_of_its_spread(
+    shape: tuple[int, ...], provider: str
+) -> None:
+    """The mean of squares less the square of the mean would leave none of them."""
+    value, vjp = OPS["group_norm"].hosts(provider)
+    x, g, line = balanced(shape, 1e4, 0.5), integers(*shape), torch.ones(shape[1])
+    z, saved = value(x, line, 0 * line, groups=2, eps=0.75)
+    assert torch.equal(z, x - 1e4)
+    due = truth(x, line, 0 * line, g, 2)
+    for found, wanted in zip(vjp(saved, g, (True,) * 3), due[1:], strict=True):
+        assert same_where_it_fits(found, wanted)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
