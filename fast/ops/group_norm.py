@@ -32,11 +32,11 @@ _POINTERS = ["x", "gamma", "means", "roots"]
 
 
 @triton.jit
-def _tile(at, channels, inner, live, CHANNELS: tl.constexpr, ENTRIES: tl.constexpr):
+def _tile(at, channels, inner, live, BLOCK_CHANNELS: tl.constexpr, BLOCK_ENTRIES: tl.constexpr):
     """Return the channels and entries of a tile of groups, and which of them there are."""
-    across = tl.cdiv(inner, ENTRIES)
-    channel = (at // across * CHANNELS + tl.arange(0, CHANNELS))[None, :, None]
-    entry = (at % across * ENTRIES + tl.arange(0, ENTRIES))[None, None, :]
+    across = tl.cdiv(inner, BLOCK_ENTRIES)
+    channel = (at // across * BLOCK_CHANNELS + tl.arange(0, BLOCK_CHANNELS))[None, :, None]
+    entry = (at % across * BLOCK_ENTRIES + tl.arange(0, BLOCK_ENTRIES))[None, None, :]
     return channel, entry, live[:, None, None] & (channel < channels) & (entry < inner)
 
 
@@ -79,7 +79,8 @@ def _value_kernel(
     z, means, roots, x, gamma, beta,
     rows: tl.int64, groups: tl.int64, channels: tl.int32, inner: tl.int32,
     xn: tl.int64, xc: tl.int64, xi: tl.int64, gs: tl.int64, bs: tl.int64, eps,
-    UNIT: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, ENTRIES: tl.constexpr,
+    UNIT: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK_CHANNELS: tl.constexpr, BLOCK_ENTRIES: tl.constexpr,
 ):  # fmt: skip
     inner = rowwise.length(inner, UNIT)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
@@ -87,21 +88,21 @@ def _value_kernel(
     start = row // groups * xn + own * xc
     out = row * channels * inner
     count = (channels * inner).to(tl.float32)
-    tiles = tl.cdiv(channels, CHANNELS) * tl.cdiv(inner, ENTRIES)
-    channel, entry, inside = _tile(0, channels, inner, live, CHANNELS, ENTRIES)
+    tiles = tl.cdiv(channels, BLOCK_CHANNELS) * tl.cdiv(inner, BLOCK_ENTRIES)
+    channel, entry, inside = _tile(0, channels, inner, live, BLOCK_CHANNELS, BLOCK_ENTRIES)
     first = _read(x, start, channel, entry, inside, xc, xi, UNIT)
     total = _added(first)
     for at in range(1, tiles):
-        channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
+        channel, entry, inside = _tile(at, channels, inner, live, BLOCK_CHANNELS, BLOCK_ENTRIES)
         total += _added(_read(x, start, channel, entry, inside, xc, xi, UNIT))
     mean = tl.div_rn(total, count)
     tl.store(means + row, mean, mask=live)
     mean = mean[:, None, None]
-    channel, entry, inside = _tile(0, channels, inner, live, CHANNELS, ENTRIES)
+    channel, entry, inside = _tile(0, channels, inner, live, BLOCK_CHANNELS, BLOCK_ENTRIES)
     first = tl.where(inside, first - mean, 0.0)
     total = _added(first * first)
     for at in range(1, tiles):
-        channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
+        channel, entry, inside = _tile(at, channels, inner, live, BLOCK_CHANNELS, BLOCK_ENTRIES)
         here = _read(x, start, channel, entry, inside, xc, xi, UNIT) - mean
         here = tl.where(inside, here, 0.0)
         total += _added(here * here)
@@ -109,7 +110,7 @@ def _value_kernel(
     tl.store(roots + row, root, mask=live)
     root = root[:, None, None]
     for at in range(tiles):
-        channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
+        channel, entry, inside = _tile(at, channels, inner, live, BLOCK_CHANNELS, BLOCK_ENTRIES)
         if at > 0:
             first = _read(x, start, channel, entry, inside, xc, xi, UNIT) - mean
         scale = _of_channels(gamma, own, channel, channels, gs)
@@ -121,10 +122,11 @@ def _value_kernel(
 @triton.jit
 def _entries(
     x, g, gamma, from_x, from_g, own, live, at, channels, inner, mean, root, over,
-    xc, xi, gc, gi, gs, UNIT: tl.constexpr, CHANNELS: tl.constexpr, ENTRIES: tl.constexpr,
+    xc, xi, gc, gi, gs,
+    UNIT: tl.constexpr, BLOCK_CHANNELS: tl.constexpr, BLOCK_ENTRIES: tl.constexpr,
 ):  # fmt: skip
     """Return, for a tile, the normal form, the cotangent, and that by gamma and over the root."""
-    channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
+    channel, entry, inside = _tile(at, channels, inner, live, BLOCK_CHANNELS, BLOCK_ENTRIES)
     here = _read(x, from_x, channel, entry, inside, xc, xi, UNIT)
     normal = tl.where(inside, tl.div_rn(here - mean, root), 0.0)
     cotangent = _read(g, from_g, channel, entry, inside, gc, gi, UNIT)
@@ -141,7 +143,8 @@ def _vjp_kernel(
     rows: tl.int64, groups: tl.int64, channels: tl.int32, inner: tl.int32,
     xn: tl.int64, xc: tl.int64, xi: tl.int64, gn: tl.int64, gc: tl.int64, gi: tl.int64,
     gs: tl.int64,
-    UNIT: tl.constexpr, ROWS: tl.constexpr, CHANNELS: tl.constexpr, ENTRIES: tl.constexpr,
+    UNIT: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK_CHANNELS: tl.constexpr, BLOCK_ENTRIES: tl.constexpr,
 ):  # fmt: skip
     inner = rowwise.length(inner, UNIT)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
@@ -149,15 +152,15 @@ def _vjp_kernel(
     from_x = row // groups * xn + own * xc
     from_g = row // groups * gn + own * gc
     count = (channels * inner).to(tl.float32)
-    across = tl.cdiv(inner, ENTRIES)
-    tiles = tl.cdiv(channels, CHANNELS) * across
-    lane = tl.arange(0, CHANNELS)[None, :]
+    across = tl.cdiv(inner, BLOCK_ENTRIES)
+    tiles = tl.cdiv(channels, BLOCK_CHANNELS) * across
+    lane = tl.arange(0, BLOCK_CHANNELS)[None, :]
     into = (row * channels)[:, None] + lane
     mean, root = tl.load(means + row)[:, None, None], tl.load(roots + row)[:, None, None]
     over = tl.div_rn(1.0, root)
     normal, cotangent, scaled = _entries(
         x, g, gamma, from_x, from_g, own, live, 0, channels, inner, mean, root, over,
-        xc, xi, gc, gi, gs, UNIT, CHANNELS, ENTRIES,
+        xc, xi, gc, gi, gs, UNIT, BLOCK_CHANNELS, BLOCK_ENTRIES,
     )  # fmt: skip
     total, along = _added(scaled), _added(scaled * normal)
     dgamma, dbeta = tl.sum(cotangent * normal, 2), tl.sum(cotangent, 2)
@@ -167,7 +170,7 @@ def _vjp_kernel(
     for at in range(1, tiles):
         later, given, weighed = _entries(
             x, g, gamma, from_x, from_g, own, live, at, channels, inner, mean, root, over,
-            xc, xi, gc, gi, gs, UNIT, CHANNELS, ENTRIES,
+            xc, xi, gc, gi, gs, UNIT, BLOCK_CHANNELS, BLOCK_ENTRIES,
         )  # fmt: skip
         total += _added(weighed)
         along += _added(weighed * later)
@@ -175,7 +178,7 @@ def _vjp_kernel(
         begins = at % across + 0 * lane == 0
         dgamma = tl.where(begins, 0.0, dgamma) + tl.sum(given * later, 2)
         dbeta = tl.where(begins, 0.0, dbeta) + tl.sum(given, 2)
-        behind = at // across * CHANNELS
+        behind = at // across * BLOCK_CHANNELS
         known = live[:, None] & (behind + lane < channels)
         tl.store(dgammas + into + behind, dgamma, mask=known)
         tl.store(dbetas + into + behind, dbeta, mask=known)
@@ -186,9 +189,9 @@ def _vjp_kernel(
         if at > 0:
             normal, cotangent, scaled = _entries(
                 x, g, gamma, from_x, from_g, own, live, at, channels, inner, mean, root, over,
-                xc, xi, gc, gi, gs, UNIT, CHANNELS, ENTRIES,
+                xc, xi, gc, gi, gs, UNIT, BLOCK_CHANNELS, BLOCK_ENTRIES,
             )  # fmt: skip
-        channel, entry, inside = _tile(at, channels, inner, live, CHANNELS, ENTRIES)
+        channel, entry, inside = _tile(at, channels, inner, live, BLOCK_CHANNELS, BLOCK_ENTRIES)
         result = scaled - total - normal * along
         _keep(dx, out, channel, entry, inside, inner, result, UNIT)
 
@@ -265,9 +268,9 @@ def _tile_of(*operands: Tensor) -> dict[str, Any]:
     """Choose the tile for operands of one shape [N, C, entries]: a launch's keyword arguments."""
     entries = operands[0].shape[2]
     unit = 16 // operands[0].element_size()
-    if entries >= WIDE["ENTRIES"] // 2 and all(_aligned(x, unit) for x in operands):
+    if entries >= WIDE["BLOCK_ENTRIES"] // 2 and all(_aligned(x, unit) for x in operands):
         return {"UNIT": unit, **WIDE}
-    return {"UNIT": 1, **(SOME if entries >= SOME["ENTRIES"] // 4 else FEW)}
+    return {"UNIT": 1, **(SOME if entries >= SOME["BLOCK_ENTRIES"] // 4 else FEW)}
 
 
 def _aligned(x: Tensor, unit: int) -> bool:
@@ -277,9 +280,9 @@ def _aligned(x: Tensor, unit: int) -> bool:
     return step == 1 and lined and x.data_ptr() % 16 == 0
 
 
-WIDE = {"ROWS": 1, "CHANNELS": 2, "ENTRIES": 1024, "num_warps": 8}
-SOME = {"ROWS": 2, "CHANNELS": 8, "ENTRIES": 64, "num_warps": 8}
-FEW = {"ROWS": 8, "CHANNELS": 32, "ENTRIES": 4, "num_warps": 8}
+WIDE = {"ROWS": 1, "BLOCK_CHANNELS": 2, "BLOCK_ENTRIES": 1024, "num_warps": 8}
+SOME = {"ROWS": 2, "BLOCK_CHANNELS": 8, "BLOCK_ENTRIES": 64, "num_warps": 8}
+FEW = {"ROWS": 8, "BLOCK_CHANNELS": 32, "BLOCK_ENTRIES": 4, "num_warps": 8}
 """A tile has so many groups, channels of each, and entries of these, by how many a channel has."""
 
 
