@@ -44,8 +44,8 @@ def _tile(at, channels, inner, live, BLOCK_CHANNELS: tl.constexpr, BLOCK_ENTRIES
 def _read(x, start, channel, entry, inside, xc, xi, UNIT: tl.constexpr):
     """Read a tile of groups that begin at the offsets `start`, as fp32."""
     if UNIT > 1:
-        place = start[:, None, None] + (channel * xc + entry)
-        pointers = tl.multiple_of(x + place, (1, 1, 16))
+        pointers = x + (start[:, None, None] + (channel * xc + entry))
+        pointers = tl.multiple_of(pointers, (1, 1, 16))
     else:
         pointers = x + (start[:, None, None] + (channel * xc + entry * xi))
     return tl.load(pointers, mask=inside, other=0.0).to(tl.float32)
@@ -192,8 +192,7 @@ def _vjp_kernel(
                 xc, xi, gc, gi, gs, UNIT, BLOCK_CHANNELS, BLOCK_ENTRIES,
             )  # fmt: skip
         channel, entry, inside = _tile(at, channels, inner, live, BLOCK_CHANNELS, BLOCK_ENTRIES)
-        result = scaled - total - normal * along
-        _keep(dx, out, channel, entry, inside, inner, result, UNIT)
+        _keep(dx, out, channel, entry, inside, inner, scaled - total - normal * along, UNIT)
 
 
 def check(x: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float = 1e-5) -> None:
@@ -276,8 +275,7 @@ def _tile_of(*operands: Tensor) -> dict[str, Any]:
 def _aligned(x: Tensor, unit: int) -> bool:
     """Say whether the entries of each channel begin and end where a 128-bit load may."""
     *steps, step = x.stride()
-    lined = all(n % unit == 0 for n in (*steps, x.shape[2]))
-    return step == 1 and lined and x.data_ptr() % 16 == 0
+    return step == 1 and x.data_ptr() % 16 == 0 and not any(n % unit for n in (*steps, x.shape[2]))
 
 
 WIDE = {"ROWS": 1, "BLOCK_CHANNELS": 2, "BLOCK_ENTRIES": 1024, "num_warps": 8}
