@@ -130,7 +130,7 @@ def _of(shape: Callable[[int], Shape], groups: int) -> Callable[[Op, int], Signa
 GROWTHS = (
     Growth("entries", _of(lambda n: (2, 4, n), 2), 2**12, 1_371),
     Growth("channels", _of(lambda n: (3, 2 * n), 2), 2**16, 4_099),
-    Growth("rows", _of(lambda n: (n, 4, 3), 2), MANY_ROWS // 2, 1_371),
+    Growth("rows", _of(lambda n: (-(-n // 2), 4, 3), 2), MANY_ROWS, 2_731),
     Growth("both", _of(lambda n: (2, n, 7), 1), 9_377, 2_731),
     Growth("entries", _of(lambda n: (3, 4, n), 2), 2**10, 2**10, ("offset",)),
 )
