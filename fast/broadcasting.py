@@ -18,8 +18,10 @@ import numpy as np
 from torch import Tensor
 
 from fast.device.integers import is_integer, is_number
+from fast.einsum import contracted
 from fast.errors import Rejected, Unsupported
 from fast.indexing import is_mask
+from fast.products import common, is_shared, product_axes
 from fast.protocol import Ops
 
 Number = int | float | Fraction
@@ -85,63 +87,6 @@ class Broadcasting(Ops[R]):
         product = self.matmul(rows, self.permute(w, axes=(1, 0)))
         return self.reshape(product, shape=(*wide[:-1], deep[0]))
 
-    def layer_norm(
-        self,
-        x: R,
-        gamma: R | None = None,
-        beta: R | None = None,
-        *,
-        eps: float = 1e-5,
-        normalized_shape: Sequence[int] | None = None,
-    ) -> R:
-        """Normalize the last axes, those of gamma and beta; without both, of normalized_shape.
-
-        A gamma that is None is ones, and a beta zeros.
-        """
-        given: tuple[Any, ...] = (gamma, beta)
-        if gamma is None or beta is None or normalized_shape is not None:
-            given = _lines(self, "layer_norm", x, given, (1, 0), eps, normalized_shape)
-        return self.apply("layer_norm", (x, *given), {"eps": eps})
-
-    def rms_norm(
-        self,
-        x: R,
-        gamma: R | None = None,
-        *,
-        eps: float = 2**-23,
-        normalized_shape: Sequence[int] | None = None,
-    ) -> R:
-        """Divide the last axes, those of gamma, by their root mean square; without it, by ones.
-
-        Then normalized_shape says which axes these are.
-        """
-        given: tuple[Any, ...] = (gamma,)
-        if gamma is None or normalized_shape is not None:
-            given = _lines(self, "rms_norm", x, given, (1,), eps, normalized_shape)
-        return self.apply("rms_norm", (x, *given), {"eps": eps})
-
-    def group_norm(
-        self,
-        x: R,
-        gamma: R | None = None,
-        beta: R | None = None,
-        *,
-        groups: int,
-        eps: float = 1e-5,
-    ) -> R:
-        """Normalize groups of channels; a gamma that is None is ones, and a beta zeros."""
-        given: tuple[Any, ...] = (gamma, beta)
-        if gamma is None or beta is None:
-            given = _of_channels(self, x, given, groups, eps)
-        return self.apply("group_norm", (x, *given), {"groups": groups, "eps": eps})
-
-    def instance_norm(
-        self, x: R, gamma: R | None = None, beta: R | None = None, *, eps: float = 1e-5
-    ) -> R:
-        """Normalize each channel by itself: `group_norm`, with as many groups as channels."""
-        channels = shape_of("instance_norm", x)[1:2]
-        return self.group_norm(x, gamma, beta, groups=max((1, *channels)), eps=eps)
-
     def matmul(self, x: R, y: R) -> R:
         """Multiply by torch's rules: vectors, matrices, and batches of them, which broadcast.
 
@@ -163,6 +108,20 @@ class Broadcasting(Ops[R]):
         column = shape_of("outer", x)
         _need_vectors("outer", column, shape_of("outer", y))
         return self.mul(self.reshape(x, shape=(*column, 1)), y)
+
+    def einsum(self, equation: str, *operands: Any) -> R:
+        """Sum products over named axes, such as "bij,bjk->bik"; operands are arguments, or a list.
+
+        Rejected says which constraint of fast.einsum is broken.
+        """
+        ops: Any = self
+        given = _listed(operands)
+        for x in given:
+            shape_of("einsum", x)
+            if not _is_own(ops, x):
+                ops.apply("mul", (x, x), {})  # It is refused.
+        result: R = contracted(equation, given)
+        return result
 
     def concat(self, *xs: Any, axis: int) -> R:
         """Join along an axis; the parts are arguments, or one list."""
@@ -187,75 +146,6 @@ def combined(ops: Any, name: str, x: Any, y: Any) -> Any:
         shape = common(name, a, b)
         x, y = _wide(x, shape), _wide(y, shape)
     return ops.apply(name, (x, y), {})
-
-
-def _lines(
-    ops: Any,
-    name: str,
-    x: Any,
-    given: Sequence[Any],
-    numbers: Sequence[int],
-    eps: float,
-    normalized_shape: Sequence[int] | None,
-) -> tuple[Any, ...]:
-    """Return the parameters of a normalizer: of those that are None, one number repeated.
-
-    What is refused here would be by the op, but then these would be recorded already.
-    """
-    wide, present = shape_of(name, x), [one for one in given if one is not None]
-    shapes = {shape_of(name, one) for one in present}
-    if normalized_shape is not None:
-        _need_shape(name, normalized_shape)
-        shapes.add(tuple(normalized_shape))
-    if len(shapes) != 1:
-        came = " and ".join(map(str, sorted(shapes))) or "neither"
-        raise Rejected(
-            f"{name} C2: a parameter or normalized_shape says which of the last axes are "
-            f"normalized, such as normalized_shape={wide[-1:]}, and all that are given agree; "
-            f"got {came}"
-        )
-    (shape,) = shapes
-    if not 0 < len(shape) <= len(wide) or wide[-len(shape) :] != shape:
-        raise Rejected(f"{name} C2: the last axes of x, one or more, are {shape}; got {wide}")
-    if not (is_number(eps) and 0 < eps < math.inf):
-        raise Rejected(f"{name} C3: eps is finite and > 0; got {eps}")
-    for one in present:
-        if one.dtype != x.dtype or one.tape is not x.tape:
-            ops.apply(name, (x, *(one for _ in given)), {"eps": eps})  # It is refused.
-    if x.tape is not ops._tape:
-        ops.apply(name, (x, *(x for _ in given)), {"eps": eps})
-    return tuple(
-        ops.constant(number, shape, like=x) if one is None else one
-        for one, number in zip(given, numbers, strict=True)
-    )
-
-
-def _of_channels(
-    ops: Any, x: Any, given: Sequence[Any], groups: int, eps: float
-) -> tuple[Any, ...]:
-    """Return gamma and beta: of those that are None, ones and zeros for the channels of x."""
-    wide = shape_of("group_norm", x)
-    others = [one for one in given if one is not None]
-    shapes = [shape_of("group_norm", one) for one in others]
-    if not (is_number(eps) and 0 < eps < math.inf):
-        raise Rejected(f"group_norm C4: eps is finite and > 0; got {eps}")
-    fits = len(wide) > 1 and type(groups) is int and groups > 0 and wide[1] % groups == 0
-    alike = all(one.dtype == x.dtype and one.tape is ops._tape for one in (x, *others))
-    if not (fits and alike and all(shape == wide[1:2] for shape in shapes)):
-        one = others[0] if others else x
-        ops.apply("group_norm", (x, one, one), {"groups": groups, "eps": eps})  # It is refused.
-    return tuple(
-        ops.constant(number, wide[1:2], like=x) if one is None else one
-        for one, number in zip(given, (1, 0), strict=True)
-    )
-
-
-def _need_shape(name: str, shape: Any) -> None:
-    """Refuse a normalized shape that is no tuple or list of integers."""
-    if not isinstance(shape, (list, tuple)) or not all(type(n) is int for n in shape):
-        raise Rejected(
-            f"{name} C2: normalized_shape is a tuple of integers, (2,) for one axis; got {shape!r}"
-        )
 
 
 def refuse_swapped(
@@ -290,19 +180,6 @@ def shape_of(name: str, x: Any) -> tuple[int, ...]:
         rule = "the argument is a ref of this session"
         raise Unsupported(f"{name}: {rule}; got {came}; {made_a_ref(x)}")
     return tuple(x.shape)
-
-
-def common(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which NumPy would broadcast these, or raise naming all."""
-    rank = max(map(len, shapes))
-    found = []
-    for extents in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
-        wide = {n for n in extents if n != 1} or {1}
-        if len(wide) > 1:
-            came = " and ".join(map(str, shapes))
-            raise Rejected(f"{name}: the shapes broadcast to a common one; got {came}")
-        found += wide
-    return tuple(found)
 
 
 def _need_mask(mask: Any, x: Any, y: Any) -> None:
@@ -355,25 +232,17 @@ def _need_vectors(name: str, *shapes: tuple[int, ...]) -> None:
 
 def _multiplied(ops: Any, x: Any, y: Any, a: tuple[int, ...], b: tuple[int, ...]) -> Any:
     """Multiply operands of which one at least is no matrix; a and b are their shapes."""
-    if not a or not b:
-        raise Rejected(
-            f"matmul: each operand has an axis at least; * takes single numbers; got {a} and {b}"
-        )
-    left, right = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
-    if left[-1] != right[-2]:
-        raise Rejected(f"matmul C2: the inner extents are equal; got {a} and {b}")
+    lead, rows, columns = product_axes(a, b)
     if x.dtype is not y.dtype:
         raise Rejected(f"matmul: inputs have one dtype, got {x.dtype} and {y.dtype}")
-    batch = common("matmul", left[:-2], right[:-2])
-    count, (m, k), n = math.prod(batch), left[-2:], right[-1]
-    if all(extent == 1 for extent in right[:-2]):
+    inner, m, n = a[-1], math.prod(rows), math.prod(columns)
+    if is_shared(b):
         # The rows of every place meet the same matrix: they are rows of one product.
-        z = ops.apply("matmul", (_under(x, (count * m, k)), _under(y, (k, n))), {})
+        many = _under(x, (math.prod(lead) * m, inner))
+        z = ops.apply("matmul", (many, _under(y, (inner, n))), {})
     else:
-        xs, ys = _in_batch(x, left, batch, count), _in_batch(y, right, batch, count)
-        z = ops.apply("bmm", (xs, ys), {})
-    kept = (*batch, *((m,) if len(a) > 1 else ()), *((n,) if len(b) > 1 else ()))
-    return _under(z, kept)
+        z = ops.apply("bmm", (_placed(x, (*lead, m, inner)), _placed(y, (*lead, inner, n))), {})
+    return _under(z, (*lead, *rows, *columns))
 
 
 def _under(x: Any, shape: tuple[int, ...]) -> Any:
@@ -381,12 +250,12 @@ def _under(x: Any, shape: tuple[int, ...]) -> Any:
     return x if x.shape == shape else x.session.reshape(x, shape=shape)
 
 
-def _in_batch(x: Any, shape: tuple[int, ...], batch: tuple[int, ...], count: int) -> Any:
-    """Bring matrices of a shape, which broadcast to a batch, in line along one axis."""
-    matrix = shape[-2:]
-    if all(extent == 1 for extent in shape[:-2]):
-        return _wide(_under(x, matrix), (count, *matrix))
-    return _under(_wide(x, (*batch, *matrix)), (count, *matrix))
+def _placed(x: Any, shape: tuple[int, ...]) -> Any:
+    """Lay matrices out along one axis, a batch, to which they broadcast."""
+    places, matrix = math.prod(shape[:-2]), shape[-2:]
+    if is_shared(x.shape):
+        return _wide(_under(x, matrix), (places, *matrix))
+    return _under(_wide(x, shape), (places, *matrix))
 
 
 def _listed(xs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from fast.answers import ABSENT, INSTEAD, LISTS, answering, call_of, hints, lacking
-from fast.broadcasting import Broadcasting, Number, combined, shape_of
+from fast.broadcasting import Number, combined, shape_of
 from fast.device.integers import is_number
 from fast.errors import Rejected, SessionError, Unknown, Unsupported, unknown
 from fast.indexing import Indexed, Lengths, cuts, even, resolved
+from fast.normalizing import Normalizing
 from fast.tape import Tape
 
 
@@ -83,7 +84,7 @@ NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 
 def _instead(name: str) -> str | None:
     """Say what is written for a name that another library has, or None where nothing is known."""
-    return INSTEAD.get(name) or call_of(Broadcasting, name)
+    return INSTEAD.get(name) or call_of(Normalizing, name)
 
 
 @hints(
@@ -193,7 +194,7 @@ class Ref(Indexed, Entry):
     {name: f"write {instead}" for name, instead in INSTEAD.items()} | dict.fromkeys(ABSENT, LISTS),
     "session: there is no op or method {!r}",
 )
-class Interpreter(Broadcasting[Ref]):
+class Interpreter(Normalizing[Ref]):
     """Whatever runs a program: it records each op, and each number, that the program asks for.
 
     What other libraries call otherwise is answered; any other name that there is not is refused by

@@ -258,7 +258,7 @@ def call_of(ops: type, name: str) -> str | None:
     needed = [one for one in takes if one.default is one.empty]
     several = any(one.kind is one.VAR_POSITIONAL for one in takes)
     placed = [one.name for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD]
-    placed = ["x", "y"] if several else placed
+    placed = [*placed, "x", "y"] if several else placed
     refs = [k for k, one in enumerate(placed) if one not in _BESIDE]
     if not refs:
         return None

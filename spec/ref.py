@@ -21,8 +21,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spec.answers import INSTEAD, LISTS, answering, call_of, unfamiliar
-from spec.broadcasting import OPERAND, Broadcasting
+from spec.broadcasting import OPERAND
 from spec.indexing import Indexed, Parts, resolved
+from spec.normalizing import Normalizing
 from spec.op import AnyTensor, Op, checked, holds, holds_integers, refuse
 from spec.ops import OPS
 from spec.record import Record
@@ -48,7 +49,7 @@ NUMPY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 
 def _instead(name: str) -> str | None:
     """Say what is written for a name that another library has, or None where nothing is known."""
-    return INSTEAD.get(name) or call_of(Broadcasting, name)
+    return INSTEAD.get(name) or call_of(Normalizing, name)
 
 
 @hints(
@@ -221,7 +222,7 @@ def _made(came: object) -> str:
     return "input() and const() make a ref of a tensor, use() of a Param, constant() of a number"
 
 
-class Interpreter(Draws, Parts, Broadcasting[Ref], Generic[T]):
+class Interpreter(Draws, Parts, Normalizing[Ref], Generic[T]):
     """Whatever runs a program: it records each op that the program asks for."""
 
     def __init__(self, tape: T) -> None:

@@ -6,8 +6,7 @@ import math
 
 from torch import Tensor
 
-from fast.broadcasting import common
-from fast.errors import Rejected
+from fast.products import is_shared, product_axes
 from fast.torch._functions import _call, _chosen, _refuse_tangents
 
 
@@ -24,24 +23,20 @@ def matmul(input: Tensor, other: Tensor, *, provider: str | None = None) -> Tens
     a, b = tuple(input.shape), tuple(other.shape)
     if len(a) == len(b) == 2:
         return _call("matmul", (input, other), chosen)
-    if not a or not b:
-        raise Rejected(f"fast.torch.matmul: each operand has an axis at least; got {a} and {b}")
+    lead, rows, columns = product_axes(a, b)
     left = input if len(a) > 1 else input[None]
     right = other if len(b) > 1 else other[:, None]
-    if left.shape[-1] != right.shape[-2]:
-        raise Rejected(f"matmul C2: the inner extents are equal; got {a} and {b}")
-    batch = common("matmul", tuple(left.shape[:-2]), tuple(right.shape[:-2]))
-    if all(extent == 1 for extent in right.shape[:-2]):
-        rows = left.reshape(math.prod(left.shape[:-1]), left.shape[-1])
-        z = _call("matmul", (rows, right.reshape(right.shape[-2:])), chosen)
+    if is_shared(b):
+        flat = left.reshape(math.prod(left.shape[:-1]), left.shape[-1])
+        z = _call("matmul", (flat, right.reshape(right.shape[-2:])), chosen)
     else:
-        z = _call("bmm", (_in_batch(left, batch), _in_batch(right, batch)), chosen)
-    return z.reshape((*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ())))
+        z = _call("bmm", (_in_batch(left, lead), _in_batch(right, lead)), chosen)
+    return z.reshape((*lead, *rows, *columns))
 
 
 def _in_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
     """Bring matrices that broadcast to a batch in line; one that all share has a stride of 0."""
     matrix, count = x.shape[-2:], math.prod(batch)
-    if all(extent == 1 for extent in x.shape[:-2]):
+    if is_shared(tuple(x.shape)):
         return x.reshape(matrix).expand(count, *matrix)
     return x.expand(*batch, *matrix).reshape(count, *matrix)

@@ -382,6 +382,7 @@ def meant(session: Any, made: Any) -> tuple[dict[str, Any], dict[str, dict[str, 
     otherwise["hinge_embedding_loss"] = {"y": named["mask"]}
     otherwise["bmm"] = {"x": session.stack(x, y, axis=0), "y": session.stack(y, x, axis=0)}
     otherwise |= {name: {"x": x[0], "y": y[0]} for name in ("dot", "outer")}
+    otherwise["einsum"] = {"equation": "ij,jk->ik"}
     return named, otherwise
 
 

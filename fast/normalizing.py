@@ -1,0 +1,147 @@
+"""Normalizers of refs, whose parameters may be left out; the twin of spec.normalizing.
+
+The page of a normalizer wants parameters. Here one that is None is a constant, which the device
+makes, so that nothing crosses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from fast.broadcasting import Broadcasting, shape_of
+from fast.device.integers import is_number
+from fast.errors import Rejected
+
+R = TypeVar("R")
+
+
+class Normalizing(Broadcasting[R]):
+    """Normalizers that a session calls with as many parameters as it is given."""
+
+    def layer_norm(
+        self,
+        x: R,
+        gamma: R | None = None,
+        beta: R | None = None,
+        *,
+        eps: float = 1e-5,
+        normalized_shape: Sequence[int] | None = None,
+    ) -> R:
+        """Normalize the last axes, those of gamma and beta; without both, of normalized_shape.
+
+        A gamma that is None is ones, and a beta zeros.
+        """
+        given: tuple[Any, ...] = (gamma, beta)
+        if gamma is None or beta is None or normalized_shape is not None:
+            given = _lines(self, "layer_norm", x, given, (1, 0), eps, normalized_shape)
+        return self.apply("layer_norm", (x, *given), {"eps": eps})
+
+    def rms_norm(
+        self,
+        x: R,
+        gamma: R | None = None,
+        *,
+        eps: float = 2**-23,
+        normalized_shape: Sequence[int] | None = None,
+    ) -> R:
+        """Divide the last axes, those of gamma, by their root mean square; without it, by ones.
+
+        Then normalized_shape says which axes these are.
+        """
+        given: tuple[Any, ...] = (gamma,)
+        if gamma is None or normalized_shape is not None:
+            given = _lines(self, "rms_norm", x, given, (1,), eps, normalized_shape)
+        return self.apply("rms_norm", (x, *given), {"eps": eps})
+
+    def group_norm(
+        self,
+        x: R,
+        gamma: R | None = None,
+        beta: R | None = None,
+        *,
+        groups: int,
+        eps: float = 1e-5,
+    ) -> R:
+        """Normalize groups of channels; a gamma that is None is ones, and a beta zeros."""
+        given: tuple[Any, ...] = (gamma, beta)
+        if gamma is None or beta is None:
+            given = _of_channels(self, x, given, groups, eps)
+        return self.apply("group_norm", (x, *given), {"groups": groups, "eps": eps})
+
+    def instance_norm(
+        self, x: R, gamma: R | None = None, beta: R | None = None, *, eps: float = 1e-5
+    ) -> R:
+        """Normalize each channel by itself: `group_norm`, with as many groups as channels."""
+        channels = shape_of("instance_norm", x)[1:2]
+        return self.group_norm(x, gamma, beta, groups=max((1, *channels)), eps=eps)
+
+
+def _lines(
+    ops: Any,
+    name: str,
+    x: Any,
+    given: Sequence[Any],
+    numbers: Sequence[int],
+    eps: float,
+    normalized_shape: Sequence[int] | None,
+) -> tuple[Any, ...]:
+    """Return the parameters of a normalizer: of those that are None, one number repeated.
+
+    What is refused here would be by the op, but then these would be recorded already.
+    """
+    wide, present = shape_of(name, x), [one for one in given if one is not None]
+    shapes = {shape_of(name, one) for one in present}
+    if normalized_shape is not None:
+        _need_shape(name, normalized_shape)
+        shapes.add(tuple(normalized_shape))
+    if len(shapes) != 1:
+        came = " and ".join(map(str, sorted(shapes))) or "neither"
+        raise Rejected(
+            f"{name} C2: a parameter or normalized_shape says which of the last axes are "
+            f"normalized, such as normalized_shape={wide[-1:]}, and all that are given agree; "
+            f"got {came}"
+        )
+    (shape,) = shapes
+    if not 0 < len(shape) <= len(wide) or wide[-len(shape) :] != shape:
+        raise Rejected(f"{name} C2: the last axes of x, one or more, are {shape}; got {wide}")
+    if not (is_number(eps) and 0 < eps < math.inf):
+        raise Rejected(f"{name} C3: eps is finite and > 0; got {eps}")
+    for one in present:
+        if one.dtype != x.dtype or one.tape is not x.tape:
+            ops.apply(name, (x, *(one for _ in given)), {"eps": eps})  # It is refused.
+    if x.tape is not ops._tape:
+        ops.apply(name, (x, *(x for _ in given)), {"eps": eps})
+    return tuple(
+        ops.constant(number, shape, like=x) if one is None else one
+        for one, number in zip(given, numbers, strict=True)
+    )
+
+
+def _of_channels(
+    ops: Any, x: Any, given: Sequence[Any], groups: int, eps: float
+) -> tuple[Any, ...]:
+    """Return gamma and beta: of those that are None, ones and zeros for the channels of x."""
+    wide = shape_of("group_norm", x)
+    others = [one for one in given if one is not None]
+    shapes = [shape_of("group_norm", one) for one in others]
+    if not (is_number(eps) and 0 < eps < math.inf):
+        raise Rejected(f"group_norm C4: eps is finite and > 0; got {eps}")
+    fits = len(wide) > 1 and type(groups) is int and groups > 0 and wide[1] % groups == 0
+    alike = all(one.dtype == x.dtype and one.tape is ops._tape for one in (x, *others))
+    if not (fits and alike and all(shape == wide[1:2] for shape in shapes)):
+        one = others[0] if others else x
+        ops.apply("group_norm", (x, one, one), {"groups": groups, "eps": eps})  # It is refused.
+    return tuple(
+        ops.constant(number, wide[1:2], like=x) if one is None else one
+        for one, number in zip(given, (1, 0), strict=True)
+    )
+
+
+def _need_shape(name: str, shape: Any) -> None:
+    """Refuse a normalized shape that is no tuple or list of integers."""
+    if not isinstance(shape, (list, tuple)) or not all(type(n) is int for n in shape):
+        raise Rejected(
+            f"{name} C2: normalized_shape is a tuple of integers, (2,) for one axis; got {shape!r}"
+        )
