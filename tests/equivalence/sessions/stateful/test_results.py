@@ -154,3 +154,31 @@ def test_what_a_page_refuses_is_no_operand(monkeypatch: pytest.MonkeyPatch) -> N
     for pick in range(4):
         assert operands("planted", Offer({0: few}, [], "aten", "fp32"), (pick, 0, 0)) is None
         assert operands("planted", Offer({0: several}, [], "aten", "fp32"), (pick, 0, 0))
+
+
+def test_gradients_of_masters_are_sums_that_nobody_has_rounded() -> None:
+    """Contributions are exact in bf16, and their sum is in fp32, where a parameter has its own.
+
+    A later pass that does not reach the parameter leaves the sum as it is.
+    """
+    run = Run("aten", "bf16")
+    for number in (1, 2):
+        run.param((8,), number)
+    run.use(0)
+    run.use(1)
+    run.backward(0, 5)
+    for _ in range(300):
+        run.backward(0, 5, "torch", 0)
+    held = run.grads[0].arena.views[0]
+    assert held.dtype is torch.float32 and not torch.equal(held, held.bfloat16().float())
+    run.backward(1, 6, "torch", 0)
+
+
+def test_a_wrong_sum_of_masters_gradients_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run("aten", "bf16")
+    run.param((8,), 1)
+    run.use(0)
+    run.backward(0, 5)
+    run.grads[0].arena.views[0][3] *= 1 + 2**-6
+    with pytest.raises(Violation, match="gradient of 0: element 3"):
+        run.backward(0, 6, "torch", 0)
