@@ -65,6 +65,7 @@ class Member:
     contract         what it declares beside the contract of torch (fields of a `Contract`)
     indistinguishable  why no result could show the mistake, where none could
     takes            which part of its op it declares to take (`Capabilities.takes`), if not all
+    extras           the extra hyper-parameters of its optimizer that it takes
     whole            of a wrong one, that only `--whole` sees it: its rows are partial
     """
 
@@ -81,6 +82,7 @@ class Member:
     indistinguishable: str = ""
     takes: Declaration | None = None
     whole: bool = False
+    extras: tuple[str, ...] = ()
 
     @property
     def updates(self) -> bool:
@@ -106,9 +108,10 @@ def wrong(
     indistinguishable: str = "",
     takes: Declaration | None = None,
     whole: bool = False,
+    extras: tuple[str, ...] = (),
 ) -> Decorator:
     """Make a wrong member: its mistake is seen, unless nothing in its precision could show it."""
-    known = (indistinguishable, takes, whole)
+    known = (indistinguishable, takes, whole, extras)
     return _member(where, kind, False, source, dtypes, contract, *known)
 
 
@@ -120,9 +123,10 @@ def right(
     dtypes: tuple[str, ...] = ("fp32",),
     contract: Mapping[str, Any] | None = None,
     takes: Declaration | None = None,
+    extras: tuple[str, ...] = (),
 ) -> Decorator:
     """Make a right member: nobody may refuse it."""
-    return _member(where, kind, True, source, dtypes, contract, "", takes, False)
+    return _member(where, kind, True, source, dtypes, contract, "", takes, False, extras)
 
 
 def _member(
@@ -135,6 +139,7 @@ def _member(
     indistinguishable: str,
     takes: Declaration | None,
     whole: bool,
+    extras: tuple[str, ...],
 ) -> Decorator:
     of, _, way = where.partition(" ")
     if kind not in KINDS:
@@ -148,7 +153,7 @@ def _member(
         ways = _directions(of, way)
         return Member(
             name, good, of, ways, dtypes, kind, about, source, how, contract or {},
-            indistinguishable, takes, whole,
+            indistinguishable, takes, whole, extras,
         )  # fmt: skip
 
     return make

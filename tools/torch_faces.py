@@ -45,7 +45,10 @@ def render(package: str) -> str:
 
 def _class(rule: Any) -> str:
     types, (positional, flags) = _types(rule), _arguments(rule)
-    kinds = [_written(name, types[name], default) for name, default in positional.items()]
+    kinds = [
+        _written(name, types.get(name) or FLAGS[default], default)
+        for name, default in positional.items()
+    ]
     kinds += ["*", *(_written(name, FLAGS[default], default) for name, default in flags.items())]
     arguments = ", ".join(["self", "params: Params", *kinds, "provider: str | None = None"])
     pairs = ", ".join(
@@ -66,9 +69,9 @@ class {rule.offered}(TorchOptimizer):
 
 
 def _types(rule: Any) -> dict[str, str]:
-    """Return the types of what comes by position: hyper-parameters, and what torch has beside."""
+    """Return the types of hyper-parameters, and of torch's pair; all else by position is a flag."""
     hints = typing.get_type_hints(rule.hyper)
-    pair = {"betas": "tuple[float, float]", "amsgrad": "bool"}
+    pair = {"betas": "tuple[float, float]"}
     return {**pair, **{name: hint.__name__ for name, hint in hints.items()}}
 
 
@@ -83,7 +86,9 @@ def _arguments(rule: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         empty = inspect.Parameter.empty
         given = {name: rule.defaults.get(name, empty) for name in (*rule.required, *rule.arguments)}
         if {*BETAS} <= {*given}:
-            given["betas"] = tuple(given.pop(name) for name in BETAS)
+            pair = tuple(given[name] for name in BETAS)
+            names = dict.fromkeys("betas" if name in BETAS else name for name in given)
+            given = {name: given.get(name, pair) for name in names}
         return given, {}
     parameters = [*inspect.signature(rule.torch.__init__).parameters.values()][2:]
     types = _types(rule)

@@ -127,7 +127,8 @@ def _steps(training: Training, point: Point) -> None:
         for k, (here, there) in enumerate(zip(mine, theirs, strict=True)):
             point.same(f"step {number}, p{k}", here.value(), there.value)
             state, held = page.state(there), ours.optimizer_state(training.optimizer, here)
-            for field in OPTIMIZERS[training.optimizer].moments:
+            moments = OPTIMIZERS[training.optimizer].moments
+            for field in [name for name in moments if getattr(state, name) is not None]:
                 point.same(f"step {number}, {field} of p{k}", held[field], getattr(state, field))
 
 

@@ -69,7 +69,8 @@ def hypers(draw: Any, optimizer: str) -> dict[str, Any]:
     own: dict[str, Any] = {name: value for name, value in rates.items() if name in known}
     if "momentum" in known:
         own["momentum"] = draw(st.sampled_from((0.0, 0.5, 0.9)))
-        kind = draw(st.sampled_from(("plain", "damped", "nesterov")))
+        kinds = ("plain", "damped", "nesterov") if "nesterov" in known else ("plain",)
+        kind = draw(st.sampled_from(kinds))
         if kind == "damped":
             own["dampening"] = 0.5
         elif kind == "nesterov" and own["momentum"]:

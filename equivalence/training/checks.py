@@ -125,8 +125,8 @@ def check_step(path: Path, manifest: Manifest, tensors: Mapping[str, Tensor]) ->
 def names_due(manifest: Manifest, tensors: Mapping[str, Any]) -> list[str]:
     """Return the names of the tensors that a step must hold.
 
-    A counted optimizer has all of its moments from its first step on. Another one may have none,
-    both before and after.
+    A counted optimizer has all of its moments from its first step on, but for those that only some
+    settings keep. Another one may have none, both before and after.
     """
     page = OPTIMIZERS[manifest.optimizer]
     fields = (*page.moments, "step") if page.counted else page.moments
@@ -135,7 +135,10 @@ def names_due(manifest: Manifest, tensors: Mapping[str, Any]) -> list[str]:
         due += [f"param_before/{name}", f"grad/{name}", f"param_after/{name}"]
         for field in fields:
             pair = [f"state_before/{name}/{field}", f"state_after/{name}/{field}"]
-            if page.counted or any(each in tensors for each in pair):
+            there = [each for each in pair if each in tensors]
+            if page.counted and field != "step" and page.may_lack(field):
+                due += [*there, pair[1]] if field in page.kept(manifest.hyper) else there
+            elif page.counted or there:
                 due += pair
     return due
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from fast.checkpoint.sealed import read_json
 from fast.checkpoint.snapshot import Contents, Held, Hyper, grouped
 from fast.errors import Rejected
 from fast.optim import OPTIMIZERS
-from fast.optim._state import fields
+from fast.optim._state import fields, told
 
 ENTRY = "contents"
 """The description, which is a key of the file's metadata."""
@@ -133,14 +133,21 @@ def _engines(found: Any) -> tuple[tuple[str, int], ...]:
 def _optimizer(name: str, holders: Mapping[str, Held]) -> dict[str, Any]:
     """Describe an optimizer; parameters with equal hyper-parameters are listed together."""
     groups = grouped((owner, hyper) for owner, (_, hyper) in holders.items())
+    there = {field for state, _ in holders.values() for field in state}
     return {
-        "fields": list(fields(OPTIMIZERS[name])),
+        "fields": _fields(name, there),
         "with_state": [owner for owner, (state, _) in holders.items() if state],
         "groups": [
             {"hyper": {k: _plain(v) for k, v in hyper.items()}, "parameters": members}
             for hyper, members in groups
         ],
     }
+
+
+def _fields(name: str, there: Collection[Any]) -> list[str]:
+    """List the fields of a state, and of the optional ones those that are there."""
+    rule = OPTIMIZERS[name]
+    return [field for field in fields(rule) if field not in rule.optional or field in there]
 
 
 def _holders(
@@ -150,9 +157,9 @@ def _holders(
     if name not in OPTIMIZERS:
         raise Rejected(f"{entry}: there are {list(OPTIMIZERS)}")
     part = _known(part, OF_AN_OPTIMIZER, entry)
-    expected = list(fields(OPTIMIZERS[name]))
-    if part.get("fields") != expected:
-        raise Rejected(f"{entry}/fields: a state has {expected}, got {part.get('fields')}")
+    given = part.get("fields")
+    if not isinstance(given, list) or given != _fields(name, given):
+        raise Rejected(f"{entry}/fields: a state has {told(OPTIMIZERS[name])}, got {given}")
     hypers = _hypers(name, part.get("groups"), known)
     owners = _names(part.get("with_state"), f"{entry}/with_state", known)
     states = {owner: _state(name, owner, left) for owner in owners}
@@ -167,6 +174,8 @@ def _state(name: str, owner: str, left: dict[str, Tensor]) -> dict[str, Tensor |
     state: dict[str, Tensor | int] = {}
     for field in fields(OPTIMIZERS[name]):
         entry = f"state/{name}/{owner}/{field}"
+        if field in OPTIMIZERS[name].optional and entry not in left:
+            continue
         value = _take(left, entry)
         if field != "step":
             state[field] = value
@@ -188,6 +197,8 @@ def _hypers(name: str, groups: Any, known: Mapping[str, bool]) -> dict[str, Hype
             key: _number(value, f"{entry}/{key}", (bool,))
             for key, value in _typed(group.get("hyper"), dict, f"{entry}/hyper").items()
         }
+        # A file may be older than a flag, which is off by default.
+        hyper = {**OPTIMIZERS[name].flags, **hyper}
         if set(hyper) != set(OPTIMIZERS[name].hyper._fields):
             raise Rejected(
                 f"{entry}/hyper: {list(OPTIMIZERS[name].hyper._fields)} are needed, "

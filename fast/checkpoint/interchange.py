@@ -8,6 +8,7 @@ refused by name; `foreach` and `fused` say only how torch computes, and are not 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from fast.errors import Rejected
 from fast.kernels.checks import is_row
 from fast.optim import OPTIMIZERS
 from fast.optim._rule import BETAS
-from fast.optim._state import Owner, number, read
+from fast.optim._state import Owner, number, read, unused
 from fast.runtime.param import Param
 from fast.session import Session
 
@@ -43,8 +44,8 @@ def to_torch(session: Session, name: str, *, fused: bool | None = None) -> dict[
     The indices follow `session.params`. Parameters whose last updates had equal hyper-parameters
     form a group, and groups come in the order of their first parameters; where that is one group,
     `torch.optim.AdamW([p, ...]).load_state_dict(...)` takes it with a tensor for each parameter.
-    `fused` is torch's own flag, which a state_dict sets too. Without an update there is no learning
-    rate to hand over, and this is refused.
+    `fused` is torch's own flag, which a state_dict sets too; it is refused where torch's class has
+    none. Without an update there is no learning rate to hand over, and this is refused.
     """
     hypers = {p.name: session.optimizer_hyper(_known(name), p) for p in session.params}
     groups = grouped(hypers.items())
@@ -57,11 +58,14 @@ def to_torch(session: Session, name: str, *, fused: bool | None = None) -> dict[
         {"params": [(owner, torch.empty(0)) for owner in members], **_torch_hyper(hyper)}
         for hyper, members in groups
     ]
-    found: dict[str, Any] = _torch_class(name)(stand_ins, lr=0.0, fused=fused).state_dict()
+    flags = {} if fused is None else {"fused": fused}
+    if flags and not _has_fused(name):
+        raise Rejected(f"to_torch: torch's {_torch_class(name).__name__} has no flag fused")
+    found: dict[str, Any] = _torch_class(name)(stand_ins, lr=0.0, **flags).state_dict()
     by_name = {p.name: p for p in session.params}
-    order = [by_name[owner] for _, members in groups for owner in members]
-    states = (session.optimizer_state(name, parameter) for parameter in order)
-    found["state"] = {k: _torch_state(state) for k, state in enumerate(states) if _used(state)}
+    order = [(by_name[owner], hyper) for hyper, members in groups for owner in members]
+    states = [_torch_state(session, name, *pair) for pair in order]
+    found["state"] = {k: state for k, state in enumerate(states) if state}
     return found
 
 
@@ -91,7 +95,7 @@ def from_torch(session: Session, name: str, state_dict: Mapping[str, Any]) -> li
         if index not in owners:
             raise Rejected(f"from_torch: state {index!r} belongs to no parameter of the groups")
     holders = {
-        parameter.name: Held(_state(name, parameter, states.get(index, {})), hyper)
+        parameter.name: Held(_state(name, parameter, states.get(index, {}), hyper), hyper)
         for index, (parameter, hyper) in owners.items()
     }
     try:
@@ -120,14 +124,20 @@ def _torch_hyper(hyper: Hyper) -> dict[str, Any]:
     return {**kept, **({"betas": (hyper["beta1"], hyper["beta2"])} if "beta1" in hyper else {})}
 
 
-def _used(state: Mapping[str, Any]) -> bool:
-    return state.get("step") != 0 and all(value is not None for value in state.values())
+def _has_fused(name: str) -> bool:
+    return "fused" in inspect.signature(_torch_class(name)).parameters
 
 
-def _torch_state(state: Mapping[str, Any]) -> dict[str, Tensor]:
+def _torch_state(session: Session, name: str, parameter: Param, hyper: Hyper) -> dict[str, Tensor]:
+    """Return one parameter's state as torch has it, and nothing where torch has none yet."""
+    state = session.optimizer_state(name, parameter)
+    rule = OPTIMIZERS[name]
+    if state.get("step") == 0 or state[rule.states[0]] is None:
+        return unused(rule, parameter.shape, hyper)
     return {
         field: value if isinstance(value, Tensor) else torch.tensor(float(value))
         for field, value in state.items()
+        if value is not None
     }
 
 
@@ -169,6 +179,8 @@ def _hyper(name: str, number_of: int, group: Any) -> Hyper:
 def _refuse_flags(where: str, name: str, found: dict[str, Any]) -> None:
     """Take torch's flags out of a group, and refuse those that change what is computed."""
     for flag in REFUSED:
+        if flag in OPTIMIZERS[name].hyper._fields:
+            continue
         if _flag(where, flag, found.pop(flag, False)):
             raise Rejected(f"{where}: {flag} is set, and {name} here has no such thing")
     key, own = "decoupled_weight_decay", OPTIMIZERS[name].decoupled
@@ -223,11 +235,12 @@ def _by_name(session: Session, groups: list[list[Any]]) -> list[list[Param]]:
     return [[known[name] for name in group] for group in groups]
 
 
-def _state(name: str, parameter: Param, state: Any) -> dict[str, Tensor | int]:
-    """Read one parameter's state; torch has none before the first update."""
-    rule = OPTIMIZERS[name]
-    found = read(Owner("from_torch", repr(parameter.name)), rule, parameter.shape, state)
+def _state(name: str, parameter: Param, state: Any, hyper: Hyper) -> dict[str, Tensor | int]:
+    """Read one parameter's state, which tells nothing before the first update."""
+    rule, owner = OPTIMIZERS[name], Owner("from_torch", repr(parameter.name))
+    found = read(owner, rule, parameter.shape, state, hyper)
     if found is None or not found.age:
         return {}
-    moments = dict(zip(rule.states, found.tensors, strict=True))
+    pairs = zip(rule.states, found.tensors, strict=True)
+    moments = {name: tensor for name, tensor in pairs if tensor is not None}
     return {**moments, **({"step": found.age} if rule.counted else {})}

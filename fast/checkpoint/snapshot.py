@@ -108,10 +108,11 @@ def write(session: Session, contents: Contents) -> None:
 def write_optimizer(session: Session, name: str, holders: Mapping[str, Held]) -> None:
     """Replace what one optimizer holds; parameters that are not mentioned start afresh."""
     rule = OPTIMIZERS[name]
-    fresh = {**dict.fromkeys(rule.states), **({"step": 0} if rule.counted else {})}
+    none = dict.fromkeys(rule.states)
+    fresh = {**none, **({"step": 0} if rule.counted else {})}
     for parameter in session.params:
         state, hyper = holders.get(parameter.name, Held({}, None))
-        session.load_optimizer_state(name, parameter, state or fresh, hyper)
+        session.load_optimizer_state(name, parameter, {**none, **state} if state else fresh, hyper)
 
 
 class _Value(NamedTuple):
@@ -260,8 +261,9 @@ def check_like(entry: str, value: Tensor, held: Param | NamedBuffer) -> None:
 
 def _held(session: Session, name: str, parameter: Param) -> Held:
     state = session.optimizer_state(name, parameter)
-    fresh = state.get("step") == 0 or any(value is None for value in state.values())
-    return Held({} if fresh else state, session.optimizer_hyper(name, parameter))
+    fresh = state.get("step") == 0 or state[OPTIMIZERS[name].states[0]] is None
+    kept = {field: value for field, value in state.items() if value is not None}
+    return Held({} if fresh else kept, session.optimizer_hyper(name, parameter))
 
 
 def _check_hyper(

@@ -102,7 +102,7 @@ class Recorder:
 def _state(session: Session, param: Param, value: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return the optimizer's state as tensors; before the first step the moments are zeros."""
     state = session.optimizer_state(RULE.name, param)
-    moments = {key: state[key] for key in RULE.states}
+    moments = {key: state[key] for key in RULE.states if key in state}
     zero = torch.zeros_like(value)
     tensors = {k: (zero if m is None else m).clone() for k, m in moments.items()}
     return {**tensors, "step": torch.tensor(int(state["step"] or 0))}

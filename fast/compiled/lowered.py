@@ -24,7 +24,7 @@ from fast.compiled.shown.outline import Outline
 from fast.compiled.steps import Step, Sums, Update
 from fast.device.arena import Arena
 from fast.errors import Unavailable
-from fast.optim._rule import Rule
+from fast.optim._rule import Stated
 from fast.runtime.binding import Bindings
 from fast.runtime.param import Param
 from fast.tape import LEAF, Tape
@@ -169,8 +169,8 @@ class Lowered:
         states: tuple[Arena, ...] = ()
         rows = None
         if update is not None:
-            (rule, rows, branches, constants, states), most, factor, masters, _ = update
-            shape = (len(states), most is not None, factor != 1.0)
+            (rule, rows, branches, constants, states, held), most, factor, masters, _ = update
+            shape = (held, most is not None, factor != 1.0)
             kind, lent = (seeded, kept, rule.name, branches, shape), masters.views
         step = self._latest
         if step is None or step.rows is not rows or step.kind != kind:
@@ -218,31 +218,31 @@ class Lowered:
         """Compile a step for arguments like those taken."""
         moves = None
         if update is not None:
-            (rule, _, branches, _, states), most, factor, *_ = update
+            (rule, _, branches, _, _, held), most, factor, *_ = update
             moved = tuple(step.moved.values())
-            moves = Moves(rule, moved, branches, len(states), most is not None, factor != 1.0)
+            moves = Moves(rule, moved, branches, held, most is not None, factor != 1.0)
         places, reached = tuple(step.places.values()), self.reached(seeded, given)
         passes, _ = self._function(seeded)
         function = lowering.whole(passes, len(given), reached, places, step.further, moves)
-        described = self._described(step, None if update is None else update.stated.rule)
-        key = moves and (moves.rule.name, moves.moved, moves.branches)
+        described = self._described(step, None if update is None else update.stated)
+        key = moves and (moves.rule.name, moves.moved, moves.branches, moves.kept)
         return self._made(function, described, ("step", seeded, places, key), taken, apart=True)
 
     def _function(self, seeded: int | None) -> tuple[Callable[..., list[Tensor]], list[int]]:
         wanted = replace(self._forward, seeded=seeded)
         return lowering.function(self.plan, wanted, self._integers, self._bindings)
 
-    def _described(self, step: Step, rule: Rule | None) -> tuple[str, list[str]]:
+    def _described(self, step: Step, stated: Stated | None) -> tuple[str, list[str]]:
         """Return a title for a step, and the names of what its artifact takes."""
         # What another program's pass has reached may be no parameter of this one.
         named = {slot: f"parameter {slot}" for slot in step.moved} | self._named
         gradients = [f"gradient of {named[slot]}" for slot in step.places]
         masters = [named[slot] for slot in step.beside]
         names = [*self._names, "seed", *gradients, *masters]
-        if rule is None:
+        if stated is None:
             return "both passes", names
-        states = [f"{state} of {named[slot]}" for slot in step.moved for state in rule.states]
-        return f"both passes and {rule.name}", [*names, *states, "numbers of the update"]
+        states = [f"{state} of {named[slot]}" for slot in step.moved for state in stated.kept]
+        return f"both passes and {stated.rule.name}", [*names, *states, "numbers of the update"]
 
     def _made(
         self,

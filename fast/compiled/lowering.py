@@ -74,14 +74,14 @@ class Moved(NamedTuple):
 class Moves:
     """What a whole step does after both passes.
 
-    `branches` has each row's calls. `normed` says that the norm of the gradients is bounded,
-    `scaled` that they are multiplied by a number.
+    `branches` has each row's calls, and `kept` names the states that some row keeps. `normed` says
+    that the norm of the gradients is bounded, `scaled` that they are multiplied by a number.
     """
 
     rule: Rule
     moved: tuple[Moved, ...]
     branches: tuple[Any, ...]
-    states: int
+    kept: tuple[str, ...]
     normed: bool
     scaled: bool
 
@@ -217,7 +217,7 @@ def _update(
 ) -> None:  # fmt: skip
     """Write parameters and states, where `rest` has what a step takes beside the passes."""
     values = [next(rest) if m.argument is None else passed[m.argument] for m in moves.moved]
-    states = [[*islice(rest, moves.states)] for _ in moves.moved]
+    states = [dict(zip(moves.kept, rest, strict=False)) for _ in moves.moved]
     *numbers, most, factor = next(rest).unbind()
     chosen = []
     for (_, place, further, _), value in zip(moves.moved, values, strict=True):
@@ -230,9 +230,11 @@ def _update(
     width = len(numbers) // len(moves.branches)
     for (*_, row), value, gradient, held in zip(moves.moved, values, chosen, states, strict=True):
         constants = numbers[row * width : (row + 1) * width]
-        moved = moves.rule.formula.update(moves.branches[row], value, gradient, held, constants)
-        for place, new in zip((value, *held), moved, strict=True):
-            place.copy_(new)
+        old = [held.get(name) for name in moves.rule.states]
+        moved = moves.rule.formula.update(moves.branches[row], value, gradient, old, constants)
+        for place, new in zip((value, *old), moved, strict=True):
+            if place is not None and new is not None:
+                place.copy_(new)
 
 
 def _coefficient(gradients: list[Tensor], most: Tensor, factor: Tensor | None) -> Tensor:

@@ -5,15 +5,18 @@ own step count and may be left out of an update, which then touches neither its 
 While the sticky error flag is set, nothing is written at all.
 """
 
+# This file is longer than the guide because what is held and what is written must agree.
+
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fast.device.arena import Arena
-from fast.device.dtypes import wide
+from fast.device.dtypes import computed_in, wide
 from fast.optim import _state, clip
 from fast.optim._chunks import Run, chunk_table, runs
 from fast.optim._hypers import HyperTable
@@ -33,10 +36,13 @@ class FlatOptimizer:
         self.masters = masters
         self.provider = provider
         self.flag = flag
+        self.formats = (computed_in(masters.flat.dtype),)
         self._ages: list[int] = []
         self._used: list[Any] = []
+        self._owned: list[frozenset[str]] = []
         self._applied: tuple[Any, ...] = ()
-        self._states: tuple[Arena, ...] | None = None
+        self._states: tuple[Arena, ...] = ()
+        self.held: tuple[str, ...] = ()
         self._steps = masters.flat.new_zeros(0, dtype=torch.float32)
         self._spare = self._steps
         self._key: Any = None
@@ -45,7 +51,7 @@ class FlatOptimizer:
         self._kinds: list[type] = []
         self._checked_hyper: tuple[Any, ...] = ()
         self._planned_hypers: tuple[Any, ...] | None = None
-        self._stateful: tuple[bool, ...] = ()
+        self._kept: tuple[tuple[str, ...], ...] = ()
         self._table = HyperTable(self._steps.device)
 
     def read(self, given: dict[str, Any]) -> tuple[Any, ...]:
@@ -56,7 +62,7 @@ class FlatOptimizer:
             self._given, self._kinds = None, kinds
         # NaN is equal to nothing, so it is never taken for something that was checked.
         if given != self._given:
-            self._checked_hyper = (self.rule.read(given),)
+            self._checked_hyper = (self.rule.read(given, self.formats),)
             # What may change between two calls, as a tensor may, is read anew each time.
             self._given = given if _CONSTANT.issuperset(kinds) else None
         return self._checked_hyper
@@ -108,8 +114,10 @@ class FlatOptimizer:
         constants = [
             formula.constants(hypers[group], self._ages[slot] + steps) for group, slot in plan.kinds
         ]
-        branches, states = plan.branched(formula, hypers), self._states or ()
-        return Stated(self.rule, plan.rows, branches, constants, states)
+        branches, every = plan.branched(formula, hypers), {n for kept in self._kept for n in kept}
+        pairs = [(n, arena) for n, arena in self._arenas.items() if n in every]
+        states, kept = tuple([arena for _, arena in pairs]), tuple([name for name, _ in pairs])
+        return Stated(self.rule, plan.rows, branches, constants, states, kept)
 
     def written(self, hypers: tuple[Any, ...], on_device: bool = False) -> None:
         """Count an update that was written as `stated` said, or enqueued and so counted there."""
@@ -144,23 +152,41 @@ class FlatOptimizer:
         self._fit()
         if hypers is not self._planned_hypers:
             # `read` hands the same object out as long as a training loop changes nothing.
-            self._stateful = tuple([self.rule.stateful(hyper) for hyper in hypers])
+            self._kept = tuple([self.rule.kept(hyper) for hyper in hypers])
             self._planned_hypers = hypers
-        key = (active, groups, self._stateful)
+        key = (active, groups, self._kept)
         if key != self._key:
-            if self._states is None and True in self._stateful:
-                self._states = tuple(self._new_arena() for _ in self.rule.states)
-            self._replan(active, groups or (0,) * len(active), self._stateful)
+            self._hold({name for kept in self._kept for name in kept})
+            self._replan(active, groups or (0,) * len(active), self._kept)
             self._key = key
 
+    @property
+    def _arenas(self) -> dict[str, Arena]:
+        """The arenas that there are, by the names of their states."""
+        return dict(zip(self.held, self._states, strict=True))
+
+    def _hold(self, names: Collection[str]) -> None:
+        """Take memory for the states of these names that have none."""
+        known = self._arenas
+        if not known.keys() >= set(names):
+            both = [name for name in self.rule.states if name in known or name in names]
+            self._states = tuple([known.get(name) or self._new_arena() for name in both])
+            self.held = tuple(both)
+
     def state(self, slot: int) -> dict[str, Tensor | int | None]:
-        """Return one parameter's state under torch's names: device views, and the step count."""
+        """Return one parameter's state under torch's names: device views, and the step count.
+
+        An optional state is there if some update of the parameter has kept it.
+        """
         self._fit()
         self._settle()
-        fresh = self._states is None or (not self.rule.counted and self._ages[slot] == 0)
-        found: dict[str, Tensor | int | None] = {}
-        for k, name in enumerate(self.rule.states):
-            found[name] = None if fresh or self._states is None else self._states[k].views[slot]
+        fresh = not self.rule.counted and self._ages[slot] == 0
+        known, lacks = self._arenas, set(self.rule.optional) - self._owned[slot]
+        found: dict[str, Tensor | int | None] = {
+            name: known[name].views[slot] if name in known and not fresh else None
+            for name in self.rule.states
+            if name not in lacks
+        }
         if self.rule.counted:
             found["step"] = self._ages[slot]
         return found
@@ -183,13 +209,13 @@ class FlatOptimizer:
     def put(self, slot: int, state: _state.State, hyper: Any = None) -> None:
         """Write one parameter's state, which `checked` has read."""
         self._settle()
-        if state.tensors and self._states is None:
-            self._states = tuple(self._new_arena() for _ in self.rule.states)
-        for k, tensor in enumerate(state.tensors):
-            assert self._states is not None
-            self._states[k].views[slot].copy_(tensor)
-        for arena in () if state.tensors else self._states or ():
-            arena.views[slot].zero_()
+        pairs = zip(self.rule.states, state.tensors, strict=False)
+        given = {name: tensor for name, tensor in pairs if tensor is not None}
+        self._hold(given)
+        for name, arena in self._arenas.items():
+            view = arena.views[slot]
+            view.copy_(given[name]) if name in given else view.zero_()
+        self._owned[slot] = frozenset(given)
         self._ages[slot] = state.age
         self._used[slot] = hyper
         self._steps[slot] = float(state.age)
@@ -199,18 +225,18 @@ class FlatOptimizer:
         """Copy what is held for every parameter, so that `put_back` restores it bit for bit."""
         self._fit()
         self._settle()
-        flats = None if self._states is None else [on_host(arena.flat) for arena in self._states]
-        return Kept([*self._ages], [*self._used], on_host(self._steps), flats)
+        flats = {name: on_host(arena.flat) for name, arena in self._arenas.items()}
+        return Kept([*self._ages], [*self._used], [*self._owned], on_host(self._steps), flats)
 
     def put_back(self, kept: Kept) -> None:
         """Hold again what `keep` copied, without a check and without memory for it."""
         self._key, self._plan = None, Plan()
-        self._ages, self._used = kept.ages, kept.used
+        self._ages, self._used, self._owned = kept.ages, kept.used, kept.owned
         self._steps.copy_(kept.steps)
-        if kept.states is None:
-            self._states = None
-        for arena, flat in zip(self._states or (), kept.states or (), strict=True):
-            arena.flat.copy_(flat)
+        known = self._arenas
+        self.held, self._states = tuple(kept.states), tuple([known[n] for n in kept.states])
+        for name, flat in kept.states.items():
+            known[name].flat.copy_(flat)
 
     def forget_plan(self) -> None:
         """Drop what was cut for the last update, so that its memory can be returned."""
@@ -232,20 +258,23 @@ class FlatOptimizer:
         if len(self._ages) == slots and self._steps.numel() == slots:
             return
         self.masters.fit()
-        for arena in self._states or ():
+        for arena in self._states:
             arena.fit()
         self._plan.pay(self._steps)
         self._ages += [0] * (slots - len(self._ages))
         self._used += [None] * (slots - len(self._used))
+        self._owned += [frozenset()] * (slots - len(self._owned))
         grown = self._steps.new_zeros(slots)
         grown[: self._steps.numel()] = self._steps
         self._steps, self._spare = grown, grown.clone()
         self._key = None
 
-    def _replan(self, active: bytes, groups: tuple[int, ...], stateful: tuple[bool, ...]) -> None:
+    def _replan(
+        self, active: bytes, groups: tuple[int, ...], kept: tuple[tuple[str, ...], ...]
+    ) -> None:
         self._settle()
         layout, device = self.masters.layout, self.masters.flat.device
-        advancing = [slot for slot, on in enumerate(active) if on and stateful[groups[slot]]]
+        advancing = [slot for slot, on in enumerate(active) if on and kept[groups[slot]]]
         plan = self._plan = Plan(advancing, [(s, groups[s]) for s, on in enumerate(active) if on])
         plan.renews = any(self._ages[slot] == 0 for slot in advancing)
         bump = torch.zeros(len(active), dtype=torch.float32)
@@ -258,16 +287,19 @@ class FlatOptimizer:
         for run in runs(layout, active, groups, self._ages):
             sorted_runs.setdefault((run.group, run.age == 0), []).append(run)
         plan.parts = [
-            Part(group, found, self._cut(found, first, stateful[group]))
+            Part(group, found, self._cut(found, first, kept[group]))
             for (group, first), found in sorted_runs.items()
         ]
 
-    def _cut(self, found: list[Run], first: bool, stateful: bool) -> Batch:
-        states = self._states if stateful and self._states is not None else ()
+    def _cut(self, found: list[Run], first: bool, kept: Collection[str]) -> Batch:
+        flats = [arena.flat if name in kept else None for name, arena in self._every()]
         return Batch(
             [self.masters.flat[run.start : run.end] for run in found],
             [],
-            tuple([arena.flat[run.start : run.end] for run in found] for arena in states),
+            tuple(
+                [] if flat is None else [flat[run.start : run.end] for run in found]
+                for flat in flats
+            ),
             [self._steps[run.slot] for run in found],
             first,
         )
@@ -292,13 +324,18 @@ class FlatOptimizer:
         for part in plan.parts:
             self.rule.aten(part.batch, hypers[part.group], stop)
 
+    def _every(self) -> list[tuple[str, Arena]]:
+        """List the rule's states in order, each with its arena, or the parameters' without one."""
+        known = self._arenas
+        return [(name, known.get(name, self.masters)) for name in self.rule.states]
+
     def stage(
         self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None
     ) -> list[Tensor]:
         """Put what kernels read beside gradients where `enqueue` finds it; return that memory."""
         self._prepare(active, hypers, groups)
         self._table.write(hypers)
-        plan, arenas = self._plan, (self.masters, *(self._states or ()))
+        plan, arenas = self._plan, (self.masters, *self._states)
         counts = (plan.bump, self._steps, self._spare, self._table.rows)
         return [*(arena.flat for arena in arenas), *(plan.table or ()), *counts, self.flag]
 
@@ -313,11 +350,11 @@ class FlatOptimizer:
         self._steps, self._spare = self._spare, self._steps
 
     def _start(self, gradients: Arena, scale: Tensor | None) -> None:
-        # A rule without state is given the parameters in its place, and reads none of it.
-        plan, arenas = self._plan, self._states or (self.masters,) * len(self.rule.states)
+        # Where a state is not kept, a rule is given the parameters in its place, and reads nothing.
+        plan, states = self._plan, tuple([arena.flat for _, arena in self._every()])
         assert plan.table is not None
         counts = (plan.bump, self._steps, self._spare, self._table.rows)
-        flat = Flat(self.masters.flat, gradients.flat, tuple(arena.flat for arena in arenas))
+        flat = Flat(self.masters.flat, gradients.flat, states)
         self.rule.triton(flat, Launch(plan.table, *counts, self.flag, scale))
 
     def _count(self, hypers: tuple[Any, ...]) -> None:
@@ -333,8 +370,10 @@ class FlatOptimizer:
         if not self._plan.updates:
             return
         self._plan.pay(self._steps)
+        owned = [frozenset(self.rule.kept(hyper)) for hyper in self._applied]
         for slot in self._plan.advancing:
             self._ages[slot] += self._plan.updates
         for slot, group in self._plan.groups:
             self._used[slot] = self._applied[group]
+            self._owned[slot] |= owned[group]
         self._plan.updates = 0

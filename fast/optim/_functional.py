@@ -14,7 +14,7 @@ from fast.errors import Rejected, Unavailable
 from fast.optim import clip
 from fast.optim._flat import FlatOptimizer
 from fast.optim._rule import Groups, Rule, grouped
-from fast.optim._state import fields
+from fast.optim._state import fields, fits, told
 
 _DTYPES = {
     "aten": tuple(dtypes.OF),
@@ -72,7 +72,8 @@ class Functional:
         """
         rule, places = self._rule, self._places
         given = self._groups if groups is None else groups
-        self._hypers, group_of = grouped(rule, hyper, given, len(places), self._position)
+        formats = {dtypes.computed_in(own) for own, _ in places}
+        self._hypers, group_of = grouped(rule, hyper, given, len(places), self._position, formats)
         self._groups = given
         self._group_of = {
             dtype: tuple(group_of[k] for k, (own, _) in enumerate(places) if own is dtype)
@@ -127,9 +128,14 @@ class Functional:
         return [self._flat[dtype].masters.views[slot] for dtype, slot in self._places]
 
     def state(self) -> dict[str, list[Any]]:
-        """Return each state under torch's name, as a list along the parameters."""
+        """Return each state under torch's name, as a list along the parameters.
+
+        An optional one is there if some parameter has it.
+        """
         states = [self._flat[dtype].state(slot) for dtype, slot in self._places]
-        return {name: [state[name] for state in states] for name in fields(self._rule)}
+        optional = self._rule.optional
+        names = [n for n in fields(self._rule) if n not in optional or any(n in s for s in states)]
+        return {name: [state.get(name) for state in states] for name in names}
 
     def load_state(self, state: Mapping[str, Sequence[Any]]) -> None:
         """Replace the state of every parameter by what `state` returned earlier.
@@ -147,10 +153,10 @@ class Functional:
 
     def _columns(self, state: Any) -> dict[str, Sequence[Any]]:
         """Return the columns of a state, one entry per parameter in each, or refuse them."""
-        rule, expected = self._rule.name, fields(self._rule)
-        if not isinstance(state, Mapping) or set(state) != set(expected):
+        rule = self._rule.name
+        if not isinstance(state, Mapping) or not fits(self._rule, state):
             came = list(state) if isinstance(state, Mapping) else type(state).__name__
-            raise Rejected(f"{rule}: a state has {list(expected)}, got {came}")
+            raise Rejected(f"{rule}: a state has {told(self._rule)}, got {came}")
         for name, column in state.items():
             if not isinstance(column, Sequence) or len(column) != len(self._places):
                 raise Rejected(

@@ -6,14 +6,16 @@ quotient and root below is rounded once; nothing is contracted. Formed in double
     decay = R(1 - lr weight_decay)       c1 = R(1 - beta1)      rate = R(lr / (1 - beta1^t))
     b2 = R(beta2), e = R(eps)            c2 = R(1 - beta2)      root = R(sqrt(1 - beta2^t))
 
-beta^t is a product of at most 2 log2(t) doubles by repeated squaring. In adam decay is 1, and
-first g = g + R(weight_decay) * p, where that is not 0. Then
+beta^t is a product of at most 2 log2(t) doubles by repeated squaring. First g = -g, if maximize. In
+adam decay is 1, and g = g + R(weight_decay) * p, where that is not 0. Then
 
     m = m + c1 * (g - m)                 if c1 < 1/2, else  m = g + (c1 - 1) * (g - m)
     v = v * b2 + (c2 * g) * g
-    p = p * decay + (-rate * m) / (sqrt(v) / root + e)
+    w = max(w, v)                        if amsgrad, else  w = v; NaN survives
+    p = p * decay + (-rate * m) / (sqrt(w) / root + e)
 
-A storage of 16 bits is widened on loading and rounded once on storing; p uses the unrounded m, v.
+A storage of 16 bits is widened on loading and rounded once on storing; p uses the unrounded
+moments. There is memory for w where a group uses amsgrad.
 
 torch's fused kernels have the same constants (beta^t by pow in double) and the same order, except
 that `c * (g - m)` is contracted into the sum that it feeds, and `(c2 * g) * g` and
@@ -27,28 +29,28 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from fast.device.mode import tl, triton
+from fast.optim._in_calls import steered
 from fast.optim._kernels import keep, lanes, power, renew_steps, start
-from fast.optim._rule import Batch, Flat, Formula, Launch, Rule, finite_and_not_negative, need
+from fast.optim._needs import need_betas, need_flag, need_positive, need_sizes
+from fast.optim._rule import Batch, Flat, Formula, Launch, Rule
 
 
 def check(rule: str, hyper: Any) -> None:
-    """Refuse what breaks C1, C2 or C3 of the rule's page in spec.optim."""
-    for name in ("lr", "weight_decay"):
-        number = getattr(hyper, name)
-        need(f"{rule} C1", finite_and_not_negative(number), f"{name} is finite and >= 0", number)
-    for name in ("beta1", "beta2"):
-        number = getattr(hyper, name)
-        need(f"{rule} C2", 0.0 <= number < 1.0, f"{name} lies in [0, 1)", number)
-    positive = finite_and_not_negative(hyper.eps) and hyper.eps > 0.0
-    need(f"{rule} C3", positive, "eps is finite and > 0", hyper.eps)
+    """Refuse what breaks C1, C2, C3 or C4 of the rule's page in spec.optim."""
+    need_sizes(f"{rule} C1", hyper, "lr", "weight_decay")
+    need_betas(f"{rule} C2", hyper, "beta1", "beta2")
+    need_positive(f"{rule} C3", hyper, "eps")
+    need_flag(f"{rule} C4", hyper, "amsgrad")
+    need_flag(f"{rule} C4", hyper, "maximize")
 
 
 @triton.jit(do_not_specialize=["chunks", "parameters"])
 def _moments_kernel(
-    p, g, m, v, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag, scale,
+    p, g, m, v, w, offsets, lengths, groups, slots, bump, steps, next_steps, hyper, flag, scale,
     chunks, parameters, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, PADDED: tl.constexpr,
     DECOUPLED: tl.constexpr,
 ):  # fmt: skip
@@ -63,6 +65,8 @@ def _moments_kernel(
         beta2 = tl.load(row + 2)
         eps = tl.load(row + 3).to(tl.float32)
         weight_decay = tl.load(row + 4)
+        amsgrad = tl.load(row + 5) != 0.0
+        maximize = tl.load(row + 6) != 0.0
         step = tl.load(steps + tl.load(slots + program)).to(tl.int32) + 1
         rate = (lr / (1.0 - power(beta1, step))).to(tl.float32)
         root = tl.sqrt(1.0 - power(beta2, step)).to(tl.float32)
@@ -80,6 +84,8 @@ def _moments_kernel(
 
         if scale is not None:
             grad *= tl.load(scale)
+        if maximize:
+            grad = -grad
         if DECOUPLED:
             decay = (1.0 - lr * weight_decay).to(tl.float32)
         else:
@@ -90,7 +96,13 @@ def _moments_kernel(
         base = tl.where(near, first, grad)
         first = base + tl.where(near, c1, c1 - 1.0) * (grad - first)
         second = second * b2 + (c2 * grad) * grad
-        bottom = tl.div_rn(tl.sqrt_rn(second), root) + eps
+        largest = second
+        if amsgrad:
+            known = tl.load(w + place, mask=covered, other=0.0).to(tl.float32)
+            # A known NaN is not below, so that it stays; one that comes is taken.
+            largest = tl.where((known < second) | (second != second), second, known)
+            keep(w, place, largest, inside, covered)
+        bottom = tl.div_rn(tl.sqrt_rn(largest), root) + eps
         x = x * decay + tl.div_rn(-rate * first, bottom)
         keep(p, place, x, inside, covered)
         keep(m, place, first, inside, covered)
@@ -114,24 +126,29 @@ def constants(hyper: Any, step: int) -> tuple[float, ...]:
 def formula(decoupled: bool) -> Formula:
     """Return the update above in ATen calls: the kernel's order, each step rounded once."""
 
-    def branch(hyper: Any) -> tuple[bool, bool]:
-        return 1.0 - hyper.beta1 < 0.5, hyper.weight_decay != 0.0
+    def branch(hyper: Any) -> tuple[bool, bool, bool, bool]:
+        near, decays = 1.0 - hyper.beta1 < 0.5, hyper.weight_decay != 0.0
+        return near, decays, hyper.amsgrad, hyper.maximize
 
     def update(
-        branch: tuple[bool, bool], x: Tensor, gradient: Tensor, states: Sequence[Tensor],
+        branch: tuple[bool, bool, bool, bool], x: Tensor, gradient: Tensor, states: Sequence[Any],
         constants: Sequence[Tensor],
-    ) -> tuple[Tensor, ...]:  # fmt: skip
-        near, decays = branch
+    ) -> tuple[Tensor | None, ...]:  # fmt: skip
+        near, decays, amsgrad, maximize = branch
         decay, weight_decay, c1, c2, b2, rate, root, eps = constants
-        first, second = states
-        if decays and not decoupled:
-            gradient = gradient + weight_decay * x
+        first, second, largest = states
+        joins = weight_decay if decays and not decoupled else None
+        gradient = steered(x, gradient, joins, maximize)
         change = gradient - first
         first = first + c1 * change if near else gradient + (c1 - 1.0) * change
         second = second * b2 + (c2 * gradient) * gradient
         if decays and decoupled:
             x = x * decay
-        return x + (-rate * first) / (second.sqrt() / root + eps), first, second
+        top = second
+        if amsgrad:
+            top = largest = torch.maximum(largest, second)
+        moved = x + (-rate * first) / (top.sqrt() / root + eps)
+        return moved, first, second, largest if amsgrad else None
 
     return Formula(constants, branch, update)
 
@@ -146,9 +163,10 @@ def moments_rule(
 
     def aten_update(batch: Batch, values: Any, stop: Tensor | None) -> None:
         fused(
-            batch.params, batch.grads, *batch.states, [], batch.steps,
+            batch.params, batch.grads, *batch.states, batch.steps,
             lr=values.lr, beta1=values.beta1, beta2=values.beta2,
-            weight_decay=values.weight_decay, eps=values.eps, amsgrad=False, maximize=False,
+            weight_decay=values.weight_decay, eps=values.eps, amsgrad=values.amsgrad,
+            maximize=values.maximize,
             found_inf=stop,
         )  # fmt: skip
 
@@ -156,13 +174,15 @@ def moments_rule(
         name=name,
         hyper=hyper,
         check=lambda values: check(name, values),
-        states=("exp_avg", "exp_avg_sq"),
+        states=("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
         counted=True,
         stateful=lambda values: True,
         aten=aten_update,
         triton=update,
         formula=formula(decoupled),
-        squares=("exp_avg_sq",),
+        squares=("exp_avg_sq", "max_exp_avg_sq"),
+        optional=("max_exp_avg_sq",),
+        keeps=lambda values: ("max_exp_avg_sq",) if values.amsgrad else (),
         decoupled=decoupled,
         **more,
     )

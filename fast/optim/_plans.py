@@ -104,8 +104,9 @@ class Kept(NamedTuple):
 
     ages: list[int]
     used: list[Any]
+    owned: list[frozenset[str]]
     steps: Tensor
-    states: list[Tensor] | None
+    states: dict[str, Tensor]
 
 
 def on_host(flat: Tensor) -> Tensor:

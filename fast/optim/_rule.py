@@ -9,6 +9,7 @@ from numbers import Rational
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -29,7 +30,10 @@ class Flat(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Slices of the arenas that one ATen call updates: one group, all new or all not."""
+    """Slices of the arenas that one ATen call updates: one group, all new or all not.
+
+    A state that the update does not keep has no slices.
+    """
 
     params: list[Tensor]
     grads: list[Tensor]
@@ -59,22 +63,28 @@ class Formula(NamedTuple):
     `constants` are formed in double from the hyper-parameters and the step, counted from 1, and are
     rounded once; they are data. `branch` is what decides which calls there are. `update` takes a
     branch, a parameter, its gradient, its states and the constants, and returns the new parameter
-    and the new states.
+    and the new states. A state that the update does not keep is None, before and after.
     """
 
     constants: Callable[[Any, int], tuple[float, ...]]
     branch: Callable[[Any], Hashable]
-    update: Callable[[Any, Tensor, Tensor, Sequence[Tensor], Sequence[Tensor]], tuple[Tensor, ...]]
+    update: Callable[
+        [Any, Tensor, Tensor, Sequence[Any], Sequence[Tensor]], tuple[Tensor | None, ...]
+    ]
 
 
 class Stated(NamedTuple):
-    """How one update goes: each slot's row of constants, each row's branch, and the states."""
+    """How one update goes: each slot's row of constants, each row's branch, and the states.
+
+    `kept` names the states that some row keeps, and `states` are their arenas.
+    """
 
     rule: Rule
     rows: tuple[tuple[int, int], ...]
     branches: tuple[Hashable, ...]
     constants: list[tuple[float, ...]]
     states: tuple[Arena, ...]
+    kept: tuple[str, ...]
 
 
 BETAS = ("beta1", "beta2")
@@ -105,10 +115,13 @@ class Rule:
 
     `hyper` is a NamedTuple of floats with defaults; `check` refuses values that break a rule.
     `stateful` says whether an update with these hyper-parameters reads and counts state.
+    `optional` names the states that only some updates have, and `keeps` says which of them one has.
     `aten` updates a batch after the step counts were raised; `triton` starts the one launch;
     `formula` is what a compiler is given, where a step is compiled whole.
     `squares` names the states that are never below 0, `decoupled` says that weight decay does not
     join the gradient, and `order`, if there is one, is that of a step's arguments.
+    `filled` names the states that do not start from zeros, each beside the hyper-parameter from
+    which every entry starts.
     `torch` is the optimizer of torch with the same formula, if there is one. `fast.torch` offers
     the rule as the class of that name, or as one of the name in `face`.
     """
@@ -125,8 +138,18 @@ class Rule:
     squares: tuple[str, ...] = ()
     decoupled: bool = False
     order: tuple[str, ...] = ()
+    filled: tuple[tuple[str, str], ...] = ()
+    optional: tuple[str, ...] = ()
+    keeps: Callable[[Any], tuple[str, ...]] | None = None
     torch: type[Optimizer] | None = None
     face: str | None = None
+
+    def kept(self, hyper: Any) -> tuple[str, ...]:
+        """Name the states that an update with these hyper-parameters reads and writes, in order."""
+        if not self.stateful(hyper):
+            return ()
+        chosen = () if self.keeps is None else self.keeps(hyper)
+        return tuple(n for n in self.states if n not in self.optional or n in chosen)
 
     @property
     def offered(self) -> str | None:
@@ -149,8 +172,17 @@ class Rule:
         """The hyper-parameters without a default."""
         return tuple(n for n in self.hyper._fields if n not in self.hyper._field_defaults)
 
-    def read(self, given: Mapping[str, Any]) -> Any:
-        """Return checked hyper-parameters, or raise naming what is wrong."""
+    @property
+    def flags(self) -> dict[str, bool]:
+        """The hyper-parameters that are True or False, with their defaults."""
+        return {name: value for name, value in self.defaults.items() if isinstance(value, bool)}
+
+    def read(self, given: Mapping[str, Any], formats: Iterable[torch.dtype] = ()) -> Any:
+        """Return checked hyper-parameters, or raise naming what is wrong.
+
+        `formats` are the dtypes that compute with them: what a format rounds them to is checked
+        too, such as a beta that becomes 1, or an eps that becomes 0.
+        """
         if not isinstance(given, Mapping):
             raise Rejected(
                 f"{self.name}: the hyper-parameters are a mapping, got {type(given).__name__}"
@@ -166,7 +198,23 @@ class Rule:
             raise Rejected(f"{self.name}: {missing[0]!r} has no default and must be given")
         values = self.hyper(**{name: self._value(name, v) for name, v in given.items()})
         self.check(values)
+        for dtype in formats:
+            self._check_held(values, dtype)
         return values
+
+    def _check_held(self, values: Any, dtype: torch.dtype) -> None:
+        """Refuse what breaks a rule as a format holds it."""
+        for name, value in zip(self.hyper._fields, values, strict=True):
+            held = value if isinstance(value, bool) else bridge.round_number(value, dtype)
+            if held == value:
+                continue
+            try:
+                self.check(values._replace(**{name: held}))
+            except Rejected as error:
+                format = str(dtype).removeprefix("torch.")
+                raise Rejected(
+                    f"{error}, which {name}={value!r} becomes in {format}, where it is computed"
+                ) from error
 
     def read_as(self, given: Mapping[str, Any], read: Callable[[str, Any], Any]) -> dict[str, Any]:
         """Read what comes in another form by `read`, by its name; flags are as they are."""
@@ -176,7 +224,10 @@ class Rule:
         return isinstance(self.hyper._field_defaults.get(name), bool)
 
     def _value(self, name: str, value: Any) -> float | bool:
-        if type(value) is float or (isinstance(value, bool) and self._is_flag(name)):
+        if self._is_flag(name):
+            need(self.name, isinstance(value, bool), f"{name} is True or False", repr(value))
+            return bool(value)
+        if type(value) is float:
             return value
         return as_double(f"{self.name}: {name}", value)
 
@@ -187,18 +238,20 @@ def grouped(
     groups: Groups,
     slots: int,
     slot_of: Callable[[Any, str], int],
+    formats: Iterable[torch.dtype] = (),
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """Read the hyper-parameters of all groups, and the group of every slot; group 0 has the rest.
 
     `slot_of` finds a parameter's slot, or raises in the name of the group that lists it. What is no
-    list of mappings, and 'params' that are no list, are Rejected.
+    list of mappings, and 'params' that are no list, are Rejected. `formats` are those of
+    `Rule.read`.
     """
-    hypers = [rule.read(hyper)]
+    hypers = [rule.read(hyper, formats)]
     group_of = [0] * slots
     for number, group in enumerate(_listed(rule.name, groups), 1):
         members = _members(rule.name, number, group)
         overrides = {name: value for name, value in group.items() if name != "params"}
-        hypers.append(rule.read({**hyper, **overrides}))
+        hypers.append(rule.read({**hyper, **overrides}, formats))
         for parameter in members:
             slot = slot_of(parameter, f"{rule.name}: group {number}")
             if group_of[slot]:

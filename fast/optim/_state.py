@@ -5,7 +5,7 @@ Whoever writes a state has read all of it here before, so that writing has nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,10 +24,13 @@ MOST_STEPS = 2**30
 
 
 class State(NamedTuple):
-    """One parameter's state, checked: its count, and its tensors, none where it is new."""
+    """One parameter's state, checked: its count, and its tensors, none where it is new.
+
+    The tensors follow the rule's states; an optional one may be None.
+    """
 
     age: int
-    tensors: list[Tensor]
+    tensors: list[Tensor | None]
 
 
 def dense(what: str, tensor: Tensor) -> Tensor:
@@ -63,6 +66,18 @@ def fields(rule: Rule) -> tuple[str, ...]:
     return (*rule.states, *(("step",) if rule.counted else ()))
 
 
+def fits(rule: Rule, names: Iterable[Any]) -> bool:
+    """Say whether these are the parts of a state, all but optional ones."""
+    given, expected = set(names), set(fields(rule))
+    return expected - set(rule.optional) <= given <= expected
+
+
+def told(rule: Rule) -> str:
+    """Write which parts a state has."""
+    required = [name for name in fields(rule) if name not in rule.optional]
+    return f"{required}" + (f" and may have {list(rule.optional)}" if rule.optional else "")
+
+
 class Owner(NamedTuple):
     """Whose state is read, as messages have it: who reads, and of what, where that is not clear."""
 
@@ -83,12 +98,13 @@ def parts(owner: Owner, rule: Rule, state: Any) -> dict[str, Any]:
 
     What is no mapping of the rule's parts, and no others, is Rejected.
     """
-    expected = list(fields(rule))
     if not isinstance(state, Mapping):
-        raise Rejected(f"{owner.state()} has {expected}, got {type(state).__name__}")
+        raise Rejected(f"{owner.state()} has {told(rule)}, got {type(state).__name__}")
     found = {name: value for name, value in state.items() if value is not None}
-    if found and set(found) != set(expected):
-        raise Rejected(f"{owner.state()} has {expected}, or nothing; got {sorted(map(str, found))}")
+    if found and not fits(rule, found):
+        raise Rejected(
+            f"{owner.state()} has {told(rule)}, or nothing; got {sorted(map(str, found))}"
+        )
     return found
 
 
@@ -112,19 +128,40 @@ def count(owner: Owner, value: Any) -> int:
     return int(found)
 
 
-def read(owner: Owner, rule: Rule, shape: Sequence[int], state: Any) -> State | None:
+def read(
+    owner: Owner,
+    rule: Rule,
+    shape: Sequence[int],
+    state: Any,
+    hyper: Mapping[str, Any] | None = None,
+) -> State | None:
     """Read a parameter's state as it is, or None where no update made it.
 
     Raises `Rejected` for parts that are not the rule's, moments that are no dense tensor of real
-    numbers of the shape, counts that are none, and moments that were made by no update. Numbers
-    need not be finite.
+    numbers of the shape, counts that are none, and moments that were made by no update: all are
+    zeros before the first one, but for those that start from one of `hyper`, as torch has them.
+    Numbers need not be finite.
     """
     found = parts(owner, rule, state)
     if not found:
         return None
-    tensors = [moment(owner, name, found[name], shape) for name in rule.states]
+    tensors = [
+        moment(owner, name, found[name], shape) if name in found else None for name in rule.states
+    ]
     age = count(owner, found["step"]) if rule.counted else 1
-    return State(age, tensors if age else _unused(owner, rule, tensors))
+    return State(age, tensors if age else _unused(owner, rule, tensors, hyper or {}))
+
+
+def unused(rule: Rule, shape: Sequence[int], hyper: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the state that torch's optimizer gives a parameter of this shape when it is made.
+
+    It is empty where torch makes it at the first update.
+    """
+    if not rule.filled:
+        return {}
+    starts = {name: float(hyper.get(dict(rule.filled).get(name, ""), 0.0)) for name in rule.states}
+    moments = {name: torch.full(tuple(shape), start) for name, start in starts.items()}
+    return {"step": torch.tensor(0.0), **moments}
 
 
 def checked(rule: Rule, view: Tensor, state: Any) -> State:
@@ -133,12 +170,12 @@ def checked(rule: Rule, view: Tensor, state: Any) -> State:
     The tensors are new, rounded to the dtype of `view`, and on its device; they are finite, and a
     mean of squares is not below 0. Where no update made the state, every part is there, and None.
     """
-    owner, expected = Owner(rule.name), fields(rule)
-    if not isinstance(state, Mapping) or set(state) != set(expected):
+    owner = Owner(rule.name)
+    if not isinstance(state, Mapping) or not fits(rule, state):
         came = list(state) if isinstance(state, Mapping) else type(state).__name__
-        raise Rejected(f"{owner.state()} has {list(expected)}, got {came}")
-    held = [name for name in rule.states if state[name] is not None]
-    if held and len(held) != len(rule.states):
+        raise Rejected(f"{owner.state()} has {told(rule)}, got {came}")
+    held = [name for name in rule.states if state.get(name) is not None]
+    if held and not {*rule.states} - {*rule.optional} <= {*held}:
         raise Rejected(f"{rule.name}: either all of {list(rule.states)} are None, or none is")
     if not held:
         age = count(owner, state["step"]) if rule.counted else 0
@@ -151,7 +188,8 @@ def checked(rule: Rule, view: Tensor, state: Any) -> State:
     found = read(owner, rule, view.shape, state)
     assert found is not None
     pairs = zip(rule.states, found.tensors, strict=False)
-    return State(found.age, [_numbers(owner, rule, name, tensor, view) for name, tensor in pairs])
+    tensors = [t if t is None else _numbers(owner, rule, name, t, view) for name, t in pairs]
+    return State(found.age, tensors)
 
 
 def _numbers(owner: Owner, rule: Rule, name: str, source: Tensor, view: Tensor) -> Tensor:
@@ -164,10 +202,19 @@ def _numbers(owner: Owner, rule: Rule, name: str, source: Tensor, view: Tensor) 
     return found
 
 
-def _unused(owner: Owner, rule: Rule, tensors: list[Tensor]) -> list[Tensor]:
-    """Refuse moments that no update made, unless they are the zeros before the first one."""
+def _unused(
+    owner: Owner, rule: Rule, tensors: list[Tensor | None], hyper: Mapping[str, Any]
+) -> list[Tensor | None]:
+    """Refuse moments that no update made, unless they are what they are before the first one."""
     for name, tensor in zip(rule.states, tensors, strict=True):
-        if tensor.any():
+        told = dict(rule.filled).get(name, "")
+        if (
+            tensor is not None
+            and not tensor.eq(torch.full_like(tensor, hyper.get(told, 0.0))).all()
+        ):
             step = owner.part("step").removeprefix(f"{owner.who}: ")
-            raise Rejected(f"{owner.part(name)} was made by at least one step, and {step} is 0")
+            start = f"; before it all are {told}, {hyper[told]}" if told in hyper else ""
+            raise Rejected(
+                f"{owner.part(name)} was made by at least one step, and {step} is 0{start}"
+            )
     return []

@@ -41,6 +41,7 @@ class SessionSteps(ABC, Generic[G]):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        maximize: bool = False,
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
@@ -59,8 +60,105 @@ class SessionSteps(ABC, Generic[G]):
             "dampening": dampening,
             "weight_decay": weight_decay,
             "nesterov": nesterov,
+            "maximize": maximize,
         }
         self._update("sgd", hyper, grads, groups, max_norm, grad_scale)
+
+    def adagrad_step(
+        self,
+        lr: float = 0.01,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        maximize: bool = False,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by fast.optim.adagrad.
+
+        `grads` are what `backward` or `backward_dense` returned, or host data or buffers by leaf id
+        of the present tape, in a mapping or a sequence: each of its parameter's shape, or None
+        where the loss did not reach. They stay the caller's. What does not fit is Rejected, of
+        another session SessionError, released Released: then nothing at all is written. The session
+        owns the state, of the parameter's shape and dtype, apart from every other optimizer's.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+            "maximize": maximize,
+        }
+        self._update("adagrad", hyper, grads, groups, max_norm, grad_scale)
+
+    def rmsprop_step(
+        self,
+        lr: float = 0.01,
+        alpha: float = 0.99,
+        eps: float = 1e-08,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        maximize: bool = False,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by fast.optim.rmsprop.
+
+        `grads` are what `backward` or `backward_dense` returned, or host data or buffers by leaf id
+        of the present tape, in a mapping or a sequence: each of its parameter's shape, or None
+        where the loss did not reach. They stay the caller's. What does not fit is Rejected, of
+        another session SessionError, released Released: then nothing at all is written. The session
+        owns the state, of the parameter's shape and dtype, apart from every other optimizer's.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "alpha": alpha,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "centered": centered,
+            "maximize": maximize,
+        }
+        self._update("rmsprop", hyper, grads, groups, max_norm, grad_scale)
+
+    def adadelta_step(
+        self,
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-06,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by fast.optim.adadelta.
+
+        `grads` are what `backward` or `backward_dense` returned, or host data or buffers by leaf id
+        of the present tape, in a mapping or a sequence: each of its parameter's shape, or None
+        where the loss did not reach. They stay the caller's. What does not fit is Rejected, of
+        another session SessionError, released Released: then nothing at all is written. The session
+        owns the state, of the parameter's shape and dtype, apart from every other optimizer's.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        self._update("adadelta", hyper, grads, groups, max_norm, grad_scale)
 
     def adam_step(
         self,
@@ -69,6 +167,8 @@ class SessionSteps(ABC, Generic[G]):
         beta2: float = 0.999,
         eps: float = 1e-08,
         weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        maximize: bool = False,
         *,
         grads: G,
         groups: Groups = None,
@@ -89,6 +189,8 @@ class SessionSteps(ABC, Generic[G]):
             "beta2": beta2,
             "eps": eps,
             "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
         }
         self._update("adam", hyper, grads, groups, max_norm, grad_scale)
 
@@ -99,6 +201,8 @@ class SessionSteps(ABC, Generic[G]):
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-08,
+        amsgrad: bool = False,
+        maximize: bool = False,
         *,
         grads: G,
         groups: Groups = None,
@@ -119,8 +223,38 @@ class SessionSteps(ABC, Generic[G]):
             "beta1": beta1,
             "beta2": beta2,
             "eps": eps,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
         }
         self._update("adamw", hyper, grads, groups, max_norm, grad_scale)
+
+    def lion_step(
+        self,
+        lr: float = 0.0001,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        weight_decay: float = 0.0,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by fast.optim.lion.
+
+        `grads` are what `backward` or `backward_dense` returned, or host data or buffers by leaf id
+        of the present tape, in a mapping or a sequence: each of its parameter's shape, or None
+        where the loss did not reach. They stay the caller's. What does not fit is Rejected, of
+        another session SessionError, released Released: then nothing at all is written. The session
+        owns the state, of the parameter's shape and dtype, apart from every other optimizer's.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "beta1": beta1,
+            "beta2": beta2,
+            "weight_decay": weight_decay,
+        }
+        self._update("lion", hyper, grads, groups, max_norm, grad_scale)
 
 
 class ListSteps(ABC, Generic[G]):
@@ -139,6 +273,36 @@ class ListSteps(ABC, Generic[G]):
         that the session refuses, are Rejected, and a buffer that was released raises Released.
         """
         self._update("sgd", gradients, {"lr": lr, **hyper})
+
+    def adagrad_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by fast.optim.adagrad, by one gradient per parameter, all or none.
+
+        They are host data or buffers, and stay the caller's; None stands for a parameter that the
+        loss did not reach. The session's tape is left alone. Gradients are dense numbers of their
+        parameter's shape, those of frozen parameters too; what does not fit, and hyper-parameters
+        that the session refuses, are Rejected, and a buffer that was released raises Released.
+        """
+        self._update("adagrad", gradients, hyper)
+
+    def rmsprop_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by fast.optim.rmsprop, by one gradient per parameter, all or none.
+
+        They are host data or buffers, and stay the caller's; None stands for a parameter that the
+        loss did not reach. The session's tape is left alone. Gradients are dense numbers of their
+        parameter's shape, those of frozen parameters too; what does not fit, and hyper-parameters
+        that the session refuses, are Rejected, and a buffer that was released raises Released.
+        """
+        self._update("rmsprop", gradients, hyper)
+
+    def adadelta_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by fast.optim.adadelta, by one gradient per parameter, all or none.
+
+        They are host data or buffers, and stay the caller's; None stands for a parameter that the
+        loss did not reach. The session's tape is left alone. Gradients are dense numbers of their
+        parameter's shape, those of frozen parameters too; what does not fit, and hyper-parameters
+        that the session refuses, are Rejected, and a buffer that was released raises Released.
+        """
+        self._update("adadelta", gradients, hyper)
 
     def adam_step(self, gradients: G, **hyper: Any) -> None:
         """Update by fast.optim.adam, by one gradient per parameter, all or none.
@@ -160,6 +324,16 @@ class ListSteps(ABC, Generic[G]):
         """
         self._update("adamw", gradients, hyper)
 
+    def lion_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by fast.optim.lion, by one gradient per parameter, all or none.
+
+        They are host data or buffers, and stay the caller's; None stands for a parameter that the
+        loss did not reach. The session's tape is left alone. Gradients are dense numbers of their
+        parameter's shape, those of frozen parameters too; what does not fit, and hyper-parameters
+        that the session refuses, are Rejected, and a buffer that was released raises Released.
+        """
+        self._update("lion", gradients, hyper)
+
 
 class TrainerSteps(ABC, Generic[B, V]):
     """The steps of a trainer, by batches of type B; a loss is of type V."""
@@ -176,6 +350,30 @@ class TrainerSteps(ABC, Generic[B, V]):
         """
         return self._update("sgd", inputs, hyper, with_loss)
 
+    def adagrad_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by fast.optim.adagrad.
+
+        Hyper-parameters are the session's `adagrad_step`'s; schedules, groups and refusals are
+        those of `step`. The loss before it is downloaded and returned only if it is asked for.
+        """
+        return self._update("adagrad", inputs, hyper, with_loss)
+
+    def rmsprop_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by fast.optim.rmsprop.
+
+        Hyper-parameters are the session's `rmsprop_step`'s; schedules, groups and refusals are
+        those of `step`. The loss before it is downloaded and returned only if it is asked for.
+        """
+        return self._update("rmsprop", inputs, hyper, with_loss)
+
+    def adadelta_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by fast.optim.adadelta.
+
+        Hyper-parameters are the session's `adadelta_step`'s; schedules, groups and refusals are
+        those of `step`. The loss before it is downloaded and returned only if it is asked for.
+        """
+        return self._update("adadelta", inputs, hyper, with_loss)
+
     def adam_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
         """Take one step by fast.optim.adam.
 
@@ -191,3 +389,11 @@ class TrainerSteps(ABC, Generic[B, V]):
         of `step`. The loss before it is downloaded and returned only if it is asked for.
         """
         return self._update("adamw", inputs, hyper, with_loss)
+
+    def lion_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by fast.optim.lion.
+
+        Hyper-parameters are the session's `lion_step`'s; schedules, groups and refusals are those
+        of `step`. The loss before it is downloaded and returned only if it is asked for.
+        """
+        return self._update("lion", inputs, hyper, with_loss)

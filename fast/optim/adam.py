@@ -23,6 +23,8 @@ class Hyper(NamedTuple):
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.0
+    amsgrad: bool = False
+    maximize: bool = False
 
 
 RULE = moments_rule("adam", Hyper, torch._fused_adam_, decoupled=False, torch=torch.optim.Adam)

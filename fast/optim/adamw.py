@@ -23,6 +23,8 @@ class Hyper(NamedTuple):
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 1e-2
+    amsgrad: bool = False
+    maximize: bool = False
 
 
 RULE = moments_rule(
@@ -30,7 +32,7 @@ RULE = moments_rule(
     Hyper,
     torch._fused_adamw_,
     decoupled=True,
-    order=("lr", "weight_decay", "beta1", "beta2", "eps"),
+    order=("lr", "weight_decay", "beta1", "beta2", "eps", "amsgrad", "maximize"),
     torch=torch.optim.AdamW,
 )
 

@@ -6,6 +6,9 @@ The rates are doubles, by the closed forms of torch.optim.lr_scheduler, operatio
     cosine              minimum + (lr - minimum) * (1 + cos(pi * t / total)) / 2
     linear_warmup       lr * (start_factor + (1 - start_factor) * t / warmup)
     one_cycle           last + (first - last) / 2 * (1 + cos(pi * along)) in both of its halves
+    cyclic              minimum + (lr - minimum) * along * scale, where along is x / ratio, or
+                        (x - 1) / (ratio - 1) on the way down, x = 1 + t / length - cycle, and
+                        ratio = step_size_up / length
 
 Each operation is rounded once; pow and cos are those of the C library. A schedule has no state: a
 step's rate is what the function returns for it, in whatever order steps are asked for.
@@ -119,6 +122,43 @@ def one_cycle(
         return _between(lr, end, (t - peak) / (total - 1 - peak))
 
     return _checked("one_cycle", rate)
+
+
+MODES: dict[str, Callable[[float, int, int], float]] = {
+    "triangular": lambda gamma, cycle, t: 1.0,
+    "triangular2": lambda gamma, cycle, t: math.ldexp(1.0, -cycle),
+    "exp_range": lambda gamma, cycle, t: gamma**t,
+}
+"""What the height of a cycle is multiplied by."""
+
+
+@telling
+def cyclic(
+    lr: float,
+    *,
+    step_size_up: int,
+    step_size_down: int | None = None,
+    minimum: float = 0.0,
+    mode: str = "triangular",
+    gamma: float = 1.0,
+) -> Schedule:
+    """Return a rate that rises and falls in lines, again and again."""
+    down = step_size_up if step_size_down is None else step_size_down
+    lr, minimum = _rates("cyclic", lr, minimum)
+    _check_counts("cyclic", step_size_up=step_size_up, step_size_down=down)
+    gamma = _gamma("cyclic", gamma)
+    known = isinstance(mode, str) and mode in MODES
+    need("cyclic C5", known, f"mode is one of {', '.join(MODES)}", repr(mode))
+    length, scale = step_size_up + down, MODES[mode]
+
+    def rate(t: int) -> float:
+        cycle = t // length
+        x = 1.0 + t / length - (cycle + 1)
+        ratio = step_size_up / length
+        along = x / ratio if x <= ratio else (x - 1.0) / (ratio - 1.0)
+        return minimum + (lr - minimum) * along * scale(gamma, cycle, t)
+
+    return _checked("cyclic", rate)
 
 
 def _between(first: float, last: float, along: float) -> float:

@@ -6,6 +6,7 @@ kernel knows a parameter's first momentum buffer: it is the gradient itself, und
 Arithmetic of the kernel: lr, momentum, weight_decay and 1 - dampening are rounded to fp32 once, the
 last after it was formed in double; then every product and sum is rounded once, not contracted:
 
+    g = -g                               if maximize
     g = g + weight_decay * p             left out where weight_decay is 0
     b = momentum * b + (1 - dampening) * g       (the first time, b = g)
     d = g + momentum * b                 if nesterov, else d = b (without momentum, d = g)
@@ -29,19 +30,11 @@ from torch import Tensor
 
 from fast.device.dtypes import NARROW
 from fast.device.mode import tl, triton
-from fast.errors import Rejected
 from fast.optim._functional import Functional
+from fast.optim._in_calls import steered
 from fast.optim._kernels import keep, lanes, renew_steps, start
-from fast.optim._rule import (
-    Batch,
-    Flat,
-    Formula,
-    Launch,
-    Rule,
-    finite_and_not_negative,
-    need,
-    update_widened,
-)
+from fast.optim._needs import need_flag, need_sizes
+from fast.optim._rule import Batch, Flat, Formula, Launch, Rule, need, update_widened
 
 
 class Hyper(NamedTuple):
@@ -52,16 +45,15 @@ class Hyper(NamedTuple):
     dampening: float = 0.0
     weight_decay: float = 0.0
     nesterov: bool = False
+    maximize: bool = False
 
 
 def check(hyper: Hyper) -> None:
-    """Refuse what breaks C1 or C2 of spec.optim.sgd."""
-    for name in ("lr", "momentum", "weight_decay"):
-        number = getattr(hyper, name)
-        need("sgd C1", finite_and_not_negative(number), f"{name} is finite and >= 0", number)
+    """Refuse what breaks C1, C2 or C3 of spec.optim.sgd."""
+    need_sizes("sgd C1", hyper, "lr", "momentum", "weight_decay")
     need("sgd C1", math.isfinite(hyper.dampening), "dampening is finite", hyper.dampening)
-    if not isinstance(hyper.nesterov, bool):
-        raise Rejected(f"sgd: nesterov is True or False; got {hyper.nesterov!r}")
+    need_flag("sgd C2", hyper, "nesterov")
+    need_flag("sgd C3", hyper, "maximize")
     if hyper.nesterov:
         came = f"momentum {hyper.momentum}, dampening {hyper.dampening}"
         holds = hyper.momentum > 0.0 and hyper.dampening == 0.0
@@ -84,6 +76,7 @@ def _sgd_kernel(
         kept = (1.0 - tl.load(row + 2)).to(tl.float32)
         decay = tl.load(row + 3).to(tl.float32)
         nesterov = tl.load(row + 4) != 0.0
+        maximize = tl.load(row + 5) != 0.0
         fresh = tl.load(steps + tl.load(slots + program)) == 0.0
 
         start = tl.multiple_of(tl.load(offsets + program), 64)
@@ -93,6 +86,8 @@ def _sgd_kernel(
         direction = tl.load(g + place, mask=covered, other=0.0).to(tl.float32)
         if scale is not None:
             direction *= tl.load(scale)
+        if maximize:
+            direction = -direction
         if decay != 0.0:
             direction += decay * x
         if momentum != 0.0:
@@ -117,7 +112,7 @@ def aten_update(batch: Batch, hyper: Hyper, stop: Tensor | None) -> None:
     torch._fused_sgd_(
         batch.params, batch.grads, batch.states[0] if hyper.momentum else [],
         weight_decay=hyper.weight_decay, momentum=hyper.momentum, lr=hyper.lr,
-        dampening=hyper.dampening, nesterov=hyper.nesterov, maximize=False,
+        dampening=hyper.dampening, nesterov=hyper.nesterov, maximize=hyper.maximize,
         is_first_step=batch.first, found_inf=stop,
     )  # fmt: skip
 
@@ -133,22 +128,21 @@ def constants(hyper: Hyper, step: int) -> tuple[float, ...]:
     return hyper.lr, hyper.momentum, past, kept, hyper.weight_decay
 
 
-def branch(hyper: Hyper) -> tuple[bool, bool, bool]:
+def branch(hyper: Hyper) -> tuple[bool, bool, bool, bool]:
     """Say which lines of the arithmetic above there are."""
-    return hyper.weight_decay != 0.0, hyper.momentum != 0.0, hyper.nesterov
+    return hyper.maximize, hyper.weight_decay != 0.0, hyper.momentum != 0.0, hyper.nesterov
 
 
 def update_in_calls(
-    branch: tuple[bool, bool, bool], x: Tensor, grad: Tensor, states: Sequence[Tensor],
+    branch: tuple[bool, bool, bool, bool], x: Tensor, grad: Tensor, states: Sequence[Tensor],
     constants: Sequence[Tensor],
-) -> tuple[Tensor, ...]:  # fmt: skip
+) -> tuple[Tensor | None, ...]:  # fmt: skip
     """Write the arithmetic above in ATen calls, each step rounded once."""
-    decays, moves, nesterov = branch
+    maximize, decays, moves, nesterov = branch
     lr, momentum, past, kept, decay = constants
-    if decays:
-        grad = grad + decay * x
+    grad = steered(x, grad, decay if decays else None, maximize)
     if not moves:
-        return (x - lr * grad,)
+        return x - lr * grad, None
     buffer = past * states[0] + kept * grad
     return x - lr * (grad + momentum * buffer if nesterov else buffer), buffer
 

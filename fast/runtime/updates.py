@@ -77,7 +77,7 @@ class Updates(Recording, SessionSteps[Any]):
         nobody knows.
         """
         optimizer = self._optimizer(name)
-        known = None if hyper is None else optimizer.rule.read(hyper)
+        known = None if hyper is None else optimizer.rule.read(hyper, optimizer.formats)
         optimizer.load(self._slot(parameter, name), state, known)
 
     def gradient_norm(self, grads: Any) -> float:
@@ -120,7 +120,8 @@ class Updates(Recording, SessionSteps[Any]):
             hypers = optimizer.read(hyper)
         else:
             count = len(self.store.params)
-            hypers, group_of = grouped(optimizer.rule, hyper, groups, count, self._slot)
+            rule, formats = optimizer.rule, optimizer.formats
+            hypers, group_of = grouped(rule, hyper, groups, count, self._slot, formats)
         if max_norm is not None:
             max_norm = clip.check(max_norm)
         if type(grad_scale) is not float or grad_scale != 1.0:

@@ -18,7 +18,7 @@ from fast.optim._rule import BETAS, Rule
 from fast.optim._state import Owner, State, read
 
 UNSUPPORTED = ("amsgrad", "maximize", "capturable", "differentiable", "foreach", "fused")
-"""The flags of torch's classes that are refused where they are set."""
+"""The flags of torch's classes that are refused where they are set and the rule has none."""
 
 COMMON = UNSUPPORTED[1:]
 """Those of them that torch's optimizers of every family have."""
@@ -48,10 +48,11 @@ def telling(rule: Rule) -> tuple[str, ...]:
     return tuple(key for key in group if key not in known)
 
 
-def check_flags(who: str, group: Mapping[str, Any], decoupled: bool) -> None:
+def check_flags(who: str, group: Mapping[str, Any], rule: Rule) -> None:
     """Refuse a flag that would change what is computed, or how torch computes it."""
+    decoupled = rule.decoupled
     for flag in UNSUPPORTED:
-        if group.get(flag):
+        if flag not in rule.hyper._fields and group.get(flag):
             raise Rejected(
                 f"{who}: {flag}={group[flag]!r} is not supported; leave it out, or use the "
                 "optimizer of torch.optim"
@@ -143,11 +144,13 @@ def _apart(tensor: Tensor) -> bool:
     return True
 
 
-def read_state(who: str, rule: Rule, k: int, param: Tensor, state: Any) -> State | None:
+def read_state(
+    who: str, rule: Rule, k: int, param: Tensor, state: Any, hyper: Mapping[str, Any]
+) -> State | None:
     """Read the state of parameter k, or return None if it has none yet.
 
     Numbers that are not finite are taken as they are, as torch does. Raises `Rejected` for fields
     that are not the rule's, moments that are no dense tensor of the parameter's shape, and counts
     that are no counts.
     """
-    return read(Owner(who, f"parameter {k}"), rule, param.shape, state)
+    return read(Owner(who, f"parameter {k}"), rule, param.shape, state, hyper)

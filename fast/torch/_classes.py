@@ -8,7 +8,7 @@ from __future__ import annotations
 from fast.optim import OPTIMIZERS
 from fast.torch._optimizers import Params, TorchOptimizer
 
-__all__ = ["SGD", "Adam", "AdamW"]
+__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Lion", "RMSprop"]
 
 
 class SGD(TorchOptimizer):
@@ -41,6 +41,108 @@ class SGD(TorchOptimizer):
             "foreach": foreach,
             "differentiable": differentiable,
             "fused": fused,
+        }
+        super().__init__(params, defaults, provider)
+
+
+class Adagrad(TorchOptimizer):
+    """The optimizer of fast.optim.adagrad, with torch.optim.Adagrad's arguments."""
+
+    rule = OPTIMIZERS["adagrad"]
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 0.01,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        provider: str | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults, provider)
+
+
+class RMSprop(TorchOptimizer):
+    """The optimizer of fast.optim.rmsprop, with torch.optim.RMSprop's arguments."""
+
+    rule = OPTIMIZERS["rmsprop"]
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 0.01,
+        alpha: float = 0.99,
+        eps: float = 1e-08,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        *,
+        provider: str | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "alpha": alpha,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "centered": centered,
+            "capturable": capturable,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults, provider)
+
+
+class Adadelta(TorchOptimizer):
+    """The optimizer of fast.optim.adadelta, with torch.optim.Adadelta's arguments."""
+
+    rule = OPTIMIZERS["adadelta"]
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-06,
+        weight_decay: float = 0.0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+        provider: str | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "capturable": capturable,
+            "maximize": maximize,
+            "differentiable": differentiable,
         }
         super().__init__(params, defaults, provider)
 
@@ -117,4 +219,22 @@ class AdamW(TorchOptimizer):
             "fused": fused,
             "decoupled_weight_decay": True,
         }
+        super().__init__(params, defaults, provider)
+
+
+class Lion(TorchOptimizer):
+    """The optimizer of fast.optim.lion, with its page's arguments."""
+
+    rule = OPTIMIZERS["lion"]
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 0.0001,
+        betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0.0,
+        *,
+        provider: str | None = None,
+    ) -> None:
+        defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay}
         super().__init__(params, defaults, provider)

@@ -36,7 +36,7 @@ class Engine:
         self._params = list(params)
         self._rule = rule
         self._functional = Functional(rule, self._params, hyper, provider)
-        self._stateful = False
+        self._kept: tuple[str, ...] = ()
         self._shown: list[dict[str, Tensor]] = [{} for _ in self._params]
         # torch counts in fp32 on the host.
         ages = [0 if one is None else one.age for one in known]
@@ -61,7 +61,7 @@ class Engine:
     def prepare(self, hyper: dict[str, Any]) -> list[Tensor | None]:
         """Use these hyper-parameters, and return the gradients, checked."""
         self._functional.set_hyper(hyper)
-        self._stateful = self._rule.stateful(self._rule.read(hyper))
+        self._kept = self._rule.kept(self._rule.read(hyper))
         grads = [param.grad for param in self._params]
         check_dense(self._rule.name, grads)
         self._functional.check(grads)
@@ -76,10 +76,10 @@ class Engine:
             torch._foreach_copy_(mine, theirs)
             self._functional.step(grads)
             torch._foreach_copy_(theirs, mine)
-        if active and self._stateful:
+        if active and self._kept:
             for steps in (self._steps, self._counted):
                 steps[active] += 1.0
-            self._unshown.update(k for k in active if not self._shown[k])
+            self._unshown.update(k for k in active if not self._shown[k].keys() >= {*self._kept})
         if self._unshown:
             self._show(state)
 
@@ -88,8 +88,9 @@ class Engine:
         columns: dict[str, list[Any]] = {name: [] for name in fields(self._rule)}
         for param, one in zip(self._functional.params(), known, strict=True):
             step = 0 if one is None else one.age
-            for name in self._rule.states:
-                columns[name].append(torch.zeros_like(param) if step else None)
+            tensors = one.tensors if one is not None and step else [None] * len(self._rule.states)
+            for name, moment in zip(self._rule.states, tensors, strict=True):
+                columns[name].append(None if moment is None else torch.zeros_like(param))
             if self._rule.counted:
                 columns["step"].append(step)
         self._functional.load_state(columns)
@@ -98,7 +99,8 @@ class Engine:
             if one is None or not one.age:
                 continue
             for name, moment in zip(self._rule.states, one.tensors, strict=True):
-                held[name][k].copy_(moment.detach())
+                if moment is not None:
+                    held[name][k].copy_(moment.detach())
 
     def _shows(self, state: State) -> bool:
         for param, shown in zip(self._params, self._shown, strict=True):
@@ -116,8 +118,9 @@ class Engine:
         """Let states be the flat memory itself, and empty where there is none yet."""
         held = self._functional.state()
         for k in self._unshown:
-            moments = {name: held[name][k] for name in self._rule.states}
-            if all(moment is not None for moment in moments.values()):
+            every = {name: held[name][k] for name in self._rule.states if name in held}
+            moments = {name: moment for name, moment in every.items() if moment is not None}
+            if moments:
                 step = {"step": self._steps[k]} if self._rule.counted else {}
                 self._shown[k] = {**step, **moments}
             shown = state.setdefault(self._params[k], {})

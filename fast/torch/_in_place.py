@@ -7,7 +7,7 @@ is not contiguous is updated in a copy of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from operator import attrgetter, eq, is_
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from fast.device.dtypes import computed_in
 from fast.optim._functional import check_gradients
 from fast.optim._rule import Batch, Rule
 from fast.optim._state import State as Held
@@ -80,16 +81,18 @@ class InPlace:
         self._counts = {id(t): t for t in (self._steps, self._counted, self._beside)}.values()
         self._kinds = [[*map(of, self._params)] for of in (_SHAPE, _DTYPE, _DEVICE)]
         self._place = {id(param): k for k, param in enumerate(self._params)}
+        self._formats = {computed_in(param.dtype) for param in self._params}
         self._given: dict[str, Any] | None = None
         self._values: Any = None
-        self._stateful = False
+        self._kept: tuple[str, ...] = ()
+        self._nothing = torch.zeros((), device=device)
         self._shown: list[dict[str, Tensor]] = [{} for _ in self._params]
         self._unshown = {k for k, one in enumerate(known) if one is not None}
-        self._cuts: tuple[tuple[int, ...], list[_Cut]] | None = None
+        self._cuts: tuple[Any, list[_Cut]] | None = None
         self._seen: _Seen | None = None
         for k, one in enumerate(known):
             if one is not None and one.age:
-                self._make(k, [moment.detach() for moment in one.tensors])
+                self._make(k, dict(zip(rule.states, one.tensors, strict=True)))
 
     def serves(self, params: Sequence[Tensor], state: State) -> bool:
         """Say whether these are still the parameters, and this is still their state."""
@@ -103,8 +106,8 @@ class InPlace:
     def prepare(self, hyper: dict[str, Any]) -> list[Tensor | None]:
         """Use these hyper-parameters, and return the gradients, checked."""
         if hyper != self._given or not _NUMBERS.issuperset(map(type, hyper.values())):
-            self._values, self._given = self._rule.read(hyper), dict(hyper)
-        self._stateful = self._rule.stateful(self._values)
+            self._values, self._given = self._rule.read(hyper, self._formats), dict(hyper)
+        self._kept = self._rule.kept(self._values)
         grads = [param.grad for param in self._params]
         given = [grad for grad in grads if grad is not None]
         kinds = self._kinds
@@ -119,7 +122,7 @@ class InPlace:
         """Update every parameter that has a gradient, and let the optimizer's state be ours."""
         active = tuple([k for k, grad in enumerate(grads) if grad is not None])
         cuts = self._cut(active)
-        if active and self._stateful:
+        if active and self._kept:
             whole = len(active) == len(self._params)
             for counts in self._counts:
                 if whole:
@@ -143,41 +146,40 @@ class InPlace:
 
     def _cut(self, active: tuple[int, ...]) -> list[_Cut]:
         """Sort parameters by what one call takes: one dtype, and all new or all not."""
-        if self._cuts is not None and self._cuts[0] == active:
+        key = active, self._kept
+        if self._cuts is not None and self._cuts[0] == key:
             return self._cuts[1]
         sorted_by: dict[tuple[torch.dtype, bool], list[int]] = {}
         for k in active:
-            new = self._stateful and not self._shown[k]
-            if new:
-                self._make(k, None)
+            new = bool(self._kept) and not self._shown[k]
+            if not self._shown[k].keys() >= {*self._kept}:
+                self._make(k, {**dict.fromkeys(self._kept, self._nothing), **self._shown[k]})
                 self._unshown.add(k)
             sorted_by.setdefault((self._params[k].dtype, new), []).append(k)
-        names = self._rule.states if self._stateful else ()
         cuts = [
             _Cut(
                 tuple(chosen),
                 [self._params[k] for k in chosen],
-                tuple([self._shown[k][name] for k in chosen] for name in names),
+                tuple(
+                    [self._shown[k][name] for k in chosen] if name in self._kept else []
+                    for name in self._rule.states
+                ),
                 [self._beside[k] for k in chosen],
                 new,
             )
             for (_, new), chosen in sorted_by.items()
         ]
         lasting = not any(cut.first for cut in cuts)
-        self._cuts = (active, cuts) if lasting else None
+        self._cuts = (key, cuts) if lasting else None
         return cuts
 
-    def _make(self, k: int, given: Sequence[Tensor] | None) -> None:
-        """Make the state of a parameter: zeros, or copies of what is given."""
-        param = self._params[k].detach()
-        moments = [
-            torch.zeros_like(param, memory_format=torch.contiguous_format)
-            for _ in self._rule.states
-        ]
-        for moment, known in zip(moments, given or (), strict=False):
-            moment.copy_(known)
+    def _make(self, k: int, given: Mapping[str, Tensor | None]) -> None:
+        """Make the state of a parameter: copies of what is given."""
+        like = torch.empty_like(self._params[k].detach(), memory_format=torch.contiguous_format)
         count = {"step": self._steps[k]} if self._rule.counted else {}
-        self._shown[k] = {**count, **dict(zip(self._rule.states, moments, strict=True))}
+        moments = {name: given.get(name) for name in self._rule.states}
+        made = {n: torch.empty_like(like).copy_(m) for n, m in moments.items() if m is not None}
+        self._shown[k] = {**count, **made}
 
     def _shows(self, state: State) -> bool:
         """Say whether an optimizer's state holds what it was shown, and no more."""

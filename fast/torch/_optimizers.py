@@ -20,6 +20,7 @@ from torch import Tensor
 from fast.device import mode
 from fast.device.dtypes import KERNELS
 from fast.optim._rule import Rule
+from fast.optim._state import unused
 from fast.torch import _checks
 from fast.torch._engine import Engine
 from fast.torch._in_place import InPlace
@@ -75,6 +76,20 @@ class TorchOptimizer(torch.optim.Optimizer):
             engine.step(grads, self.state)
         return loss
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state_dict that torch's class of the same name takes.
+
+        A parameter without an update is in it if that class makes states before the first one.
+        """
+        found: dict[str, Any] = super().state_dict()
+        indices = [index for group in found["param_groups"] for index in group["params"]]
+        owners = [(p, group) for group in self.param_groups for p in group["params"]]
+        for index, (param, group) in zip(indices, owners, strict=True):
+            if not found["state"].get(index):
+                start = unused(self.rule, param.shape, group)
+                found["state"].update({index: start} if start else {})
+        return found
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state_dict of this class, or of torch's class of the same name.
 
@@ -105,19 +120,20 @@ class TorchOptimizer(torch.optim.Optimizer):
 
     def _read(self, who: str, group: Mapping[str, Any]) -> dict[str, Any]:
         """Return a group's hyper-parameters as the rule names them, after checking its flags."""
-        _checks.check_flags(who, group, self.rule.decoupled)
+        _checks.check_flags(who, group, self.rule)
         return _checks.read_hyper(who, self.rule, group)
 
     def _check_loaded(self, who: str, group: dict[str, Any], own: Mapping[str, Any]) -> None:
         needed = (*_checks.names(self.rule), *_checks.telling(self.rule))
         _checks.check_loaded_keys(who, group, needed, own)
         group.update(dict.fromkeys(_checks.HOW))
-        self._read(who, group)
-        self._known(who, group["params"])
+        self._known(who, group["params"], self._read(who, group))
 
-    def _known(self, who: str, params: Sequence[Tensor]) -> list[_checks.State | None]:
+    def _known(
+        self, who: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
+    ) -> list[_checks.State | None]:
         return [
-            _checks.read_state(who, self.rule, k, param, self.state.get(param, {}))
+            _checks.read_state(who, self.rule, k, param, self.state.get(param, {}), hyper)
             for k, param in enumerate(params)
         ]
 
@@ -137,7 +153,7 @@ class TorchOptimizer(torch.optim.Optimizer):
         engine = self._engines.get(number)
         if engine is None or not engine.serves(params, self.state):
             provider = self._check_params(who, params, hyper)
-            known = self._known(who, params)
+            known = self._known(who, params, hyper)
             engine = (
                 InPlace(self.rule, params, known)
                 if provider in IN_PLACE

@@ -48,7 +48,8 @@ class MemberBackend:
         part = self.member.takes
         takes = {} if part is None else {self.member.of: part}
         if self.member.updates:
-            return Capabilities({}, self._contract, optimizers=offered, takes=takes)
+            extras = {self.member.of: self.member.extras}
+            return Capabilities({}, self._contract, optimizers=offered, takes=takes, extras=extras)
         return Capabilities(offered, self._contract, takes=takes, checks_constraints=True)
 
     def _contract(self, op: str, dtype: str) -> Contract:

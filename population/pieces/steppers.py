@@ -80,7 +80,7 @@ class Stepper:
         """Replace the state of every parameter by copies of this one."""
         page = OPTIMIZERS[self.page]
         for k in range(len(self.kept)):
-            own = {name: state[name][k] for name in page.moments}
+            own = {name: state[name][k] for name in page.moments if name in state}
             self.states[k] = {name: copied(t) for name, t in own.items() if t is not None}
             if page.counted:
                 self.counts[k] = int(state["step"][k])
@@ -141,6 +141,7 @@ class Sgd(Stepper):
 
     def update(self, k: int, p: Tensor, g: Tensor, h: Hyper, t: int) -> None:
         """Decay, blend, look ahead, and descend."""
+        g = -g if h["maximize"] else g
         d = self.decayed(p, g, h)
         if h["momentum"]:
             b = self.blended(k, d, h)
@@ -171,15 +172,29 @@ class Adam(Stepper):
 
     page = "adam"
 
+    def first(self, p: Tensor) -> State:
+        """Return the state before the first step: two moments."""
+        return {moment: torch.zeros_like(p) for moment in ("exp_avg", "exp_avg_sq")}
+
     def update(self, k: int, p: Tensor, g: Tensor, h: Hyper, t: int) -> None:
         """Decay, average, and descend."""
+        g = -g if h["maximize"] else g
         g = self.decayed(p, g, h)
         state = self.states[k]
         if not state:
             state.update(self.first(p))
         state["exp_avg"] = self.mean(state["exp_avg"], g, h)
         state["exp_avg_sq"] = self.square(state["exp_avg_sq"], g, h)
-        self.descend(p, state, h, t)
+        self.descend(p, {**state, "exp_avg_sq": self.divisor(state, h)}, h, t)
+
+    def divisor(self, state: State, h: Hyper) -> Tensor:
+        """Return the second moment by which a step is divided: by amsgrad the largest one."""
+        second = state["exp_avg_sq"]
+        if not h["amsgrad"]:
+            return second
+        known = state.get("max_exp_avg_sq", torch.zeros_like(second))
+        state["max_exp_avg_sq"] = torch.maximum(known, second)
+        return state["max_exp_avg_sq"]
 
     def decayed(self, p: Tensor, g: Tensor, h: Hyper) -> Tensor:
         """Add the decay to the gradient."""

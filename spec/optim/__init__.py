@@ -12,12 +12,19 @@ them all.
 from __future__ import annotations
 
 from spec.optim._optimizer import Optimizer
+from spec.optim.adadelta import optimizer as _adadelta
+from spec.optim.adagrad import optimizer as _adagrad
 from spec.optim.adam import optimizer as _adam
 from spec.optim.adamw import optimizer as _adamw
+from spec.optim.lion import optimizer as _lion
+from spec.optim.rmsprop import optimizer as _rmsprop
 from spec.optim.sgd import optimizer as _sgd
 from spec.refusals import Table
 
 __all__ = ["OPTIMIZERS", "Optimizer"]
 
-OPTIMIZERS = Table("optimizer", {page.name: page for page in (_sgd, _adam, _adamw)})
+OPTIMIZERS = Table(
+    "optimizer",
+    {page.name: page for page in (_sgd, _adagrad, _rmsprop, _adadelta, _adam, _adamw, _lion)},
+)
 """Every optimizer by its name, in reading order."""

@@ -1,29 +1,23 @@
 """What a page of an optimizer hands over: its functions, and all that others know of it.
 
 >>> from spec.optim.sgd import optimizer
->>> optimizer.moments, optimizer.counted, optimizer.arguments
-(('momentum_buffer',), False, ('lr', 'momentum', 'dampening', 'weight_decay', 'nesterov'))
+>>> optimizer.moments, optimizer.counted, optimizer.arguments[:2]
+(('momentum_buffer',), False, ('lr', 'momentum'))
 >>> optimizer.stateful({"lr": 0.5}), optimizer.stateful({"lr": 0.5, "momentum": 0.5})
 (False, True)
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from spec.op import AnyTensor, refuse
-from spec.refusals import number_shown
+from spec.op import AnyTensor
 from spec.tensor import tensor
-from spec.worlds import is_number
 
 Hypers = Mapping[str, Any]
 """Hyper-parameters by name."""
-
-NO_SIZES = (-0.5, math.nan, math.inf)
-"""What is no size: a size is finite and >= 0."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +30,8 @@ class Optimizer:
     `squares` are the moments that are never below 0. A hyper-parameter `weight_decay` adds
     weight_decay * p to the gradient, unless `decoupled` says that it does not join it.
     `elementwise` says that no entry looks at another. `torch` names the class of torch.optim that
-    has the same formula.
+    has the same formula. `extras` are hyper-parameters that many implementations do not know: each
+    has its values, as `tried` has, and its default leaves the update as it is without.
 
     The rest is for those who test it. `tried` has values of each hyper-parameter at which a mistake
     shows, plainest first; `permitted` makes settings that were drawn one by one acceptable, and
@@ -58,11 +53,12 @@ class Optimizer:
     elementwise: bool = True
     torch: str | None = None
     order: tuple[str, ...] = ()
+    extras: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The hyper-parameters in the order of a step's arguments: `order`, if the page has one."""
-        return self.order or tuple(field.name for field in fields(self.hyper))
+        return self.order or tuple(f.name for f in fields(self.hyper))
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -77,12 +73,12 @@ class Optimizer:
     @property
     def moments(self) -> tuple[str, ...]:
         """The tensors of a state, by name."""
-        return tuple(field.name for field in fields(self.state) if field.name != "step")
+        return tuple(f.name for f in fields(self.state) if f.name != "step")
 
     @property
     def counted(self) -> bool:
         """Whether a state counts the steps of its parameter."""
-        return any(field.name == "step" for field in fields(self.state))
+        return any(f.name == "step" for f in fields(self.state))
 
     def may_lack(self, moment: str) -> bool:
         """Say whether a moment may be None, which stands for "not yet"."""
@@ -95,14 +91,15 @@ class Optimizer:
         start = self.init(one)
         return self.update(one, one, start, self.hyper(**known))[1] is not start
 
+    def kept(self, hyper: Hypers) -> tuple[str, ...]:
+        """Name the moments that an update by these hyper-parameters reads and writes."""
+        known = {name: value for name, value in hyper.items() if name in self.arguments}
+        one = tensor(1.0)
+        if not self.stateful(hyper):
+            return ()
+        after = self.update(one, one, self.init(one), self.hyper(**known))[1]
+        return tuple(name for name in self.moments if getattr(after, name) is not None)
+
     def decays_gradient(self, hyper: Hypers) -> bool:
         """Say whether an update adds a multiple of the parameter to its gradient."""
         return bool(hyper.get("weight_decay")) and not self.decoupled
-
-
-def need_sizes(label: str, hyper: object, *names: str) -> None:
-    """Refuse hyper-parameters of these names that are no sizes."""
-    for name in names:
-        number = getattr(hyper, name)
-        if not (is_number(number) and 0 <= number < math.inf):
-            raise refuse(label, f"{name} is finite and >= 0", number_shown(number))

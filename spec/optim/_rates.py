@@ -51,6 +51,20 @@ def check(
             raise refuse(f"{name} C3", f"{what} is finite and >= 1", repr(divisor))
 
 
+MODES: dict[str, Callable[[float, int, int], tuple[float, int]]] = {
+    "triangular": lambda gamma, cycle, t: (1.0, 0),
+    "triangular2": lambda gamma, cycle, t: (0.5, cycle),
+    "exp_range": lambda gamma, cycle, t: (gamma, t),
+}
+"""What the height of a cycle is multiplied by: a number, and how many times."""
+
+
+def check_mode(label: str, mode: object) -> None:
+    """Refuse what is no mode of a cyclic schedule."""
+    if not (isinstance(mode, str) and mode in MODES):
+        raise refuse(label, f"mode is one of {', '.join(MODES)}", repr(mode))
+
+
 def schedule(name: str, rate: Callable[[int, Any], Any]) -> Schedule:
     """Return the function that checks C4 and computes the rate."""
 

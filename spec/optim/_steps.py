@@ -45,6 +45,7 @@ class SessionSteps(ABC, Generic[G]):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        maximize: bool = False,
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
@@ -61,8 +62,99 @@ class SessionSteps(ABC, Generic[G]):
             "dampening": dampening,
             "weight_decay": weight_decay,
             "nesterov": nesterov,
+            "maximize": maximize,
         }
         self._update("sgd", hyper, grads, groups, max_norm, grad_scale)
+
+    def adagrad_step(
+        self,
+        lr: float = 0.01,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        maximize: bool = False,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by spec.optim.adagrad.
+
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
+        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
+        changed. Each optimizer has its own state of a parameter, apart from all others.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+            "maximize": maximize,
+        }
+        self._update("adagrad", hyper, grads, groups, max_norm, grad_scale)
+
+    def rmsprop_step(
+        self,
+        lr: float = 0.01,
+        alpha: float = 0.99,
+        eps: float = 1e-08,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        maximize: bool = False,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by spec.optim.rmsprop.
+
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
+        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
+        changed. Each optimizer has its own state of a parameter, apart from all others.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "alpha": alpha,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "centered": centered,
+            "maximize": maximize,
+        }
+        self._update("rmsprop", hyper, grads, groups, max_norm, grad_scale)
+
+    def adadelta_step(
+        self,
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-06,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by spec.optim.adadelta.
+
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
+        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
+        changed. Each optimizer has its own state of a parameter, apart from all others.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
+        self._update("adadelta", hyper, grads, groups, max_norm, grad_scale)
 
     def adam_step(
         self,
@@ -71,6 +163,8 @@ class SessionSteps(ABC, Generic[G]):
         beta2: float = 0.999,
         eps: float = 1e-08,
         weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        maximize: bool = False,
         *,
         grads: G,
         groups: Groups = None,
@@ -89,6 +183,8 @@ class SessionSteps(ABC, Generic[G]):
             "beta2": beta2,
             "eps": eps,
             "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
         }
         self._update("adam", hyper, grads, groups, max_norm, grad_scale)
 
@@ -99,6 +195,8 @@ class SessionSteps(ABC, Generic[G]):
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-08,
+        amsgrad: bool = False,
+        maximize: bool = False,
         *,
         grads: G,
         groups: Groups = None,
@@ -117,8 +215,36 @@ class SessionSteps(ABC, Generic[G]):
             "beta1": beta1,
             "beta2": beta2,
             "eps": eps,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
         }
         self._update("adamw", hyper, grads, groups, max_norm, grad_scale)
+
+    def lion_step(
+        self,
+        lr: float = 0.0001,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        weight_decay: float = 0.0,
+        *,
+        grads: G,
+        groups: Groups = None,
+        max_norm: float | None = None,
+        grad_scale: float = 1.0,
+    ) -> None:
+        """Update every trainable parameter that the gradients reach, once, by spec.optim.lion.
+
+        `grads` are by leaf id, sparse or dense, each of its parameter's shape, frozen or not.
+        Values and states are replaced, all or none: what does not fit is Rejected, and nothing has
+        changed. Each optimizer has its own state of a parameter, apart from all others.
+        """
+        hyper: dict[str, Any] = {
+            "lr": lr,
+            "beta1": beta1,
+            "beta2": beta2,
+            "weight_decay": weight_decay,
+        }
+        self._update("lion", hyper, grads, groups, max_norm, grad_scale)
 
 
 class ListSteps(ABC, Generic[G]):
@@ -136,6 +262,30 @@ class ListSteps(ABC, Generic[G]):
         """
         self._update("sgd", gradients, {"lr": lr, **hyper})
 
+    def adagrad_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by spec.optim.adagrad, by one gradient per parameter, all or none.
+
+        None stands for a parameter that the loss did not reach. The session's record is left alone.
+        Another count or shape is Rejected, of a frozen parameter too.
+        """
+        self._update("adagrad", gradients, hyper)
+
+    def rmsprop_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by spec.optim.rmsprop, by one gradient per parameter, all or none.
+
+        None stands for a parameter that the loss did not reach. The session's record is left alone.
+        Another count or shape is Rejected, of a frozen parameter too.
+        """
+        self._update("rmsprop", gradients, hyper)
+
+    def adadelta_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by spec.optim.adadelta, by one gradient per parameter, all or none.
+
+        None stands for a parameter that the loss did not reach. The session's record is left alone.
+        Another count or shape is Rejected, of a frozen parameter too.
+        """
+        self._update("adadelta", gradients, hyper)
+
     def adam_step(self, gradients: G, **hyper: Any) -> None:
         """Update by spec.optim.adam, by one gradient per parameter, all or none.
 
@@ -151,6 +301,14 @@ class ListSteps(ABC, Generic[G]):
         Another count or shape is Rejected, of a frozen parameter too.
         """
         self._update("adamw", gradients, hyper)
+
+    def lion_step(self, gradients: G, **hyper: Any) -> None:
+        """Update by spec.optim.lion, by one gradient per parameter, all or none.
+
+        None stands for a parameter that the loss did not reach. The session's record is left alone.
+        Another count or shape is Rejected, of a frozen parameter too.
+        """
+        self._update("lion", gradients, hyper)
 
 
 class TrainerSteps(ABC, Generic[B, V]):
@@ -168,6 +326,30 @@ class TrainerSteps(ABC, Generic[B, V]):
         """
         return self._update("sgd", inputs, hyper, with_loss)
 
+    def adagrad_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by spec.optim.adagrad.
+
+        Hyper-parameters are the session's `adagrad_step`'s; schedules, groups and refusals are
+        those of `step`. Return the loss before it if asked to.
+        """
+        return self._update("adagrad", inputs, hyper, with_loss)
+
+    def rmsprop_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by spec.optim.rmsprop.
+
+        Hyper-parameters are the session's `rmsprop_step`'s; schedules, groups and refusals are
+        those of `step`. Return the loss before it if asked to.
+        """
+        return self._update("rmsprop", inputs, hyper, with_loss)
+
+    def adadelta_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by spec.optim.adadelta.
+
+        Hyper-parameters are the session's `adadelta_step`'s; schedules, groups and refusals are
+        those of `step`. Return the loss before it if asked to.
+        """
+        return self._update("adadelta", inputs, hyper, with_loss)
+
     def adam_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
         """Take one step by spec.optim.adam.
 
@@ -183,3 +365,11 @@ class TrainerSteps(ABC, Generic[B, V]):
         of `step`. Return the loss before it if asked to.
         """
         return self._update("adamw", inputs, hyper, with_loss)
+
+    def lion_step(self, inputs: B, *, with_loss: bool = False, **hyper: Any) -> V | None:
+        """Take one step by spec.optim.lion.
+
+        Hyper-parameters are the session's `lion_step`'s; schedules, groups and refusals are those
+        of `step`. Return the loss before it if asked to.
+        """
+        return self._update("lion", inputs, hyper, with_loss)

@@ -1,9 +1,11 @@
 """Adam, whose weight decay joins the gradient.
 
+    g = -g                      if maximize
     g = g + weight_decay * p
     m = m + (1 - beta1) * (g - m)
     v = beta2 * v + (1 - beta2) * g^2
-    p = p - (lr / (1 - beta1^t)) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+    w = max(w, v)               if amsgrad, else w = v
+    p = p - (lr / (1 - beta1^t)) * m / (sqrt(w) / sqrt(1 - beta2^t) + eps)
 
 t counts this parameter's own steps from 1, and eps stands outside the root.
 Both moments take in the decay, which the root then divides away again; adamw keeps it apart.
@@ -11,8 +13,10 @@ Both moments take in the decay, which the root then divides away again; adamw ke
 C1  lr and weight_decay are finite and >= 0.
 C2  beta1 and beta2 lie in [0, 1).
 C3  eps is finite and > 0.
+C4  amsgrad and maximize are True or False.
 
-Reference: Kingma and Ba, ICLR 2015, algorithm 1; PyTorch's torch.optim.Adam.
+Reference: Kingma and Ba, ICLR 2015, algorithm 1; Reddi, Kale and Kumar, ICLR 2018 (AMSGrad);
+PyTorch's torch.optim.Adam.
 
 >>> from spec.tensor import tensor
 >>> decayed = Adam(lr=0.5, beta1=0.5, eps=1e-300, weight_decay=2.0)
@@ -24,13 +28,12 @@ Reference: Kingma and Ba, ICLR 2015, algorithm 1; PyTorch's torch.optim.Adam.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from spec.op import AnyTensor, zeros_like
-from spec.optim._moments import REFUSED, TRIED, Hyper, Moments, averaged, descent
+from spec.optim._moments import EXTRAS, REFUSED, TRIED, Hyper, Moments, averaged, descent, divisor
 from spec.optim._optimizer import Optimizer
-from spec.scalar import lift
+from spec.optim._steered import steered
 from spec.tensor import zip_map
 
 
@@ -40,7 +43,7 @@ class Adam(Hyper):
 
 
 class State(Moments):
-    """What is remembered between steps: two moments of the parameter's shape, and the count."""
+    """What is remembered between steps: two moments, the count, and the largest second one."""
 
 
 def init(parameter: AnyTensor) -> State:
@@ -52,22 +55,14 @@ def update(
     parameter: AnyTensor, gradient: AnyTensor, state: State, hyper: Adam
 ) -> tuple[AnyTensor, State]:
     """Return the parameter and the state after one step; all tensors share one shape."""
-    if hyper.weight_decay:
-        gradient = zip_map(_decayed(Fraction(hyper.weight_decay)), parameter, gradient)
-    after = State(*averaged(state, gradient, hyper), state.step + 1)
+    gradient = steered(parameter, gradient, hyper.weight_decay, hyper.maximize)
+    after = averaged(state, gradient, hyper)
     fall = descent(hyper, after.step)
 
     def moved(p: Any, m: Any, v: Any) -> Any:
         return p - fall(m, v)
 
-    return zip_map(moved, parameter, after.exp_avg, after.exp_avg_sq), after
-
-
-def _decayed(decay: Fraction) -> Any:
-    def entry(p: Any, g: Any) -> Any:
-        return lift(p, decay) * p + g
-
-    return entry
+    return zip_map(moved, parameter, after.exp_avg, divisor(after, hyper)), after
 
 
 optimizer = Optimizer(
@@ -76,9 +71,10 @@ optimizer = Optimizer(
     State,
     init,
     update,
-    squares=("exp_avg_sq",),
+    squares=("exp_avg_sq", "max_exp_avg_sq"),
     torch="Adam",
     tried=TRIED,
     alone=("lr", "weight_decay", "beta1", "eps"),
     refused=REFUSED,
+    extras=EXTRAS,
 )

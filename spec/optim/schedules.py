@@ -8,28 +8,36 @@
     warmup_cosine   linear_warmup while t < warmup, then cosine over the other total - warmup steps
     one_cycle       from lr / div_factor to lr until t = rise * total - 1, then down to
                     lr / (div_factor * final_div_factor) until t = total - 1, along half cosines
+    cyclic          minimum + (lr - minimum) * along * scale: along rises from 0 to 1 in
+                    step_size_up steps and falls in step_size_down ones, again and again; in the
+                    n-th cycle scale is 1, 1 / 2^(n - 1) if triangular2, gamma^t if exp_range
 
-A schedule that has come to its end stays there. `schedule(t, like)` computes in like's world.
+A schedule that has come to its end stays there; cyclic has none. Momentum is not cycled, here or in
+one_cycle. `schedule(t, like)` computes in like's world.
 
 C1  lr and minimum are finite and 0 <= minimum <= lr.
-C2  step_size, warmup and total are ints >= 1, and warmup < total.
+C2  step_size, step_size_up, step_size_down, warmup and total are ints >= 1, and warmup < total.
 C3  gamma lies in (0, 1], start_factor and rise in [0, 1]; div_factor and final_div_factor are
     finite and >= 1.
 C4  a step is an int >= 0.
+C5  mode is "triangular", "triangular2" or "exp_range".
 
 Reference: PyTorch's torch.optim.lr_scheduler: StepLR, ExponentialLR, CosineAnnealingLR, LinearLR,
-OneCycleLR.
+OneCycleLR and CyclicLR without their cycling of momentum.
 
 >>> [linear_warmup(8.0, warmup=4)(t) for t in range(6)], step(8.0, step_size=2, gamma=0.5)(5)
 ([0.0, 2.0, 4.0, 6.0, 8.0, 8.0], 2.0)
 """
+
+# This file is longer than the guide because it has eight schedules, which one reads side by side.
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import Any
 
-from spec.optim._rates import Schedule, between, check, fallen, schedule
+from spec.optim._moments import power
+from spec.optim._rates import MODES, Schedule, between, check, check_mode, fallen, schedule
 from spec.scalar import divide, lift, pi_like
 
 
@@ -116,3 +124,33 @@ def one_cycle(
         return between(top, end, pi_like(top) * along)
 
     return schedule("one_cycle", rate)
+
+
+def cyclic(
+    lr: float,
+    *,
+    step_size_up: int,
+    step_size_down: int | None = None,
+    minimum: float = 0.0,
+    mode: str = "triangular",
+    gamma: float = 1.0,
+) -> Schedule:
+    """Return a rate that rises and falls in lines, again and again."""
+    down = step_size_up if step_size_down is None else step_size_down
+    counts = {"step_size_up": step_size_up, "step_size_down": down}
+    check("cyclic", lr, minimum, counts, gamma=gamma)
+    check_mode("cyclic C5", mode)
+    length = step_size_up + down
+
+    def rate(t: int, like: Any) -> Any:
+        cycle, place = t // length, t % length
+        one, total = lift(like, Fraction(1)), lift(like, Fraction(length))
+        x = one + divide(lift(like, Fraction(t)), total) - lift(like, Fraction(cycle + 1))
+        turn = divide(lift(like, Fraction(step_size_up)), total)
+        along = divide(x, turn) if place <= step_size_up else divide(x - one, turn - one)
+        low = lift(like, Fraction(minimum))
+        base, times = MODES[mode](gamma, cycle, t)
+        scale = lift(like, power(Fraction(base), times))
+        return low + (lift(like, Fraction(lr)) - low) * along * scale
+
+    return schedule("cyclic", rate)

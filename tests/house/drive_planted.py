@@ -27,7 +27,7 @@ from fast.checkpoint.interchange import to_torch
 from fast.errors import Rejected
 from spec.ops import OPS
 
-NAME = "lion_like"
+NAME = "signum_like"
 
 
 def distance(ops: Any, w: Any, x: Any) -> Any:
@@ -38,7 +38,7 @@ def distance(ops: Any, w: Any, x: Any) -> Any:
 def train() -> None:
     """Take steps of a trainer, of a list and of a session, judged against the reference."""
     pair = TrainerPair(distance, [normal(1, 5)])
-    hyper = {"lr": 0.25, "beta1": 0.5, "weight_decay": 0.5}
+    hyper = {"lr": 0.25, "beta": 0.5, "weight_decay": 0.5}
     for step in range(2):
         pair.step(f"step {step}", NAME, Batch([normal(step, 5)]), **hyper)
     pair.step_by("by hand", NAME, [normal(9, 5)], lr=0.5)
@@ -48,22 +48,22 @@ def train() -> None:
         for _ in range(2):
             run.reset_tape()
             run.backward(run.ops.sum(run.ops.square(run.use(w))))
-            run.step(NAME, max(run.grads), lr=0.5, beta1=0.25, max_norm=1.0)
+            run.step(NAME, max(run.grads), lr=0.5, beta=0.25, max_norm=1.0)
         assert set(run.model.params[w].states[NAME].moments or ()) == {"exp_avg"}
     assert run.ledger.judged > 20
 
 
 def live() -> None:
     """Drive it through a run: steps, a checkpoint, bad arguments, and rules drawn by numbers."""
-    hyper = {"lr": 0.25, "beta1": 0.6, "beta2": 0.5, "weight_decay": 0.0}
+    hyper = {"lr": 0.25, "beta": 0.6, "weight_decay": 0.0}
     run = Run("aten", "fp32")
     run.param((2, 3), 7)
     run.use(0)
     run.op("sum", (0,), axes=None, keepdims=False)
     run.backward(1)
-    run.step(NAME, 0, lr=0.5, beta1=0.5, weight_decay=0.5)
+    run.step(NAME, 0, lr=0.5, beta=0.5, weight_decay=0.5)
     run.save()
-    run.step_host(NAME, 3, "sequence", (((0,), {"beta1": 0.0}),), **hyper)
+    run.step_host(NAME, 3, "sequence", (((0,), {"beta": 0.0}),), **hyper)
     for how in (run.load, run.restore, run.resume):
         how()
     run.use(0)
@@ -86,7 +86,7 @@ def keep(path: str) -> None:
     """Save and load it; torch does not have it, and `fast.torch` offers it."""
     ours, again = Session("aten"), Session("aten")
     w, v = ours.param([1.0, 2.0], "w"), again.param([0.0, 0.0], "w")
-    ours.lion_like_step(lr=0.5, grads=ours.backward(ours.sum(ours.square(ours.use(w)))))
+    ours.signum_like_step(lr=0.5, grads=ours.backward(ours.sum(ours.square(ours.use(w)))))
     checkpoint.save(path, ours)
     checkpoint.load(path, again)
     one, other = ours.optimizer_state(NAME, w), again.optimizer_state(NAME, v)
@@ -99,7 +99,7 @@ def keep(path: str) -> None:
         raise AssertionError("torch has no such optimizer")
     p = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
     p.grad = torch.tensor([2.0, 4.0])
-    optimizer = fast.torch.LionLike([p], lr=0.5)
+    optimizer = fast.torch.SignumLike([p], lr=0.5)
     optimizer.step()
     assert torch.equal(p.detach(), w.value())
     assert torch.equal(optimizer.state[p]["exp_avg"], one["exp_avg"])

@@ -138,7 +138,7 @@ OPTIMIZERS = (
     _bug("second mean by beta1", "optim/_moments", "adam update",
          "(c2 * grad) * grad", "(c1 * grad) * grad"),
     _bug("eps before the correction", "optim/_moments", "adam update",
-         "tl.div_rn(tl.sqrt_rn(second), root) + eps", "tl.div_rn(tl.sqrt_rn(second) + eps, root)"),
+         "sqrt_rn(largest), root) + eps", "sqrt_rn(largest) + eps, root)"),
     _bug("second correction by beta1", "optim/_moments", "adamw update",
          "tl.sqrt(1.0 - power(beta2, step))", "tl.sqrt(1.0 - power(beta1, step))"),
     _bug("decay without the rate", "optim/_moments", "adamw clipped",

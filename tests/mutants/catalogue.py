@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         name="eps inside the root",
         file="fast/optim/_moments.py",
-        before="bottom = tl.div_rn(tl.sqrt_rn(second), root) + eps",
-        after="bottom = tl.div_rn(tl.sqrt_rn(second + eps), root)",
+        before="bottom = tl.div_rn(tl.sqrt_rn(largest), root) + eps",
+        after="bottom = tl.div_rn(tl.sqrt_rn(largest + eps), root)",
         catcher="adamw update fp32",
         shows="parameter",
         why="Libraries differ in where Adam's eps stands; it shows only where the root of the "
@@ -186,6 +186,8 @@ MUTANTS = (
         before="""\
         if scale is not None:
             grad *= tl.load(scale)
+        if maximize:
+            grad = -grad
         if DECOUPLED:
             decay = (1.0 - lr * weight_decay).to(tl.float32)
         else:
@@ -194,6 +196,8 @@ MUTANTS = (
                 grad += weight_decay.to(tl.float32) * x
 """,
         after="""\
+        if maximize:
+            grad = -grad
         if DECOUPLED:
             decay = (1.0 - lr * weight_decay).to(tl.float32)
         else:

@@ -22,6 +22,7 @@ class FastOptimizer:
         from fast.optim._functional import Functional
 
         rule = OPTIMIZERS[name]
+        self._fields = rule.states
         self._hyper = {key: value for key, value in hyper.items() if key not in APART}
         self._groups = [dict(group) for group in hyper.get("groups", ())]
         self._usual, self._grad_scale = rule.defaults, 1.0
@@ -43,7 +44,8 @@ class FastOptimizer:
 
     def state(self) -> Mapping[str, Sequence[Tensor | None]]:
         """Return each state field, None where a parameter has none yet."""
-        return self._held.state()
+        nothing = [None] * len(self._held.params())
+        return {**dict.fromkeys(self._fields, nothing), **self._held.state()}
 
     def set_lr(self, lr: float, group: int) -> None:
         """Use another learning rate from the next step on, in one group."""

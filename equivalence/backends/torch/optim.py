@@ -48,8 +48,19 @@ class TorchOptimizer:
         groups: Sequence[Mapping[str, Any]] = hyper.get("groups", ())
         grouped = {k for group in groups for k in group["params"]}
         rest = [k for k in range(len(self._params)) if k not in grouped]
-        every = [{"params": rest}, *groups]
-        return self._class([self._named({**shared, **group}) for group in every])
+        first, *others = [self._made({**shared, **group}) for group in ({"params": rest}, *groups)]
+        for other in others:
+            first.add_param_group(other.param_groups[0])
+            first.state.update(other.state)
+        return first
+
+    def _made(self, group: dict[str, Any]) -> torch.optim.Optimizer:
+        """Put one group under an optimizer of its own.
+
+        torch's Adagrad fills its sums by its own argument, whatever a group says.
+        """
+        named = self._named(group)
+        return self._class([named], **{k: v for k, v in named.items() if k != "params"})
 
     def _named(self, group: dict[str, Any]) -> dict[str, Any]:
         """Return a group as torch has it: tensors, and both betas as one pair."""
@@ -91,7 +102,8 @@ class TorchOptimizer:
     def load(self, state: Mapping[str, Sequence[Any]]) -> None:
         """Replace the state of every parameter by copies of this one."""
         for k, p in enumerate(self._params):
-            moments = {name: state[name][k].clone() for name in self.page.moments}
+            every = {name: state[name][k] for name in self.page.moments}
+            moments = {name: t.clone() for name, t in every.items() if t is not None}
             counted = {"step": torch.tensor(float(state["step"][k]))} if self.page.counted else {}
             self._optimizer.state[p] = {**counted, **moments}
 

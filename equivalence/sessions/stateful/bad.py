@@ -242,14 +242,15 @@ def states(run: Subject) -> Iterator[Bad]:
 
 
 def broken_states(page: Optimizer, shape: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Break each part of a state, one at a time."""
+    """Break each part of a state, one at a time; what an update need not keep may be left out."""
+    lacking = {name for name in page.moments[1:] if page.may_lack(name)}
     count = {"step": 1} if page.counted else {}
     right: dict[str, Any] = {moment: torch.ones(shape) for moment in page.moments} | count
-    for part in right:
+    for part in (name for name in right if name not in lacking):
         yield {name: value for name, value in right.items() if name != part}
     for moment in page.moments:
         yield {**right, moment: torch.zeros((*shape, 2))}
-        if len(page.moments) > 1 or page.counted:
+        if (len(page.moments) > 1 or page.counted) and moment not in lacking:
             yield {**right, moment: None}
         if math.prod(shape):
             yield {**right, moment: torch.full(shape, NAN)}

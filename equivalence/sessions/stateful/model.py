@@ -17,7 +17,7 @@ It is bookkeeping and nothing else: no number is computed here, and nothing of `
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -201,7 +201,7 @@ class Model:
         self.params: list[Param] = []
         self.masters = Arena(master.itemsize)
         self.shadow = Arena(compute.itemsize) if compute is not master else None
-        self.states: dict[str, tuple[Arena, int]] = {}
+        self.states: dict[str, dict[str, Arena]] = {}
         self.optimizers: set[str] = set()
         self.pool: list[Arena] = []
         self.tape = Tape()
@@ -229,13 +229,15 @@ class Model:
     def fit_states(self, optimizer: str) -> None:
         """Note that an optimizer's state is looked at or updated."""
         self.optimizers.add(optimizer)
-        if optimizer in self.states:
-            self.fit(self.states[optimizer][0])
+        for arena in self.states.get(optimizer, {}).values():
+            self.fit(arena)
 
-    def hold_states(self, optimizer: str, moments: int) -> None:
-        """Note that an optimizer has state to keep, in as many arenas as it has moments."""
-        if optimizer not in self.states:
-            self.states[optimizer] = (self.fresh(self.master.itemsize), moments)
+    def hold_states(self, optimizer: str, moments: Collection[str]) -> None:
+        """Note that an optimizer has state to keep, in an arena for each of its moments."""
+        for name in moments:
+            held = self.states.setdefault(optimizer, {})
+            if name not in held:
+                held[name] = self.fresh(self.master.itemsize)
 
     def updated(self, pieces: Pieces) -> set[int]:
         """Return the parameters that an update by these gradients writes."""
@@ -253,8 +255,7 @@ class Model:
         self.fit_states(optimizer)
         every = [hyper, *({**hyper, **changed} for _, changed in groups)]
         page = OPTIMIZERS[optimizer]
-        if any(page.stateful(one) for one in every):
-            self.hold_states(optimizer, len(page.moments))
+        self.hold_states(optimizer, {name for one in every for name in page.kept(one)})
 
     def use(self, param: int) -> None:
         """Note a parameter's use as the next entry of the tape; the caller adds the entry."""
@@ -289,8 +290,7 @@ class Model:
     def weight(self) -> tuple[int, int]:
         """Return the bytes and the buffers that the session owns."""
         arenas = [self.masters, *self.pool, *([self.shadow] if self.shadow else [])]
-        for arena, moments in self.states.values():
-            arenas += [arena] * moments
+        arenas += [arena for held in self.states.values() for arena in held.values()]
         weights = [(arena.nbytes, 1) for arena in arenas]
         weights += [(entry.nbytes, entry.buffers) for entry in self.tape.entries]
         weights += [grads.weight() for grads in self.grads.values()]

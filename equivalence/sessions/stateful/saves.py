@@ -141,7 +141,7 @@ class Saves(Base):
                 self.model.fit_states(name)
                 state = old.states.get(name, State())
                 if state.moments is not None:
-                    self.model.hold_states(name, len(OPTIMIZERS[name].moments))
+                    self.model.hold_states(name, state.moments)
                 if not OPTIMIZERS[name].counted:
                     # Only that there is a state is loaded, and not how many updates made it.
                     state = State(state.moments, int(state.moments is not None))
@@ -171,9 +171,8 @@ def copied(param: Param) -> Param:
 
 def written(optimizer: str, state: State) -> dict[str, Tensor | int | None]:
     """Write a state as a session takes it."""
-    moments: Mapping[str, Tensor | None] = state.moments or dict.fromkeys(
-        OPTIMIZERS[optimizer].moments
-    )
+    moments: dict[str, Tensor | None] = dict.fromkeys(OPTIMIZERS[optimizer].moments)
+    moments.update(state.moments or {})
     return {**moments, **({"step": state.step} if OPTIMIZERS[optimizer].counted else {})}
 
 

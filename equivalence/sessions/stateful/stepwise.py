@@ -20,7 +20,6 @@ from equivalence.sessions.pair import ParamPair, RefPair, SessionPair
 from fast.errors import Stale
 from spec.op import AnyTensor, plus
 from spec.ops import OPS
-from spec.optim import OPTIMIZERS
 from spec.session import Session
 from spec.tape import Accumulate, Event, Seed
 
@@ -98,11 +97,10 @@ class StepwisePair(SessionPair):
     def moments(self, optimizer: str, slot: int) -> dict[str, Tensor] | None:
         """Look at the moments of a parameter; None where there is no memory for them yet."""
         known = self.fast.optimizers.get(optimizer)
-        arenas = None if known is None else known._states
-        if arenas is None or slot >= len(arenas[0].views):
+        arenas = () if known is None else known._states
+        if known is None or not arenas or slot >= len(arenas[0].views):
             return None
-        fields = OPTIMIZERS[optimizer].moments
-        return {field: arena.views[slot] for field, arena in zip(fields, arenas, strict=True)}
+        return {field: arena.views[slot] for field, arena in zip(known.held, arenas, strict=True)}
 
     def steps(self, optimizer: str, slot: int) -> int:
         """Look at the step count of a parameter, where the kernels read it."""

@@ -106,7 +106,7 @@ def test_nesterov_is_a_flag() -> None:
     for strange in (1, 1.0, np.True_, torch.tensor(True), None):
         held.refuses(
             lambda strange=strange: held.step(momentum=0.5, nesterov=strange),
-            "^sgd: nesterov (is True or False|must be a number)",
+            "^sgd: nesterov is True or False; got",
         )
 
 
@@ -144,7 +144,7 @@ STATES: list[tuple[Any, str]] = [
     (moments(step=torch.tensor(True)), "step: a tensor of torch.bool is not accepted"),
     (moments(step=torch.tensor(3.0, device="meta")), "step: a dense tensor"),
     (moments(step=0), "exp_avg was made by at least one step"),
-    (None, r"a state has \['exp_avg', 'exp_avg_sq', 'step'\], got NoneType"),
+    (None, r"a state has \['exp_avg', 'exp_avg_sq', 'step'\] and may have .*, got NoneType"),
     ([1, 2], "a state has .*, got list"),
     ({**moments(), 5: 1}, "a state has .*5"),
     ({1: 1, "a": 2, None: 3}, "a state has"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -46,7 +47,16 @@ SCHEDULES: list[tuple[str, dict[str, Any]]] = [
     ("one_cycle", {"total": 5, "rise": 0.0}),
     ("one_cycle", {"total": 5, "rise": 1.0}),
 ]
-WITHOUT_POWERS = [case for case in SCHEDULES if case[0] not in ("step", "exponential")]
+CYCLES: list[dict[str, Any]] = [
+    {"step_size_up": 4},
+    {"step_size_up": 3, "step_size_down": 5, "minimum": 1e-3},
+    {"step_size_up": 1, "step_size_down": 2, "mode": "triangular2"},
+    {"step_size_up": 7, "minimum": 0.01, "mode": "triangular2"},
+    {"step_size_up": 5, "step_size_down": 1, "mode": "exp_range", "gamma": 0.9},
+]
+SCHEDULES += [("cyclic", settings) for settings in CYCLES]
+POWERS = ("step", "exponential")
+WITHOUT_POWERS = [c for c in SCHEDULES if c[0] not in POWERS and "gamma" not in c[1]]
 LR = 0.05
 STEPS = 25
 
@@ -118,6 +128,76 @@ def test_one_cycle_is_torchs(settings: dict[str, Any]) -> None:
     )
     assert found == [last for last, _ in stepped(scheduler, total)]
     assert rate(total - 1) == rate(total) == rate(5 * total)
+
+
+@pytest.mark.parametrize("settings", CYCLES)
+def test_cyclic_is_torchs_without_its_cycling_of_momentum(settings: dict[str, Any]) -> None:
+    rate = ours.cyclic(LR, **settings)
+    named = {name: value for name, value in settings.items() if name != "minimum"}
+    low = settings.get("minimum", 0.0)
+    scheduler = lr_scheduler.CyclicLR(optimizer(), low, LR, cycle_momentum=False, **named)
+    assert [rate(t) for t in range(STEPS)] == [last for last, _ in stepped(scheduler)]
+
+
+def test_cycles_without_end_neither_overflow_nor_take_long() -> None:
+    settings: dict[str, Any] = {"step_size_up": 1, "mode": "triangular2", "minimum": 0.01}
+    for t in (3001, 10**9 + 1):
+        assert ours.cyclic(LR, **settings)(t) == theirs.cyclic(LR, **settings)(t) == 0.01
+
+
+def drawn_schedules(count: int) -> Iterator[tuple[str, dict[str, Any], Callable[[Any], Any]]]:
+    """Draw settings, and what makes torch's scheduler of the same."""
+    draw = random.Random(27)
+    for k in range(count):
+        n, m, share = draw.randint(1, 9), draw.randint(1, 9), draw.uniform(0.05, 1.0)
+        low = LR * draw.uniform(0.0, 0.9)
+        yield (
+            ("step", {"step_size": n, "gamma": share}, _torchs("StepLR", n, share)),
+            ("exponential", {"gamma": share}, _torchs("ExponentialLR", share)),
+            (
+                "cosine",
+                {"total": 26 + n, "minimum": low},
+                _torchs("CosineAnnealingLR", 26 + n, low),
+            ),
+            (
+                "linear_warmup",
+                {"warmup": n, "start_factor": share},
+                _torchs("LinearLR", share, total_iters=n),
+            ),
+            (
+                "one_cycle",
+                {"total": STEPS + n, "rise": share, "div_factor": 1.0 + n, "final_div_factor": m},
+                _torchs(
+                    "OneCycleLR", LR, total_steps=STEPS + n, pct_start=share, div_factor=1.0 + n,
+                    final_div_factor=float(m), cycle_momentum=False,
+                ),
+            ),
+            *(
+                (
+                    "cyclic",
+                    {"step_size_up": n, "step_size_down": m, "minimum": low, **more},
+                    _torchs("CyclicLR", low, LR, n, m, cycle_momentum=False, **more),
+                )
+                for more in (
+                    {"mode": "triangular"},
+                    {"mode": "triangular2"},
+                    {"mode": "exp_range", "gamma": share},
+                )
+            ),
+        )[k % 8]  # fmt: skip
+
+
+def _torchs(name: str, *given: Any, **more: Any) -> Callable[[Any], Any]:
+    return lambda of: getattr(lr_scheduler, name)(of, *given, **more)
+
+
+def test_a_hundred_schedules_are_torchs() -> None:
+    for name, settings, make in drawn_schedules(100):
+        rate, scheduler = getattr(ours, name)(LR, **settings), make(optimizer())
+        pairs = list(stepped(scheduler))
+        # torch's closed form, where it has one: its chain of products rounds at every step.
+        expected = [last if closed is None else closed for last, closed in pairs]
+        assert [rate(t) for t in range(STEPS)] == expected, (name, settings)
 
 
 def within(count: int, got: float, exact_rate: Fraction) -> bool:
@@ -240,6 +320,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("warmup_cosine", {"warmup": 4, "total": 4}, "C2"),
     ("warmup_cosine", {"warmup": 4, "total": 9, "minimum": 1.0}, "C1"),
     ("warmup_cosine", {"warmup": 4, "total": 9, "start_factor": 2.0}, "C3"),
+    *[("cyclic", {"step_size_up": bad}, "C2") for bad in (0, 2.0)],
+    ("cyclic", {"step_size_up": 2, "step_size_down": 0}, "C2"),
+    ("cyclic", {"step_size_up": 2, "minimum": 0.06}, "C1"),
+    ("cyclic", {"step_size_up": 2, "gamma": 1.5}, "C3"),
+    *[("cyclic", {"step_size_up": 2, "mode": bad}, "C5") for bad in ("triangle", None)],
     ("one_cycle", {"total": 0}, "C2"),
     ("one_cycle", {"lr": INF, "total": 4}, "C1"),
     *[("one_cycle", {"total": 4, "rise": bad}, "C3") for bad in (-0.1, 1.1)],
@@ -313,7 +398,7 @@ def test_a_rate_is_a_number_within_doubles(
         if isinstance(value, float):
             with pytest.raises(fast.Rejected, match=f"^{name}: {key} .*{message}"):
                 getattr(ours, name)(LR, **{**settings, key: strange})
-        else:
+        elif not isinstance(value, str):
             with pytest.raises(fast.Rejected, match=f"^{name} C2: {key} is an int"):
                 getattr(ours, name)(LR, **{**settings, key: 2.5})
             with pytest.raises(fast.Rejected, match=f"^{name}: {key} is beyond the largest"):

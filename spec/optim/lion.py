@@ -1,4 +1,4 @@
-"""A step of one size in every entry, by the sign of an average.
+"""Lion, which moves every entry by the same size: by the sign of a mean of gradients.
 
     c = beta1 * m + (1 - beta1) * g
     p = (1 - lr * weight_decay) * p - lr * sign(c)
@@ -9,31 +9,30 @@ The sign of 0 is 0, and that of NaN is NaN. One moment is remembered, and no ste
 C1  lr and weight_decay are finite and >= 0.
 C2  beta1 and beta2 lie in [0, 1).
 
-Reference: Chen et al., NeurIPS 2023, algorithm 2 (Lion); this page exists in a test.
+Reference: Chen et al., NeurIPS 2023, algorithm 2. torch.optim does not have it.
 
 >>> from spec.tensor import tensor
->>> p, state = update(tensor([1.0]), tensor([8.0]), init(tensor([1.0])), LionLike(0.5, beta2=0.5))
+>>> p, state = update(tensor([1.0]), tensor([8.0]), init(tensor([1.0])), Lion(0.5, beta2=0.5))
 >>> p, state
 (Tensor([0.5]), State(exp_avg=Tensor([4.0])))
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from spec.op import AnyTensor, refuse, zeros_like
-from spec.optim._optimizer import NO_SIZES, Optimizer, need_sizes
+from spec.op import AnyTensor, zeros_like
+from spec.optim._hypers import NO_BETAS, NO_SIZES, need_betas, need_sizes
+from spec.optim._optimizer import Optimizer
 from spec.scalar import less, lift, select
 from spec.tensor import zip_map
-from spec.worlds import is_number
 
 
 @dataclass(frozen=True)
-class LionLike:
+class Lion:
     """The hyper-parameters; every float is taken as the exact number that it is."""
 
     lr: float = 1e-4
@@ -43,11 +42,8 @@ class LionLike:
 
     def __post_init__(self) -> None:
         """Refuse what breaks C1 or C2."""
-        need_sizes("lion_like C1", self, "lr", "weight_decay")
-        for name in ("beta1", "beta2"):
-            beta = getattr(self, name)
-            if not (is_number(beta) and 0 <= beta < 1):
-                raise refuse("lion_like C2", f"{name} lies in [0, 1)", repr(beta))
+        need_sizes("lion C1", self, "lr", "weight_decay")
+        need_betas("lion C2", self, "beta1", "beta2")
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ def init(parameter: AnyTensor) -> State:
 
 
 def update(
-    parameter: AnyTensor, gradient: AnyTensor, state: State, hyper: LionLike
+    parameter: AnyTensor, gradient: AnyTensor, state: State, hyper: Lion
 ) -> tuple[AnyTensor, State]:
     """Return the parameter and the state after one step; all tensors share one shape."""
     rate, kept = Fraction(hyper.lr), 1 - Fraction(hyper.lr) * Fraction(hyper.weight_decay)
@@ -91,21 +87,21 @@ def _sign(c: Any) -> Any:
 
 
 optimizer = Optimizer(
-    "lion_like",
-    LionLike,
+    "lion",
+    Lion,
     State,
     init,
     update,
     decoupled=True,
     tried={
-        "lr": (0.5, 0.125, 0.0),
-        "beta1": (0.9, 0.0, 0.5),
-        "beta2": (0.99, 0.0, 0.5),
+        "lr": (1e-4, 0.5, 0.125, 0.0),
+        "beta1": (0.9, 0.0, 0.6),
+        "beta2": (0.99, 0.0, 0.6),
         "weight_decay": (0.0, 1e-2, 1.0),
     },
     alone=("lr", "beta1", "weight_decay"),
     refused=(
         *(("C1", {name: bad}) for name in ("lr", "weight_decay") for bad in NO_SIZES),
-        *(("C2", {name: bad}) for name in ("beta1", "beta2") for bad in (-0.5, 1.0, math.nan)),
+        *(("C2", {name: bad}) for name in ("beta1", "beta2") for bad in NO_BETAS),
     ),
 )
