@@ -17,7 +17,7 @@ from typing import cast
 import fast  # noqa: F401
 from equivalence.backends.checks import broken
 from equivalence.backends.libraries import declared, granted
-from equivalence.backends.names import unknown_in, wrong_form, wrong_parts
+from equivalence.backends.names import unknown_in, wrong_extras, wrong_form, wrong_parts
 from equivalence.backends.protocol import (
     Backend,
     Capabilities,
@@ -145,6 +145,7 @@ def check(name: str, backend: object) -> Backend:
             "python -m equivalence list names all that it does"
         )
     wrong = wrong_parts((*offers.ops, *offers.optimizers), offers.takes)
+    wrong = wrong or wrong_extras(offers.optimizers, offers.extras)
     if wrong:
         raise UnknownBackend(f"backend {name!r}: {wrong}; see docs/backends.md, A part of an op")
     if not callable(offers.contract):

@@ -43,6 +43,22 @@ def unknown_in(offered: Mapping[str, Collection[str]], what: str, known: Sequenc
     return strangers(what, offered, known) or strangers("dtype", dtypes, tuple(DTYPES))
 
 
+def wrong_extras(offered: Collection[str], extras: object) -> str:
+    """Say what is wrong with the extra hyper-parameters that a backend names; empty if nothing."""
+    if not isinstance(extras, Mapping):
+        return f"extras is no mapping of optimizers to names, but {extras!r}"
+    for name, named in extras.items():
+        if name not in offered:
+            near = strangers("optimizer", [name], tuple(offered))
+            return f"extras names what the backend does not offer: {near}"
+        if isinstance(named, str) or not isinstance(named, Collection):
+            return f"the extras of {name} are a collection, such as ('maximize',); got {named!r}"
+        known = tuple(OPTIMIZERS[name].extras)
+        if wrong := strangers("extra hyper-parameter", named, known):
+            return f"extras of {name}: {wrong}; its page has {', '.join(known) or 'none'}"
+    return ""
+
+
 def wrong_parts(offered: Collection[str], takes: object) -> str:
     """Say what is wrong with what a backend declares of parts of ops; empty where nothing is."""
     if not isinstance(takes, Mapping):

@@ -1,18 +1,27 @@
-"""What a backend offers of an op or an optimizer: its dtypes, and the part that it declares."""
+"""What a backend offers of an op or an optimizer: dtypes, the part it declares, and extras."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from equivalence.backends.protocol import Capabilities
 from equivalence.cases.declared.inside import Inside
 from equivalence.cases.declared.reading import read_declaration
+from equivalence.registry import OPTIMIZERS
 
 
 def part_of(capabilities: Capabilities, name: str, direction: str, dtype: str) -> Inside | None:
-    """Return which part of an op or an optimizer is declared; None where nothing is declared."""
-    written = capabilities.takes.get(name)
-    if written is None:
+    """Return what is declared of an op or an optimizer; None where nothing is."""
+    written, extras = capabilities.takes.get(name), tuple(capabilities.extras.get(name, ()))
+    if written is None and not extras:
         return None
-    return Inside(read_declaration(name, written), direction, dtype)
+    declared = None if written is None else read_declaration(name, written)
+    return Inside(declared, direction, dtype, extras)
+
+
+def every_extra(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return all extra hyper-parameters of some optimizers, as who takes them all declares."""
+    return {name: tuple(OPTIMIZERS[name].extras) for name in names}
 
 
 def dtypes_offered(capabilities: Capabilities, name: str, direction: str) -> tuple[str, ...]:

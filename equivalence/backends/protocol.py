@@ -32,6 +32,8 @@ class Capabilities:
     device is where inputs are placed; labelled says that refusals name the page's constraint.
     conventions say what it chooses where a page had to choose; without, it may choose anything.
     takes says, by op or optimizer, which part of it is done, where not all of it is.
+    extras says, by optimizer, which of its page's extra hyper-parameters are taken: a backend that
+    does not name one is never asked about it.
     checks_constraints says that calls which break a page's constraint are refused; without, such a
     call may give anything. unchecked_indices says that an index out of range is read or written as
     it comes: the suite then makes no such call.
@@ -45,6 +47,7 @@ class Capabilities:
     labelled: bool = False
     conventions: Conventions = UNSAID
     takes: Mapping[str, Declaration] = field(default_factory=dict[str, Declaration])
+    extras: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
     checks_constraints: bool = False
     unchecked_indices: bool = False
 

@@ -20,7 +20,7 @@ from equivalence.cases.smaller.axes import without_an_axis
 from equivalence.cases.smaller.extents import lower_extents, with_lower_extents
 from equivalence.cases.updates.levels import GRADIENTS, PARAMETERS, SCALES, choices, permitted_pairs
 from equivalence.cases.updates.spec import COMPANY, HANDINGS, UpdateSpec
-from equivalence.registry import OPS
+from equivalence.registry import OPS, OPTIMIZERS
 from spec.op import Rejected
 
 ATTEMPTS = 150
@@ -139,6 +139,9 @@ def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
     for recipe in smaller_recipes(case.parameters, PARAMETERS):
         yield replace(case, parameters=recipe)
     for name, value in case.hyper:
+        if name in OPTIMIZERS[case.optimizer].extras:
+            yield replace(case, hyper=tuple(pair for pair in case.hyper if pair[0] != name))
+            continue
         plainest = choices(case.optimizer).get(name, SCALES)[0]
         if value != plainest:
             yield replace(

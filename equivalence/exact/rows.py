@@ -13,7 +13,8 @@ from typing import Any
 from equivalence import registry
 from equivalence.backends import Backend, load
 from equivalence.backends.parts import offers, part_of
-from equivalence.cases.declared.inside import Inside, Misdeclared
+from equivalence.backends.protocol import Capabilities
+from equivalence.cases.declared.inside import Inside, Misdeclared, all_of
 from equivalence.exact import operations, training, updates
 from equivalence.exact.points import Verdict
 from equivalence.registry import OPS, OPTIMIZERS
@@ -129,15 +130,24 @@ def rows(ops: Sequence[str] | None = None, backend: Backend | None = None) -> li
         for direction in ("value", "vjp")
         if direction == "value" or page.moves
     ]
-    kinds = (updates.FREE, updates.CLIPPED) if backend is None else (updates.FREE,)
-    optimizers = OPTIMIZERS.of_the_book() if backend is None else OPTIMIZERS
-    of_optimizers = [Row(name, kind) for name in optimizers for kind in kinds]
+    own = None if backend is None else backend.capabilities()
+    optimizers = OPTIMIZERS.of_the_book() if own is None else OPTIMIZERS
+    of_optimizers = [Row(name, kind) for name in optimizers for kind in _kinds(name, own)]
     of_trainings = [Row(name, TRAINING) for name in training.TRAININGS]
     every = (*of_ops, *of_optimizers, *of_trainings)
-    if backend is not None:
-        own, both = backend.capabilities(), (*of_ops, *of_optimizers)
-        every = tuple(row for row in both if offers(own, *_where(row)))
+    if own is not None:
+        every = tuple(row for row in (*of_ops, *of_optimizers) if offers(own, *_where(row)))
     return [row for row in every if ops is None or row.of in ops]
+
+
+def _kinds(optimizer: str, own: Capabilities | None) -> list[str]:
+    """Return the kinds of rows of an optimizer: of our kernels all, of a backend what it takes."""
+    extras = OPTIMIZERS[optimizer].extras if own is None else own.extras.get(optimizer)
+    return [
+        updates.FREE,
+        *((updates.CLIPPED,) if own is None else ()),
+        *((updates.EXTRAS,) if extras else ()),
+    ]
 
 
 def _where(row: Row) -> tuple[str, str, str]:
@@ -160,7 +170,10 @@ def found(
     for where in pages:
         registry.bring(where)
     own = None if backend is None else load(backend)
-    inside = None if own is None else part_of(own.capabilities(), *_where(row))
+    if own is not None:
+        inside = part_of(own.capabilities(), *_where(row))
+    else:
+        inside = all_of(row.of, operations.DTYPE) if row.of in OPTIMIZERS else None
     count, verdict = 0, Verdict()
     try:
         judged, cases = asked(row, own, inside)
@@ -171,10 +184,11 @@ def found(
             inside.again()
     except Misdeclared as error:
         verdict |= Verdict(differences=(str(error),))
-    if inside is not None:
+    part = inside is not None and inside.declared
+    if part:
         said = tuple(f"declared, then refused: {text}" for text in verdict.refused)
         verdict = replace(verdict, differences=(*verdict.differences, *said), refused=())
-    return Found(row, count, verdict, time.perf_counter() - start, inside is not None)
+    return Found(row, count, verdict, time.perf_counter() - start, part)
 
 
 def asked(

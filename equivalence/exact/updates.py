@@ -16,6 +16,7 @@ from equivalence.cases.call import Shape, attribute_pairs
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.declared.inside import Inside
 from equivalence.cases.updates.design import update_strata
+from equivalence.cases.updates.extras import names_extras
 from equivalence.cases.updates.spec import UpdateSpec, describe
 from equivalence.exact.literals import meant
 from equivalence.exact.numbers import traced
@@ -40,10 +41,12 @@ LATEST = 50
 TOLD = ("set_lr", "set_first_lr", "set_hyper", "set_grad_scale")
 """The events that change an argument of a step; whether a norm is clipped is the row's to say."""
 
-CLIPPED, FREE = "clipped", "update"
-"""The rows of an optimizer: with its gradients clipped by their norm, and without.
+CLIPPED, FREE, EXTRAS = "clipped", "update", "extras"
+"""The rows of an optimizer: with its gradients clipped by their norm, and without; and the latter
+with extra hyper-parameters.
 
-Whether a norm is clipped is asked of computed numbers, so that the first kind has no bound.
+Whether a norm is clipped is asked of computed numbers, so that the first kind has no bound, and an
+extra may ask such a question, too.
 """
 
 
@@ -53,7 +56,8 @@ def cases(optimizer: str, direction: str, inside: Inside | None = None) -> list[
     inside says which steps a backend takes, if not all.
     """
     designed = update_strata(optimizer, DTYPE, SINGLES, inside=inside)
-    found = dict.fromkeys(_fitted(case, direction) for case in designed)
+    own = (case for case in designed if names_extras(case) == (direction == EXTRAS))
+    found = dict.fromkeys(_fitted(case, direction) for case in own)
     return [case for case in found if inside is None or inside.takes_case(case)]
 
 

@@ -156,5 +156,5 @@ def held_state(
     from equivalence.budgets.oracle import lift_one
 
     page = OPTIMIZERS[optimizer]
-    lifted = {field: lift_one(moments[field], arithmetic) for field in page.moments}
+    lifted = {field: lift_one(moment, arithmetic) for field, moment in moments.items()}
     return page.state(**lifted, **({"step": step} if page.counted else {}))

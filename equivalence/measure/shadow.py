@@ -20,6 +20,7 @@ from equivalence.answers import Malformed
 from equivalence.budgets.outcome import Outcome, merged, mismatch
 from equivalence.cases.built import Numbers
 from equivalence.cases.guard import Guarded, Trespass, controlled
+from equivalence.cases.updates.extras import idle_at
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import Gradients, build_parameters
 from equivalence.measure.between.company import company
@@ -45,6 +46,8 @@ class Step:
 
     `gradients` are those of all parameters at this step. `count` is the number of the parameter's
     earlier updates, including those of a loaded state. `updated` says whether there were any.
+    `idle` are moments of which no update by the parameter's settings knows: whether a handle holds
+    them is its own affair.
     """
 
     number: int
@@ -54,6 +57,7 @@ class Step:
     after: Snapshot
     count: int
     updated: bool
+    idle: frozenset[str] = frozenset()
 
     def moments(self, optimizer: str) -> dict[str, Tensor | None]:
         """Return the parameter's moments before the step. A moment is None before an update."""
@@ -61,6 +65,7 @@ class Step:
         return {
             field: state[field][k] if self.updated and field in state else None
             for field in OPTIMIZERS[optimizer].moments
+            if field not in self.idle
         }
 
 
@@ -144,7 +149,9 @@ def parts(
             )
             yield judge(
                 [
-                    Step(number, k, before, given, after, count, count > 0)
+                    Step(
+                        number, k, before, given, after, count, count > 0, idle_at(case, k, number)
+                    )
                     for k, count in enumerate(counts)
                     if given[k] is not None
                 ],

@@ -92,7 +92,7 @@ def _cases(capabilities: Capabilities, name: str) -> Iterator[tuple[CaseSpec | U
             inside = part_of(capabilities, name, direction, dtype)
             for case in _fixed(name, direction, dtype, inside):
                 taken += 1
-                yield case, inside is not None
+                yield case, inside is not None and inside.declared
             if inside is not None:
                 inside.again()
         if taken:

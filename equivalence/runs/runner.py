@@ -157,7 +157,7 @@ class Examination:
         self.known = Declarations(row, self.findings)
         self.proposals: list[Proposals] = []
         self.asking = Asking(self.watched, self.contract, address, self.executor)
-        declared = self.inside is not None
+        declared = self.inside is not None and self.inside.declared
         self.reached = Reached(row.op, self.kind, self.asking, self.tally, declared)
         self.cases = self._cases(self.kind)
 

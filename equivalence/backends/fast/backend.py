@@ -12,6 +12,7 @@ from equivalence.backends.fast.contract import family_of
 from equivalence.backends.fast.optim import FastOptimizer
 from equivalence.backends.fence import fenced
 from equivalence.backends.libraries import declared
+from equivalence.backends.parts import every_extra
 from equivalence.backends.protocol import Capabilities, OptimizerHandle, Results
 from equivalence.conventions import OURS
 from equivalence.worlds.contract import ContractRule
@@ -39,6 +40,7 @@ class FastBackend:
             ops=dict.fromkeys(OPS, self.dtypes),
             contract=declared(family_of(self.provider, self.ring)),
             optimizers=dict.fromkeys(OPTIMIZERS, self.dtypes),
+            extras=every_extra(OPTIMIZERS),
             ring=self.ring,
             device=self.device,
             labelled=True,

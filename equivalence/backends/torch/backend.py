@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
+from equivalence.backends.parts import every_extra
 from equivalence.backends.protocol import Capabilities, OptimizerHandle
 from equivalence.backends.torch.contract import with_flushing_products
 from equivalence.backends.torch.optim import EPS, TorchOptimizer, offered
@@ -261,6 +262,7 @@ class TorchBackend:
             ops=dict.fromkeys(OPS, DTYPES),
             contract=with_flushing_products,
             optimizers=dict.fromkeys(offered(), UPDATED),
+            extras=every_extra(offered()),
             conventions=OURS,
         )
 

@@ -22,7 +22,7 @@ from equivalence.cases.declared.calls import (
 from equivalence.cases.declared.part import Part, Predicate
 from equivalence.cases.guard import LAYOUTS, ORDERED, is_own
 from equivalence.cases.updates.spec import UpdateSpec
-from equivalence.registry import OPS
+from equivalence.registry import OPS, OPTIMIZERS
 from spec.op import Op, Rejected
 
 Layouts = tuple[str, ...]
@@ -76,13 +76,25 @@ class Form:
 
 
 class Inside:
-    """Says of the calls of one row whether a backend takes them."""
+    """Says of the calls of one row whether a backend takes them.
 
-    def __init__(self, declared: Part | Predicate, direction: str, dtype: str) -> None:
-        """Remember the declaration and the row."""
+    declared  whether the backend declares which part of the op it takes
+    extras    the extra hyper-parameters of an optimizer that it takes
+    """
+
+    def __init__(
+        self,
+        declared: Part | Predicate | None,
+        direction: str,
+        dtype: str,
+        extras: tuple[str, ...] = (),
+    ) -> None:
+        """Remember the declaration and the row; None declares nothing, and narrows nothing."""
+        self.declared = declared is not None
+        declared = Part() if declared is None else declared
         self.part = declared if isinstance(declared, Part) else None
         self._predicate = None if isinstance(declared, Part) else declared
-        self.direction, self.dtype = direction, dtype
+        self.direction, self.dtype, self.extras = direction, dtype, extras
         self._known: dict[CallTypes, bool] = {}
         self._bases: dict[Form, Layouts | None] = {}
         self._narrowed: dict[str, Op] = {}
@@ -104,6 +116,8 @@ class Inside:
 
     def takes_case(self, case: Any) -> bool:
         """Say whether a case of any kind is taken."""
+        if not self.declared:
+            return True
         case = getattr(case, "case", case)  # that of a large one
         if isinstance(case, UpdateSpec):
             return all(map(self.takes, types_of_update(case)))
@@ -224,6 +238,11 @@ class Inside:
     def _predicate_of(self) -> Callable[[CallTypes], bool]:
         assert self._predicate is not None
         return self._predicate
+
+
+def all_of(optimizer: str, dtype: str) -> Inside:
+    """Take all of an optimizer, its extra hyper-parameters among it."""
+    return Inside(None, "update", dtype, tuple(OPTIMIZERS[optimizer].extras))
 
 
 def _shown(call: CallTypes) -> str:

@@ -24,6 +24,7 @@ from equivalence.cases.updates.levels import (
     STARTS,
     accepted,
     choices,
+    keeping,
     permitted_pairs,
     remembering,
     settable,
@@ -59,6 +60,18 @@ def late_settings(
     hyper = dict(plain_settings(optimizer, max_norm, weight_decay))
     late = {"start_step": STARTS[-1]} if OPTIMIZERS[optimizer].counted else {}
     return permitted_pairs(optimizer, {**hyper, **late})
+
+
+def guarded(optimizer: str, dtype: str) -> UpdateSpec:
+    """Return the case in which the norm is no larger than what guards the division by it."""
+    return UpdateSpec(
+        optimizer,
+        dtype,
+        ((3, 5), (4,)),
+        Recipe("nothing"),
+        Recipe("small", 3),
+        plain_settings(optimizer, 1e-7),
+    )
 
 
 def settings(optimizer: str, dtype: str) -> Iterator[Added]:
@@ -131,8 +144,9 @@ def specials(optimizer: str, dtype: str) -> Iterator[Added]:
     if OPTIMIZERS[optimizer].moments:
         loaded = Event(0, "load", STARTS[-1], Recipe("finite_specials"))
         written = Event(1, "write_state", 0.0, special)
-        yield found("moments that are loaded", *plain, events=(loaded,))
-        yield found("moments that are written", *plain, steps=2, events=(written,))
+        keeps = permitted_pairs(optimizer, {**dict(hyper), **keeping(optimizer)})
+        yield found("moments that are loaded", *plain, hyper=keeps, events=(loaded,))
+        yield found("moments that are written", *plain, hyper=keeps, steps=2, events=(written,))
 
 
 def clipped(optimizer: str, dtype: str) -> Iterator[Added]:

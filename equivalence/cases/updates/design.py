@@ -18,7 +18,8 @@ from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering, dealt
 from equivalence.cases.declared.inside import Inside
 from equivalence.cases.fills.regimes import NONFINITE
 from equivalence.cases.guard import LAYOUTS
-from equivalence.cases.updates.added import DECAY, added, plain_settings
+from equivalence.cases.updates.added import DECAY, added, guarded, plain_settings
+from equivalence.cases.updates.extras import combinations, switched_on, with_extras
 from equivalence.cases.updates.levels import (
     ANOTHER_RATE,
     GAPS,
@@ -207,7 +208,7 @@ def designed_updates(
     levels = Narrowed(optimizer, inside)
     own = levels.rows(strength)
     designed = ((assembled(optimizer, dtype, row, number), row) for number, row in enumerate(own))
-    found = [(_guarded_case(optimizer, dtype), GUARDED), *designed]
+    found = [(guarded(optimizer, dtype), GUARDED), *designed]
     by_rules = added(optimizer, dtype, SINGLES)
     if strength > SINGLES:
         among: list[str] = []
@@ -217,6 +218,9 @@ def designed_updates(
             found = dealt(found, everywhere, among.index(dtype), len(among))
         found.append((levels.nearest(walk(optimizer, dtype)), WALKED))
         by_rules += added(optimizer, dtype, PAIRS, among)
+    if inside is not None and inside.extras:
+        singles = found[: 1 + len(levels.rows(SINGLES))]
+        by_rules += switched_on(optimizer, dtype, inside.extras, singles, tuple(by_rules))
     found += by_rules
     return [(case, row) for case, row in found if inside is None or inside.takes_case(case)]
 
@@ -230,8 +234,9 @@ class Narrowed:
 
     def __init__(self, optimizer: str, inside: Inside | None) -> None:
         """Ask about the levels, if not all are taken."""
-        self.optimizer, self.inside = optimizer, inside
-        self.levels = factors(optimizer) if inside is None else self._taken()
+        self.optimizer = optimizer
+        self.inside = inside if inside is not None and inside.declared else None
+        self.levels = factors(optimizer) if self.inside is None else self._taken()
 
     def rows(self, strength: int) -> Sequence[Levels]:
         """Return the rows of the design of some strength."""
@@ -289,18 +294,6 @@ def walk(optimizer: str, dtype: str) -> UpdateSpec:
     )
 
 
-def _guarded_case(optimizer: str, dtype: str) -> UpdateSpec:
-    """Return the case in which the norm is no larger than what guards the division by it."""
-    return UpdateSpec(
-        optimizer,
-        dtype,
-        ((3, 5), (4,)),
-        Recipe("nothing"),
-        Recipe("small", 3),
-        plain_settings(optimizer, 1e-7),
-    )
-
-
 def spoiled_cases(optimizer: str, dtype: str, inside: Inside | None = None) -> list[UpdateSpec]:
     """Return the cases with numbers that are not finite, or near the ends of the range.
 
@@ -339,9 +332,11 @@ def update_specs(
         return st.nothing()
     drawn = {name: st.sampled_from(levels) for name, levels in taken.items()}
     levels = st.fixed_dictionaries(drawn).filter(lambda row: allowed(optimizer, row))
+    extras = () if inside is None else inside.extras
     found = st.builds(
-        lambda row, number: assembled(optimizer, dtype, row, number),
+        lambda row, number, chosen: with_extras(assembled(optimizer, dtype, row, number), chosen),
         levels,
         st.integers(0, 2**16 - 1),
+        st.sampled_from(combinations(optimizer, extras)),
     )
     return found if inside is None else found.filter(inside.takes_case)

@@ -18,6 +18,7 @@ from equivalence.cases.guard import LAYOUTS, place
 from equivalence.cases.updates.spec import OF_A_CASE, Group, Places
 from equivalence.registry import OPTIMIZERS
 from spec.op import Rejected
+from spec.tensor import tensor
 
 GRADIENTS = ("normal", "integers", "mixed", "zeros", "small", "tiny", "nothing", "offset")
 
@@ -124,6 +125,18 @@ def remembering(optimizer: str) -> dict[str, Any]:
     return next((found for found in (hyper, *changed) if page.stateful(found)), hyper)
 
 
+def keeping(optimizer: str) -> dict[str, Any]:
+    """Return the settings that keep as many moments as some do; the plainest of such settings."""
+    page = OPTIMIZERS[optimizer]
+    hyper = remembering(optimizer)
+    for name, among in page.tried.items():
+        for value in among:
+            changed = page.permitted({**hyper, name: value})
+            if {*page.kept(changed)} > {*page.kept(hyper)}:
+                hyper = changed
+    return hyper
+
+
 def small_rate(optimizer: str) -> dict[str, float]:
     """Return the learning rate `lr` for many steps, if the optimizer has one.
 
@@ -161,13 +174,35 @@ def another(optimizer: str, hyper: Mapping[str, Any]) -> dict[str, Any]:
     return dict(permitted_pairs(optimizer, changed))
 
 
+@registry.remembering
+def first_alone(optimizer: str) -> frozenset[str]:
+    """Name the hyper-parameters that only a first step reads, such as what a sum begins with.
+
+    The last gradients have the other sign than those before, and sizes of which some turn a mean.
+    """
+    page, kept = OPTIMIZERS[optimizer], keeping(optimizer)
+    one, before, last = tensor([1.0] * 4), tensor([1.0] * 4), tensor([-0.5, -0.05, -2e-3, -5e-4])
+
+    def later(hyper: Mapping[str, Any]) -> Any:
+        state = page.init(one)
+        for _ in range(2):
+            _, state = page.update(one, before, state, page.hyper(**kept))
+        return page.update(one, last, state, page.hyper(**page.permitted({**kept, **hyper})))
+
+    def read(name: str) -> bool:
+        return any(repr(later({name: v})) != repr(later({})) for v in page.tried[name])
+
+    return frozenset(name for name in page.tried if not read(name))
+
+
 def changes(
     optimizer: str, hyper: Mapping[str, Any], grouped: Sequence[Group]
 ) -> list[tuple[str, float]]:
     """Return the numbers to which a hyper-parameter may change between the steps of every group.
 
     They are tried ones, of which the page accepts each beside the settings of each group, and after
-    which the same groups remember something. A learning rate has events of its own.
+    which the same groups remember something. A learning rate has events of its own. What only a
+    state begins with is none of them: a handle may take it in when it is made.
     """
     page, own = OPTIMIZERS[optimizer], permitted_pairs(optimizer, dict(hyper))
     every = [{**dict(own), **dict(pairs)} for pairs in ((), *(pairs for _, pairs in grouped))]
@@ -183,7 +218,10 @@ def changes(
         (name, value)
         for name, among in page.tried.items()
         for value in among
-        if name != "lr" and type(value) is float and value != dict(own)[name] and fits(name, value)
+        if name not in ("lr", *first_alone(optimizer))
+        and type(value) is float
+        and value != dict(own)[name]
+        and fits(name, value)
     ]
 
 

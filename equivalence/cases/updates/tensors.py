@@ -7,7 +7,7 @@ distinct ones: who judges it computes each of them once, and looks at every elem
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from typing import Any
@@ -200,13 +200,20 @@ def build_written(case: UpdateSpec, event: Event, device: str) -> dict[int, Name
     }
 
 
-def build_state(case: UpdateSpec, event: Event, device: str) -> Mapping[str, list[Guarded]]:
+def build_state(
+    case: UpdateSpec, event: Event, device: str, held: Collection[str] = ()
+) -> Mapping[str, list[Guarded]]:
     """Construct moments for every parameter, by the fields of a state; squares are not below 0.
 
+    A moment that no parameter keeps by its settings is among them where it is held nevertheless.
     Where numbers stand by turns, each moment of a parameter has another turn.
     """
     page, found = OPTIMIZERS[case.optimizer], dict[str, list[Guarded]]()
+    settings = {tuple(case.hyper_parameters(k).items()) for k in range(len(case.shapes))}
+    kept = {moment for hyper in settings for moment in page.kept(dict(hyper))}
     for turn, moment in enumerate(page.moments):
+        if page.may_lack(moment) and kept and moment not in kept | {*held}:
+            continue
         found[moment] = []
         for k, shape in enumerate(case.shapes):
             recipe, where = turned(event.recipe, turn + k), f"{moment} {k}"

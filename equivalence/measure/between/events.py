@@ -114,7 +114,7 @@ def happen(handle: Any, case: UpdateSpec, event: Event, counts: list[int], devic
     if event.kind.startswith("set_"):
         expected = _set(handle, case, event)
     elif event.kind == "load":
-        expected = _load(handle, case, event, counts, device)
+        expected = _load(handle, case, event, counts, device, before)
     else:
         expected = _write(handle, _to_write(case, event, before, counts, device))
     return _difference(before, snapshot(handle), expected, event.kind)
@@ -141,12 +141,13 @@ def tell(handle: Any, case: UpdateSpec, event: Event) -> None:
                 handle.set_lr(number, group)
 
 
-def _load(handle: Any, case: UpdateSpec, event: Event, counts: list[int], device: str) -> Expected:
+def _load(
+    handle: Any, case: UpdateSpec, event: Event, counts: list[int], device: str, before: Snapshot
+) -> Expected:
     """Load a state, and return its tensors. The step counts of the state become current."""
     counts[:] = [int(event.number) + k for k in range(len(counts))]
-    moments = {
-        field: dict(enumerate(row)) for field, row in build_state(case, event, device).items()
-    }
+    built = build_state(case, event, device, before.state)
+    moments = {field: dict(enumerate(row)) for field, row in built.items()}
     expected = _copies(moments)
     state: dict[str, Sequence[Any]] = {
         field: [item.view for item in row.values()] for field, row in moments.items()
@@ -184,7 +185,8 @@ def _to_write(
             for k, item in enumerate(row)
             if counts[k] and before.state[field][k] is not None
         }
-        for field, row in build_state(case, event, device).items()
+        for field, row in build_state(case, event, device, before.state).items()
+        if field in before.state
     }
 
 

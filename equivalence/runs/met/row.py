@@ -12,6 +12,7 @@ from typing import Any
 
 from equivalence.cases.call import TORCH, CaseSpec
 from equivalence.cases.covering import PAIRS
+from equivalence.cases.declared.inside import all_of
 from equivalence.cases.fills.turns import KINDS, SPOTS
 from equivalence.cases.strata.fixed import strata
 from equivalence.cases.updates.design import update_strata
@@ -104,7 +105,7 @@ def coverage(name: str, direction: str, strength: int) -> Coverage:
         steps = [
             case
             for dtype in EVERY_DTYPE
-            for case in update_strata(name, dtype, strength, EVERY_DTYPE)
+            for case in update_strata(name, dtype, strength, EVERY_DTYPE, all_of(name, dtype))
         ]
         return Coverage(
             name,

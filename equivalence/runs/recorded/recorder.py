@@ -105,7 +105,8 @@ def recorded_row(
         entry = _entry(case, contract, True)
         number += counting(entry)
         entries.append(entry)
-    left = {} if inside is None else left_by(row.op, kind, (entry.case for entry in entries))
+    part = inside is not None and inside.declared
+    left = left_by(row.op, kind, (entry.case for entry in entries)) if part else {}
     return Archive(row, contract.name, tuple(entries), left)
 
 

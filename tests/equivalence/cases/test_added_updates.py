@@ -14,6 +14,7 @@ import pytest
 
 from equivalence.cases.call import TORCH
 from equivalence.cases.covering import PAIRS, SINGLES
+from equivalence.cases.declared.inside import all_of
 from equivalence.cases.fills.turns import SPOTS
 from equivalence.cases.updates import added as rules
 from equivalence.cases.updates.design import update_strata
@@ -30,8 +31,12 @@ EVERY_DTYPE = tuple(DTYPES)
 
 
 def cases_of(optimizer: str) -> list[UpdateSpec]:
-    """Return the cases of a row in all dtypes, which share them out."""
-    return [c for d in EVERY_DTYPE for c in update_strata(optimizer, d, PAIRS, EVERY_DTYPE)]
+    """Return the cases of a row in all dtypes, which share them out, with all extras."""
+    return [
+        case
+        for dtype in EVERY_DTYPE
+        for case in update_strata(optimizer, dtype, PAIRS, EVERY_DTYPE, all_of(optimizer, dtype))
+    ]
 
 
 @pytest.mark.parametrize("optimizer", NAMES)
@@ -116,7 +121,8 @@ def test_a_rate_of_the_first_group_alone_leaves_the_others() -> None:
 def test_a_group_has_hyper_parameters_of_the_page_alone(optimizer: str) -> None:
     """What belongs to a whole case, as the bound of a norm does, is no group's."""
     named = {n for case in cases_of(optimizer) for _, own in case.groups for n, _ in own}
-    assert named and named <= set(OPTIMIZERS[optimizer].tried)
+    page = OPTIMIZERS[optimizer]
+    assert named and named <= {*page.tried, *page.extras}
 
 
 @pytest.mark.parametrize("optimizer", NAMES)

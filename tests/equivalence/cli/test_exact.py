@@ -28,9 +28,15 @@ def test_it_says_what_was_compared(tmp_path: Path, capsys: pytest.CaptureFixture
     asked = ["exact", "--ops", "relu,sgd", "--points", "1", "--jobs", "0", "--json", str(path)]
     assert main(asked) == CONFORMANT
     said = capsys.readouterr().out
-    assert "relu vjp" in said and "2^-96" in said and "sgd clipped" in said and "no bound" in said
-    assert "4 rows, 0 differ; 4 points" in said
-    assert [row["status"] for row in json.loads(path.read_text())["rows"]] == ["equal"] * 4
+    assert (
+        "relu vjp" in said
+        and "2^-96" in said
+        and "sgd clipped" in said
+        and "sgd extras" in said
+        and "no bound" in said
+    )
+    assert "5 rows, 0 differ; 5 points" in said
+    assert [row["status"] for row in json.loads(path.read_text())["rows"]] == ["equal"] * 5
 
 
 def test_a_row_that_differs_fails(

@@ -8,6 +8,8 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 
 import pytest
 
+from equivalence.cases.declared.inside import all_of
+from equivalence.cases.updates.extras import names_extras
 from equivalence.exact import training, updates
 from equivalence.exact.points import standing
 from equivalence.exact.rows import Row, found
@@ -39,6 +41,14 @@ def test_clipped_steps_are_those_of_the_page_but_have_no_bound(optimizer: str) -
     one = found(Row(optimizer, updates.CLIPPED), 2)
     assert one.equal, one.verdict.differences
     assert one.bound == "no bound"
+
+
+@pytest.mark.parametrize("optimizer", [name for name, page in OPTIMIZERS.items() if page.extras])
+def test_a_kernel_takes_steps_with_extras_as_its_page(optimizer: str) -> None:
+    one = found(Row(optimizer, updates.EXTRAS), 2)
+    assert one.equal, one.verdict.differences
+    cases = updates.cases(optimizer, updates.EXTRAS, all_of(optimizer, updates.DTYPE))
+    assert cases and all(map(names_extras, cases))
 
 
 @pytest.mark.parametrize("name", training.TRAININGS)
