@@ -1,4 +1,4 @@
-"""Chapter 27. Derivatives of programs.
+"""Chapter 30. Derivatives of programs.
 
 A program ``f(ops, *refs)`` returns a ref. Here are its derivatives, as functions of tensors.
 

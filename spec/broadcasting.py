@@ -1,8 +1,15 @@
-"""Chapter 24. Broadcasting: ops of refs whose shapes differ, and of refs and numbers.
+"""Chapter 26. Broadcasting: ops of refs whose shapes differ, and of refs and numbers.
 
 The page of an op of two tensors wants one shape, so that its derivatives say nothing of shapes. A
 session makes it so: a number becomes a constant of the other input's world, and a shape that NumPy
 would broadcast becomes a `broadcast_to`, the derivative of which is a sum.
+
+>>> from spec.session import Session
+>>> from spec.tensor import tensor
+>>> ops = Session()
+>>> column, row = ops.input(tensor([[1], [2]])), ops.input(tensor([10, 20]))
+>>> ops.value(ops.add(column, row))
+Tensor([[11, 21], [12, 22]])
 """
 
 from __future__ import annotations

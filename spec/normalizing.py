@@ -1,6 +1,13 @@
-"""Chapter 24, continued. Normalizers, whose parameters may be left out.
+"""Chapter 27. Normalizers, whose parameters may be left out.
 
 The page of a normalizer wants parameters. A session fills in those that are None: ones, and zeros.
+
+>>> from spec.session import Session
+>>> from spec.tensor import tensor
+>>> ops = Session()
+>>> x = ops.input(tensor([[0.0, 2.0], [3.0, 9.0]]))
+>>> ops.value(ops.layer_norm(x, normalized_shape=(2,), eps=1e-300))
+Tensor([[-1.0, 1.0], [-1.0, 1.0]])
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chapter 25. Refs: what a program holds in its hands, handles with the operators of a tensor.
+"""Chapter 28. Refs: what a program holds in its hands, handles with the operators of a tensor.
 
 A program is run by an interpreter, which records what it does: on a tape, or in a graph.
 A number beside a ref is a constant of the ref's world.

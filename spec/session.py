@@ -1,4 +1,4 @@
-"""Chapter 32. The session: programs, parameters and steps on one tape.
+"""Chapter 35. The session: programs, parameters and steps on one tape.
 
 A program takes its operations from the session it runs in, so that one text serves every
 interpreter::
