@@ -46,8 +46,9 @@ def terms(equation: Any, shapes: Sequence[Shape]) -> tuple[list[Labels], Labels]
         raise refuse("einsum E2", rule, f"{len(given)} terms and {len(shapes)} operands")
     found = [_labels(term, len(shape)) for term, shape in zip(given, shapes, strict=True)]
     known = [label for own in found for label in own]
-    dots = max((label for label in known if label[0] == "."), key=lambda d: int(d[1:]), default="")
-    result = _labels(right, len(right.replace(DOTS, "")) + int(dots[1:] or 0))
+    under = max((int(label[1:]) for label in known if label[0] == "."), default=0)
+    letters = right.replace(DOTS, "")
+    result = _labels(right, len(letters) + (under if right != letters else 0))
     for label in result:
         if label not in known or result.count(label) > 1:
             rule = "an axis of the result is one of an operand, and stands there once"

@@ -26,7 +26,7 @@ EQUATIONS = (
     *("bij,bjk,bk->bi", "iij->ij", "iiij->ij", "abc,cd,bd->a", "ij,kl->ijkl", "ij,j->i", "i->"),
     *("aii,ibb->ab", "i,ij,j->", "ijk->kji", "b i , b i j , b j -> b", "ij,ij,ij->j", "ab,cb->ac"),
     *("...ij,jk->...ik", "...i,...i->...", "...i->...i", "i...,...->i...", "...->..."),
-    "i...i->...",
+    *("i...i->...", "...ik,...j->ij", "i...->i"),
 )
 
 
@@ -91,6 +91,23 @@ def check(equation: str, inputs: Sequence[Tensor]) -> None:
 @pytest.mark.parametrize("extents", [(2, 3, 4, 2), (1, 2, 1, 3), (3, 0, 2, 2)])
 def test_both_sessions_sum_as_torch_does(equation: str, extents: tuple[int, ...]) -> None:
     check(equation, integers(shapes_of(equation, extents)))
+
+
+def test_both_sessions_sum_the_samples_of_torchs_own_tests() -> None:
+    fast.Session(provider="aten")  # It chooses triton's mode, before torch's tests load triton.
+    methods = pytest.importorskip(
+        "torch.testing._internal.common_methods_invocations",
+        reason="this build of torch comes without the samples of its own tests",
+        exc_type=ImportError,
+    )
+    (info,) = (info for info in methods.op_db if info.name == "einsum")
+    samples = [
+        (sample.args[0], [tuple(x.shape) for x in sample.input])
+        for sample in info.sample_inputs("cpu", torch.float64)
+    ]
+    assert len(samples) > 9
+    for equation, shapes in samples:
+        check(equation, integers(shapes))
 
 
 TERMS = st.lists(st.lists(st.sampled_from("abcd"), max_size=4).map("".join), min_size=1, max_size=3)
