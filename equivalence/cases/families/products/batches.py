@@ -86,7 +86,7 @@ GROWTHS = (
     Growth("both", fixed(lambda n: ((2, n, THIN), (2, THIN, n + 2))), BOTH, NEARLY, WHOLE),
     Growth("both", fixed(lambda n: ((2, n, n + 2), (2, n + 2, THIN))), BOTH, NEARLY, WHOLE),
     Growth("both", fixed(lambda n: ((2, THIN, n), (2, n, n + 2))), BOTH, NEARLY, WHOLE),
-    Growth("batch", fixed(lambda n: ((n, 3, 5), (n, 5, 2))), MANY_ROWS, 2_731, WHOLE),
+    Growth("batch", fixed(lambda n: ((n, 3, 2), (n, 2, 4))), MANY_ROWS, 2_731, WHOLE),
     Growth("batch", fixed(lambda n: ((n, 17, 9), (n, 9, 3))), 1_031, 259, SPREAD),
 )
 """The ways in which one product grows, at two places, and a batch beyond the places of a grid."""
