@@ -204,12 +204,22 @@ class Rule:
 
     def _check_held(self, values: Any, dtype: torch.dtype) -> None:
         """Refuse what breaks a rule as a format holds it."""
-        for name, value in zip(self.hyper._fields, values, strict=True):
-            held = value if isinstance(value, bool) else bridge.round_number(value, dtype)
-            if held == value:
-                continue
+        # A schedule comes by here at every step: all are looked at together first.
+        held = self.hyper(
+            *[v if isinstance(v, bool) else bridge.round_number(v, dtype) for v in values]
+        )
+        if held == values:
+            return
+        try:
+            self.check(held)
+        except Rejected:
+            self._name_held(values, held, dtype)
+
+    def _name_held(self, values: Any, held: Sequence[Any], dtype: torch.dtype) -> None:
+        """Refuse by the name of the one hyper-parameter that breaks a rule as it is held."""
+        for name, value, rounded in zip(self.hyper._fields, values, held, strict=True):
             try:
-                self.check(values._replace(**{name: held}))
+                self.check(values._replace(**{name: rounded}))
             except Rejected as error:
                 format = str(dtype).removeprefix("torch.")
                 raise Rejected(
