@@ -8,12 +8,11 @@ itself and budgets never pile up.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import flint
 import torch
 from torch import Tensor
 
@@ -22,9 +21,11 @@ from equivalence.backends.fast.programs import of_program, of_update
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import check_bits, check_equal
+from equivalence.cases.declared.calls import NAMES
+from equivalence.dtypes import FORMATS
 from equivalence.measure.reference import held_state
 from equivalence.worlds.arithmetic import Arithmetic
-from equivalence.worlds.bounded import Bounded, constant, within
+from equivalence.worlds.bounded import Bounded, constant
 from equivalence.worlds.contract import Contract, of_result
 from spec.op import AnyTensor, Op
 from spec.optim import OPTIMIZERS
@@ -62,22 +63,8 @@ class Judge:
     def judge(
         self, label: str, got: Tensor, exact: AnyTensor, dtype: torch.dtype | None = None
     ) -> None:
-        """Judge a result, of whatever dtype it has unless one is due.
-
-        A sum of gradients may lie in a wider format than the numbers that were added up.
-        """
-        if got.dtype.is_floating_point:
-            places = 1 - round(math.log2(torch.finfo(got.dtype).eps))
-            exact = exact.map(lambda x: _added_wide(x, places))
+        """Judge a result, of whatever dtype it has unless one is due."""
         self.ledger.judge(label, got, exact, self.arithmetic, dtype or got.dtype)
-
-
-def _added_wide(x: Any, places: int) -> Any:
-    """Let an exact number be rounded to its contract's format or not, if there are more places."""
-    if not isinstance(x, Bounded) or not x.exact:
-        return x
-    wide = places > x.arithmetic.contract.dtype.precision
-    return within(x.v, flint.arb(x.v), x.arithmetic) if wide else x
 
 
 class SessionJudge(Judge):
@@ -92,6 +79,12 @@ class SessionJudge(Judge):
         self._family = engine if engine in ENGINES else family_of(options.provider)
         self._updates: dict[str, Arithmetic] = {}
         super().__init__(of_program(self._family, options.precision))
+
+    @cached_property
+    def held(self) -> Arithmetic:
+        """The arithmetic of gradients that are held, which lie in the format of the masters."""
+        store = FORMATS[NAMES[str(self.options.master).removeprefix("torch.")]]
+        return Arithmetic(replace(self.arithmetic.contract, store=store))
 
     def result(self, page: Op, attributes: Mapping[str, Any], exact: AnyTensor) -> AnyTensor:
         """Take what an op returned under the contract of its result, as a cast has another one."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import Violation, check_bits, check_equal
 from equivalence.sessions.stateful.base import Base, Seed, statement
 from equivalence.sessions.stateful.model import Dense, Sparse
@@ -144,7 +145,7 @@ class Gradients(Base):
         for here in reached:
             owner = leaves[here].param
             if owner is not None and leaves[here].first:
-                slots[owner] = self.pair.total(self.refs[here], slots.get(owner))
+                slots[owner] = self.pair.total(self.refs[here], self._taken(slots.get(owner)))
             else:
                 loose[here] = self.pair.total(self.refs[here], loose.get(here))
         check_equal("parameters reached", [*map(bool, found.touched)],
@@ -156,16 +157,22 @@ class Gradients(Base):
             wanted = model.due(here) is not None
             check_equal(f"leaf {here}: reached", found.reached(here), wanted)
 
+    def _taken(self, held: AnyTensor | None) -> AnyTensor | None:
+        """Take what is held as a pass adds to it."""
+        arithmetic = self.pair.arithmetic
+        return None if held is None else held.map(lambda x: x.under(arithmetic))
+
     def _before(self, model: Sparse) -> tuple[dict[int, AnyTensor], dict[int, AnyTensor]]:
         """Return what a map held, by parameter and by leaf; another tape takes no leaf over."""
-        slots = {param: self.pair.lift(bits) for param, bits in model.slots.items()}
-        loose = {leaf: self.pair.lift(bits) for leaf, bits in model.loose.items()}
+        held = self.pair.held
+        slots = {param: lift_one(bits, held) for param, bits in model.slots.items()}
         if model.tape is self.model.tape:
-            return slots, loose
-        for leaf, bits in loose.items():
+            return slots, {leaf: self.pair.lift(bits) for leaf, bits in model.loose.items()}
+        for leaf, bits in model.loose.items():
             owner = model.tape.leaves[leaf].param
             if owner is not None:
-                slots[owner] = plus(slots.get(owner), bits) or bits
+                added = lift_one(bits, held)
+                slots[owner] = plus(slots.get(owner), added) or added
         return slots, {}
 
     def _adopt(self, which: int, got: Tensor, due: AnyTensor) -> Tensor:
