@@ -237,6 +237,19 @@ def _check_case(number: int, fields: Mapping[str, Any]) -> None:
         )
 
 
+def uncovered(
+    findings: Iterable[Finding], regimes: Sequence[tuple[str, str]], outcome: Outcome
+) -> list[Over] | None:
+    """Return what of a failing case no finding covers; None where none could cover it.
+
+    regimes names the regime of each position of the case.
+    """
+    if outcome.crash is not None or outcome.problem is not None or not outcome.over:
+        return None
+    every = [*findings]
+    return [over for over in outcome.over if not any(f.covers(regimes, over) for f in every)]
+
+
 def for_row(
     findings: Iterable[Finding], backend: str, op: str, direction: str, dtype: str
 ) -> tuple[Finding, ...]:

@@ -14,7 +14,7 @@ from equivalence import registry
 from equivalence.backends import Backend, load
 from equivalence.backends.parts import offers, part_of
 from equivalence.backends.protocol import Capabilities
-from equivalence.cases.declared.inside import Inside, Misdeclared, all_of
+from equivalence.cases.declared.inside import Inside, Misdeclared, all_of, narrowing
 from equivalence.exact import operations, training, updates
 from equivalence.exact.points import Verdict
 from equivalence.registry import OPS, OPTIMIZERS
@@ -184,7 +184,7 @@ def found(
             inside.again()
     except Misdeclared as error:
         verdict |= Verdict(differences=(str(error),))
-    part = inside is not None and inside.declared
+    part = narrowing(inside) is not None
     if part:
         said = tuple(f"declared, then refused: {text}" for text in verdict.refused)
         verdict = replace(verdict, differences=(*verdict.differences, *said), refused=())

@@ -16,7 +16,7 @@ from equivalence.budgets.outcome import Outcome
 from equivalence.cases.built import build
 from equivalence.cases.call import CaseSpec, describe, handed
 from equivalence.cases.covering import SINGLES
-from equivalence.cases.declared.inside import Inside, Misdeclared
+from equivalence.cases.declared.inside import Inside, Misdeclared, narrowing
 from equivalence.cases.strata.fixed import strata
 from equivalence.cases.updates import spec
 from equivalence.cases.updates.design import update_strata
@@ -92,7 +92,7 @@ def _cases(capabilities: Capabilities, name: str) -> Iterator[tuple[CaseSpec | U
             inside = part_of(capabilities, name, direction, dtype)
             for case in _fixed(name, direction, dtype, inside):
                 taken += 1
-                yield case, inside is not None and inside.declared
+                yield case, narrowing(inside) is not None
             if inside is not None:
                 inside.again()
         if taken:

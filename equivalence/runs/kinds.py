@@ -183,7 +183,7 @@ class Updates:
 
     def recipes(self, case: UpdateSpec) -> Sequence[tuple[str, Recipe]]:
         """Name the parameters and the gradients."""
-        return [("parameters", case.parameters), ("gradients", case.gradients)]
+        return spec.recipes_of(case)
 
 
 def taken(inside: Inside | None, cases: Iterable[Any]) -> Iterator[Any]:

@@ -21,7 +21,7 @@ from equivalence.backends import BUILT_IN
 from equivalence.backends.protocol import Call, Prepares
 from equivalence.budgets.findings import Finding, for_row
 from equivalence.cases.covering import PAIRS, SINGLES, TRIPLES
-from equivalence.cases.declared.inside import Misdeclared
+from equivalence.cases.declared.inside import Misdeclared, narrowing
 from equivalence.measure import foreseen
 from equivalence.measure.spent import Spent, reading
 from equivalence.runs.choice import kind_of, sized_kind
@@ -157,7 +157,7 @@ class Examination:
         self.known = Declarations(row, self.findings)
         self.proposals: list[Proposals] = []
         self.asking = Asking(self.watched, self.contract, address, self.executor)
-        declared = self.inside is not None and self.inside.declared
+        declared = narrowing(self.inside) is not None
         self.reached = Reached(row.op, self.kind, self.asking, self.tally, declared)
         self.cases = self._cases(self.kind)
 

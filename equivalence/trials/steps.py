@@ -12,9 +12,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from equivalence.budgets.findings import for_row
-from equivalence.budgets.outcome import Outcome
-from equivalence.cases.updates.spec import OF_A_CASE, UpdateSpec, describe
+from equivalence.budgets.findings import for_row, uncovered
+from equivalence.cases.updates.spec import OF_A_CASE, describe, recipes_of
 from equivalence.trials.laws import same
 from spec.op import AnyTensor, Rejected
 from spec.optim import Optimizer
@@ -73,7 +72,8 @@ def plainest(page: Optimizer) -> dict[str, Any]:
 def chosen(page: Optimizer) -> list[dict[str, Any]]:
     """Return the plainest settings, and those that differ from them in one tried choice."""
     plain = plainest(page)
-    every = [{**plain, name: value} for name, among in page.tried.items() for value in among]
+    choices = (*page.tried.items(), *page.extras.items())
+    every = [{**plain, name: value} for name, among in choices for value in among]
     found = [dict(page.permitted(hyper)) for hyper in [plain, *every]]
     return [hyper for k, hyper in enumerate(found) if hyper not in found[:k]]
 
@@ -93,6 +93,7 @@ def names(page: Optimizer) -> Broken:
     known = tuple(field.name for field in fields(page.hyper))
     said = {
         "tried": tuple(page.tried),
+        "extras": tuple(page.extras),
         "alone": page.alone,
         "order": page.order,
         "refused": tuple(name for _, bad in page.refused for name in bad),
@@ -267,8 +268,10 @@ def decay(step: Step) -> Iterator[str]:
 
 def like_torch(page: Optimizer) -> Broken:
     """The class of torch.optim that the record names takes the same steps, within its budgets."""
+    from equivalence.backends.libraries import shipped
     from equivalence.backends.torch.backend import TorchBackend
     from equivalence.cases.covering import SINGLES
+    from equivalence.cases.declared.inside import all_of
     from equivalence.cases.updates.design import update_strata
     from equivalence.cases.updates.tensors import long
     from equivalence.measure.update import measure_update
@@ -281,26 +284,23 @@ def like_torch(page: Optimizer) -> Broken:
         yield f"torch.optim.{page.torch}", "torch has no such class"
         return
     contract = capabilities.contract(page.name, "fp32")
-    for case in update_strata(page.name, "fp32", SINGLES):
+    known = for_row(shipped(), "torch", page.name, "update", "fp32")
+    for case in update_strata(page.name, "fp32", SINGLES, inside=all_of(page.name, "fp32")):
         if case.steps > MOST_STEPS or any(long(math.prod(shape)) for shape in case.shapes):
             continue
         outcome = measure_update(backend, case, contract)
         if outcome.crash:
             raise ArithmeticError(f"torch.optim.{page.torch} at {describe(case)}: {outcome.crash}")
-        if outcome.failed and not _declared(case, outcome):
+        if (
+            outcome.failed
+            and uncovered(
+                known, [(where, recipe.regime) for where, recipe in recipes_of(case)], outcome
+            )
+            != []
+        ):
             says = outcome.problem or (outcome.detail.line() if outcome.detail else "")
             yield describe(case), f"torch.optim.{page.torch} leaves something else: {says}"
             return
-
-
-def _declared(case: UpdateSpec, outcome: Outcome) -> bool:
-    """Say whether all that is over budget is a difference that torch's backend declares."""
-    from equivalence.backends.libraries import shipped
-
-    known = for_row(shipped(), "torch", case.optimizer, "update", case.dtype)
-    regimes = [("parameters", case.parameters.regime), ("gradients", case.gradients.regime)]
-    declared = (any(f.covers(regimes, over) for f in known) for over in outcome.over)
-    return outcome.problem is None and bool(outcome.over) and all(declared)
 
 
 OF_A_PAGE: dict[str, Callable[[Optimizer], Broken]] = {

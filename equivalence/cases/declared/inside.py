@@ -240,6 +240,11 @@ class Inside:
         return self._predicate
 
 
+def narrowing(inside: Inside | None) -> Inside | None:
+    """Return what narrows a row; who names extras alone narrows nothing."""
+    return inside if inside is not None and inside.declared else None
+
+
 def all_of(optimizer: str, dtype: str) -> Inside:
     """Take all of an optimizer, its extra hyper-parameters among it."""
     return Inside(None, "update", dtype, tuple(OPTIMIZERS[optimizer].extras))

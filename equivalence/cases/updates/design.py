@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from equivalence import registry
 from equivalence.cases.call import Recipe
 from equivalence.cases.covering import PAIRS, SINGLES, Levels, covering, dealt
-from equivalence.cases.declared.inside import Inside
+from equivalence.cases.declared.inside import Inside, narrowing
 from equivalence.cases.fills.regimes import NONFINITE
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.added import DECAY, added, guarded, plain_settings
@@ -235,7 +235,7 @@ class Narrowed:
     def __init__(self, optimizer: str, inside: Inside | None) -> None:
         """Ask about the levels, if not all are taken."""
         self.optimizer = optimizer
-        self.inside = inside if inside is not None and inside.declared else None
+        self.inside = narrowing(inside)
         self.levels = factors(optimizer) if self.inside is None else self._taken()
 
     def rows(self, strength: int) -> Sequence[Levels]:

@@ -45,12 +45,12 @@ def idle_at(case: UpdateSpec, parameter: int, step: int) -> frozenset[str]:
 @registry.remembering
 def _idle(optimizer: str, chosen: tuple[tuple[str, Any], ...]) -> frozenset[str]:
     page = OPTIMIZERS[optimizer]
-    plain = plainest(optimizer)
-    own = {*page.kept({**plain, **dict(chosen)})}
-    every = (page.kept({**plain, **extras}) for extras in combinations(optimizer, [*page.extras]))
-    return frozenset(moment for kept in every for moment in kept if moment not in own) - {
-        *page.kept(plain)
-    }
+
+    def kept(extras: Mapping[str, Any]) -> frozenset[str]:
+        return frozenset(page.kept({**plainest(optimizer), **extras}))
+
+    every = map(kept, combinations(optimizer, [*page.extras]))
+    return frozenset[str]().union(*every) - kept({}) - kept(dict(chosen))
 
 
 def with_extras(case: UpdateSpec, chosen: Mapping[str, Any]) -> UpdateSpec:

@@ -247,6 +247,11 @@ def _places(pairs: Sequence[Sequence[int]]) -> Places:
     return tuple((int(step), int(k)) for step, k in pairs)
 
 
+def recipes_of(case: UpdateSpec) -> list[tuple[str, Recipe]]:
+    """Name the recipes of the parameters and of the gradients."""
+    return [("parameters", case.parameters), ("gradients", case.gradients)]
+
+
 def describe(case: UpdateSpec) -> str:
     """Return the case as a reader writes it."""
     shapes = [f"{case.dtype}[{','.join(map(str, s))}]" for s in case.shapes]

@@ -12,6 +12,7 @@ from equivalence.budgets.judge import record
 from equivalence.budgets.recorded import Recorded
 from equivalence.cases.built import build
 from equivalence.cases.covering import SINGLES
+from equivalence.cases.declared.inside import narrowing
 from equivalence.cases.guard import Guarded
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.cases.updates.tensors import build_gradients, build_parameters, long
@@ -105,8 +106,8 @@ def recorded_row(
         entry = _entry(case, contract, True)
         number += counting(entry)
         entries.append(entry)
-    part = inside is not None and inside.declared
-    left = left_by(row.op, kind, (entry.case for entry in entries)) if part else {}
+    part = narrowing(inside)
+    left = {} if part is None else left_by(row.op, kind, (entry.case for entry in entries))
     return Archive(row, contract.name, tuple(entries), left)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from equivalence.budgets.findings import Finding
+from equivalence.budgets.findings import Finding, uncovered
 from equivalence.budgets.outcome import Outcome, Over
 from equivalence.cases.declared.inside import Inside
 from equivalence.runs.choice import kind_of_case, read_case
@@ -27,14 +27,7 @@ class Declarations:
 
     def undeclared(self, kind: Kind, case: Case, outcome: Outcome) -> list[Over] | None:
         """Return what of a failing case no finding covers; None where none could cover it."""
-        if outcome.crash is not None or outcome.problem is not None or not outcome.over:
-            return None
-        regimes = regimes_of(kind, case)
-        return [
-            over
-            for over in outcome.over
-            if not any(finding.covers(regimes, over) for finding in self.findings)
-        ]
+        return uncovered(self.findings, regimes_of(kind, case), outcome)
 
     def met(self, kind: Kind, case: Case, outcome: Outcome) -> Iterator[Finding]:
         """Yield the findings that cover something of a failing case."""

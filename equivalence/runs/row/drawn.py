@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from equivalence.cases.covering import SINGLES
+from equivalence.cases.declared.inside import narrowing
 from equivalence.runs.kinds import Case, Kind
 
 DRAWN = 8
@@ -49,8 +50,7 @@ def drawn_batches(
         fresh = [
             case for case in draw_many(strategy, 2 * counted, seed + batch) if case not in seen
         ]
-        inside = getattr(kind, "inside", None)
-        if not fresh and inside is not None and inside.declared:
+        if not fresh and narrowing(getattr(kind, "inside", None)) is not None:
             return  # Hardly any call lies in the part that the backend takes.
         seen.update(fresh)
         yield fresh

@@ -31,7 +31,7 @@ from equivalence.cases.families.shapes import (
     place_is_its_own,
     shape,
 )
-from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, required
+from equivalence.cases.families.signatures import Draw, Shape, Signature, chosen, required, said
 from equivalence.cases.guard import place as placed
 from spec.op import Op
 
@@ -65,8 +65,8 @@ def _made(own: Shape, groups: int, **attributes: object) -> Signature:
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
     own, _ = around(levels, MOST_ALONG[direction])
-    tried = {name: levels[name] for name in op.tried if levels[name] != op.attributes[name]}
-    return _made(own, _groups(own[1] if len(own) > 1 else 1, levels["shared"]), **tried)
+    groups = _groups(own[1] if len(own) > 1 else 1, levels["shared"])
+    return _made(own, groups, **said(op, levels))
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:
