@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from fast.broadcasting import Broadcasting, shape_of
 from fast.device.integers import is_number
+from fast.device.named import NamedBuffer
 from fast.errors import Rejected
 
 R = TypeVar("R")
@@ -69,6 +70,29 @@ class Normalizing(Broadcasting[R]):
         if gamma is None or beta is None:
             given = _of_channels(self, x, given, groups, eps)
         return self.apply("group_norm", (x, *given), {"groups": groups, "eps": eps})
+
+    def batch_norm(
+        self,
+        x: R,
+        gamma: R | None,
+        beta: R | None,
+        running_mean: Any,
+        running_var: Any,
+        *,
+        training: bool = True,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> R:
+        """Normalize each channel over the batch; a gamma that is None is ones, and a beta zeros.
+
+        The running statistics are buffers, which `buffer` makes. In training they are moved towards
+        the statistics of the batch, unless the call is refused; else x is normalized by them.
+        """
+        told = {"training": training, "momentum": momentum, "eps": eps}
+        given: tuple[Any, ...] = (gamma, beta)
+        if gamma is None or beta is None:
+            given = _of_each(self, x, given, (running_mean, running_var), told)
+        return self.apply("batch_norm", (x, *given, running_mean, running_var), told)
 
     def instance_norm(
         self, x: R, gamma: R | None = None, beta: R | None = None, *, eps: float = 1e-5
@@ -133,6 +157,35 @@ def _of_channels(
     if not (fits and alike and all(shape == wide[1:2] for shape in shapes)):
         one = others[0] if others else x
         ops.apply("group_norm", (x, one, one), {"groups": groups, "eps": eps})  # It is refused.
+    return tuple(
+        ops.constant(number, wide[1:2], like=x) if one is None else one
+        for one, number in zip(given, (1, 0), strict=True)
+    )
+
+
+def _of_each(
+    ops: Any, x: Any, given: Sequence[Any], held: Sequence[Any], told: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return gamma and beta for a batch_norm: of those that are None, ones and zeros.
+
+    What is refused here would be by the op, but then these would be recorded already.
+    """
+    wide, name = shape_of("batch_norm", x), "batch_norm"
+    others = [one for one in given if one is not None]
+    momentum, eps = told["momentum"], told["eps"]
+    if told["training"] is True and len(wide) > 1 and wide[0] * math.prod(wide[2:]) < 2:
+        raise Rejected(f"{name} C3: in training a channel has two entries or more; got {wide}")
+    if not (is_number(momentum) and 0 <= momentum <= 1):
+        raise Rejected(f"{name} C4: momentum is a number in [0, 1]; got {momentum!r}")
+    if not (is_number(eps) and 0 < eps < math.inf):
+        raise Rejected(f"{name} C5: eps is finite and > 0; got {eps}")
+    lines = [*(shape_of(name, one) for one in others), *(getattr(b, "shape", None) for b in held)]
+    alike = all(one.dtype == x.dtype and one.tape is ops._tape for one in (x, *others))
+    known = all(isinstance(one, NamedBuffer) and one.owner is ops.store for one in held)
+    fits = type(told["training"]) is bool and held[0] is not held[1]
+    if not (len(wide) > 1 and alike and known and fits and {*lines} == {wide[1:2]}):
+        one = others[0] if others else x
+        ops.apply(name, (x, one, one, *held), told)  # It is refused.
     return tuple(
         ops.constant(number, wide[1:2], like=x) if one is None else one
         for one, number in zip(given, (1, 0), strict=True)

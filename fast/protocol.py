@@ -344,6 +344,25 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.group_norm."""
         return self.apply("group_norm", (x, gamma, beta), {"groups": groups, "eps": eps})
 
+    def batch_norm(
+        self,
+        x: R,
+        gamma: R,
+        beta: R,
+        running_mean: Any,
+        running_var: Any,
+        *,
+        training: bool = True,
+        momentum: float = 0.1,
+        eps: float = 1e-05,
+    ) -> Any:
+        """Twin of spec.ops.batch_norm."""
+        return self.apply(
+            "batch_norm",
+            (x, gamma, beta, running_mean, running_var),
+            {"training": training, "momentum": momentum, "eps": eps},
+        )
+
     def mse_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
         """Twin of spec.ops.mse_loss."""
         return self.apply("mse_loss", (x, y), {"reduction": reduction})

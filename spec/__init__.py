@@ -41,6 +41,7 @@ CHAPTERS = (
     "tape",
     "protocol",
     "record",
+    "named",
     "indexing",
     "einsum",
     "products",

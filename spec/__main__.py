@@ -1,4 +1,4 @@
-"""Chapter 41. Where to start: `python -m spec` prints it, `python -m spec tape` prints a chapter.
+"""Chapter 42. Where to start: `python -m spec` prints it, `python -m spec tape` prints a chapter.
 
 >>> print(START.splitlines()[0])
 spec: a slow, exact reference for tensors and gradients, in plain Python.

@@ -1,4 +1,4 @@
-"""Chapter 30. Derivatives of programs.
+"""Chapter 31. Derivatives of programs.
 
 A program ``f(ops, *refs)`` returns a ref. Here are its derivatives, as functions of tensors.
 
@@ -30,6 +30,7 @@ from typing import Any
 from spec.answers import telling
 from spec.dual import Dual
 from spec.levels import depth, still, world_of
+from spec.named import NamedBuffer
 from spec.op import AnyTensor, checked, holds_integers, need_shape
 from spec.ref import RETURNS, TAKES, Interpreter, Ref
 from spec.refusals import called, listed, refuse
@@ -215,14 +216,24 @@ class _Run(Interpreter[Tape]):
         super().__init__(Tape())
         self.like = world_of(x)
         self._levels = levels
+        self._kept: dict[NamedBuffer, AnyTensor] = {}
         refs = [Ref(self, self.tape.leaf(value, k in chosen)) for k, value in enumerate(x)]
         self.out = self.own(who, called(who, TAKES, f, self, *refs), RETURNS).id
         self.result = self.tape.value(self.out)
 
     def const(self, value: AnyTensor) -> Ref:
+        return super().const(self._still(checked("const", value)))
+
+    def _still(self, value: AnyTensor) -> AnyTensor:
         deep = depth(self.like)
-        moving = checked("const", value)
-        return super().const(still(moving, max(deep - self._levels, 0), deep))
+        return still(value, max(deep - self._levels, 0), deep)
+
+    def read(self, buffer: NamedBuffer) -> AnyTensor:
+        return self._still(self._kept.get(buffer, buffer.value))
+
+    def keep(self, buffer: NamedBuffer, value: AnyTensor) -> None:
+        # A derivative leaves a buffer as it was; what its own program reads of it has moved on.
+        self._kept[buffer] = value
 
 
 def _function(f: Program | Function) -> Function:

@@ -1,4 +1,4 @@
-"""Chapter 37. Batches: the examples of a step, whole or in pieces.
+"""Chapter 38. Batches: the examples of a step, whole or in pieces.
 
 A batch is a tensor, or examples one by one, over which a loss is averaged.
 

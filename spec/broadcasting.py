@@ -1,4 +1,4 @@
-"""Chapter 26. Broadcasting: ops of refs whose shapes differ, and of refs and numbers.
+"""Chapter 27. Broadcasting: ops of refs whose shapes differ, and of refs and numbers.
 
 The page of an op of two tensors wants one shape, so that its derivatives say nothing of shapes. A
 session makes it so: a number becomes a constant of the other input's world, and a shape that NumPy

@@ -1,4 +1,4 @@
-"""Chapter 24. Einstein's sums: products of any number of tensors, with named axes.
+"""Chapter 25. Einstein's sums: products of any number of tensors, with named axes.
 
 Every axis has a label. A label that the result lacks is summed over; a label that several operands
 have is one axis of all of them. So "ij,jk->ik" is a product of matrices, "bij,bjk->bik" one of each

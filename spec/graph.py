@@ -1,4 +1,4 @@
-"""Chapter 29. The graph: a program as a value.
+"""Chapter 30. The graph: a program as a value.
 
 A tape computes while it records. A graph only says what depends on what, and of which type; numbers
 come later, as often as one likes.

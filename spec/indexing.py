@@ -1,4 +1,4 @@
-"""Chapter 23. Indexing: which ops x[...] stands for.
+"""Chapter 24. Indexing: which ops x[...] stands for.
 
 An index is an int, a slice, None or an Ellipsis, or a tuple of these, and means what it means in
 NumPy: an int picks a place and drops its axis, a slice keeps it, None makes a new axis, and an

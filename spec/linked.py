@@ -1,4 +1,4 @@
-"""Chapter 36. The linked session: the same programs, recorded as a graph.
+"""Chapter 37. The linked session: the same programs, recorded as a graph.
 
 It answers what a tape cannot: how an output moves along tangents of the leaves, what the values are
 at other inputs, and which tape a program compiles to.

@@ -1,4 +1,4 @@
-"""Chapter 32. Naturals: integers that a session keeps beside its tape.
+"""Chapter 33. Naturals: integers that a session keeps beside its tape.
 
 Labels, positions and counts take no gradient and are no tensors; a session records them, hands out
 where they begin, and lets them be read and overwritten.

@@ -1,4 +1,4 @@
-"""Chapter 27. Normalizers, whose parameters may be left out.
+"""Chapter 28. Normalizers, whose parameters may be left out.
 
 The page of a normalizer wants parameters. A session fills in those that are None: ones, and zeros.
 
@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from spec.broadcasting import Broadcasting
+from spec.op import Type
+from spec.ops import OPS
 from spec.refusals import refuse
 from spec.shape import Shape
 from spec.worlds import is_number
@@ -77,6 +79,29 @@ class Normalizing(Broadcasting[R]):
             given = self._of_channels(x, given, groups, eps)
         return self.apply("group_norm", (x, *given), {"groups": groups, "eps": eps})
 
+    def batch_norm(
+        self,
+        x: R,
+        gamma: R | None,
+        beta: R | None,
+        running_mean: Any,
+        running_var: Any,
+        *,
+        training: bool = True,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> R:
+        """Normalize each channel over the batch; a gamma that is None is ones, and a beta zeros.
+
+        The running statistics are buffers, which `buffer` makes. In training they are moved towards
+        the statistics of the batch, unless the call is refused; else x is normalized by them.
+        """
+        told = {"training": training, "momentum": momentum, "eps": eps}
+        given: tuple[Any, ...] = (gamma, beta)
+        if gamma is None or beta is None:
+            given = self._of_each(x, given, (running_mean, running_var), told)
+        return self.apply("batch_norm", (x, *given, running_mean, running_var), told)
+
     def instance_norm(
         self, x: R, gamma: R | None = None, beta: R | None = None, *, eps: float = 1e-5
     ) -> R:
@@ -135,6 +160,23 @@ class Normalizing(Broadcasting[R]):
             self.apply("group_norm", (x, one, one), {"groups": groups, "eps": eps})
         return tuple(
             ops.constant(number, wide[1:2], like=x) if one is None else one
+            for one, number in zip(given, (1, 0), strict=True)
+        )
+
+    def _of_each(
+        self, x: Any, given: Sequence[Any], held: Sequence[Any], told: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """Return gamma and beta for a batch_norm: of those that are None, ones and zeros.
+
+        The whole call is checked before: what is refused records nothing.
+        """
+        ops, op = cast("Any", self), OPS["batch_norm"]
+        line = Type(ops.own("batch_norm", x).shape[1:2])
+        own = [line if one is None else Type(ops.own("batch_norm", one).shape) for one in given]
+        read = ops.contents(op, (x, *given, *held)).values()
+        op.check_types(Type(x.shape), *own, *(Type(one.shape) for one in read), **told)
+        return tuple(
+            ops.constant(number, line.shape, like=x) if one is None else one
             for one, number in zip(given, (1, 0), strict=True)
         )
 

@@ -180,6 +180,8 @@ class Op:
     elsewhere names the op's independent source; None says nothing of one.
     results(*types, **attributes) returns the types of several results by name. The op's one result
     is then all of them, flattened and joined in this order (`spec.several`); None: there is one.
+    buffers are the inputs that a session keeps as state (`spec.named`), constants to every
+    derivative; the last results are what it keeps in them from then on, in their order.
     """
 
     name: str
@@ -199,6 +201,7 @@ class Op:
     uses: tuple[Op, ...] = ()
     elsewhere: Elsewhere | None = None
     results: Callable[..., Mapping[str, Type]] | None = None
+    buffers: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         """Show the name and the kind, what the op is called with, and the defaults."""

@@ -1,4 +1,4 @@
-"""Chapter 33. Parameters: tensors that outlive every tape.
+"""Chapter 34. Parameters: tensors that outlive every tape.
 
 A session records the current value of a parameter as a leaf, once for each use; an update replaces
 the value, and what has been recorded stays.

@@ -1,4 +1,4 @@
-"""Chapter 40. A picture: a tape as an SVG, with what goes forward and what comes back on its edges.
+"""Chapter 41. A picture: a tape as an SVG, with what goes forward and what comes back on its edges.
 
 Each node is a box: its name or op, and its type. Beside it begins a lane for each edge to a reader:
 over it stands the value that goes forward along the edge, under it the cotangent that came back. No

@@ -1,4 +1,4 @@
-"""Chapter 25. Shapes that meet: those of a sum, and those of a product of any ranks.
+"""Chapter 26. Shapes that meet: those of a sum, and those of a product of any ranks.
 
 >>> common("add", (2, 1), (3,))
 (2, 3)

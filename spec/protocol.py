@@ -358,6 +358,25 @@ class Ops(ABC, Generic[R]):
         """Normalize groups of channels to mean 0 and variance 1, then scale and shift channels."""
         return self.apply("group_norm", (x, gamma, beta), {"groups": groups, "eps": eps})
 
+    def batch_norm(
+        self,
+        x: R,
+        gamma: R,
+        beta: R,
+        running_mean: Any,
+        running_var: Any,
+        *,
+        training: bool = True,
+        momentum: float = 0.1,
+        eps: float = 1e-05,
+    ) -> Any:
+        """Normalize each channel over the batch, and keep running statistics of what came."""
+        return self.apply(
+            "batch_norm",
+            (x, gamma, beta, running_mean, running_var),
+            {"training": training, "momentum": momentum, "eps": eps},
+        )
+
     def mse_loss(self, x: R, y: R, *, reduction: str = "mean") -> R:
         """Score a prediction against a target: the mean of the squared differences."""
         return self.apply("mse_loss", (x, y), {"reduction": reduction})

@@ -1,4 +1,4 @@
-"""Chapter 28. Refs: what a program holds in its hands, handles with the operators of a tensor.
+"""Chapter 29. Refs: what a program holds in its hands, handles with the operators of a tensor.
 
 A program is run by an interpreter, which records what it does: on a tape, or in a graph.
 A number beside a ref is a constant of the ref's world.
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spec.answers import INSTEAD, LISTS, answering, call_of, unfamiliar
 from spec.broadcasting import OPERAND
 from spec.indexing import Indexed, Parts, resolved
+from spec.named import Holding
 from spec.normalizing import Normalizing
 from spec.op import AnyTensor, Op, checked, holds, holds_integers, refuse
 from spec.ops import OPS
@@ -30,7 +31,7 @@ from spec.record import Record
 from spec.refusals import Rejected, Unknown, Unsupported, hints, listed, members, unknown
 from spec.rng import Draws
 from spec.scalar import lift, zero_like
-from spec.several import apart
+from spec.several import apart, types_of
 from spec.shape import Shape, is_extent
 from spec.tensor import is_tensor, tabulate, tensor
 from spec.worlds import Number, is_number
@@ -222,7 +223,7 @@ def _made(came: object) -> str:
     return "input() and const() make a ref of a tensor, use() of a Param, constant() of a number"
 
 
-class Interpreter(Draws, Parts, Normalizing[Ref], Generic[T]):
+class Interpreter(Draws, Holding, Parts, Normalizing[Ref], Generic[T]):
     """Whatever runs a program: it records each op that the program asks for."""
 
     def __init__(self, tape: T) -> None:
@@ -283,14 +284,26 @@ class Interpreter(Draws, Parts, Normalizing[Ref], Generic[T]):
                 rule = f"{attribute} is an attribute, which is plain data and takes no gradient"
                 raise refuse(op.name, rule, "Ref")
         read = [_read(x) if k in op.index_inputs else x for k, x in enumerate(inputs)]
+        held = self.contents(op, inputs)
         given = [
-            x if k in op.index_inputs and is_tensor(x) else self._given(op, k, read).id
+            held[k]
+            if k in held
+            else x
+            if k in op.index_inputs and is_tensor(x)
+            else self._given(op, k, read).id
             for k, x in enumerate(read)
         ]
         whole = self._with_counter(op, attributes)
         made = Ref(self, self.tape.apply(op, *given, **whole))
         self._count_call(op)
-        return made if op.results is None else apart(self, made, op, inputs, whole)
+        if op.results is None:
+            return made
+        if not held:
+            return apart(self, made, op, inputs, whole)
+        types = types_of(op, inputs, whole)
+        self.updated(op, inputs, self.value(made), types)
+        parts = apart(self, made, op, inputs, whole, len(types) - len(held))
+        return parts if len(parts) > 1 else parts[0]
 
     def _given(self, op: Op, k: int, inputs: Sequence[object]) -> Ref:
         """Return an input of an op, or refuse it; what an index input takes is more."""

@@ -1,4 +1,4 @@
-"""Chapter 35. The session: programs, parameters and steps on one tape.
+"""Chapter 36. The session: programs, parameters and steps on one tape.
 
 A program takes its operations from the session it runs in, so that one text serves every
 interpreter::
@@ -25,6 +25,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from spec.named import NamedBuffer
 from spec.naturals import Naturals
 from spec.op import AnyTensor, checked, zeros_like
 from spec.params import Leaves, Param, param_of
@@ -65,6 +66,13 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         What is no tensor, and a requires_grad that is neither True nor False, are Rejected.
         """
         return Param(value, name, requires_grad)
+
+    def buffer(self, value: AnyTensor, name: str | None = None) -> NamedBuffer:
+        """Make a buffer of the value's shape: state that ops update and no gradient reaches.
+
+        It outlives the tape, as running statistics do. What is no tensor is Rejected.
+        """
+        return NamedBuffer(value, name)
 
     def use(self, param: Param) -> Ref:
         """Record the current value of a parameter as a leaf; using it twice makes two leaves.

@@ -88,7 +88,7 @@ JOIN = jointly_linear(
     _join,
     _parted,
 )
-"""The last step of every op of several results, which no page of the book is."""
+"""The last step of every op of several results, which only few pages are."""
 
 
 def several(
@@ -98,12 +98,14 @@ def several(
     uses: tuple[Op, ...],
     *,
     mask_inputs: tuple[int, ...] = (),
+    buffers: tuple[int, ...] = (),
     **facts: Unpack[IndexFacts],
 ) -> Op:
     """Make a composite of several results, all real numbers of one dtype.
 
     types(*types, **attributes) is the type rule: it returns the types of the results by name.
     program(ops, *inputs, **attributes) is that of a composite, and returns a tuple of the results.
+    buffers are the inputs that are state of a session; what becomes of them are the last results.
 
     A primitive has one result. One that has several is a composite of primitives, one for each
     result, which may be the page's own: they stand in `uses` like others.
@@ -127,7 +129,7 @@ def several(
         return ops.join(*found)
 
     own = composite(name, type_rule, packed, (*uses, JOIN), mask_inputs=mask_inputs, **facts)
-    return replace(own, results=results)
+    return replace(own, results=results, buffers=buffers)
 
 
 def _checked(name: str, found: object) -> Types:
@@ -153,16 +155,26 @@ def unpacked(packed: AnyTensor, types: Types) -> dict[str, AnyTensor]:
 
 
 def apart(
-    ops: Any, joined: Any, op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]
+    ops: Any,
+    joined: Any,
+    op: Op,
+    inputs: Sequence[Any],
+    attributes: Mapping[str, Any],
+    count: int | None = None,
 ) -> tuple[Any, ...]:
-    """Let an interpreter take the results of a call apart, by ops of its own."""
-    types = op.types_at(*(tuple(x.shape) for x in inputs))
-    shapes = [each.shape for each in op.types_of_results(*types, **attributes).values()]
+    """Let an interpreter take the results of a call apart, the first so many, by ops of its own."""
+    shapes = [each.shape for each in types_of(op, inputs, attributes).values()]
     starts = accumulate(map(size, shapes), initial=0)
     return tuple(
         ops.reshape(ops.slice(joined, axis=0, start=start, length=size(shape)), shape=shape)
-        for start, shape in zip(starts, shapes, strict=False)
+        for start, shape in zip(starts, shapes[:count], strict=False)
     )
+
+
+def types_of(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Types:
+    """Return the types of the results of a call on whatever has shapes."""
+    types = op.types_at(*(tuple(x.shape) for x in inputs))
+    return op.types_of_results(*types, **attributes)
 
 
 def written(op: Op) -> Callable[..., tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Chapter 39. Showing: a tape as text, as a ledger, and as a drawing.
+"""Chapter 40. Showing: a tape as text, as a ledger, and as a drawing.
 
 Everything here is a pure function from a tape to a string. A session stands for its tape.
 

@@ -1,4 +1,4 @@
-"""Chapter 38. Training: parameters as a list, a loss as a function, a step as a method.
+"""Chapter 39. Training: parameters as a list, a loss as a function, a step as a method.
 
 A trainer runs its loss anew for every call: on a tape, or as a graph. Both give the same numbers.
 

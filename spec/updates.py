@@ -1,4 +1,4 @@
-"""Chapter 34. Updates: steps that replace the values of parameters, all or none.
+"""Chapter 35. Updates: steps that replace the values of parameters, all or none.
 
 A step adds up the gradients of the leaves by which a tape used it,
 scales them all if their norm is to be clipped, computes every new value and state, and only then

@@ -81,13 +81,21 @@ def described(value: Callable[..., Any], fallback: str) -> str:
 
 
 def method(
-    name: str, source: Callable[..., Any], inputs: tuple[str, ...], about: str, made: str
+    name: str,
+    source: Callable[..., Any],
+    inputs: tuple[str, ...],
+    about: str,
+    made: str,
+    held: tuple[int, ...] = (),
 ) -> str:
-    """Write one method: refs in, attributes by keyword with the page's defaults, and what comes."""
+    """Write one method: refs in, attributes by keyword with the page's defaults, and what comes.
+
+    Those inputs that are held are buffers of the session.
+    """
     hints = typing.get_type_hints(source)
     parameters = inspect.signature(source).parameters.values()
     keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in SUPPLIED]
-    indices = ("indices", "labels", "mask")
+    indices = ("indices", "labels", "mask", *(inputs[k] for k in held))
     arguments = [f"{i}: Any" if i in indices else f"{i}: R" for i in inputs]
     for p in keywords:
         default = "" if p.default is p.empty else f" = {p.default!r}".replace("'", '"')
@@ -123,7 +131,14 @@ def render(package: str) -> str:
     """Write the whole file of one package."""
     ops = importlib.import_module(f"{package}.ops").OPS
     pages = (
-        method(name, source_of(op), tuple(op.inputs), described(source_of(op), name), made_by(name))
+        method(
+            name,
+            source_of(op),
+            tuple(op.inputs),
+            described(source_of(op), name),
+            made_by(name),
+            op.buffers,
+        )
         for name, op in ops.items()
     )
     body = "".join(pages)

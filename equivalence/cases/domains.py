@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from equivalence.cases.fills.regimes import ENDS, NONFINITE
 from equivalence.cases.fills.regimes import REGIMES as FILLS
-from spec.op import Op, Rejected, one_tensor
-from spec.tensor import tensor
+from spec.op import AnyTensor, Op, Rejected, one_tensor
+from spec.tensor import Tensor, tensor
 
 Regimes = tuple[str, ...]
 
@@ -135,26 +135,38 @@ def _tame(op: Op, k: int, number: float, attributes: Mapping[str, Any]) -> bool:
     """Say whether value and gradient are finite where input k is a number; indices have none."""
     if op.variadic or k in op.index_inputs:
         return False
-    try:
-        single = _singles(op, attributes)
-        inputs = [tensor(number if at == k else x) for at, x in enumerate(single)]
-        op.check(*inputs, **attributes)
-    except Rejected:
+    inputs = _singles(op, attributes, k, number)
+    if inputs is None:
         return False
     value = one_tensor(op.name, op.value(*inputs, **attributes))
     found = (value, *op.vjp(inputs, value.map(lambda _: 1.0), **attributes))
     return all(x is None or all(abs(z) < OVERFLOW for z in x.data) for x in found)
 
 
-def _singles(op: Op, attributes: Mapping[str, Any]) -> list[float | int]:
-    """Return a number for each input of a call on single numbers: 1 where it may be, or true."""
-    types = op.types_at(*[()] * len(op.inputs))
-    op.check_types(*types, **attributes)
-    found: list[float | int] = [True if k in op.mask_inputs else 1.0 for k in range(len(types))]
-    for k in op.integer_inputs:
-        allowed = op.integers(k, *types, **attributes)
-        found[k] = 1 if 1 in allowed else allowed.lowest
-    return found
+def _singles(
+    op: Op, attributes: Mapping[str, Any], k: int, number: float
+) -> list[AnyTensor] | None:
+    """Return one entry for each input of a call: 1 where it may be, or true, and a number in one.
+
+    They are single numbers, or else matrices and lines of one entry, which channels may have. None:
+    the page refuses all of these.
+    """
+    for rank, beside in ((0, 0), (2, 1)):
+        ranks = [rank, *[beside] * (len(op.inputs) - 1)]
+        try:
+            types = op.types_at(*((1,) * own for own in ranks))
+            op.check_types(*types, **attributes)
+            found: list[float | int] = [at in op.mask_inputs or 1.0 for at in range(len(types))]
+            for at in op.integer_inputs:
+                allowed = op.integers(at, *types, **attributes)
+                found[at] = 1 if 1 in allowed else allowed.lowest
+            found[k] = number
+            inputs = [Tensor((1,) * own, (x,)) for own, x in zip(ranks, found, strict=True)]
+            op.check(*inputs, **attributes)
+        except Rejected:
+            continue
+        return inputs
+    return None
 
 
 def _multiplies(op: Op, k: int, attributes: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from fast.ops.abs import op as _abs
 from fast.ops.add import op as _add
 from fast.ops.argmax import op as _argmax
 from fast.ops.argmin import op as _argmin
+from fast.ops.batch_norm import op as _batch_norm
 from fast.ops.bce_with_logits import op as _bce_with_logits
 from fast.ops.bernoulli_mask import op as _bernoulli_mask
 from fast.ops.bmm import op as _bmm
@@ -197,6 +198,7 @@ OPS: dict[str, Op] = Table(
         _layer_norm,
         _rms_norm,
         _group_norm,
+        _batch_norm,
         _mse_loss,
         _mae_loss,
         _huber_loss,

@@ -26,6 +26,7 @@ from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 from fast.kernels.rows import lines, rowwise
+from fast.kernels.rows.channels import added, aligned, column, seen
 
 _SIZES = ["rows", "groups", "channels", "inner", "xn", "xc", "xi", "gs"]
 _POINTERS = ["x", "gamma", "means", "roots"]
@@ -220,7 +221,7 @@ def value(
 ) -> tuple[Tensor, Saved]:
     """Centre each group, divide by the root of its variance, scale and shift its channels."""
     checks.for_kernels(x)
-    source = _channels(x)
+    source = seen(x)
     rows = x.shape[0] * groups
     means, roots = (torch.empty(rows, dtype=torch.float32, device=x.device) for _ in range(2))
     z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -240,7 +241,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     if not any(needs):
         return None, None, None
     x, gamma, means, roots, groups = saved
-    source, g = _channels(x), _channels(cotangent)
+    source, g = seen(x), seen(cotangent)
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     shares = torch.zeros if not x.numel() else torch.empty
     dgammas, dbetas = (shares(x.shape[:2], dtype=torch.float32, device=x.device) for _ in range(2))
@@ -258,24 +259,13 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     )
 
 
-def _channels(x: Tensor) -> Tensor:
-    """See x as [N, C, entries], by a view where the strides allow it."""
-    return x.reshape(*x.shape[:2], x.shape[2:].numel())
-
-
 def _tile_of(*operands: Tensor) -> dict[str, Any]:
     """Choose the tile for operands of one shape [N, C, entries]: a launch's keyword arguments."""
     entries = operands[0].shape[2]
     unit = 16 // operands[0].element_size()
-    if entries >= WIDE["BLOCK_ENTRIES"] // 2 and all(_aligned(x, unit) for x in operands):
+    if entries >= WIDE["BLOCK_ENTRIES"] // 2 and all(aligned(x, unit) for x in operands):
         return {"UNIT": unit, **WIDE}
     return {"UNIT": 1, **(SOME if entries >= SOME["BLOCK_ENTRIES"] // 4 else FEW)}
-
-
-def _aligned(x: Tensor, unit: int) -> bool:
-    """Say whether the entries of each channel begin and end where a 128-bit load may."""
-    *steps, step = x.stride()
-    return step == 1 and x.data_ptr() % 16 == 0 and not any(n % unit for n in (*steps, x.shape[2]))
 
 
 WIDE = {"ROWS": 1, "BLOCK_CHANNELS": 2, "BLOCK_ENTRIES": 1024, "num_warps": 8}
@@ -295,7 +285,7 @@ def aten_value(
     mean = lines.mean(source, 1)
     z = source - mean
     root = lines.mean(z.square(), 1).add_(eps).sqrt_()
-    z = z.div_(root).view(x.shape).mul_(_column(gamma, x)).add_(_column(beta, x))
+    z = z.div_(root).view(x.shape).mul_(column(gamma, x)).add_(column(beta, x))
     return z.to(x.dtype), (x, gamma, mean, root, groups)
 
 
@@ -306,30 +296,20 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     normal = (_grouped(x, groups) - mean).div_(root) if needs[0] or needs[1] else None
     dx = dgamma = dbeta = None
     if needs[0]:
-        scaled = _grouped(g * _column(gamma, x), groups).mul_(root.reciprocal())
+        scaled = _grouped(g * column(gamma, x), groups).mul_(root.reciprocal())
         along = lines.mean(scaled * normal, 1)
         dx = scaled.sub(lines.mean(scaled, 1)).addcmul_(normal, along, value=-1)
         dx = dx.view(x.shape).to(x.dtype)
     if normal is not None and needs[1]:
-        dgamma = _over_samples(g * normal.view(x.shape), gamma)
+        dgamma = added(g * normal.view(x.shape)).to(gamma.dtype)
     if needs[2]:
-        dbeta = _over_samples(g, gamma)
+        dbeta = added(g).to(gamma.dtype)
     return dx, dgamma, dbeta
 
 
 def _grouped(x: Tensor, groups: int) -> Tensor:
     """See x as [N, groups, entries]."""
     return x.reshape(x.shape[0], groups, x.shape[1] // groups * x.shape[2:].numel())
-
-
-def _column(parameter: Tensor, x: Tensor) -> Tensor:
-    """See one number of each channel beside x."""
-    return parameter.view(-1, *(1 for _ in x.shape[2:]))
-
-
-def _over_samples(x: Tensor, like: Tensor) -> Tensor:
-    """Add up what each channel has."""
-    return x.sum([k for k in range(x.dim()) if k != 1]).to(like.dtype)
 
 
 MOST_KERNELS = 7

@@ -20,6 +20,7 @@ from spec.ops.abs import op as _abs
 from spec.ops.add import op as _add
 from spec.ops.argmax import op as _argmax
 from spec.ops.argmin import op as _argmin
+from spec.ops.batch_norm import op as _batch_norm
 from spec.ops.bce_with_logits import op as _bce_with_logits
 from spec.ops.bernoulli_mask import op as _bernoulli_mask
 from spec.ops.bmm import op as _bmm
@@ -193,6 +194,7 @@ OPS: dict[str, Op] = Table(
             _layer_norm,
             _rms_norm,
             _group_norm,
+            _batch_norm,
             _mse_loss,
             _mae_loss,
             _huber_loss,

@@ -1,4 +1,4 @@
-"""Chapter 31. The optimizers, one page each: pure functions of parameter, gradient and state.
+"""Chapter 32. The optimizers, one page each: pure functions of parameter, gradient and state.
 
 A page says everything that is known of its optimizer in `optimizer`, its record; `OPTIMIZERS` has
 them all.

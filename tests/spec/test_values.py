@@ -60,7 +60,7 @@ def test_a_value_is_what_its_source_says(name: str, data: st.DataObject) -> None
     call = data.draw(calls(OPS[name]))
     try:
         outcome = judged(OPS[name], call)
-    except RuntimeError:
+    except (RuntimeError, IndexError):
         # Torch refuses some calls without entries that a page takes.
         assume(all(x.data for x in call.inputs))
         raise

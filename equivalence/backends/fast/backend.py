@@ -56,8 +56,8 @@ class FastBackend:
         """Check, then compute the value, or the values; an op of indices has a tuple of one."""
         with fenced():
             result = self._forward(op, inputs, attrs)[0]
-        lone = isinstance(result, tuple) and len(result) == 1
-        return result[0] if lone else result
+        made = list_of(op, inputs, result)
+        return made[0] if len(made) == 1 else tuple(made)
 
     def vjp(
         self,
@@ -75,7 +75,7 @@ class FastBackend:
         with fenced():
             saved = self._forward(op, inputs, attrs)[1]
             gradients: Sequence[Tensor | None] = page.hosts(self.provider)[1](saved, seed, needs)
-        return gradients
+        return with_zeros(op, inputs, gradients)
 
     def _forward(
         self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]
@@ -90,6 +90,35 @@ class FastBackend:
     ) -> OptimizerHandle:
         """Put parameters under one of our optimizers, with the step count that they start from."""
         return FastOptimizer(name, params, hyper, self.provider)
+
+
+def list_of(op: str, inputs: Sequence[Tensor], result: Any) -> list[Tensor]:
+    """Return an op's results, and behind them what its buffers hold afterwards.
+
+    To the reference these are results like others. A buffer that stays holds what was given.
+    """
+    from fast.ops import OPS
+
+    made = list(result) if isinstance(result, tuple) else [result]
+    first = OPS[op].results
+    held = (inputs[k].clone() for k in OPS[op].buffers)
+    kept = [new if new is not None else old for new, old in zip(made[first:], held, strict=True)]
+    return [*made[:first], *kept]
+
+
+def with_zeros(
+    op: str, inputs: Sequence[Tensor], gradients: Sequence[Tensor | None]
+) -> Sequence[Tensor | None]:
+    """Return gradients with zeros for buffers, which no gradient reaches."""
+    from fast.ops import OPS
+
+    held = OPS[op].buffers
+    found = enumerate(gradients)
+    return (
+        [torch.zeros_like(inputs[k]) if k in held else one for k, one in found]
+        if held
+        else gradients
+    )
 
 
 def checked(

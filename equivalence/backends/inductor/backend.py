@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from equivalence.backends.fast.backend import checked
+from equivalence.backends.fast.backend import checked, with_zeros
 from equivalence.backends.inductor.programs import Artifact, Program, form_of
 from equivalence.backends.libraries import declared
 from equivalence.backends.protocol import Call, Capabilities, Results
@@ -82,7 +82,8 @@ class FastInductor:
         """Check, then run the machine code of the value and the VJP behind it."""
         program, given = program_of(op, inputs, attrs, cotangents)
         gradients = iter(self._run(program, given))
-        return [next(gradients) if need else None for need in program.needs]
+        found = [next(gradients) if need else None for need in program.needs]
+        return with_zeros(op, inputs, found)
 
     def _run(self, program: Program, given: Sequence[Tensor]) -> list[Tensor]:
         if program not in self._ready and program not in self._failed:

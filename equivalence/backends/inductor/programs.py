@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equivalence.backends.fast.backend import list_of
 from fast.compiled import artifacts, inductor, lowering, naming
 from fast.errors import Unavailable
 from fast.ops import OPS
@@ -61,7 +62,8 @@ class Program:
 
     def _value(self, *given: Tensor) -> list[Tensor]:
         result = self._call(given)[0]
-        return lowering.own([result] if isinstance(result, Tensor) else result, given)
+        made = list_of(self.op, given, result)
+        return lowering.own(made, given)
 
     def _vjp(self, *given: Tensor) -> list[Tensor]:
         page, saved = OPS[self.op], self._call(given)[1]
@@ -73,8 +75,9 @@ class Program:
 
     @property
     def needs(self) -> list[bool]:
-        """Whether each input has a gradient."""
-        return [k not in OPS[self.op].index_inputs for k in range(self.inputs)]
+        """Whether each input has a gradient that is computed."""
+        page = OPS[self.op]
+        return [k not in (*page.index_inputs, *page.buffers) for k in range(self.inputs)]
 
 
 def form_of(tensor: Tensor) -> Form:

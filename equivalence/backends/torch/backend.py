@@ -17,10 +17,11 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from equivalence.backends.parts import every_extra
-from equivalence.backends.protocol import Capabilities, OptimizerHandle
+from equivalence.backends.protocol import Capabilities, OptimizerHandle, Results
 from equivalence.backends.torch.contract import with_flushing_products
 from equivalence.backends.torch.optim import EPS, TorchOptimizer, offered
 from equivalence.cases.call import TORCH
+from equivalence.cases.declared.calls import CallTypes
 from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS as PAGES
@@ -132,6 +133,21 @@ def _group_norm(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float 
     return torch.group_norm(x, groups, gamma, beta, eps)
 
 
+def _batch_norm(
+    x: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    training: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> tuple[Tensor, ...]:
+    """Let torch write the running statistics into copies."""
+    held = running_mean.detach().clone(), running_var.detach().clone()
+    return functional.batch_norm(x, *held, gamma, beta, training, momentum, eps), *held
+
+
 def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:
     """Divide by the entries; torch warns that this mean is not per row."""
     with warnings.catch_warnings():
@@ -171,7 +187,7 @@ SAME: dict[str, Callable[..., Tensor]] = {
 }
 """The ops that torch calls by the same name, with inputs alone."""
 
-OPS: dict[str, Callable[..., Tensor]] = {
+OPS: dict[str, Callable[..., Any]] = {
     **SAME,
     "sum": _sum,
     "mean": _mean,
@@ -227,6 +243,7 @@ OPS: dict[str, Callable[..., Tensor]] = {
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "group_norm": _group_norm,
+    "batch_norm": _batch_norm,
     "mse_loss": functional.mse_loss,
     "mae_loss": functional.l1_loss,
     "huber_loss": lambda x, y, delta=1.0, reduction="mean": functional.huber_loss(
@@ -246,6 +263,11 @@ OPS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+def _has_channels(call: CallTypes) -> bool:
+    """Say whether there is a channel: batch_norm reads an element that is not there."""
+    return 0 not in call.inputs[1].shape
+
+
 UPDATED = tuple(name for name, dtype in DTYPES.items() if 2.0**dtype.store.least_exponent < EPS)
 """The dtypes in which there are updates: torch takes their steps in the parameters' own format, and
 in fp16 the default eps is 0 and most second moments are, so that 0 / 0 is the update."""
@@ -263,12 +285,14 @@ class TorchBackend:
             contract=with_flushing_products,
             optimizers=dict.fromkeys(offered(), UPDATED),
             extras=every_extra(offered()),
+            takes={"batch_norm": _has_channels},
             conventions=OURS,
         )
 
-    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Results:
         """Call torch."""
-        return OPS[op](*inputs, **attrs)
+        result: Results = OPS[op](*inputs, **attrs)
+        return result
 
     def vjp(
         self,
@@ -278,7 +302,7 @@ class TorchBackend:
         cotangents: Sequence[Tensor],
     ) -> Sequence[Tensor | None]:
         """Call torch under autograd; what no gradient reached has gradient zero."""
-        return pulled_back(OPS[op], cotangents[0], inputs, attrs)
+        return pulled_back(OPS[op], cotangents, inputs, attrs)
 
     def optimizer(
         self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]
@@ -288,8 +312,8 @@ class TorchBackend:
 
 
 def pulled_back(
-    call: Callable[..., Tensor],
-    cotangent: Tensor,
+    call: Callable[..., Results],
+    cotangents: Tensor | Sequence[Tensor],
     inputs: Sequence[Tensor],
     attrs: Mapping[str, Any],
 ) -> list[Tensor | None]:
@@ -299,9 +323,14 @@ def pulled_back(
     # Whoever asks may be inside a backward pass, where nothing is recorded otherwise.
     with torch.enable_grad():
         result = call(*leaves, **attrs)
+    made = [result] if isinstance(result, Tensor) else result
+    seeds = [cotangents] if isinstance(cotangents, Tensor) else cotangents
+    joined = [pair for pair in zip(made, seeds, strict=True) if pair[0].requires_grad]
     found: Sequence[Tensor | None] = [None] * len(wanted)
-    if result.requires_grad:
-        found = torch.autograd.grad(result, wanted, cotangent, allow_unused=True)
+    if joined:
+        found = torch.autograd.grad(
+            [z for z, _ in joined], wanted, [g for _, g in joined], allow_unused=True
+        )
     gradients = iter(found)
     return [_or_zero(next(gradients), leaf) if leaf.requires_grad else None for leaf in leaves]
 

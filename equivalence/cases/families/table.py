@@ -29,6 +29,7 @@ from equivalence.cases.families.parts.triangles import TRIANGLES
 from equivalence.cases.families.products.batches import BATCHES
 from equivalence.cases.families.products.linear_layers import LINEAR
 from equivalence.cases.families.products.products import PRODUCTS
+from equivalence.cases.families.rows.channels import CHANNELS
 from equivalence.cases.families.rows.groups import GROUPS
 from equivalence.cases.families.rows.norms import NORMS
 from equivalence.cases.families.rows.positions import POSITIONS
@@ -47,6 +48,7 @@ FAMILIES: Mapping[str, Family] = {
         POSITIONS,
         NORMS,
         GROUPS,
+        CHANNELS,
         BROADCASTS,
         RESHAPES,
         FLATTENS,
