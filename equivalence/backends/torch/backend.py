@@ -143,9 +143,15 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> tuple[Tensor, ...]:
-    """Let torch write the running statistics into copies."""
-    held = running_mean.detach().clone(), running_var.detach().clone()
-    return functional.batch_norm(x, *held, gamma, beta, training, momentum, eps), *held
+    """Let torch write the running statistics into copies; beside 16 bits, lines are fp32.
+
+    So torch's modules keep them under autocast. In 16 bits it would keep sums in those.
+    """
+    kept = torch.promote_types(x.dtype, torch.float32)
+    held = [line.detach().to(kept, copy=True) for line in (running_mean, running_var)]
+    lines = (line.to(kept) for line in (gamma, beta))
+    z = functional.batch_norm(x, *held, *lines, training, momentum, eps)
+    return z, *(line.to(x.dtype) for line in held)
 
 
 def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from equivalence.backends.torch.forms.batches import BATCHES
 from equivalence.backends.torch.forms.curves import CHAINS, CURVES
 from equivalence.backends.torch.forms.groups import GROUPS, GROUPS_FROM_STORAGE
 from equivalence.backends.torch.forms.losses import (
@@ -25,6 +26,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
     **CHAINS,
     **ROWS,
     **GROUPS,
+    **BATCHES,
     **PRODUCTS,
     **LOSSES,
 }
