@@ -179,11 +179,17 @@ def _of_each(
         raise Rejected(f"{name} C4: momentum is a number in [0, 1]; got {momentum!r}")
     if not (is_number(eps) and 0 < eps < math.inf):
         raise Rejected(f"{name} C5: eps is finite and > 0; got {eps}")
-    lines = [*(shape_of(name, one) for one in others), *(getattr(b, "shape", None) for b in held)]
+    for what, one in zip(("running_mean", "running_var"), held, strict=True):
+        if not isinstance(one, NamedBuffer):
+            came = type(one).__name__
+            raise Rejected(f"{name}: {what} is a buffer, which buffer() makes, got {came}")
+    if held[0] is held[1]:
+        raise Rejected(f"{name}: an op updates a buffer once, and got {held[0]!r} twice")
+    lines = {*(shape_of(name, one) for one in others), *(one.shape for one in held)}
     alike = all(one.dtype == x.dtype and one.tape is ops._tape for one in (x, *others))
-    known = all(isinstance(one, NamedBuffer) and one.owner is ops.store for one in held)
-    fits = type(told["training"]) is bool and held[0] is not held[1]
-    if not (len(wide) > 1 and alike and known and fits and {*lines} == {wide[1:2]}):
+    known = all(one.owner is ops.store for one in held)
+    fits = len(wide) > 1 and type(told["training"]) is bool and lines == {wide[1:2]}
+    if not (alike and known and fits):
         one = others[0] if others else x
         ops.apply(name, (x, one, one, *held), told)  # It is refused.
     return tuple(

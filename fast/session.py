@@ -17,7 +17,7 @@ from fast.answers import LISTS, unfamiliar
 from fast.device import bridge
 from fast.device.buffer import Buffer
 from fast.device.mode import described
-from fast.device.named import NamedBuffer, update
+from fast.device.named import NamedBuffer, kept_if_it_fails, update
 from fast.device.options import choose
 from fast.errors import Rejected, SessionError
 from fast.kernels.elementwise.random import is_word
@@ -82,11 +82,15 @@ class Session(Leaves, Naturals, Updates, Interpreter):
 
         It is called as program(session, *uses of params, *inputs).
 
-        Integers and booleans, such as labels, reach it as they are, other data as inputs.
+        Integers and booleans, such as labels, reach it as they are, other data as inputs. Where the
+        program raises, buffers hold what they held before.
         """
         self.reset_tape()
         leaves = [self.use(parameter) for parameter in params]
-        return program(self, *leaves, *self._given(inputs))
+        if not self.store.buffers:
+            return program(self, *leaves, *self._given(inputs))
+        with kept_if_it_fails(self.store.buffers):
+            return program(self, *leaves, *self._given(inputs))
 
     def value(self, ref: Entry) -> Tensor:
         """Download the value of a ref as a new host tensor of its shape, which the caller owns.

@@ -27,6 +27,7 @@ from fast.answers import telling
 from fast.batches import Batch, MicroBatches, pieces_of, split
 from fast.compiled.session import CompiledSession
 from fast.device import bridge
+from fast.device.named import kept_if_it_fails
 from fast.errors import Rejected
 from fast.optim._rule import is_list
 from fast.optim._steps import TrainerSteps
@@ -117,7 +118,7 @@ class ScalarTrainer(TrainerSteps[Batch, Tensor]):
     def step(self, lr: Rate, inputs: Batch, **hyper: Any) -> None:
         """Take one step of SGD; nothing is downloaded. Hyper-parameters are `sgd_step`'s.
 
-        What is refused, or fails, changes no parameter and no count, and leaves the tape empty:
+        What is refused, or fails, changes no parameter, buffer or count, and leaves the tape empty:
         what `backward` refuses, and hyper-parameters that the session's step does.
 
         `lr` may be a schedule, here and in `groups`, whose 'params' may be positions in the list,
@@ -136,7 +137,8 @@ class ScalarTrainer(TrainerSteps[Batch, Tensor]):
         """Hand out a total, and free it and the tape on any exit; `_run` starts on a fresh one."""
         loss = Total(self.session)
         try:
-            yield loss
+            with kept_if_it_fails(self.session.buffers):
+                yield loss
         finally:
             loss.release()
             self.session.reset_tape()

@@ -43,6 +43,7 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         """Start with an empty record, without integers and without optimizer states."""
         Naturals.__init__(self)
         Updates.__init__(self)
+        self.buffers: list[NamedBuffer] = []
         self.reset_tape()
 
     @abstractmethod
@@ -50,7 +51,7 @@ class Sessions(Naturals, Updates, Interpreter[T]):
         """Make an empty record."""
 
     def reset_tape(self) -> None:
-        """Forget every entry and integer; parameters, optimizer states and random_counter remain.
+        """Forget every entry and integer; parameters, buffers and optimizer states remain.
 
         Refs and handles of integers from before are Rejected from then on.
         """
@@ -72,7 +73,8 @@ class Sessions(Naturals, Updates, Interpreter[T]):
 
         It outlives the tape, as running statistics do. What is no tensor is Rejected.
         """
-        return NamedBuffer(value, name)
+        self.buffers.append(NamedBuffer(value, name))
+        return self.buffers[-1]
 
     def use(self, param: Param) -> Ref:
         """Record the current value of a parameter as a leaf; using it twice makes two leaves.

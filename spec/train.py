@@ -199,9 +199,18 @@ class ScalarTrainer(TrainerSteps[Batch, AnyTensor]):
     def _update(
         self, name: str, inputs: Batch, hyper: dict[str, Any], with_loss: bool
     ) -> AnyTensor | None:
-        """Run, go back, update once; return the loss before the update if asked to."""
-        loss, grads = self._passes(inputs)
-        getattr(self.session, f"{name}_step")(grads=grads, **self._scheduled(name, hyper))
+        """Run, go back, update once; return the loss before the update if asked to.
+
+        What fails leaves the session's buffers as they were.
+        """
+        before = [(buffer, buffer.value) for buffer in self.session.buffers]
+        try:
+            loss, grads = self._passes(inputs)
+            getattr(self.session, f"{name}_step")(grads=grads, **self._scheduled(name, hyper))
+        except BaseException:
+            for buffer, value in before:
+                buffer.set(value)
+            raise
         self.steps += 1
         return loss if with_loss else None
 

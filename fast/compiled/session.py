@@ -46,7 +46,7 @@ from fast.compiled.recorded.plan import Argument, Contents, Log, Out, Plan, Reco
 from fast.compiled.shown import replayed
 from fast.compiled.shown.outline import Outlines
 from fast.device.buffer import Buffer
-from fast.device.named import NamedBuffer
+from fast.device.named import NamedBuffer, kept_if_it_fails
 from fast.errors import Rejected, SessionError
 from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Ref
@@ -135,6 +135,13 @@ class CompiledSession(Changing):
             if copied is not None:
                 return again.plan.results(self._put_off(again.plan.lowered, again.params, *copied))
             self._again = None
+        with kept_if_it_fails(self.store.buffers):
+            return self._run(program, params, inputs)
+
+    def _run(
+        self, program: Callable[..., Any], params: Sequence[Param], inputs: Sequence[Any]
+    ) -> Any:
+        """Record or replay, where the last run was another one."""
         params, inputs = listed(self.store, params, inputs)
         taken = [self._take(value) for value in inputs]
         owners = [(p.slot, p.trainable) for p in params]

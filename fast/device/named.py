@@ -6,7 +6,8 @@ an earlier tape is never stale. The counters count contents for as long as anybo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import finalize
 
@@ -68,6 +69,18 @@ def counted(contents: Tensor) -> Tensor:
     counters.allocate(contents.nbytes)
     finalize(contents, counters.free, contents.nbytes).atexit = False
     return contents
+
+
+@contextmanager
+def kept_if_it_fails(buffers: Sequence[NamedBuffer]) -> Iterator[None]:
+    """Let buffers hold what they held before, if what runs here raises."""
+    before = [(buffer, buffer.contents) for buffer in buffers]
+    try:
+        yield
+    except BaseException:
+        for buffer, contents in before:
+            buffer.contents = contents
+        raise
 
 
 def update(buffers: Sequence[NamedBuffer], made: Sequence[Tensor | None]) -> None:

@@ -90,7 +90,7 @@ def value(
     moved = tuple(map(torch.empty_like, held))
     if not x.numel():
         means.zero_(), roots.fill_(1.0)
-        return (z, *((None, None) if x.shape[1] else held)), (x, gamma, means, roots, training)
+        return (z, *(held if training else (None, None))), (x, gamma, means, roots, training)
     meta, grid, sizes = plan(source, z.view(source.shape))
     alone, where = grid[0] == 1, (*sizes, *source.stride())
     sums = squares = means
