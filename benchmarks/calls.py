@@ -58,6 +58,7 @@ INPUTS: dict[str, str] = {
     "layer_norm": "numbers columns columns",
     "rms_norm": "numbers columns",
     "group_norm": "numbers columns columns",
+    "batch_norm": "numbers columns columns columns columns",
     "broadcast_to": "columns",
     "gather": "numbers places",
     "embedding": "rows numbers",

@@ -7,8 +7,9 @@
         ...
 
 A member for "softmax value" takes the op's inputs and attributes. One for "softmax vjp" takes the
-cotangent first and returns one gradient per input. One for "softmax" takes what "softmax value"
-takes and is judged in both directions, its gradient being torch's autograd through it.
+cotangent first, a tuple where there are several results, and returns one gradient per input. One
+for "softmax" takes what "softmax value" takes and is judged in both directions, its gradient being
+torch's autograd through it.
 A class that is called so, made anew for every row, stands for what remembers.
 For an optimizer the class is a handle (`equivalence.backends.OptimizerHandle`). For "session"
 the function returns a context manager, in which sessions of `fast` are wrong.

@@ -71,7 +71,7 @@ class Holding:
         """
         found: dict[int, NamedBuffer] = {}
         if not any(isinstance(x, NamedBuffer) for x in inputs):
-            return found
+            return {}
         for k in op.buffers:
             given = inputs[k] if k < len(inputs) else None
             if not isinstance(given, NamedBuffer):

@@ -19,7 +19,7 @@ from torch import Tensor
 from equivalence.backends import declared
 from equivalence.backends.fast.backend import checked
 from equivalence.backends.fast.providers import FastAten
-from equivalence.backends.protocol import Capabilities, OptimizerHandle
+from equivalence.backends.protocol import Capabilities, OptimizerHandle, Results
 from equivalence.backends.torch.backend import pulled_back
 from equivalence.dtypes import DTYPES
 from equivalence.worlds.contract import Contract
@@ -64,14 +64,12 @@ class MemberBackend:
             contract = replace(contract, steps="compute", functions=functions, forms=())
         return replace(contract, **self.member.contract)
 
-    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Tensor:
-        """Compute the value by the member."""
+    def value(self, op: str, inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> Results:
+        """Compute the value, or the values, by the member."""
         checked(op, inputs, attrs, "cpu")
         if self._nothing(inputs):
-            nothing = _ours().value(op, inputs, attrs)
-            assert isinstance(nothing, Tensor), f"{op} has several results, and no members"
-            return nothing
-        result: Tensor = self.call(*inputs, **attrs)
+            return _ours().value(op, inputs, attrs)
+        result: Results = self.call(*inputs, **attrs)
         return result
 
     def vjp(
@@ -86,8 +84,9 @@ class MemberBackend:
         if self._nothing([*inputs, *cotangents]):
             return _ours().vjp(op, inputs, attrs, cotangents)
         if self.member.by_autograd:
-            return pulled_back(self.call, cotangents[0], inputs, attrs)
-        found = self.call(cotangents[0], *inputs, **attrs)
+            return pulled_back(self.call, cotangents, inputs, attrs)
+        seed = cotangents[0] if len(cotangents) == 1 else tuple(cotangents)
+        found = self.call(seed, *inputs, **attrs)
         return [found] if isinstance(found, Tensor) else list(found)
 
     def _nothing(self, given: Sequence[Tensor]) -> bool:

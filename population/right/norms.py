@@ -1,4 +1,4 @@
-"""Right rms_norm and group_norm: other ways through a row."""
+"""Right rms_norm, group_norm and batch_norm: other ways through a row."""
 
 from __future__ import annotations
 
@@ -79,3 +79,43 @@ def centred_twice(
     normal = centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + eps)
     column = (-1, *(1 for _ in x.shape[2:]))
     return normal.reshape(x.shape) * gamma.view(column) + beta.view(column)
+
+
+def _over_channels(x: Tensor, lines: tuple[Tensor, ...], training: bool, momentum: float,
+                   eps: float) -> tuple[Tensor, ...]:  # fmt: skip
+    gamma, beta, mean, var = lines
+    axes, column = (0, *range(2, x.dim())), (-1, *(1 for _ in x.shape[2:]))
+    if not training:
+        normal = (x - mean.view(column)) / torch.sqrt(var + eps).view(column)
+        return normal * gamma.view(column) + beta.view(column), mean * 1, var * 1
+    n, middle = x.numel() // x.shape[1], x.mean(axes)
+    centred = x - middle.view(column)
+    rest = centred.mean(axes)
+    squares = (centred - rest.view(column)).square().sum(axes)
+    normal = (centred - rest.view(column)) / torch.sqrt(squares / n + eps).view(column)
+    z = normal * gamma.view(column) + beta.view(column)
+    pairs = (mean, middle + rest), (var, squares / (n - 1))
+    return z, *(held + momentum * (new - held).detach() for held, new in pairs)
+
+
+@right("batch_norm", "precision")
+def of_channels_in_double(
+    x: Tensor, *lines: Tensor, training: bool = True, momentum: float = 0.1, eps: float = 1e-5
+) -> tuple[Tensor, ...]:
+    """All of it is done in double, each channel centred twice, and rounded once."""
+    gamma, beta, *held = (line.double() for line in lines)
+    given = (gamma, beta, *(one.detach() for one in held))
+    found = _over_channels(x.double(), given, training, momentum, eps)
+    return tuple(one.to(x.dtype) for one in found)
+
+
+@right("batch_norm value", "precision", source="two passes over the mean")
+def channels_centred_twice(
+    x: Tensor, *lines: Tensor, training: bool = True, momentum: float = 0.1, eps: float = 1e-5
+) -> tuple[Tensor, ...]:
+    """Each channel is centred twice; beside 16 bits it is all done in fp32."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    found = _over_channels(
+        x.to(wide), tuple(line.to(wide) for line in lines), training, momentum, eps
+    )
+    return tuple(one.to(x.dtype) for one in found)

@@ -76,10 +76,10 @@ def gradcheck(member: Member, direction: str, dtype: str) -> bool | None:
     inputs, attrs = sampler.call(member.of)
     backend = MemberBackend(member)
     real = [k for k in range(len(inputs)) if k not in OPS[member.of].index_inputs]
-    result = reference(member.of, inputs, attrs)
-    if result.dtype != torch.float64:
+    results = reference(member.of, inputs, attrs)
+    if any(result.dtype != torch.float64 for result in results):
         return None
-    found = backend.vjp(member.of, inputs, attrs, [torch.ones_like(result)])
+    found = backend.vjp(member.of, inputs, attrs, [torch.ones_like(z) for z in results])
     if any(g is None or g.dtype != torch.float64 for g in (found[k] for k in real)):
         return None
 
@@ -87,9 +87,10 @@ def gradcheck(member: Member, direction: str, dtype: str) -> bool | None:
         """The reference's value, with the member's gradient."""
 
         @staticmethod
-        def forward(ctx: Any, *given: Tensor) -> Tensor:
+        def forward(ctx: Any, *given: Tensor) -> Tensor | tuple[Tensor, ...]:
             ctx.given = given
-            return reference(member.of, given, attrs)
+            made = reference(member.of, given, attrs)
+            return made[0] if len(made) == 1 else tuple(made)
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Tensor) -> Any:
@@ -110,10 +111,13 @@ POLICIES: dict[str, Policy] = {
 """The policies by the names that the matrix has for them."""
 
 
-def reference(op: str, inputs: Sequence[Tensor], attrs: Any) -> Tensor:
-    """Compute the value that everybody compares with."""
-    found: Tensor = _judge(op).value(op, inputs, attrs)
-    return found
+def reference(op: str, inputs: Sequence[Tensor], attrs: Any) -> list[Tensor]:
+    """Compute the results that everybody compares with."""
+    return _listed(_judge(op).value(op, inputs, attrs))
+
+
+def _listed(found: Any) -> list[Tensor]:
+    return [found] if isinstance(found, Tensor) else list(found)
 
 
 def accepts(policy: str, member: Member) -> bool | None:
@@ -156,12 +160,13 @@ def _pairs(
     exact = [_widened(x, wide) for x in inputs]
     due = reference(member.of, exact, attrs)
     if direction == "value":
-        return [(backend.value(member.of, inputs, attrs), due)]
-    cotangent = sampler.cotangent(due)
+        return [*zip(_listed(backend.value(member.of, inputs, attrs)), due, strict=True)]
+    seeds = [sampler.cotangent(z) for z in due]
     if OPS[member.of].converts:
-        cotangent, wide = cotangent.to(due.dtype), None
-    got = backend.vjp(member.of, inputs, attrs, [cotangent])
-    gradients = _judge(member.of).vjp(member.of, exact, attrs, [_widened(cotangent, wide)])
+        seeds, wide = [seeds[0].to(due[0].dtype)], None
+    got = backend.vjp(member.of, inputs, attrs, seeds)
+    further = [_widened(seed, wide) for seed in seeds]
+    gradients = _judge(member.of).vjp(member.of, exact, attrs, further)
     return [(g, d) for g, d in zip(got, gradients, strict=True) if g is not None and d is not None]
 
 

@@ -148,10 +148,10 @@ def _batch_norm(
     So torch's modules keep them under autocast. In 16 bits it would keep sums in those.
     """
     kept = torch.promote_types(x.dtype, torch.float32)
-    held = [line.detach().to(kept, copy=True) for line in (running_mean, running_var)]
-    lines = (line.to(kept) for line in (gamma, beta))
-    z = functional.batch_norm(x, *held, *lines, training, momentum, eps)
-    return z, *(line.to(x.dtype) for line in held)
+    mean, var = (line.detach().to(kept, copy=True) for line in (running_mean, running_var))
+    lines = gamma.to(kept), beta.to(kept)
+    z = functional.batch_norm(x, mean, var, *lines, training, momentum, eps)
+    return z, mean.to(x.dtype), var.to(x.dtype)
 
 
 def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:

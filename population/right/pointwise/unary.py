@@ -138,7 +138,8 @@ def gradient_by_way_of_64_bits(g: Tensor, x: Tensor, to: str) -> Tensor:
 @right("chain value", "precision")
 def steps_in_64_bits(x: Tensor, steps: Sequence[Any]) -> Tensor:
     """All steps are taken in float64, and the result is rounded once."""
-    return OPS["chain"](x.double(), steps).to(x.dtype)
+    found: Tensor = OPS["chain"](x.double(), steps)
+    return found.to(x.dtype)
 
 
 @right("chain vjp", "gradient")

@@ -374,7 +374,9 @@ def meant(session: Any, made: Any) -> tuple[dict[str, Any], dict[str, dict[str, 
         "axis": 0, "axes": (1, 0), "groups": 1, "shape": (2, 2), "before": (1, 0), "after": (0, 0),
         "start": 0, "length": 1, "c": 2.0, "lo": 0.0, "hi": 2.0, "p": 0.5, "seed": 3,
         "lowest": 0.0, "highest": 2.0,
+        "running_mean": session.buffer(made([0.0, 0.0])),
         "power": 2.0, "number": 1.0, "lr": 0.5, "math": math,
+        "running_var": session.buffer(made([1.0, 1.0])),
         "steps": ("exp",), "to": "fp32", "constant": 0.5, "grads": session.backward(loss),
     }  # fmt: skip
     otherwise = {name: {"x": loss} for name in ("item", "backward", "bool")}

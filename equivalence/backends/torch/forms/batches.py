@@ -32,7 +32,8 @@ def _over(ops: Any, total: Any, number: int) -> Any:
 
 
 def _entries(x: Any) -> int:
-    return size((x.shape[0], *x.shape[2:]))
+    count: int = size((x.shape[0], *x.shape[2:]))
+    return count
 
 
 def _middle(ops: Any, x: Any) -> Any:
