@@ -68,6 +68,9 @@ class Offer:
         """Choose on a diagonal."""
         return tabulate(shape, lambda *index: (sum(index) + pick) % 2 == 0)
 
+    def buffer(self, pick: int, shape: Shape, domain: Domain = "real") -> None:
+        """Pick nothing: what a program leaves behind is no node."""
+
     def cast(self, pick: int) -> tuple[int, str] | None:
         """Pick nothing: every node has the dtype of the program."""
 

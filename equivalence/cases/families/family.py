@@ -67,6 +67,9 @@ class Offer(Protocol):
     def mask(self, pick: int, shape: Shape) -> Any:
         """Write a mask down."""
 
+    def buffer(self, pick: int, shape: Shape, domain: Domain = "real") -> Any:
+        """Pick a named buffer of a shape, of numbers in a domain; None where there is none."""
+
 
 class Sampler(Protocol):
     """What draws the tensors of a call as people test with it: a matrix, or what goes with one."""

@@ -17,6 +17,7 @@ from equivalence.sessions.pair import RefPair
 from equivalence.sessions.stateful.model import Dense, Model, Shape
 from equivalence.sessions.stateful.stepwise import StepwisePair
 from fast.device.counters import counters
+from spec.op import AnyTensor
 from spec.tensor import tensor
 
 Seed = int | float
@@ -87,6 +88,7 @@ class Base:
         self.refs: list[RefPair] = []
         self.naturals: list[tuple[Any, int]] = []
         self.grads: dict[int, Any] = {}
+        self.held: list[AnyTensor] = []
         self.made = 0
 
     def draw(self, seed: Seed, shape: Shape, dtype: torch.dtype | None = None) -> Tensor:
@@ -118,6 +120,8 @@ class Base:
         if isinstance(given, int) and not isinstance(given, bool):
             ref = self.refs[given]
             return ref.spec if side else ref.fast
+        if isinstance(given, str) and given[0] == "b":
+            return (self.pair.spec if side else self.pair.fast).buffers[int(given[1:])]
         if isinstance(given, str):
             natural = int(given[1:])
             return tensor(self.model.tape.naturals[natural]) if side else self.naturals[natural][0]
@@ -146,11 +150,28 @@ class Base:
         """Let the reference have the parameter's value."""
         self.pair.params[param].spec.set(self.pair.lift(self.model.params[param].value))
 
+    def _have_buffer(self, value: Tensor) -> int:
+        """Make a named buffer on both sides, and return its number."""
+        k = len(self.model.buffers)
+        self.pair.fast.buffer(value, f"b{k}")
+        self.pair.spec.buffer(self.pair.lift(value))
+        self.model.buffers.append(value)
+        self.held.append(self.pair.lift(value))
+        self._hold(k, value)
+        return k
+
+    def _hold(self, k: int, bits: Tensor) -> None:
+        """Note what a buffer holds, and let the reference have it."""
+        self.model.buffers[k] = bits.clone()
+        self.held[k] = self.pair.lift(bits)
+        self.pair.spec.buffers[k].set(self.held[k])
+
     def check(self) -> None:
         """Check everything that can be looked at without disturbing it."""
         self._check_params()
         self._check_states()
         self._check_tape()
+        self._check_buffers()
         self._check_grads()
         self._check_memory()
 
@@ -201,6 +222,14 @@ class Base:
         check_equal("naturals", len(tape.naturals), len(self.model.tape.naturals))
         counters = self.pair.fast.random_counter, self.pair.spec.random_counter
         check_equal("random counters", counters, (self.model.calls,) * 2)
+
+    def _check_buffers(self) -> None:
+        fast, spec = self.pair.fast.buffers, self.pair.spec.buffers
+        check_equal("number of buffers", (len(fast), len(spec)), (len(self.model.buffers),) * 2)
+        for k, (ours, theirs, due) in enumerate(zip(fast, spec, self.model.buffers, strict=True)):
+            self.model.sees(ours.contents)
+            check_bits(f"buffer {k}", ours.contents, due)
+            check_equal(f"buffer {k} of the reference", theirs.value is self.held[k], True)
 
     def _check_grads(self) -> None:
         for serial, model in self.model.grads.items():

@@ -101,13 +101,47 @@ class Leaves(Base):
         given = [self._bits(x) for x in inputs]
         nbytes, buffers = kept(name, self.provider, given, attributes) if wanted else (0, 0)
         self.model.calls += OPS[name].random
+        self._moved(name, inputs)
         bits = self.pair.adopt(ref, value)
         return self._enter(ref, Entry(bits, bits.nbytes + nbytes, 1 + buffers))
+
+    def _moved(self, name: str, inputs: tuple[Any, ...]) -> None:
+        """Judge what an op has made of buffers, in the format of parameters, and adopt it."""
+        for k in (int(inputs[at][1:]) for at in OPS[name].buffers):
+            got, exact = self.pair.fast.buffers[k].contents, self.pair.spec.buffers[k].value
+            due = exact.map(lambda x: x.under(self.pair.held))
+            self.pair.ledger.judge(f"{name}: buffer {k}", got, due, self.pair.held, got.dtype)
+            self._hold(k, got)
+
+    @statement
+    def buffer(self, shape: Shape, seed: Seed) -> int:
+        """Make a named buffer of numbers above 0, and return its number."""
+        value = self.draw_master(seed, shape).abs() + 1
+        k = self._have_buffer(value)
+        value.fill_(SCRIBBLE)
+        return k
+
+    @statement
+    def set_buffer(self, k: int, seed: Seed) -> None:
+        """Overwrite a named buffer; what an op has read of it stays."""
+        value = self.draw_master(seed, tuple(self.model.buffers[k].shape)).abs() + 1
+        self.pair.fast.buffers[k].set(value)
+        self._hold(k, value)
+        value.fill_(SCRIBBLE)
+
+    @statement
+    def read_buffer(self, k: int) -> None:
+        """Read a named buffer back: the copy is the reader's."""
+        found = self.pair.fast.buffers[k].value()
+        check_bits(f"buffer {k}", found, self.model.buffers[k])
+        found.fill_(SCRIBBLE)
 
     def _bits(self, given: Any) -> Tensor:
         """Return an operand as the tensor that a page is handed."""
         if isinstance(given, int) and not isinstance(given, bool):
             return self.model.tape.entries[given].bits
+        if isinstance(given, str) and given[0] == "b":
+            return self.model.buffers[int(given[1:])]
         if isinstance(given, str):
             return torch.tensor(self.model.tape.naturals[int(given[1:])], dtype=torch.int64)
         data: Tensor = self._operand(given, 0)
@@ -266,7 +300,8 @@ def kept(
     counter = {"counter": 0} if page.random else {}
     _, given = page.bind(inputs, {**attributes, **counter})
     result, saved = page.hosts(provider)[0](*inputs, **given)
-    known = {_storage(x) for x in (result, *inputs) if isinstance(x, Tensor)}
+    made = result if isinstance(result, tuple) else (result,)
+    known = {_storage(x) for x in (*made[: page.results], *inputs) if isinstance(x, Tensor)}
     own = {_storage(x): x.untyped_storage().nbytes() for x in saved if isinstance(x, Tensor)}
     extra = [nbytes for at, nbytes in own.items() if at not in known]
     return sum(extra), len(extra)

@@ -20,6 +20,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -207,6 +208,8 @@ class Model:
         self.tape = Tape()
         self.grads: dict[int, Sparse | Dense] = {}
         self.calls = 0
+        self.buffers: list[Tensor] = []
+        self.contents: list[ref[Tensor]] = []
 
     @property
     def total(self) -> int:
@@ -287,6 +290,13 @@ class Model:
             if not self.unreadable(here):
                 yield here, entry
 
+    def sees(self, contents: Tensor) -> None:
+        """Note that a named buffer holds a tensor."""
+        known = [(held, held()) for held in self.contents]
+        self.contents = [held for held, there in known if there is not None]
+        if not any(there is contents for _, there in known):
+            self.contents.append(ref(contents))
+
     def weight(self) -> tuple[int, int]:
         """Return the bytes and the buffers that the session owns."""
         arenas = [self.masters, *self.pool, *([self.shadow] if self.shadow else [])]
@@ -294,4 +304,7 @@ class Model:
         weights = [(arena.nbytes, 1) for arena in arenas]
         weights += [(entry.nbytes, entry.buffers) for entry in self.tape.entries]
         weights += [grads.weight() for grads in self.grads.values()]
+        # What a buffer has held is owned for as long as a rule of the tape reads it.
+        held = (contents() for contents in self.contents)
+        weights += [(contents.nbytes, 1) for contents in held if contents is not None]
         return sum(b for b, _ in weights), sum(n for _, n in weights)

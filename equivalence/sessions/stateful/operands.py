@@ -38,12 +38,13 @@ class Offer:
         naturals: Sequence[list[int] | int],
         provider: str,
         precision: str,
+        buffers: Sequence[Tensor] = (),
     ) -> None:
-        """Offer entries, by their ids, and naturals, in a session.
+        """Offer entries, by their ids, naturals, and what named buffers hold, in a session.
 
         Ops take numbers of its precision; those of another are met by casts alone.
         """
-        self.naturals, self._own = naturals, precision
+        self.naturals, self._own, self._buffers = naturals, precision, buffers
         self._formats = [d.name for d in NAMED.values() if d.kernels or provider == "aten"]
         own = NAMED[precision].storage
         self._places = {h: value for h, value in entries.items() if not value.is_floating_point()}
@@ -142,8 +143,19 @@ class Offer:
         if isinstance(operand, int):
             placed = self._places.get(operand)
             return self.shapes.get(operand) if placed is None else tuple(placed.shape)
+        if isinstance(operand, str) and operand[0] == "b":
+            return tuple(self._buffers[int(operand[1:])].shape)
         held = self.naturals[int(operand[1:])] if isinstance(operand, str) else operand
         return tuple(torch.tensor(held).shape)
+
+    def buffer(self, pick: int, shape: Sequence[int], domain: Domain = "real") -> str | None:
+        """Pick a named buffer of a shape, whose numbers are above 0 where it has to be."""
+        found = [
+            f"b{k}"
+            for k, held in enumerate(self._buffers)
+            if held.shape == tuple(shape) and (domain == "real" or bool((held > 0).all()))
+        ]
+        return found[pick % len(found)] if found else None
 
     def mask(self, pick: int, shape: Sequence[int]) -> Any:
         """Write a mask down."""
@@ -159,10 +171,11 @@ def operands(name: str, offer: Offer, picks: Picks) -> Operands | None:
     """Find the operands of an op, None where nothing fits, or where the page refuses what does.
 
     A statement of a run enters one result, so an op of several finds none: its sessions are those
-    of random programs (`equivalence.sessions.texts`), in which every result has its node.
+    of random programs (`equivalence.sessions.texts`), in which every result has its node. What an
+    op makes of buffers is no result of a session.
     """
     op = OPS[name]
-    if op.results is not None:
+    if op.results is not None and not op.buffers:
         return None
     found = family_of(op).operands(op, offer, picks)
     if found is None or op.random:

@@ -6,9 +6,11 @@ and gradients that are alive. Where nothing fits it does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
+
+from torch import Tensor
 
 from equivalence.cases.families.family import Picks
 from equivalence.cases.updates.levels import choices, other_choices, permitted_pairs
@@ -22,7 +24,7 @@ from spec.optim import OPTIMIZERS
 SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (1,), (), (3, 2), (2, 2), (0,), (1, 3))
 FORMS = ("torch", "buffer", "list", "numpy")
 NAMES = (*OPTIMIZERS,)
-MOST_PARAMS, MOST_GRADS, MOST_NATURALS, MOST_USES = 5, 4, 3, 2
+MOST_PARAMS, MOST_GRADS, MOST_NATURALS, MOST_USES, MOST_BUFFERS = 5, 4, 3, 2, 6
 
 Calls = Sequence[tuple[str, Picks]]
 """Some ops to run in a row, with the numbers by which they find their operands."""
@@ -303,8 +305,23 @@ class Rules:
         """Find operands for an op among the entries whose bits are still what they were."""
         model = self.run.model
         values = {here: entry.bits for here, entry in model.intact()}
-        offer = Offer(values, model.tape.naturals, self.run.provider, self.run.precision)
-        return operands(name, offer, picks)
+        if OPS[name].buffers:
+            self._buffers(values, picks)
+        where = self.run.provider, self.run.precision
+        return operands(name, Offer(values, model.tape.naturals, *where, model.buffers), picks)
+
+    def _buffers(self, values: Mapping[int, Tensor], picks: Picks) -> None:
+        """Have buffers for the channels of some entry, or overwrite one that there is."""
+        held = self.run.model.buffers
+        if held and picks[2] % 4 == 0:
+            self.run.set_buffer(picks[0] % len(held), picks[1])
+        elif held and picks[2] % 4 == 1:
+            self.run.read_buffer(picks[0] % len(held))
+        wide = [x.shape[1:2] for x in values.values() if x.dim() > 1]
+        if wide and len(held) < MOST_BUFFERS:
+            line = wide[-1 - picks[0] % len(wide)]
+            while sum(b.shape == line for b in held) < 2:
+                self.run.buffer(tuple(line), picks[1] + len(held))
 
 
 LEAVES = ("param", "use", "input", "natural")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from equivalence.budgets.violation import check_equal
@@ -28,6 +29,7 @@ class Saved:
     params: tuple[Param, ...]
     optimizers: frozenset[str]
     calls: int
+    buffers: tuple[Tensor, ...]
 
 
 class Saves(Base):
@@ -51,7 +53,8 @@ class Saves(Base):
             name for name in self.model.optimizers if any(holds(param, name) for param in params)
         }
         copies = tuple(copied(param) for param in params)
-        self.saved = Saved(copies, frozenset(kept), self.model.calls)
+        held = tuple(self.model.buffers)
+        self.saved = Saved(copies, frozenset(kept), self.model.calls, held)
 
     @statement
     def load(self) -> None:
@@ -102,6 +105,8 @@ class Saves(Base):
             self.pair.param(value, f"p{slot}", True)
             self.model.params.append(Param(shape, True, value))
             self.model.fit(self.model.masters)
+        for held in self.saved.buffers:
+            self._have_buffer(torch.zeros_like(held))
         checkpoint.load(self.file, self.pair.fast)
         self._restored(self.saved)
         self._loaded(self.saved)
@@ -116,6 +121,8 @@ class Saves(Base):
         """Say whether the checkpoint is of another session, as far as a session can tell."""
         assert self.saved is not None
         if len(self.saved.params) != len(self.model.params):
+            return True
+        if len(self.saved.buffers) != len(self.model.buffers):
             return True
         names = self.saved.optimizers & self.model.optimizers
         pairs = [
@@ -153,6 +160,8 @@ class Saves(Base):
     def _loaded(self, saved: Saved) -> None:
         """Note what a checkpoint restores beside: who is trainable, and the random counter."""
         self.model.calls = self.pair.spec.random_counter = saved.calls
+        for k, held in enumerate(saved.buffers):
+            self._hold(k, held)
         for slot, old in enumerate(saved.params):
             self.model.params[slot].trainable = old.trainable
             self.pair.params[slot].spec.requires_grad = old.trainable

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from equivalence.cases.call import ENOUGH
 from equivalence.cases.covering import Factors, Levels
-from equivalence.cases.domains import domain
+from equivalence.cases.domains import domain, usual
 from equivalence.cases.families.exactly import FEW_EXTENTS, leading
 from equivalence.cases.families.family import (
     FACTOR,
@@ -92,11 +93,18 @@ def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
     if x is None:
         return None
     line, told = offer.shapes[x][1:2], {"eps": 1.0}
-    others = [
-        offer.entry(picks[1 + k % 2], line.__eq__, FACTOR, domain(op, 1 + k, told))
-        for k in range(len(op.inputs) - 1)
-    ]
-    return None if None in others else ((x, *others), told)
+    others: list[Any] = []
+    for k in range(1, len(op.inputs)):
+        where = domain(op, k, {**usual(op), **told, "training": False})
+        if k in op.buffers:
+            others.append(offer.buffer(picks[k % 3] + k, line, where))
+        else:
+            others.append(offer.entry(picks[1 + k % 2], line.__eq__, FACTOR, where))
+    held = [others[k - 1] for k in op.buffers]
+    if None in others or len({*held}) < len(held):
+        return None
+    evaluates = {"training": False} if "training" in op.attributes and picks[1] % 3 == 0 else {}
+    return (x, *others), {**told, **evaluates}
 
 
 def _sample(sampler: Sampler, op: Op) -> Sample:
