@@ -176,6 +176,8 @@ NORM = {"N": 1, "C": 2, "p": 0, "q": 0, "eps": 7, "x": [[0, 6]], "g": [[1, 5]]} 
     "gamma": [2, 3],
     "beta": [1, 1],
 }
+# Of a batch of two, of one channel.
+CHANNEL = NORM | {"N": 2, "C": 1, "x": [[0], [6]], "g": [[1], [5]], "gamma": [2], "beta": [1]}
 # The mean square is 25, and a square of 2 once eps is added.
 RMS = NORM | {"eps": 39, "x": [[1, 7]]}
 LOSS = {"N": 2, "C": 2, "p": 0, "q": 1, "x": [*LOG_1_3, *LOG_1_3], "label": [1, 0]}
@@ -313,6 +315,9 @@ WRONG = (
     Wrong("group_norm.md", "no mean", "(h(p, q) - first - y", "(h(p, q) - y", NORM),
     Wrong("group_norm.md", "no second mean", " - y(p, q) * second, root", ", root", NORM),
     Wrong("group_norm.md", "dgamma of x", "g[i, q] * y(i, q)", "g[i, q] * x[i, q]", NORM),
+    Wrong("batch_norm.md", "no mean", "(h(p, q) - middle - y", "(h(p, q) - y", CHANNEL),
+    Wrong("batch_norm.md", "no second mean", " - y(p, q) * along, root", ", root", CHANNEL),
+    Wrong("batch_norm.md", "dgamma of x", "g[i, q] * y(i, q)", "g[i, q] * x[i, q]", CHANNEL),
     Wrong("nll_loss.md", "a sign", "- -kronecker", "- kronecker", LOSS | {"g": [3, 4]}),
     Wrong("nll_loss.md", "no count", "divide(g[()], N))\n", "g[()])\n", LOSS | {"g": 3}),
     Wrong("cross_entropy.md", "no one-hot", "[p, q] - target)", "[p, q])", LOSS | {"g": [3, 4]}),

@@ -94,7 +94,7 @@ def _over_channels(x: Tensor, lines: tuple[Tensor, ...], training: bool, momentu
     squares = (centred - rest.view(column)).square().sum(axes)
     normal = (centred - rest.view(column)) / torch.sqrt(squares / n + eps).view(column)
     z = normal * gamma.view(column) + beta.view(column)
-    pairs = (mean, middle + rest), (var, squares / (n - 1))
+    pairs = (mean, middle), (var, squares / (n - 1))
     return z, *(held * (1 - momentum) + new.detach() * momentum for held, new in pairs)
 
 
