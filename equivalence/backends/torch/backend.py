@@ -269,9 +269,14 @@ OPS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _has_channels(call: CallTypes) -> bool:
-    """Say whether there is a channel: batch_norm reads an element that is not there."""
-    return 0 not in call.inputs[1].shape
+def _takes_batch_norm(call: CallTypes) -> bool:
+    """Say whether torch's batch_norm reads what it is given.
+
+    Without channels it reads an element that is not there. The gradient of matrices reads the
+    weight as if it were contiguous, and so what lies beside it (batch_norm_kernel.cpp).
+    """
+    weight = call.inputs[1]
+    return weight.shape == (1,) or (0 not in weight.shape and weight.strides == (1,))
 
 
 UPDATED = tuple(name for name, dtype in DTYPES.items() if 2.0**dtype.store.least_exponent < EPS)
@@ -291,7 +296,7 @@ class TorchBackend:
             contract=with_flushing_products,
             optimizers=dict.fromkeys(offered(), UPDATED),
             extras=every_extra(offered()),
-            takes={"batch_norm": _has_channels},
+            takes={"batch_norm": _takes_batch_norm},
             conventions=OURS,
         )
 
