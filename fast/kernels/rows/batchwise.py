@@ -128,16 +128,18 @@ def value_kernel(
     known, count, chunk = channel < channels, rows * inner, tl.program_id(0)
     begin = chunk * each
     row, entry, inside = _tile(begin, channel, rows, channels, inner, ROWS, BLOCK_ENTRIES)
-    first = _read(x, row, channel, entry, inside, xn, xc, xi, UNIT)
     if not TRAINING:
         mean = tl.load(running_mean + channel, mask=known, other=0.0).to(tl.float32)
         variance = tl.load(running_var + channel, mask=known, other=0.0).to(tl.float32)
-        first = first - mean[None, :, None]
     else:
-        total = _added(first) if ALONE else _all_chunks(sums, channel, channels, chunks)
-        mean = tl.div_rn(total, count.to(tl.float32))
-        first = tl.where(inside, first - mean[None, :, None], 0.0)
-        spread = _added(first * first) if ALONE else _all_chunks(squares, channel, channels, chunks)
+        if ALONE:
+            first = _read(x, row, channel, entry, inside, xn, xc, xi, UNIT)
+            mean = tl.div_rn(_added(first), count.to(tl.float32))
+            first = tl.where(inside, first - mean[None, :, None], 0.0)
+            spread = _added(first * first)
+        else:
+            mean = tl.div_rn(_all_chunks(sums, channel, channels, chunks), count.to(tl.float32))
+            spread = _all_chunks(squares, channel, channels, chunks)
         variance = tl.div_rn(spread, count.to(tl.float32))
         if chunk == 0:
             _moved(new_mean, running_mean, mean, channel, known, kept, momentum)
@@ -149,13 +151,15 @@ def value_kernel(
         tl.store(roots + channel, root, mask=known)
     scale = tl.load(gamma + channel * gs, mask=known, other=0.0).to(tl.float32)[None, :, None]
     shift = tl.load(beta + channel * bs, mask=known, other=0.0).to(tl.float32)[None, :, None]
-    result = tl.div_rn(first, root[None, :, None]) * scale + shift
-    _keep(z, row, channel, entry, inside, channels, inner, result, UNIT)
-    for at in range(begin + 1, tl.minimum(begin + each, tiles)):
-        row, entry, inside = _tile(at, channel, rows, channels, inner, ROWS, BLOCK_ENTRIES)
-        here = _read(x, row, channel, entry, inside, xn, xc, xi, UNIT) - mean[None, :, None]
-        result = tl.div_rn(here, root[None, :, None]) * scale + shift
+    if ALONE and TRAINING:
+        result = tl.div_rn(first, root[None, :, None]) * scale + shift
         _keep(z, row, channel, entry, inside, channels, inner, result, UNIT)
+    else:
+        for at in range(begin, tl.minimum(begin + each, tiles)):
+            row, entry, inside = _tile(at, channel, rows, channels, inner, ROWS, BLOCK_ENTRIES)
+            here = _read(x, row, channel, entry, inside, xn, xc, xi, UNIT) - mean[None, :, None]
+            result = tl.div_rn(here, root[None, :, None]) * scale + shift
+            _keep(z, row, channel, entry, inside, channels, inner, result, UNIT)
 
 
 @triton.jit
@@ -231,11 +235,11 @@ def vjp_kernel(
     scale = tl.load(gamma + channel * gs, mask=known, other=0.0).to(tl.float32)
     by = scale, tl.div_rn(1.0, root)
     begin, step = chunk * each, chunks * channels
-    normal, cotangent, scaled = _entries(
-        x, g, begin, channel, rows, channels, inner, mean, root, by,
-        xn, xc, xi, gn, gc, gi, UNIT, ROWS, BLOCK_ENTRIES,
-    )  # fmt: skip
     if ALONE:
+        normal, cotangent, scaled = _entries(
+            x, g, begin, channel, rows, channels, inner, mean, root, by,
+            xn, xc, xi, gn, gc, gi, UNIT, ROWS, BLOCK_ENTRIES,
+        )  # fmt: skip
         of_gamma, of_beta = _added(cotangent * normal), _added(cotangent)
         total, along = _added(scaled), _added(scaled * normal)
     else:
@@ -248,16 +252,21 @@ def vjp_kernel(
         tl.store(dbeta + channel, of_beta.to(dbeta.dtype.element_ty), mask=known)
     count = (rows * inner).to(tl.float32)
     total, along = tl.div_rn(total, count)[None, :, None], tl.div_rn(along, count)[None, :, None]
-    for at in range(begin, tl.minimum(begin + each, tiles)):
-        if at > begin:
+    if ALONE:
+        row, entry, inside = _tile(begin, channel, rows, channels, inner, ROWS, BLOCK_ENTRIES)
+        if TRAINING:
+            scaled = scaled - total - normal * along
+        _keep(dx, row, channel, entry, inside, channels, inner, scaled, UNIT)
+    else:
+        for at in range(begin, tl.minimum(begin + each, tiles)):
+            row, entry, inside = _tile(at, channel, rows, channels, inner, ROWS, BLOCK_ENTRIES)
             normal, cotangent, scaled = _entries(
                 x, g, at, channel, rows, channels, inner, mean, root, by,
                 xn, xc, xi, gn, gc, gi, UNIT, ROWS, BLOCK_ENTRIES,
             )  # fmt: skip
-        row, entry, inside = _tile(at, channel, rows, channels, inner, ROWS, BLOCK_ENTRIES)
-        if TRAINING:
-            scaled = scaled - total - normal * along
-        _keep(dx, row, channel, entry, inside, channels, inner, scaled, UNIT)
+            if TRAINING:
+                scaled = scaled - total - normal * along
+            _keep(dx, row, channel, entry, inside, channels, inner, scaled, UNIT)
 
 
 def plan(*operands: Tensor) -> tuple[dict[str, Any], tuple[int, int], tuple[int, ...]]:
@@ -280,7 +289,7 @@ def _tile_of(*operands: Tensor) -> dict[str, Any]:
     return {"UNIT": 1, **(SOME if entries >= SOME["BLOCK_ENTRIES"] // 4 else FEW)}
 
 
-WIDE = {"ROWS": 2, "BLOCK_CHANNELS": 1, "BLOCK_ENTRIES": 1024, "num_warps": 8}
+WIDE = {"ROWS": 1, "BLOCK_CHANNELS": 1, "BLOCK_ENTRIES": 2048, "num_warps": 8}
 SOME = {"ROWS": 8, "BLOCK_CHANNELS": 4, "BLOCK_ENTRIES": 64, "num_warps": 8}
-FEW = {"ROWS": 64, "BLOCK_CHANNELS": 32, "BLOCK_ENTRIES": 1, "num_warps": 8}
+FEW = {"ROWS": 32, "BLOCK_CHANNELS": 32, "BLOCK_ENTRIES": 1, "num_warps": 8}
 """A tile has so many samples, channels, and entries of these, by how many entries there are."""
