@@ -1,7 +1,7 @@
 """Chapter 35. Updates: steps that replace the values of parameters, all or none.
 
 A step adds up the gradients of the leaves by which a tape used it,
-scales them all if their norm is to be clipped, computes every new value and state, and only then
+clips them by value and by norm if it is asked to, computes every new value and state, and only then
 writes them.
 
 >>> from spec.tensor import tensor
@@ -77,7 +77,8 @@ class Updates(SessionSteps[Gradients]):
     """The optimizers of a session, whose states belong to its parameters.
 
     Every step updates, once, the parameters in use that are trainable and that the gradients reach;
-    grad_scale divides their gradients and max_norm scales them together (see spec.optim.clip).
+    grad_scale divides their gradients, max_value clips each entry, and max_norm scales all of them
+    together, or those of a group that has its own alone (see spec.optim.clip).
     """
 
     def __init__(self) -> None:
@@ -120,7 +121,7 @@ class Updates(SessionSteps[Gradients]):
         step refuses of gradients is Rejected.
         """
         _refuse_no_gradients(grads)
-        return clip.norm_of([*self._gradients(grads, clip.scaling(None, 1)).values()])
+        return clip.norm_of([*self._gradients(grads).values()])
 
     def _hold(self, param: Param, optimizer: str, state: Any) -> None:
         """Keep a parameter's state in one optimizer, as the last that it was given to."""
@@ -136,17 +137,21 @@ class Updates(SessionSteps[Gradients]):
         groups: Groups,
         max_norm: float | None,
         grad_scale: float,
+        max_value: float | None,
     ) -> None:
         """Update all parameters in use by an optimizer's page, or none if one is refused."""
         page = OPTIMIZERS[name]
         usual = page.hyper(**hyper)
         _refuse_no_gradients(grads)
-        hypers = _by_param(name, usual, groups)
-        scaled = clip.scaling(max_norm, grad_scale)
+        limits = clip.Limits(max_norm, max_value)
+        by_param = _by_param(name, usual, limits, groups)
+        clip.check_scale(grad_scale)
+        totals = self._gradients(grads)
+        each = [by_param.get(param, (usual, limits)) for param in totals]
+        scaled = clip.scaled([*totals.values()], [limit for _, limit in each], grad_scale)
         done: list[tuple[Param, AnyTensor, Any]] = []
-        for param, gradient in self._gradients(grads, scaled).items():
+        for param, gradient, (own, _) in zip(totals, scaled, each, strict=True):
             state = self._states.get(param, {}).get(name) or page.init(param.value)
-            own = hypers.get(param, usual)
             done.append((param, *page.update(param.value, gradient, state, own)))
         if not done:
             self._say_unmoved(name)
@@ -163,7 +168,7 @@ class Updates(SessionSteps[Gradients]):
             said = f"{name}_step: no parameter was updated: {why}"
             warnings.warn(said, Unmoved, stacklevel=outside())
 
-    def _gradients(self, grads: Gradients, scaled: clip.Scaling) -> dict[Param, AnyTensor]:
+    def _gradients(self, grads: Gradients) -> dict[Param, AnyTensor]:
         """Add up each trainable parameter's gradients over its leaves; leave out the unreached."""
         totals: dict[Param, AnyTensor] = {}
         leaves = self.params_by_leaf
@@ -172,7 +177,7 @@ class Updates(SessionSteps[Gradients]):
             gradient = look_up(grads, leaf, param.value.shape)
             if param.requires_grad and leaf not in frozen and gradient is not None:
                 totals[param] = plus(totals.get(param), gradient) or gradient
-        return dict(zip(totals, scaled(list(totals.values())), strict=True))
+        return totals
 
 
 def _page_of(name: str, shape: Shape, state: object) -> Optimizer:
@@ -193,17 +198,21 @@ def _page_of(name: str, shape: Shape, state: object) -> Optimizer:
     return page
 
 
-def _by_param(name: str, hyper: Any, groups: Groups) -> dict[Param, Any]:
-    """Return the hyper-parameters of every parameter that is in a group."""
-    found: dict[Param, Any] = {}
+def _by_param(
+    name: str, hyper: Any, limits: clip.Limits, groups: Groups
+) -> dict[Param, tuple[Any, clip.Limits]]:
+    """Return the hyper-parameters and the limits of every parameter that is in a group."""
+    found: dict[Param, tuple[Any, clip.Limits]] = {}
     group_of: dict[Param, int] = {}
     known = [field.name for field in fields(hyper)]
     for number, group in enumerate(groups_of(name, groups), 1):
         own = {key: value for key, value in group.items() if key != "params"}
+        bounds = {key: own.pop(key) for key in ("max_norm", "max_value") if key in own}
         for key in own:
             if key not in known:
                 raise unknown(name, "hyper-parameter", key, known)
-        changed = replace(hyper, **own)
+        apart = {"apart": number} if "max_norm" in bounds else {}
+        changed = replace(hyper, **own), replace(limits, **bounds, **apart)
         for param in group["params"]:
             if not isinstance(param, Param):
                 raise refuse(f"{name}: group {number}", "a parameter is a Param", repr(param))

@@ -203,6 +203,7 @@ FEATURES = (
     Feature("groups", ONE, in_groups),
     Feature("schedules (nothing is compiled anew)", ONE, scheduled),
     Feature("clipping by the norm", ONE, steps(max_norm=4.0), exact=False),
+    Feature("clipping by value", PASSES, steps(max_value=0.5, grad_scale=2.0)),
     Feature("a scale of gradients", ONE, steps(grad_scale=2.0)),
     Feature("validation between steps", ONE, with_validation),
     Feature("a checkpoint in the middle", ONE, with_a_checkpoint),

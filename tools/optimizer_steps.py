@@ -44,6 +44,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups,
         max_norm: float | None,
         grad_scale: float,
+        max_value: float | None,
     ) -> None:
         """Update by the optimizer of this name; `hyper` has all of its hyper-parameters."""
 '''
@@ -140,14 +141,14 @@ def _session(package: str, page: Any, says: Says) -> str:
     first = [every[name] for name in page.required]
     rest = [text for name, text in every.items() if name not in page.required]
     order = [*first, "grads: G", "*", *rest] if first else [*rest, "*", "grads: G"]
-    more = ("groups: Groups = None", "max_norm: float | None = None", "grad_scale: float = 1.0")
-    order += more
+    limits = ("max_norm: float | None = None", "grad_scale: float = 1.0")
+    order += ("groups: Groups = None", *limits, "max_value: float | None = None")
     hyper = ", ".join(f'"{name}": {name}' for name in page.arguments)
     name = _name(package, page)
     about = f"Update every trainable parameter that the gradients reach, once, by {name}."
     body = [
         f"hyper: dict[str, Any] = {{{hyper}}}",
-        f'self._update("{page.name}", hyper, grads, groups, max_norm, grad_scale)',
+        f'self._update("{page.name}", hyper, grads, groups, max_norm, grad_scale, max_value)',
     ]
     return _method(page, order, "None", (about, says.session), body)
 

@@ -137,8 +137,9 @@ class Deferring(Session):
         return tape
 
     def _apply(self, wanted: Wanted, grads: Any) -> None:
-        pending, store = self._pending, self.store
-        if pending is None or pending.awaited is not grads or not pending.lowered.whole:
+        pending, store, clipped = self._pending, self.store, wanted[-1] is not None
+        if clipped or pending is None or pending.awaited is not grads or not pending.lowered.whole:
+            # A copy of the gradients is clipped, and a whole step has none.
             self.settle()
             super()._apply(wanted, grads)
             return

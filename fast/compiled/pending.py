@@ -98,7 +98,7 @@ class Pending:
 
     def step(self, grads: Awaited, wanted: Wanted, arena: Arena, active: bytes) -> None:
         """Run both passes and the update of the active slots as one; the map gets the arena."""
-        optimizer, hypers, group_of, max_norm, grad_scale = wanted
+        optimizer, hypers, group_of, max_norm, grad_scale, _ = wanted
         stated = optimizer.stated(active, hypers, group_of)
         if stated is None:
             self.fill()

@@ -146,6 +146,24 @@ class FlatOptimizer:
             return wide(gradients.flat.new_zeros(1))
         return clip.aten_squares(gradients.flat, plan.whole, inverse)
 
+    def clamped(
+        self,
+        gradients: Arena,
+        into: Arena,
+        bounds: clip.Bounds,
+        inverse: float,
+        active: bytes,
+        hypers: tuple[Any, ...],
+        groups: tuple[int, ...] | None = None,
+    ) -> clip.Clamped:
+        """Write the active slots' gradients times `inverse` into another arena, clamped."""
+        self._prepare(active, hypers, groups)
+        where: Any = self._plan.table
+        if where is None:
+            alike = [0] * len(active)
+            where = runs(self.masters.layout, active, groups or alike, alike)
+        return clip.clamped(gradients.flat, into.flat, where, bounds, inverse)
+
     def _prepare(
         self, active: bytes, hypers: tuple[Any, ...], groups: tuple[int, ...] | None
     ) -> None:

@@ -33,6 +33,7 @@ class Functional:
         provider: str,
         groups: Groups = None,
         max_norm: float | None = None,
+        max_value: float | None = None,
     ) -> None:
         """Check everything, then copy the parameters in; `groups` name them by their positions."""
         if provider not in _DTYPES:
@@ -42,7 +43,8 @@ class Functional:
         self._rule = rule
         self._provider = provider
         self._groups = groups
-        self.set_max_norm(max_norm)
+        self._max_norm: float | None = None
+        self._max_value: float | None = None
         self._places: list[tuple[torch.dtype, int]] = []
         layouts: dict[torch.dtype, Layout] = {}
         for k, param in enumerate(params):
@@ -54,6 +56,9 @@ class Functional:
             layout = layouts.setdefault(param.dtype, Layout())
             self._places.append((param.dtype, layout.append(tuple(param.shape))))
         self.set_hyper(hyper)
+        self.set_max_norm(max_norm)
+        self.set_max_value(max_value)
+        self._clipped: dict[torch.dtype, Arena] = {}
         self._gradients: dict[torch.dtype, Arena] = {}
         self._flat: dict[torch.dtype, FlatOptimizer] = {}
         device = params[0].device if params else torch.device("cpu")
@@ -73,8 +78,9 @@ class Functional:
         rule, places = self._rule, self._places
         given = self._groups if groups is None else groups
         formats = {dtypes.computed_in(own) for own, _ in places}
-        self._hypers, group_of = grouped(rule, hyper, given, len(places), self._position, formats)
-        self._groups = given
+        hypers, group_of = grouped(rule, hyper, given, len(places), self._position, formats)
+        self._bounds = clip.bounds_of(self._max_norm, self._max_value, given)
+        self._hypers, self._groups = hypers, given
         self._group_of = {
             dtype: tuple(group_of[k] for k, (own, _) in enumerate(places) if own is dtype)
             for dtype in dict.fromkeys(own for own, _ in places)
@@ -86,6 +92,15 @@ class Functional:
         Rejected says that a bound is not finite or not above 0.
         """
         self._max_norm = None if max_norm is None else clip.check(max_norm)
+        self._bounds = clip.bounds_of(self._max_norm, self._max_value, self._groups)
+
+    def set_max_value(self, max_value: float | None) -> None:
+        """Clip the gradients' entries to another bound from the next step on; None clips nothing.
+
+        Rejected says that a bound is not finite or not above 0.
+        """
+        self._bounds = clip.bounds_of(self._max_norm, max_value, self._groups)
+        self._max_value = max_value
 
     def step(self, grads: Sequence[Tensor | None], grad_scale: float = 1.0) -> None:
         """Update every parameter that has a gradient; None leaves one and its state untouched.
@@ -105,9 +120,33 @@ class Functional:
                 self._flat.items(), self._group_of.values(), strict=True
             )
         ]
+        if self._bounds is not None:
+            self._step_clipped(updates, self._bounds, grad_scale)
+            return
         scales = [self._scale(flat, updates, grad_scale) for flat, _ in updates]
         for (flat, update), scale in zip(updates, scales, strict=True):
             flat.step(*update, scale)
+
+    def _step_clipped(
+        self,
+        updates: Sequence[tuple[FlatOptimizer, Any]],
+        bounds: clip.Bounds,
+        grad_scale: float,
+    ) -> None:
+        """Update by copies of the gradients, clipped by values or several norms."""
+        parts = []
+        for flat, (gradients, *rest) in updates:
+            stored = gradients.flat.dtype
+            dtype = dtypes.computed_in(stored)
+            if stored not in self._clipped:
+                self._clipped[stored] = Arena(gradients.layout, dtype, gradients.flat.device)
+            inverse, into = clip.inverse_of(grad_scale, dtype), self._clipped[stored]
+            parts.append(flat.clamped(gradients, into, bounds, inverse, *rest))
+        clip.scale_sets(parts, bounds)
+        for (flat, (gradients, *rest)), part in zip(updates, parts, strict=True):
+            # By a scale, torch's kernels are given masters as wide as the copy.
+            scale = part.into.new_ones(1) if gradients.flat.dtype in dtypes.NARROW else None
+            flat.step(self._clipped[gradients.flat.dtype], *rest, scale)
 
     def _scale(
         self, flat: FlatOptimizer, updates: Sequence[tuple[FlatOptimizer, Any]], grad_scale: float

@@ -106,7 +106,10 @@ def update_widened(update: Update, batch: Batch, hyper: Any, stop: Tensor | None
 
 
 Groups = Sequence[Mapping[str, Any]] | None
-"""Mappings with 'params' and the hyper-parameters that differ for them."""
+"""Mappings with 'params' and the hyper-parameters that differ for them, and bounds of their own."""
+
+NO_HYPERS = ("params", "max_norm", "max_value")
+"""What a group may have that is no hyper-parameter: its parameters, and bounds of gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +263,7 @@ def grouped(
     group_of = [0] * slots
     for number, group in enumerate(_listed(rule.name, groups), 1):
         members = _members(rule.name, number, group)
-        overrides = {name: value for name, value in group.items() if name != "params"}
+        overrides = {name: value for name, value in group.items() if name not in NO_HYPERS}
         hypers.append(rule.read({**hyper, **overrides}, formats))
         for parameter in members:
             slot = slot_of(parameter, f"{rule.name}: group {number}")

@@ -29,6 +29,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups,
         max_norm: float | None,
         grad_scale: float,
+        max_value: float | None,
     ) -> None:
         """Update by the optimizer of this name; `hyper` has all of its hyper-parameters."""
 
@@ -45,6 +46,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by fast.optim.sgd.
 
@@ -62,7 +64,7 @@ class SessionSteps(ABC, Generic[G]):
             "nesterov": nesterov,
             "maximize": maximize,
         }
-        self._update("sgd", hyper, grads, groups, max_norm, grad_scale)
+        self._update("sgd", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def adagrad_step(
         self,
@@ -77,6 +79,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by fast.optim.adagrad.
 
@@ -94,7 +97,7 @@ class SessionSteps(ABC, Generic[G]):
             "eps": eps,
             "maximize": maximize,
         }
-        self._update("adagrad", hyper, grads, groups, max_norm, grad_scale)
+        self._update("adagrad", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def rmsprop_step(
         self,
@@ -110,6 +113,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by fast.optim.rmsprop.
 
@@ -128,7 +132,7 @@ class SessionSteps(ABC, Generic[G]):
             "centered": centered,
             "maximize": maximize,
         }
-        self._update("rmsprop", hyper, grads, groups, max_norm, grad_scale)
+        self._update("rmsprop", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def adadelta_step(
         self,
@@ -142,6 +146,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by fast.optim.adadelta.
 
@@ -158,7 +163,7 @@ class SessionSteps(ABC, Generic[G]):
             "weight_decay": weight_decay,
             "maximize": maximize,
         }
-        self._update("adadelta", hyper, grads, groups, max_norm, grad_scale)
+        self._update("adadelta", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def adam_step(
         self,
@@ -174,6 +179,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by fast.optim.adam.
 
@@ -192,7 +198,7 @@ class SessionSteps(ABC, Generic[G]):
             "amsgrad": amsgrad,
             "maximize": maximize,
         }
-        self._update("adam", hyper, grads, groups, max_norm, grad_scale)
+        self._update("adam", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def adamw_step(
         self,
@@ -208,6 +214,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by fast.optim.adamw.
 
@@ -226,7 +233,7 @@ class SessionSteps(ABC, Generic[G]):
             "amsgrad": amsgrad,
             "maximize": maximize,
         }
-        self._update("adamw", hyper, grads, groups, max_norm, grad_scale)
+        self._update("adamw", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def lion_step(
         self,
@@ -239,6 +246,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by fast.optim.lion.
 
@@ -254,7 +262,7 @@ class SessionSteps(ABC, Generic[G]):
             "beta2": beta2,
             "weight_decay": weight_decay,
         }
-        self._update("lion", hyper, grads, groups, max_norm, grad_scale)
+        self._update("lion", hyper, grads, groups, max_norm, grad_scale, max_value)
 
 
 class ListSteps(ABC, Generic[G]):

@@ -4,9 +4,11 @@ Everything is validated first: the hyper-parameters of every group, and each gra
 shape and owner. Then one update writes the parameters that are trainable and were reached.
 
 `groups` are a list of mappings with 'params' and the hyper-parameters that differ for them.
-`grad_scale` divides the gradients of everything that the update writes, and then `max_norm` scales
-them, in all groups together, by their global norm, which never leaves the device; the gradients
-themselves stay as they are (fast.optim.clip). Where they are not finite, the update goes on.
+`grad_scale` divides the gradients of everything that the update writes, then `max_value` clips each
+entry, and then `max_norm` scales them, in all groups together, by their global norm, which never
+leaves the device; the gradients themselves stay as they are (fast.optim.clip). A group may have a
+`max_value` of its own, and a `max_norm`, which bounds the norm of its gradients alone; these do not
+count elsewhere. Where gradients are not finite, the update goes on.
 """
 
 from __future__ import annotations
@@ -32,9 +34,12 @@ from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
 from fast.runtime.recording import Recording
 
-Wanted = tuple[FlatOptimizer, tuple[Any, ...], tuple[int, ...] | None, float | None, float]
+Wanted = tuple[
+    FlatOptimizer, tuple[Any, ...], tuple[int, ...] | None, float | None, float, clip.Bounds | None
+]
 """An update as it was asked for, checked: the optimizer, the hyper-parameters by group, the slots'
-groups, the largest norm, and the scale of gradients. It is made in every step, so it is a tuple."""
+groups, the largest norm, the scale of gradients, and bounds beyond one norm of everything, if there
+are any. It is made in every step, so it is a tuple."""
 
 
 class Updates(Recording, SessionSteps[Any]):
@@ -113,6 +118,7 @@ class Updates(Recording, SessionSteps[Any]):
         groups: Groups,
         max_norm: float | None,
         grad_scale: float,
+        max_value: float | None,
     ) -> None:
         optimizer = self.optimizers.get(name) or self._optimizer(name)
         group_of = None
@@ -126,7 +132,10 @@ class Updates(Recording, SessionSteps[Any]):
             max_norm = clip.check(max_norm)
         if type(grad_scale) is not float or grad_scale != 1.0:
             grad_scale = clip.check_scale(grad_scale)
-        self._apply((optimizer, hypers, group_of, max_norm, grad_scale), grads)
+        bounds = None
+        if groups is not None or max_value is not None:
+            bounds = clip.bounds_of(max_norm, max_value, groups)
+        self._apply((optimizer, hypers, group_of, max_norm, grad_scale, bounds), grads)
 
     def _apply(self, wanted: Wanted, grads: Any) -> None:
         """Write an update whose hyper-parameters are checked, by gradients that are not yet."""
@@ -157,7 +166,7 @@ class Updates(Recording, SessionSteps[Any]):
         step: Callable[[Arena, bytes], object] | None = None,
     ) -> None:
         """Update the active slots, those that are trainable and were reached, or let `step` do."""
-        optimizer, hypers, group_of, max_norm, grad_scale = wanted
+        optimizer, hypers, group_of, max_norm, grad_scale, bounds = wanted
         params = self.store.params
         updated = []
         for parameter, reached in zip(params, touched, strict=False):
@@ -177,6 +186,8 @@ class Updates(Recording, SessionSteps[Any]):
             active = bytes(chosen)
         if step is not None:
             step(arena, active)
+        elif bounds is not None:
+            self._step_clipped(wanted, bounds, arena, active)
         else:
             scale = None
             if max_norm is not None or grad_scale != 1.0:
@@ -188,6 +199,20 @@ class Updates(Recording, SessionSteps[Any]):
             parameter.host_current = False
             parameter.version += 1
         self.store.changed()
+
+    def _step_clipped(
+        self, wanted: Wanted, bounds: clip.Bounds, arena: Arena, active: bytes
+    ) -> None:
+        """Update by a copy of the gradients, clipped by values or several norms."""
+        optimizer, hypers, group_of, _, grad_scale, _ = wanted
+        into = self.store.take_gradients()
+        try:
+            inverse = clip.inverse_of(grad_scale, into.flat.dtype)
+            part = optimizer.clamped(arena, into, bounds, inverse, active, hypers, group_of)
+            clip.scale_sets([part], bounds)
+            optimizer.step(into, active, hypers, group_of)
+        finally:
+            self.store.return_gradients(into)
 
     def _say_unmoved(self, name: str) -> None:
         """Warn of a step without effect; where a session has no parameters, none is expected."""

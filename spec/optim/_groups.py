@@ -12,7 +12,7 @@ from typing import Any, cast
 from spec.refusals import Rejected, listed, refuse
 
 Groups = Sequence[Mapping[str, Any]] | None
-"""Mappings with 'params' and the hyper-parameters that differ for them."""
+"""Mappings with 'params' and the hyper-parameters that differ for them, and bounds of their own."""
 
 
 def groups_of(name: str, groups: Groups) -> list[dict[str, Any]]:

@@ -33,6 +33,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups,
         max_norm: float | None,
         grad_scale: float,
+        max_value: float | None,
     ) -> None:
         """Update by the optimizer of this name; `hyper` has all of its hyper-parameters."""
 
@@ -49,6 +50,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.sgd.
 
@@ -64,7 +66,7 @@ class SessionSteps(ABC, Generic[G]):
             "nesterov": nesterov,
             "maximize": maximize,
         }
-        self._update("sgd", hyper, grads, groups, max_norm, grad_scale)
+        self._update("sgd", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def adagrad_step(
         self,
@@ -79,6 +81,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.adagrad.
 
@@ -94,7 +97,7 @@ class SessionSteps(ABC, Generic[G]):
             "eps": eps,
             "maximize": maximize,
         }
-        self._update("adagrad", hyper, grads, groups, max_norm, grad_scale)
+        self._update("adagrad", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def rmsprop_step(
         self,
@@ -110,6 +113,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.rmsprop.
 
@@ -126,7 +130,7 @@ class SessionSteps(ABC, Generic[G]):
             "centered": centered,
             "maximize": maximize,
         }
-        self._update("rmsprop", hyper, grads, groups, max_norm, grad_scale)
+        self._update("rmsprop", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def adadelta_step(
         self,
@@ -140,6 +144,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.adadelta.
 
@@ -154,7 +159,7 @@ class SessionSteps(ABC, Generic[G]):
             "weight_decay": weight_decay,
             "maximize": maximize,
         }
-        self._update("adadelta", hyper, grads, groups, max_norm, grad_scale)
+        self._update("adadelta", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def adam_step(
         self,
@@ -170,6 +175,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.adam.
 
@@ -186,7 +192,7 @@ class SessionSteps(ABC, Generic[G]):
             "amsgrad": amsgrad,
             "maximize": maximize,
         }
-        self._update("adam", hyper, grads, groups, max_norm, grad_scale)
+        self._update("adam", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def adamw_step(
         self,
@@ -202,6 +208,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.adamw.
 
@@ -218,7 +225,7 @@ class SessionSteps(ABC, Generic[G]):
             "amsgrad": amsgrad,
             "maximize": maximize,
         }
-        self._update("adamw", hyper, grads, groups, max_norm, grad_scale)
+        self._update("adamw", hyper, grads, groups, max_norm, grad_scale, max_value)
 
     def lion_step(
         self,
@@ -231,6 +238,7 @@ class SessionSteps(ABC, Generic[G]):
         groups: Groups = None,
         max_norm: float | None = None,
         grad_scale: float = 1.0,
+        max_value: float | None = None,
     ) -> None:
         """Update every trainable parameter that the gradients reach, once, by spec.optim.lion.
 
@@ -244,7 +252,7 @@ class SessionSteps(ABC, Generic[G]):
             "beta2": beta2,
             "weight_decay": weight_decay,
         }
-        self._update("lion", hyper, grads, groups, max_norm, grad_scale)
+        self._update("lion", hyper, grads, groups, max_norm, grad_scale, max_value)
 
 
 class ListSteps(ABC, Generic[G]):

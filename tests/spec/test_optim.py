@@ -223,6 +223,37 @@ def test_clipping_never_makes_a_gradient_larger() -> None:
     assert clip.clipped([], 1.0) == []
 
 
+def test_entries_are_clipped_after_the_scale_and_before_the_norm() -> None:
+    gradients = [tensor([Fraction(16), Fraction(-6)]), tensor([Fraction(8)])]
+    # Divided by 2 they are 8, -3 and 4; clipped to 4 they are 4, -3 and 4.
+    only = clip.Limits(max_value=4)
+    assert clip.scaled(gradients, [only] * 2, grad_scale=2) == [
+        tensor([Fraction(4), Fraction(-3)]),
+        tensor([Fraction(4)]),
+    ]
+    # Without the 4 of the second, whose limits are others, the norm is 5.
+    both, none = clip.Limits(guarded(5) / 2, 4), clip.Limits(None, 4, apart=1)
+    assert clip.scaled(gradients, [both, none], grad_scale=2) == [
+        tensor([Fraction(2), Fraction(-3, 2)]),
+        tensor([Fraction(4)]),
+    ]
+
+
+def test_a_norm_is_that_of_those_who_share_it() -> None:
+    gradients = [tensor([Fraction(n)]) for n in (3, 12, 4, 5)]
+    shared, apart = clip.Limits(guarded(5) / 5), clip.Limits(guarded(13) / 13, apart=2)
+    assert clip.scaled(gradients, [shared, apart, shared, apart]) == [
+        tensor([Fraction(n, parts)]) for n, parts in ((3, 5), (12, 13), (4, 5), (5, 13))
+    ]
+
+
+def test_values_are_clipped_as_torchs_are() -> None:
+    given = [float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1.0, -1.0, 0.75, -2.0]
+    (found,) = clip.scaled([tensor(given)], [clip.Limits(max_value=1.0)])
+    expected = ["nan", "1.0", "-1.0", "-0.0", "0.0", "1.0", "-1.0", "0.75", "-1.0"]
+    assert list(map(repr, found.data)) == expected
+
+
 def test_a_norm_that_is_not_finite_is_torchs() -> None:
     infinite = clip.clipped([tensor([float("inf"), 1.0]), tensor([-2.0])], 1.0)
     assert [list(map(repr, g.data)) for g in infinite] == [["nan", "0.0"], ["-0.0"]]

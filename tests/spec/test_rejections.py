@@ -147,7 +147,8 @@ HYPERS += [
     for x in (0.0, -1.0, math.nan, math.inf, True)
     for case in (
         ("clip C1", clip.check, {"max_norm": x}),
-        ("clip C2", clip.scaling, {"max_norm": None, "grad_scale": x}),
+        ("clip C2", clip.check_scale, {"grad_scale": x}),
+        ("clip C3", clip.Limits, {"max_value": x}),
     )
 ]
 

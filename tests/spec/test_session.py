@@ -196,7 +196,8 @@ def test_steps_have_the_defaults_of_their_pages(step: Any, hyper: Any) -> None:
     taken = inspect.signature(step).parameters
     own = {name: p.default for name, p in inspect.signature(hyper).parameters.items()}
     assert {name: taken[name].default for name in own} == own
-    assert taken.keys() - own.keys() == {"self", "grads", "groups", "max_norm", "grad_scale"}
+    beside = {"self", "grads", "groups", "max_norm", "grad_scale", "max_value"}
+    assert taken.keys() - own.keys() == beside
 
 
 @pytest.mark.parametrize(
@@ -352,6 +353,34 @@ def test_the_norm_is_that_of_what_is_updated() -> None:
     s.sgd_step(0.5, grads, groups=groups, max_norm=bound)  # type: ignore[arg-type]
     assert [p.value.nested() for p in (w, b, frozen, idle)] == [[Fraction(3, 2)], [0], [99], [99]]
     assert s.grad(grads, unused) == tensor([Fraction(0)])
+
+
+def test_a_group_has_bounds_of_its_own() -> None:
+    s = Session()
+    w, b, c, d = (s.param(tensor([Fraction(n)])) for n in (3, 4, 5, 6))
+    grads = s.backward(squared(s, *map(s.use, (w, b, c, d))))
+    groups = [
+        {"params": [b], "max_norm": (4 + clip.GUARD) / 4},
+        {"params": [c], "max_value": 3},
+        {"params": [d], "max_norm": None, "max_value": None},
+    ]
+    # The gradients are 6, 8, 10 and 12; by their values 4, 4, 3 and 12. The norm of 4 and 3 is 5.
+    bound = 5 + clip.GUARD
+    s.sgd_step(1.0, grads, groups=groups, max_norm=bound / 5, max_value=4)  # type: ignore[arg-type]
+    expected = [3 - Fraction(4, 5), Fraction(3), 5 - Fraction(3, 5), Fraction(-6)]
+    assert [p.value.nested() for p in (w, b, c, d)] == [[n] for n in expected]
+
+
+@pytest.mark.parametrize("bad", [0.0, float("nan"), "1"])
+@pytest.mark.parametrize(("key", "label"), [("max_norm", "C1"), ("max_value", "C3")])
+def test_a_bound_of_a_group_that_is_none_changes_nothing(bad: Any, key: str, label: str) -> None:
+    s = Session()
+    w = s.param(tensor([1.0]))
+    grads = s.backward(squared(s, s.use(w)))
+    for given in ({key: bad}, {"groups": [{"params": [w], key: bad}]}):
+        with pytest.raises(Rejected, match=rf"^clip {label}: {key} is finite and > 0; got"):
+            s.sgd_step(0.5, grads, **given)
+    assert (w.value, w.version, s.state(w)) == (tensor([1.0]), 0, None)
 
 
 @pytest.mark.holds("Stochastic gradient descent, from any form of gradients")

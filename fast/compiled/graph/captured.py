@@ -97,7 +97,7 @@ class Captured(Lowered):
         self, seeded: int, given: list[Tensor], sums: Sums, active: bytes, wanted: Wanted
     ) -> Sequence[Tensor]:
         """Run both passes and an update; return the program's results."""
-        optimizer, hypers, groups, most, scale = wanted
+        optimizer, hypers, groups, most, scale, _ = wanted
         lent = [tensor for k, tensor in enumerate(given) if k in self._lent]
         held = [*optimizer.stage(active, hypers, groups), sums.arena.flat, *lent]
         key = (seeded, sums.kept, active, groups, most, scale, *[t.data_ptr() for t in held])
@@ -117,7 +117,7 @@ class Captured(Lowered):
         self, seeded: int, given: Sequence[Tensor], sums: Sums, active: bytes, wanted: Wanted
     ) -> Sequence[Tensor]:
         """Start the kernels of a whole step; nothing is read on the host."""
-        optimizer, hypers, groups, most, scale = wanted
+        optimizer, hypers, groups, most, scale, _ = wanted
         found, factor = self._passes(seeded, given, sums), None
         if most is not None or scale != 1.0:
             squares = partial(optimizer.squares, sums.arena, active, hypers, groups)
