@@ -34,6 +34,8 @@ error_if_nonfinite=False.
 [Tensor([4.0, -1.0]), Tensor([-4.0])]
 """
 
+# This file is longer than the guide because the scale, the value and the norm have one order.
+
 from __future__ import annotations
 
 import math
