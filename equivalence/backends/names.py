@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Mapping, Sequence
 
 from equivalence.cases.declared.reading import WrongDeclaration, read_declaration
+from equivalence.cases.updates.clipping import CLIPPING
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS, OPTIMIZERS
 
@@ -53,7 +54,7 @@ def wrong_extras(offered: Collection[str], extras: object) -> str:
             return f"extras names what the backend does not offer: {near}"
         if isinstance(named, str) or not isinstance(named, Collection):
             return f"the extras of {name} are a collection, such as ('maximize',); got {named!r}"
-        known = tuple(OPTIMIZERS[name].extras)
+        known = (*OPTIMIZERS[name].extras, *CLIPPING)
         if wrong := strangers("extra hyper-parameter", named, known):
             return f"extras of {name}: {wrong}; its page has {', '.join(known) or 'none'}"
     return ""

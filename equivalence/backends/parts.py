@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from equivalence.backends.protocol import Capabilities
 from equivalence.cases.declared.inside import Inside
 from equivalence.cases.declared.reading import read_declaration
+from equivalence.cases.updates.clipping import CLIPPING
 from equivalence.registry import OPTIMIZERS
 
 
@@ -20,8 +21,8 @@ def part_of(capabilities: Capabilities, name: str, direction: str, dtype: str) -
 
 
 def every_extra(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return all extra hyper-parameters of some optimizers, as who takes them all declares."""
-    return {name: tuple(OPTIMIZERS[name].extras) for name in names}
+    """Return all extras of some optimizers, clipping too, as who takes them all declares."""
+    return {name: (*OPTIMIZERS[name].extras, *CLIPPING) for name in names}
 
 
 def dtypes_offered(capabilities: Capabilities, name: str, direction: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class Capabilities:
     conventions say what it chooses where a page had to choose; without, it may choose anything.
     takes says, by op or optimizer, which part of it is done, where not all of it is.
     extras says, by optimizer, which of its page's extra hyper-parameters are taken: a backend that
-    does not name one is never asked about it.
+    does not name one is never asked about it. "max_value" and "group_norms" are extras of each.
     checks_constraints says that calls which break a page's constraint are refused; without, such a
     call may give anything. unchecked_indices says that an index out of range is read or written as
     it comes: the suite then makes no such call.
@@ -132,7 +132,7 @@ class OptimizerHandle(Protocol):
         """Return each state field, one entry per parameter; None before a first update."""
 
 
-APART = ("start_step", "groups", "max_norm")
+APART = ("start_step", "groups", "max_norm", "max_value")
 """What an optimizer is given with its hyper-parameters, and is none."""
 
 
@@ -209,5 +209,8 @@ class HasOptimizers(Protocol):
         hyper["start_step"] is the number of updates that the parameters are taken to have had
         already, with zero moments: it makes late bias corrections reachable.  hyper["max_norm"],
         where given, is what the global norm of the gradients is clipped to; hyper["groups"] lists
-        mappings with "params", the positions of parameters, and what differs for them.
+        mappings with "params", the positions of parameters, and what differs for them. Who names
+        the extra "max_value" is given hyper["max_value"], to which entries are clipped before the
+        norm is; groups may have their own. Who names "group_norms" is given groups with a
+        "max_norm" of their own, which is over their gradients alone; None bounds nothing.
         """

@@ -139,7 +139,7 @@ def smaller_updates(case: UpdateSpec) -> Iterator[UpdateSpec]:
     for recipe in smaller_recipes(case.parameters, PARAMETERS):
         yield replace(case, parameters=recipe)
     for name, value in case.hyper:
-        if name in OPTIMIZERS[case.optimizer].extras:
+        if name == "max_value" or name in OPTIMIZERS[case.optimizer].extras:
             yield replace(case, hyper=tuple(pair for pair in case.hyper if pair[0] != name))
             continue
         plainest = choices(case.optimizer).get(name, SCALES)[0]

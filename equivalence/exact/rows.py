@@ -142,7 +142,7 @@ def rows(ops: Sequence[str] | None = None, backend: Backend | None = None) -> li
 
 def _kinds(optimizer: str, own: Capabilities | None) -> list[str]:
     """Return the kinds of rows of an optimizer: of our kernels all, of a backend what it takes."""
-    extras = OPTIMIZERS[optimizer].extras if own is None else own.extras.get(optimizer)
+    extras = True if own is None else own.extras.get(optimizer)
     return [
         updates.FREE,
         *((updates.CLIPPED,) if own is None else ()),

@@ -25,6 +25,7 @@ from equivalence.measure.between.events import lacking, tell
 from equivalence.measure.reference import scaled_gradients
 from equivalence.measure.shadow import offered
 from equivalence.registry import OPTIMIZERS
+from spec.optim.clip import Limits
 
 DTYPE = "fp32"
 """The dtype of storage, of which the numbers see nothing."""
@@ -43,7 +44,7 @@ TOLD = ("set_lr", "set_first_lr", "set_hyper", "set_grad_scale")
 
 CLIPPED, FREE, EXTRAS = "clipped", "update", "extras"
 """The rows of an optimizer: with its gradients clipped by their norm, and without; and the latter
-with extra hyper-parameters.
+with extra hyper-parameters, bounds of entries and norms of groups.
 
 Whether a norm is clipped is asked of computed numbers, so that the first kind has no bound, and an
 extra may ask such a question, too.
@@ -148,10 +149,9 @@ class _Walk:
 
     def _follow(self, number: int, gradients: list[Any]) -> None:
         """Take the same step by the page."""
-        bound = self.case.max_norm
-        norm = None if bound is None else Fraction(meant(bound))
+        limits = [_meant(limit) for limit in self.case.limits_at(number)]
         scale = Fraction(meant(self.case.grad_scale_at(number)))
-        for k, gradient in enumerate(scaled_gradients(gradients, norm, scale)):
+        for k, gradient in enumerate(scaled_gradients(gradients, limits, scale)):
             if gradient is not None:
                 hyper = self.page.hyper(**_told(self.case.hyper_parameters(k, number)))
                 with traced() as trace:
@@ -176,6 +176,16 @@ class _Walk:
                 count = held["step"][k]
                 if count is None or int(count) != self.states[k].step:
                     self.point.differs(f"{when}step of parameter {k} is {count}")
+
+
+def _meant(limits: Limits) -> Limits:
+    """Return bounds as the page takes them."""
+    norm, value = limits.max_norm, limits.max_value
+    return replace(
+        limits,
+        max_norm=None if norm is None else Fraction(meant(float(norm))),
+        max_value=None if value is None else Fraction(meant(float(value))),
+    )
 
 
 def _told(hyper: Mapping[str, Any]) -> dict[str, Any]:

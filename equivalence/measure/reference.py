@@ -118,13 +118,12 @@ def entered(taken: Any, contract: Contract) -> Any:
 
 def scaled_gradients(
     gradients: Sequence[Any],
-    max_norm: float | Fraction | None,
+    limits: Sequence[clip.Limits],
     grad_scale: float | Fraction = 1.0,
 ) -> list[Any]:
     """Divide and clip the gradients of one step, tensors of the reference's worlds or None."""
-    if max_norm is None and grad_scale == 1.0:
-        return list(gradients)
-    scaled = iter(clip.scaling(max_norm, grad_scale)([g for g in gradients if g is not None]))
+    there = [(g, limit) for g, limit in zip(gradients, limits, strict=True) if g is not None]
+    scaled = iter(clip.scaled([g for g, _ in there], [limit for _, limit in there], grad_scale))
     return [None if g is None else next(scaled) for g in gradients]
 
 

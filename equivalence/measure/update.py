@@ -86,7 +86,8 @@ class Judging:
             kinds = distinct([*held.values(), there(step.gradients[step.parameter])], self.whole)
             hyper = tuple(case.hyper_parameters(step.parameter, step.number).items())
             own = step.parameter if self.whole else None
-            alike.setdefault((hyper, step.count, own, *held), []).append((step, kinds))
+            limits = case.limits(step.parameter, step.number)
+            alike.setdefault((hyper, limits, step.count, own, *held), []).append((step, kinds))
         return merged(*(self._judge(found, case) for found in alike.values()))
 
     def _judge(self, alike: Sequence[tuple[Step, Distinct]], case: UpdateSpec) -> Outcome:
@@ -120,7 +121,7 @@ class Judging:
             field: _joined([kinds.rows(_held(step, case).get(field)) for step, kinds in alike])
             for field in ("parameter", *one.moments(case.optimizer))
         }
-        clipped = case.max_norm_at(one.number) is not None
+        clipped = case.limits(one.parameter, one.number).max_norm is not None
         if self.whole or clipped:
             given = one.gradients if clipped else [s.gradients[s.parameter] for s, _ in alike]
             return self._left(alike, case, columns, given, None)
@@ -167,7 +168,7 @@ class Judging:
                 entries = [entry for gradient in gradients for entry in gradient.data]
             else:
                 rows = self._taken(world, there(given[0]))
-                entries = scaled_gradients([rows], None, case.grad_scale_at(one.number))[0].data
+                entries = self._alone(rows, one, case).data
             taken = Taken(
                 case.optimizer,
                 held.pop("parameter"),
@@ -193,12 +194,16 @@ class Judging:
     def _gradient(self, world: World, step: Step, kinds: Distinct, case: UpdateSpec) -> Any:
         """Return the gradients of the distinct elements, divided by the scale and clipped."""
         own = there(step.gradients[step.parameter])
-        if case.max_norm_at(step.number) is None:
-            rows = self._taken(world, there(kinds.rows(own)))
-            return scaled_gradients([rows], None, case.grad_scale_at(step.number))[0]
+        if case.limits(step.parameter, step.number).max_norm is None:
+            return self._alone(self._taken(world, there(kinds.rows(own))), step, case)
         places = _places(own)[kinds.first]
         scaled = self._clipped(world, step, case)[step.parameter].data
         return SpecTensor((len(places),), [scaled[place] for place in places])
+
+    def _alone(self, rows: Any, step: Step, case: UpdateSpec) -> Any:
+        """Return a gradient whose norm is not clipped: it is divided, and entries are clipped."""
+        limits = case.limits(step.parameter, step.number)
+        return scaled_gradients([rows], [limits], case.grad_scale_at(step.number))[0]
 
     def _taken(self, world: World, tensor: Tensor) -> Any:
         """Lift a tensor into a number system, and convert it as a step does."""
@@ -212,8 +217,8 @@ class Judging:
                 None if g is None else self._taken(world, _zero_and_nonzeros(g))
                 for g in step.gradients
             ]
-            told = case.max_norm_at(step.number), case.grad_scale_at(step.number)
-            self.clipped[key] = scaled_gradients(lifted, *told)
+            scale = case.grad_scale_at(step.number)
+            self.clipped[key] = scaled_gradients(lifted, case.limits_at(step.number), scale)
         return self.clipped[key]
 
 

@@ -108,6 +108,7 @@ def trainings(draw: Any) -> Training:
             "form": batches(3),
             "before": st.sampled_from((None, None, "freeze", "thaw", "set", "look")),
             "max_norm": st.sampled_from((None, 0.25, 1e3)),
+            "max_value": st.sampled_from((None, None, 0.125)),
         }
     )
     flags = st.tuples(*[st.sampled_from((True, True, True, False))] * len(SHAPES))

@@ -185,6 +185,24 @@ def clipped(run: Run) -> None:
         run.release(grads)
 
 
+def bounded(run: Run) -> None:
+    """Clip entries, and the norm of a group apart, over what the pass reached of it."""
+    ops, w, b = run.ops, run.param((3, 8), 1), run.param((8,), 2)
+    c, thawing = run.param((8,), 3), run.param((8,), 100.0)
+    groups = (((b, c, thawing), {"max_norm": 0.5}), ((w,), {"max_value": 0.75}))
+    for step, max_norm in enumerate((None, 2.0, 0.25)):
+        run.reset_tape()
+        loss = ops.add(distance(run, b, thawing), ops.sum(ops.exp(run.use(w))))
+        if step != 1:
+            loss = ops.add(loss, ops.sum(ops.square(run.use(c))))
+        grads = reached(run, loss)
+        run.freeze(thawing, step > 1)
+        more = {"max_value": 1.5, "grad_scale": 2.0, "max_norm": max_norm}
+        run.step("adam", grads, groups, lr=0.1, **more)
+        run.freeze(thawing, True)
+        run.release(grads)
+
+
 def scaled(run: Run) -> None:
     """Send a large or a small seed back, and divide it out in the update, clipped or not."""
     w = run.param((3, 8), 1)
@@ -247,6 +265,7 @@ PROGRAMS: tuple[Program, ...] = (
     detached,
     dropped,
     clipped,
+    bounded,
     scaled,
     outdated,
     renumbered,

@@ -107,7 +107,7 @@ def train(
             pair.set_values(values(seed))
         elif step["before"] == "look":
             pair.look(f"look {number}", given)
-        hyper = {**training.hyper, "max_norm": step["max_norm"]}
+        hyper = {**training.hyper, **{n: step.get(n) for n in ("max_norm", "max_value")}}
         pair.step(f"step {number}", training.optimizer, given, **hyper)
     return pair.ledger
 

@@ -101,6 +101,13 @@ def _squares_kernel(
     tl.store(sums + program, tl.sum(grad * grad, 0))
 
 
+@triton.jit
+def _share(total, most, GUARD: tl.constexpr):
+    share = tl.div_rn(most, tl.sqrt_rn(total) + GUARD)
+    # NaN is not above 1, so it survives.
+    return tl.where(share > 1.0, 1.0, share)
+
+
 @triton.jit(do_not_specialize=["count", "max_norm", "inverse"])
 def _coefficient_kernel(
     sums, scale, count, max_norm, inverse: tl.float32, GUARD: tl.constexpr, BLOCK: tl.constexpr
@@ -109,10 +116,7 @@ def _coefficient_kernel(
     total = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, count, BLOCK):
         total += tl.load(sums + start + lane, mask=start + lane < count, other=0.0)
-    norm = tl.sqrt_rn(tl.sum(total, 0))
-    share = tl.div_rn(max_norm, norm + GUARD)
-    # NaN is not above 1, so it survives.
-    tl.store(scale, tl.where(share > 1.0, 1.0, share) * inverse)
+    tl.store(scale, _share(tl.sum(total, 0), max_norm, GUARD) * inverse)
 
 
 @triton.jit(do_not_specialize=["inverse"])
@@ -129,8 +133,7 @@ def _clamp_kernel(
     if most >= 0.0:
         grad = tl.where(grad > most, most, tl.where(grad < -most, -most, grad))
     keep(into, place, grad, inside, covered)
-    grad = tl.where(inside, grad, 0.0)
-    tl.store(sums + program, tl.sum(grad * grad, 0))
+    tl.store(sums + program, tl.sum(tl.where(inside, grad * grad, 0.0), 0))
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -144,10 +147,8 @@ def _coefficients_kernel(
         found = tl.load(sums + start + lane, mask=inside, other=0.0)
         own = tl.load(owners + start + lane, mask=inside, other=-1) == owner
         total += tl.where(own, found, 0.0)
-    norm = tl.sqrt_rn(tl.sum(total, 0))
     most = tl.load(norms + owner).to(tl.float32)
-    share = tl.div_rn(most, norm + GUARD)
-    share = tl.where(share > 1.0, 1.0, share)
+    share = _share(tl.sum(total, 0), most, GUARD)
     tl.store(scales + owner, tl.where(most < 0.0, 1.0, share))
 
 
@@ -194,7 +195,7 @@ def clamped(
     sums = []
     for run in where:
         part, value = into[run.start : run.end], values[run.group]
-        torch.mul(grads[run.start : run.end], inverse, out=part)
+        torch.mul(wide(grads[run.start : run.end]), inverse, out=part)
         if value is not None:
             part.clamp_(-value, value)
         sums.append(torch.dot(part, part))

@@ -143,11 +143,18 @@ OPTIMIZERS = (
          "tl.sqrt(1.0 - power(beta2, step))", "tl.sqrt(1.0 - power(beta1, step))"),
     _bug("decay without the rate", "optim/_moments", "adamw clipped",
          "decay = (1.0 - lr * weight_decay)", "decay = (1.0 - weight_decay)"),
-    _bug("nothing guards the norm", "optim/clip", "sgd clipped", "norm + GUARD", "norm"),
+    _bug("nothing guards the norm", "optim/clip", "sgd clipped",
+         "tl.sqrt_rn(total) + GUARD", "tl.sqrt_rn(total)"),
     _bug("norm of magnitudes", "optim/clip", "adam clipped",
          "tl.sum(grad * grad, 0)", "tl.sum(tl.abs(grad), 0)"),
     _bug("scale lost where clipped", "optim/clip", "adamw clipped",
-         "tl.where(share > 1.0, 1.0, share) * inverse", "tl.where(share > 1.0, 1.0, share)"),
+         "_share(tl.sum(total, 0), max_norm, GUARD) * inverse",
+         "_share(tl.sum(total, 0), max_norm, GUARD)"),
+    _bug("entries clipped before the scale", "optim/clip", "sgd extras",
+         "tl.load(values + tl.load(groups + program)).to(tl.float32)",
+         "tl.load(values + tl.load(groups + program)).to(tl.float32) * inverse"),
+    _bug("a group's norm over all gradients", "optim/clip", "sgd extras",
+         "other=-1) == owner", "other=-1) >= 0"),
 )  # fmt: skip
 
 ALGEBRAIC = (*POINTWISE, *REDUCTIONS, *ROWS, *LOSSES, *OPTIMIZERS)

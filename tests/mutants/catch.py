@@ -103,10 +103,13 @@ def row(which: Row) -> Found:
 
 def exactly(of: str, direction: str) -> Found:
     """Compare a row of the exact ring, until a point differs."""
+    from equivalence.cases.declared.inside import all_of
     from equivalence.exact.rows import Row as ExactRow
     from equivalence.exact.rows import asked
+    from equivalence.exact.updates import DTYPE, EXTRAS
 
-    judged, cases = asked(ExactRow(of, direction))
+    inside = all_of(of, DTYPE) if direction == EXTRAS else None
+    judged, cases = asked(ExactRow(of, direction), inside=inside)
     for case in cases:
         verdict = judged(case, 0)
         if says := verdict.differences or verdict.unread:

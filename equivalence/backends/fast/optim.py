@@ -27,7 +27,13 @@ class FastOptimizer:
         self._groups = [dict(group) for group in hyper.get("groups", ())]
         self._usual, self._grad_scale = rule.defaults, 1.0
         self._held = Functional(
-            rule, params, self._hyper, provider, self._groups, hyper.get("max_norm")
+            rule,
+            params,
+            self._hyper,
+            provider,
+            self._groups,
+            hyper.get("max_norm"),
+            hyper.get("max_value"),
         )
         if rule.counted and hyper.get("start_step"):
             zeros = [torch.zeros_like(p) for p in params]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
+from equivalence.backends.protocol import APART
 from equivalence.registry import OPTIMIZERS as PAGES
 
 EPS = 1e-8
@@ -34,6 +35,8 @@ class TorchOptimizer:
         self.name, self.page = name, PAGES[name]
         self._params = [p.detach() for p in params]
         self._max_norm: float | None = hyper.get("max_norm")
+        self._max_value: float | None = hyper.get("max_value")
+        self._groups: Sequence[Mapping[str, Any]] = hyper.get("groups", ())
         self._optimizer = self._make(hyper)
         if self.page.counted and hyper.get("start_step"):
             for p in self._params:
@@ -43,16 +46,21 @@ class TorchOptimizer:
                 }
 
     def _make(self, hyper: Mapping[str, Any]) -> torch.optim.Optimizer:
-        apart = ("start_step", "groups", "max_norm")
-        shared = {name: value for name, value in hyper.items() if name not in apart}
-        groups: Sequence[Mapping[str, Any]] = hyper.get("groups", ())
-        grouped = {k for group in groups for k in group["params"]}
-        rest = [k for k in range(len(self._params)) if k not in grouped]
-        first, *others = [self._made({**shared, **group}) for group in ({"params": rest}, *groups)]
+        shared = {name: value for name, value in hyper.items() if name not in APART}
+        groups = [{n: v for n, v in group.items() if n not in APART} for group in self._groups]
+        first, *others = [
+            self._made({**shared, **group}) for group in ({"params": self._rest()}, *groups)
+        ]
         for other in others:
             first.add_param_group(other.param_groups[0])
             first.state.update(other.state)
         return first
+
+    def _rest(self, but: Collection[str] = ()) -> list[int]:
+        """Name the parameters that are in no group, or in one that has none of some settings."""
+        apart = [group for group in self._groups if not but or not group.keys().isdisjoint(but)]
+        named = {k for group in apart for k in group["params"]}
+        return [k for k in range(len(self._params)) if k not in named]
 
     def _made(self, group: dict[str, Any]) -> torch.optim.Optimizer:
         """Put one group under an optimizer of its own.
@@ -72,14 +80,24 @@ class TorchOptimizer:
         return {**group, "foreach": False}
 
     def step(self, grads: Sequence[Tensor | None]) -> None:
-        """Update every parameter that has a gradient; a norm is clipped on copies."""
+        """Update every parameter that has a gradient; copies of gradients are clipped."""
+        values, norms = self._bounds("max_value"), self._bounds("max_norm")
         for p, gradient in zip(self._params, grads, strict=True):
-            clipped = gradient is not None and self._max_norm is not None
+            clipped = gradient is not None and bool(values or norms)
             p.grad = gradient.clone() if clipped and gradient is not None else gradient
-        if self._max_norm is not None:
-            clip_grad_norm_(self._params, self._max_norm, foreach=False)
+        for bound, own in values:
+            clip_grad_value_(own, bound, foreach=False)
+        for bound, own in norms:
+            clip_grad_norm_(own, bound, foreach=False)
         self._optimizer.step()
         self._optimizer.zero_grad()
+
+    def _bounds(self, name: str) -> list[tuple[float, list[Tensor]]]:
+        """Return bounds of a kind with those whose gradients each is of, a group's own apart."""
+        usual = self._max_norm if name == "max_norm" else self._max_value
+        among = [(usual, self._rest((name,)))]
+        among += [(group[name], group["params"]) for group in self._groups if name in group]
+        return [(b, [self._params[k] for k in own]) for b, own in among if b is not None and own]
 
     def set_lr(self, lr: float, group: int) -> None:
         """Use another learning rate from the next step on, in one group."""

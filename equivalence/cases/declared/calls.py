@@ -178,7 +178,7 @@ def types_of_update(case: UpdateSpec) -> tuple[CallTypes, ...]:
     told = {event.kind for event in case.events}
     used = {
         "groups": bool(case.groups),
-        "max_norm": case.max_norm is not None or "set_max_norm" in told,
+        "max_norm": "set_max_norm" in told or any(one.max_norm for one in case.limits_at(0)),
         "grad_scale": case.grad_scale != 1.0 or "set_grad_scale" in told,
         "start_step": case.start_step > 0,
         "missing": bool(case.missing),

@@ -21,6 +21,7 @@ from equivalence.cases.declared.calls import (
 )
 from equivalence.cases.declared.part import Part, Predicate
 from equivalence.cases.guard import LAYOUTS, ORDERED, is_own
+from equivalence.cases.updates.clipping import CLIPPING
 from equivalence.cases.updates.spec import UpdateSpec
 from equivalence.registry import OPS, OPTIMIZERS
 from spec.op import Op, Rejected
@@ -246,8 +247,8 @@ def narrowing(inside: Inside | None) -> Inside | None:
 
 
 def all_of(optimizer: str, dtype: str) -> Inside:
-    """Take all of an optimizer, its extra hyper-parameters among it."""
-    return Inside(None, "update", dtype, tuple(OPTIMIZERS[optimizer].extras))
+    """Take all of an optimizer, its extra hyper-parameters and all of clipping among it."""
+    return Inside(None, "update", dtype, (*OPTIMIZERS[optimizer].extras, *CLIPPING))
 
 
 def _shown(call: CallTypes) -> str:

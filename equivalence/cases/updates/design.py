@@ -19,6 +19,7 @@ from equivalence.cases.declared.inside import Inside, narrowing
 from equivalence.cases.fills.regimes import NONFINITE
 from equivalence.cases.guard import LAYOUTS
 from equivalence.cases.updates.added import DECAY, added, guarded, plain_settings
+from equivalence.cases.updates.clipping import bounds_drawn, clipped_apart, with_bounds
 from equivalence.cases.updates.extras import combinations, switched_on, with_extras
 from equivalence.cases.updates.levels import (
     ANOTHER_RATE,
@@ -220,7 +221,10 @@ def designed_updates(
         by_rules += added(optimizer, dtype, PAIRS, among)
     if inside is not None and inside.extras:
         singles = found[: 1 + len(levels.rows(SINGLES))]
-        by_rules += switched_on(optimizer, dtype, inside.extras, singles, tuple(by_rules))
+        by_rules += [
+            *switched_on(optimizer, dtype, inside.extras, singles, tuple(by_rules)),
+            *clipped_apart(optimizer, dtype, inside.extras),
+        ]
     found += by_rules
     return [(case, row) for case, row in found if inside is None or inside.takes_case(case)]
 
@@ -334,9 +338,12 @@ def update_specs(
     levels = st.fixed_dictionaries(drawn).filter(lambda row: allowed(optimizer, row))
     extras = () if inside is None else inside.extras
     found = st.builds(
-        lambda row, number, chosen: with_extras(assembled(optimizer, dtype, row, number), chosen),
+        lambda row, number, chosen, bounds: with_bounds(
+            with_extras(assembled(optimizer, dtype, row, number), chosen), *bounds
+        ),
         levels,
         st.integers(0, 2**16 - 1),
         st.sampled_from(combinations(optimizer, extras)),
+        st.sampled_from(bounds_drawn(extras)),
     )
     return found if inside is None else found.filter(inside.takes_case)

@@ -22,13 +22,14 @@ from equivalence.registry import OPTIMIZERS
 
 
 def combinations(optimizer: str, extras: Sequence[str]) -> list[dict[str, Any]]:
-    """Return every way to set some extras: only what differs from a default is in it.
+    """Return every way to set those of some extras that the page has: only what is no default.
 
     The first is empty.
     """
     page = OPTIMIZERS[optimizer]
-    every = product(*(page.extras[name] for name in extras))
-    found = (dict(zip(extras, values, strict=True)) for values in every)
+    named = [name for name in extras if name in page.extras]
+    every = product(*(page.extras[name] for name in named))
+    found = (dict(zip(named, values, strict=True)) for values in every)
     return [{n: v for n, v in one.items() if v != page.defaults[n]} for one in found]
 
 
@@ -60,8 +61,10 @@ def with_extras(case: UpdateSpec, chosen: Mapping[str, Any]) -> UpdateSpec:
 
 def names_extras(case: UpdateSpec) -> bool:
     """Say whether a case sets some extra, of a group or of all parameters."""
-    named = {name for pairs in (case.hyper, *(own for _, own in case.groups)) for name, _ in pairs}
-    return not named.isdisjoint(OPTIMIZERS[case.optimizer].extras)
+    own = {name for _, pairs in case.groups for name, _ in pairs}
+    named = own | {name for name, _ in case.hyper}
+    by_bounds = "max_norm" in own or "max_value" in named
+    return by_bounds or not named.isdisjoint(OPTIMIZERS[case.optimizer].extras)
 
 
 def switched_on(

@@ -15,9 +15,10 @@ from equivalence import registry
 from equivalence.cases.call import Recipe, Shape, attribute_pairs, read_recipe
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPTIMIZERS
+from spec.optim.clip import Limits
 
-OF_A_CASE = ("start_step", "max_norm", "grad_scale")
-"""What is drawn with the hyper-parameters and belongs to no group."""
+OF_A_CASE = ("start_step", "max_norm", "grad_scale", "max_value")
+"""What is drawn with the hyper-parameters and is none; a group may have bounds of its own."""
 
 HANDINGS = ("fresh", "reused", "shared")
 """Whose tensors gradients are: new ones at each step, the same ones with other content, or one
@@ -174,6 +175,19 @@ class UpdateSpec:
     def grad_scale_at(self, step: int) -> float:
         """Return how many times too large the gradients come at a step."""
         return self._told("set_grad_scale", step) or self.grad_scale
+
+    def limits(self, parameter: int, step: int) -> Limits:
+        """Return what bounds a parameter's gradient at a step, and with whom it shares a norm."""
+        group = self.group_of(parameter)
+        own = dict(self.groups[group - 1][1]) if group else {}
+        value = own.get("max_value", dict(self.hyper).get("max_value"))
+        if "max_norm" in own:
+            return Limits(own["max_norm"], value, group)
+        return Limits(self.max_norm_at(step), value)
+
+    def limits_at(self, step: int) -> list[Limits]:
+        """Return what bounds each gradient of a step."""
+        return [self.limits(k, step) for k in range(len(self.shapes))]
 
     def _told(self, kind: str, step: int) -> float | None:
         """Return what was set last, up to a step. Both arguments are above 0."""

@@ -158,7 +158,7 @@ class Gradients:
         drawn = self.drawn[owner, drawn_at]
         if (step, k) in case.zeroed:
             return [0.0] * len(drawn)
-        if case.max_norm is not None and long(len(drawn)):
+        if case.limits(k, step).max_norm is not None and long(len(drawn)):
             sparse = [0.0] * len(drawn)
             for n in marks(len(drawn)):
                 sparse[n] = drawn[n]

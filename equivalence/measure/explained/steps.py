@@ -35,7 +35,12 @@ def _settings(step: Step, case: UpdateSpec) -> str:
     """Write the hyper-parameters of a step, and what the case does to its gradients."""
     own = case.hyper_parameters(step.parameter, step.number)
     number = step.number
-    beside = {"max_norm": case.max_norm_at(number), "grad_scale": case.grad_scale_at(number)}
-    plain = {"max_norm": None, "grad_scale": 1.0}
+    limits = case.limits(step.parameter, number)
+    beside = {
+        "grad_scale": case.grad_scale_at(number),
+        "max_value": limits.max_value,
+        "max_norm": limits.max_norm,
+    }
+    plain = {"grad_scale": 1.0, "max_value": None, "max_norm": None}
     own |= {name: value for name, value in beside.items() if value != plain[name]}
     return ", ".join(f"{name}={value!r}" for name, value in own.items())

@@ -183,7 +183,7 @@ def _trajectory(
             for _, made in guarded
         ]
         for k, gradient in enumerate(
-            scaled_gradients(lifted, case.max_norm_at(number), case.grad_scale_at(number))
+            scaled_gradients(lifted, case.limits_at(number), case.grad_scale_at(number))
         ):
             if gradient is None:
                 continue

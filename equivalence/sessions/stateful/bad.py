@@ -160,7 +160,7 @@ def hypers(run: Subject) -> Iterator[Bad]:
     """Update by hyper-parameters that break a rule."""
     run.model.optimizers |= {*OPTIMIZERS}
     for name, page in OPTIMIZERS.items():
-        norms = [{"max_norm": bad} for bad in (0.0, NAN)]
+        norms = [{key: bad} for key in ("max_norm", "max_value") for bad in (0.0, NAN)]
         for change in (*(bad for _, bad in page.refused), *norms):
             both = (run.pair.fast, run.pair.spec)
             on_fast, on_spec = (step_of(side, name, grads={}, **change) for side in both)

@@ -34,6 +34,13 @@ PADDED_TO = 64
 """Every parameter's segment of an arena is padded to a multiple of so many elements."""
 
 
+def copied(groups: Groups, hyper: Mapping[str, Any]) -> bool:
+    """Say whether an update clips a copy of the gradients: by value, or by a group's own norm."""
+    own = [changed for _, changed in groups]
+    by_value = any(one.get("max_value") is not None for one in (hyper, *own))
+    return by_value or any("max_norm" in one for one in own)
+
+
 @dataclass
 class Arena:
     """A flat allocation with a segment per parameter."""
@@ -251,8 +258,10 @@ class Model:
     ) -> None:
         """Note what memory an update leaves behind."""
         self.optimizers.add(optimizer)
-        if not direct:
-            self.pool.append(self.take())
+        taken = [] if direct else [self.take()]
+        if self.updated(pieces) and copied(groups, hyper):
+            taken.append(self.take())
+        self.pool += reversed(taken)
         if not self.updated(pieces):
             return
         self.fit_states(optimizer)

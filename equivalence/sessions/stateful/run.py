@@ -31,7 +31,7 @@ from equivalence.sessions.stateful.bad import KINDS, Stranger
 from equivalence.sessions.stateful.base import Base, Seed, statement
 from equivalence.sessions.stateful.gradients import Gradients
 from equivalence.sessions.stateful.leaves import Leaves, Writes
-from equivalence.sessions.stateful.model import Sparse
+from equivalence.sessions.stateful.model import Sparse, copied
 from equivalence.sessions.stateful.saves import Saves
 from equivalence.sessions.stateful.steps import Steps
 from equivalence.sessions.stateful.stepwise import Injected
@@ -139,7 +139,8 @@ class Faults(Base):
                 run()
         direct = isinstance(model, Sparse) and not model.loose
         # A norm is computed by the optimizer's tables, and those come with its state.
-        pieces = model.pieces() if hyper.get("max_norm") is not None else []
+        clipped = hyper.get("max_norm") is not None or copied((), hyper)
+        pieces = model.pieces() if clipped else []
         self.model.held(optimizer, pieces, (), hyper, direct)
         for param in updated:
             self.model.params[param].uploaded()

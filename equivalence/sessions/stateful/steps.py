@@ -19,8 +19,8 @@ from equivalence.sessions.stateful.model import Dense, Groups, Pieces, Sparse
 from spec.optim import OPTIMIZERS
 from spec.tape import Dense as SpecDense
 
-OF_AN_UPDATE = ("max_norm", "grad_scale")
-"""What an update takes that is no hyper-parameter of a parameter."""
+OF_AN_UPDATE = ("max_norm", "grad_scale", "max_value")
+"""What an update takes that is no hyper-parameter of a parameter; groups may have bounds, too."""
 
 
 class Steps(Base):
@@ -83,11 +83,11 @@ class Steps(Base):
 
     def hyper_of(self, param: int, groups: Groups, hyper: Mapping[str, Any]) -> dict[str, Any]:
         """Return a parameter's own hyper-parameters."""
-        own = {name: value for name, value in hyper.items() if name not in OF_AN_UPDATE}
+        own = dict(hyper)
         for params, changed in groups:
             if param in params:
                 own.update(changed)
-        return own
+        return {name: value for name, value in own.items() if name not in OF_AN_UPDATE}
 
     def _update(
         self, optimizer: str, given: Any, pieces: Pieces, groups: Groups,

@@ -43,7 +43,7 @@ def test_clipped_steps_are_those_of_the_page_but_have_no_bound(optimizer: str) -
     assert one.bound == "no bound"
 
 
-@pytest.mark.parametrize("optimizer", [name for name, page in OPTIMIZERS.items() if page.extras])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_kernel_takes_steps_with_extras_as_its_page(optimizer: str) -> None:
     one = found(Row(optimizer, updates.EXTRAS), 2)
     assert one.equal, one.verdict.differences

@@ -1,0 +1,170 @@
+"""Clipping by value and by groups: who names neither is not asked, and wrong orders are found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from equivalence.backends import declared
+from equivalence.backends.fast.optim import FastOptimizer
+from equivalence.backends.protocol import Capabilities
+from equivalence.cases.covering import PAIRS
+from equivalence.cases.declared.inside import Inside, all_of
+from equivalence.cases.shrink import smaller_updates
+from equivalence.cases.strategies import draw_many
+from equivalence.cases.updates.clipping import CLIPPING, clipped_apart
+from equivalence.cases.updates.design import spoiled_cases, update_specs, update_strata
+from equivalence.cases.updates.spec import UpdateSpec, update_from_dict
+from equivalence.measure.sizes import sized_update
+from equivalence.measure.update import measure_update
+from spec.optim import OPTIMIZERS
+
+
+def bounds(case: UpdateSpec) -> Iterator[str]:
+    """Name what a case asks for that only some handles know."""
+    settings = case.settings()
+    for group in settings.get("groups", ()):
+        yield from {"max_norm": "group_norms"}.keys() & group.keys()
+        yield from {"max_value"} & group.keys()
+    yield from {"max_value"} & settings.keys()
+
+
+def every(optimizer: str, inside: Inside | None = None) -> list[UpdateSpec]:
+    return [
+        *update_strata(optimizer, "fp32", PAIRS, inside=inside),
+        *spoiled_cases(optimizer, "fp32"),
+        *draw_many(update_specs(optimizer, "fp32", inside), 60, 0),
+        sized_update(optimizer, "fp32"),
+    ]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_nobody_is_asked_about_clipping_that_he_does_not_name(optimizer: str) -> None:
+    assert not {name for case in every(optimizer) for name in bounds(case)}
+
+
+def test_who_names_one_of_them_is_asked_about_it_alone() -> None:
+    for name, asked in zip(CLIPPING, ({"max_value"}, {"max_norm"}), strict=True):
+        found = every("sgd", Inside(None, "update", "fp32", (name,)))
+        assert {one for case in found for one in bounds(case)} == asked
+    found = every("sgd", all_of("sgd", "fp32"))
+    assert {one for case in found for one in bounds(case)} == {"max_value", "max_norm"}
+    assert set(every("sgd")[:50]) <= set(found)
+
+
+def test_a_case_is_read_back_and_made_smaller() -> None:
+    for case, _ in clipped_apart("adam", "fp32", CLIPPING):
+        assert update_from_dict(json.loads(case.to_json())) == case
+        assert all(set(bounds(small)) <= set(bounds(case)) for small in smaller_updates(case))
+        if "max_value" in case.settings():
+            assert any("max_value" not in small.settings() for small in smaller_updates(case))
+
+
+class Right(FastOptimizer):
+    """Our own handle."""
+
+    def __init__(self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> None:
+        super().__init__(name, params, self.told(hyper), "aten")
+        self.hyper = hyper
+
+    def told(self, hyper: Mapping[str, Any]) -> Mapping[str, Any]:
+        return hyper
+
+
+class ClippedBeforeTheScale(Right):
+    def set_grad_scale(self, grad_scale: float) -> None:
+        super().set_grad_scale(grad_scale)
+        if self.hyper.get("max_value") is not None:
+            self._held.set_max_value(self.hyper["max_value"] / grad_scale)
+
+
+class OneNorm(Right):
+    def told(self, hyper: Mapping[str, Any]) -> Mapping[str, Any]:
+        groups = [
+            {name: value for name, value in group.items() if name != "max_norm"}
+            for group in hyper.get("groups", ())
+        ]
+        return {**hyper, "groups": groups}
+
+
+class UsualValue(Right):
+    def told(self, hyper: Mapping[str, Any]) -> Mapping[str, Any]:
+        groups = [
+            {name: value for name, value in group.items() if name != "max_value"}
+            for group in hyper.get("groups", ())
+        ]
+        return {**hyper, "groups": groups}
+
+
+class NoValue(Right):
+    def told(self, hyper: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {name: value for name, value in hyper.items() if name != "max_value"}
+
+
+class NormFirst(Right):
+    """It clips the norm of everything in its own copies, and hands these on to be clamped."""
+
+    def told(self, hyper: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.norm = hyper.get("max_norm")
+        return {name: value for name, value in hyper.items() if name != "max_norm"}
+
+    def step(self, grads: Sequence[Tensor | None]) -> None:
+        if self.norm is not None:
+            total = sum(float(g.double().square().sum()) for g in grads if g is not None) ** 0.5
+            share = min(1.0, self.norm / (total / self._grad_scale + 1e-6))
+            grads = [None if g is None else g * share for g in grads]
+        super().step(grads)
+
+
+class GroupCountsTwice(Right):
+    """The gradients of a group with a norm of its own count in the others' norm as well."""
+
+    def step(self, grads: Sequence[Tensor | None]) -> None:
+        bound, groups = self.hyper.get("max_norm"), self.hyper.get("groups", ())
+        apart = {k for group in groups if "max_norm" in group for k in group["params"]}
+        if bound is not None and apart:
+            squares = [0.0 if g is None else float(g.double().square().sum()) for g in grads]
+            inner = sum(s for k, s in enumerate(squares) if k not in apart) ** 0.5
+            self._held.set_max_norm(bound * inner / sum(squares) ** 0.5)
+        super().step(grads)
+
+
+class Backend:
+    """A backend of one kind of handle."""
+
+    name = "clipping"
+
+    def __init__(self, made: type[Right]) -> None:
+        self.made = made
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities({}, declared("torch"), {"sgd": ("fp32",)}, extras={"sgd": CLIPPING})
+
+    def optimizer(self, name: str, params: Sequence[Tensor], hyper: Mapping[str, Any]) -> Any:
+        return self.made(name, params, hyper)
+
+
+def failing(made: type[Right]) -> list[str]:
+    """Return the cases, in words, that a handle fails."""
+    contract = declared("torch")("sgd", "fp32")
+    found = []
+    for case, levels in clipped_apart("sgd", "fp32", CLIPPING):
+        if measure_update(Backend(made), case, contract).failed:
+            found.append(str(levels["case"]))
+    return found
+
+
+WRONG = [ClippedBeforeTheScale, OneNorm, UsualValue, NoValue, NormFirst, GroupCountsTwice]
+
+
+def test_the_right_order_passes() -> None:
+    assert failing(Right) == []
+
+
+@pytest.mark.parametrize("made", WRONG)
+def test_a_planted_fault_is_found(made: type[Right]) -> None:
+    assert failing(made)
