@@ -48,7 +48,8 @@ def clipped_by_one(optimizer: str) -> set[tuple[str, str]]:
     """Return which kind of number stands alone in the gradients of a step that is clipped."""
     met: set[tuple[str, str]] = set()
     for case in cases_of(optimizer):
-        for step, k, _ in case.spoiled if case.max_norm is not None else ():
+        shared = case.max_norm is not None and not case.groups
+        for step, k, _ in case.spoiled if shared else ():
             item = Gradients(case, "cpu").at(step)[k][1]
             assert item is not None and item.view.numel() > 1000
             met |= {meeting[1:3] for meeting in seen("gradient", item.view, case.dtype)}
@@ -119,10 +120,10 @@ def test_a_rate_of_the_first_group_alone_leaves_the_others() -> None:
 
 @pytest.mark.parametrize("optimizer", NAMES)
 def test_a_group_has_hyper_parameters_of_the_page_alone(optimizer: str) -> None:
-    """What belongs to a whole case, as the bound of a norm does, is no group's."""
+    """What belongs to a whole case, as a scale does, is no group's; bounds may be its own."""
     named = {n for case in cases_of(optimizer) for _, own in case.groups for n, _ in own}
     page = OPTIMIZERS[optimizer]
-    assert named and named <= {*page.tried, *page.extras}
+    assert named and named <= {*page.tried, *page.extras, "max_norm", "max_value"}
 
 
 @pytest.mark.parametrize("optimizer", NAMES)

@@ -145,37 +145,45 @@ def test_cycles_without_end_neither_overflow_nor_take_long() -> None:
         assert ours.cyclic(LR, **settings)(t) == theirs.cyclic(LR, **settings)(t) == 0.01
 
 
-def drawn_schedules(count: int) -> Iterator[tuple[str, dict[str, Any], Callable[[Any], Any]]]:
-    """Draw settings, and what makes torch's scheduler of the same."""
+def drawn_schedules(
+    count: int,
+) -> Iterator[tuple[str, dict[str, Any], Callable[[], list[float]]]]:
+    """Draw settings of every schedule in turn, and what asks torch for its rates by them."""
     draw = random.Random(27)
     for k in range(count):
         n, m, share = draw.randint(1, 9), draw.randint(1, 9), draw.uniform(0.05, 1.0)
-        low = LR * draw.uniform(0.0, 0.9)
+        low, total = LR * draw.uniform(0.0, 0.9), STEPS + n
+        cycle = {"step_size_up": n, "step_size_down": m, "minimum": low}
         yield (
+            ("constant", {}, _torchs("ConstantLR", 1.0)),
             ("step", {"step_size": n, "gamma": share}, _torchs("StepLR", n, share)),
             ("exponential", {"gamma": share}, _torchs("ExponentialLR", share)),
-            (
-                "cosine",
-                {"total": 26 + n, "minimum": low},
-                _torchs("CosineAnnealingLR", 26 + n, low),
-            ),
+            ("cosine", {"total": total, "minimum": low}, _torchs("CosineAnnealingLR", total, low)),
             (
                 "linear_warmup",
                 {"warmup": n, "start_factor": share},
                 _torchs("LinearLR", share, total_iters=n),
             ),
             (
+                "warmup_cosine",
+                {"warmup": n, "total": total, "start_factor": share, "minimum": low},
+                _in_turn(
+                    n, _torchs("LinearLR", share, total_iters=n),
+                    _torchs("CosineAnnealingLR", STEPS, low),
+                ),
+            ),
+            (
                 "one_cycle",
-                {"total": STEPS + n, "rise": share, "div_factor": 1.0 + n, "final_div_factor": m},
+                {"total": total, "rise": share, "div_factor": 1.0 + n, "final_div_factor": m},
                 _torchs(
-                    "OneCycleLR", LR, total_steps=STEPS + n, pct_start=share, div_factor=1.0 + n,
+                    "OneCycleLR", LR, total_steps=total, pct_start=share, div_factor=1.0 + n,
                     final_div_factor=float(m), cycle_momentum=False,
                 ),
             ),
             *(
                 (
                     "cyclic",
-                    {"step_size_up": n, "step_size_down": m, "minimum": low, **more},
+                    {**cycle, **more},
                     _torchs("CyclicLR", low, LR, n, m, cycle_momentum=False, **more),
                 )
                 for more in (
@@ -184,20 +192,68 @@ def drawn_schedules(count: int) -> Iterator[tuple[str, dict[str, Any], Callable[
                     {"mode": "exp_range", "gamma": share},
                 )
             ),
-        )[k % 8]  # fmt: skip
+        )[k % 10]  # fmt: skip
 
 
-def _torchs(name: str, *given: Any, **more: Any) -> Callable[[Any], Any]:
-    return lambda of: getattr(lr_scheduler, name)(of, *given, **more)
+def _torchs(name: str, *given: Any, **more: Any) -> Callable[[], list[float]]:
+    """Make a scheduler and step it: its rates by its closed form, where it has one.
+
+    Without it torch multiplies rate by rate, and rounds at every step.
+    """
+
+    def rates() -> list[float]:
+        pairs = stepped(getattr(lr_scheduler, name)(optimizer(), *given, **more))
+        return [last if closed is None else closed for last, closed in pairs]
+
+    return rates
 
 
-def test_a_hundred_schedules_are_torchs() -> None:
-    for name, settings, make in drawn_schedules(100):
-        rate, scheduler = getattr(ours, name)(LR, **settings), make(optimizer())
-        pairs = list(stepped(scheduler))
-        # torch's closed form, where it has one: its chain of products rounds at every step.
-        expected = [last if closed is None else closed for last, closed in pairs]
+def _in_turn(
+    first: int, rise: Callable[[], list[float]], fall: Callable[[], list[float]]
+) -> Callable[[], list[float]]:
+    return lambda: [*rise()[:first], *fall()[: STEPS - first]]
+
+
+DRAWN = [(name, settings, rates()) for name, settings, rates in drawn_schedules(100)]
+
+
+def test_a_hundred_schedules_of_every_kind_are_torchs() -> None:
+    assert {name for name, _, _ in DRAWN} == {name for name, _ in SCHEDULES}
+    for name, settings, expected in DRAWN:
+        rate = getattr(ours, name)(LR, **settings)
         assert [rate(t) for t in range(STEPS)] == expected, (name, settings)
+
+
+def cycled(settings: dict[str, Any], t: int) -> list[Bounded]:
+    """Take torch's own steps of a cycle on doubles: what a rate may be, by each side of a kink."""
+    up, total = settings["step_size_up"], settings["step_size_up"] + settings["step_size_down"]
+    number, low = 1 + t // total, constant(DOUBLES, Fraction(settings["minimum"]))
+    share = scalar.divide(constant(DOUBLES, up), constant(DOUBLES, total))
+    place = 1 + scalar.divide(constant(DOUBLES, t), constant(DOUBLES, total)) - number
+    rising, falling = scalar.divide(place, share), scalar.divide(place - 1, share - 1)
+    sides = [rising] * (t % total <= up) + [falling] * (t % total >= up)
+    height = constant(DOUBLES, Fraction(LR)) - low
+    scale = Fraction(1, 2 ** (number - 1)) if settings["mode"] == "triangular2" else Fraction(1)
+    return [low + height * side * constant(DOUBLES, scale) for side in sides]
+
+
+def test_a_hundred_schedules_are_the_references() -> None:
+    """Within the rounding of doubles, in the steps of each side."""
+    for name, settings, expected in DRAWN:
+        reference = getattr(theirs, name)(LR, **settings)
+        if name in POWERS:
+            true = [reference(t, like=Fraction(0)) for t in range(STEPS)]
+            assert all(within(3, got, rate) for got, rate in zip(expected, true, strict=True))
+            continue
+        found = [[x] for x in bounded_rates(name, settings)]
+        of_reference = zip([reference(t) for t in range(STEPS)], found, strict=True)
+        assert all((fraction_of(got, x[0]) or 0.0) <= 1.0 for got, x in of_reference)
+        if settings.get("mode") == "exp_range":
+            continue  # Its power is torch's by one call, and the reference's by many products.
+        if name == "cyclic":
+            found = [cycled(settings, t) for t in range(STEPS)]
+        for got, either in zip(expected, found, strict=True):
+            assert min(fraction_of(got, x) or 0.0 for x in either) <= 1.0, (name, settings)
 
 
 def within(count: int, got: float, exact_rate: Fraction) -> bool:
