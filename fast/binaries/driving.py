@@ -110,7 +110,8 @@ def _seeds(made: Any, results: int) -> Iterator[Any]:
 def _optimizer(name: str) -> Iterator[Example]:
     """Yield updates with the default hyper-parameters, and with every one of them in use.
 
-    The latter clip the gradients too, and then do not.
+    The latter clip the gradients too, and then do not. What clips entries and norms of groups is
+    the same for all optimizers, so that the first of them alone starts it.
     """
     rule = _optimizers()[name]
     functional = importlib.import_module("fast.optim._functional").Functional
@@ -121,4 +122,8 @@ def _optimizer(name: str) -> Iterator[Example]:
         for hyper, max_norm in ((needed, None), (used, 1.0), (used, None)):
             params: list[Tensor] = [torch.ones(4096, dtype=dtype.storage)]
             made = functional(rule, params, hyper, "triton", max_norm=max_norm)
+            yield Example("step", dtype, lambda p=params, m=made: m.step(p))
+        if name == next(iter(_optimizers())):
+            groups = [{"params": [0], "max_norm": 1.0, "max_value": 0.5}]
+            made = functional(rule, params, used, "triton", groups)
             yield Example("step", dtype, lambda p=params, m=made: m.step(p))

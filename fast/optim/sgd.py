@@ -160,6 +160,11 @@ RULE = Rule(
     torch=torch.optim.SGD,
 )
 
+MOST_KERNELS = 8
+"""The update with and without a scale, in 16 bits also by clipped copies in fp32, and five kernels
+that clip for every optimizer: the squares of chunks and their coefficient, and, by groups, clamped
+copies with their squares, the coefficients, and their product."""
+
 
 class Sgd(Functional):
     """SGD on a list of tensors, copied in: `step(grads)`, `params()`, `state()`."""
