@@ -117,8 +117,9 @@ class Updates(SessionSteps[Gradients]):
     def gradient_norm(self, grads: Gradients) -> Any:
         """Return the norm of all gradients by which an update would write, as one vector.
 
-        It is a scalar of their world, 0 where there is no gradient; `max_norm` bounds it. What a
-        step refuses of gradients is Rejected.
+        It is a scalar of their world, 0 where there is no gradient; `max_norm` bounds it, where no
+        entry is clipped and no group has a norm of its own. What a step refuses of gradients is
+        Rejected.
         """
         _refuse_no_gradients(grads)
         return clip.norm_of([*self._gradients(grads).values()])

@@ -88,9 +88,9 @@ class Updates(Recording, SessionSteps[Any]):
     def gradient_norm(self, grads: Any) -> float:
         """Return the norm of all gradients by which an update would write, as one vector.
 
-        That is what `max_norm` bounds: those of parameters that are trainable and that were
-        reached, added up in fp64. Infinities and NaN come through. `grads` are what a step takes,
-        stay as they are, and are refused as by a step.
+        That is what a step's `max_norm` bounds, unless it clips entries or a group's own norm: of
+        parameters that are trainable and that were reached, added up in fp64. Infinities and NaN
+        come through. `grads` are what a step takes, stay as they are, and are refused as by a step.
         """
         totals: dict[Param, Tensor] = {}
         for parameter, tensor in gathered("gradient_norm", self.store, self._tape, grads):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import torch
 from torch import Tensor
 
 import spec.session
-from fast import CompiledSession, Rejected, Session
+from fast import CompiledSession, Rejected, Session, checkpoint
 from fast.optim import OPTIMIZERS, Sgd
 from fast.optim._chunks import CHUNK
+from fast.train import scalar_trainer
 from spec.tensor import tensor
 
 PROVIDERS = ["aten", "triton"]
@@ -125,6 +127,32 @@ def test_the_reference_takes_the_same_steps(make: Any) -> None:
         # A few roundings of doubles each: the steps are short.
         difference = mine.value() - torch.tensor(other.value.nested(), dtype=torch.float64)
         assert difference.abs().max() < 2.0**-48
+
+
+def test_a_checkpoint_takes_groups_with_bounds(tmp_path: Path) -> None:
+    sessions = [Session("aten", "fp32", "cpu") for _ in range(2)]
+    for s in sessions:
+        w = s.param([3.0, 4.0], name="w")
+        hyper: Any = {"lr": 0.5, "groups": [{"params": [w], "max_norm": 1.0, "max_value": 0.5}]}
+        if s is sessions[0]:
+            s.adamw_step(grads=s.backward(s.sum(s.square(s.use(w)))), **hyper)
+            checkpoint.save(tmp_path / "c", s)
+        else:
+            checkpoint.load(tmp_path / "c", s, optimizers={"adamw": hyper})
+    assert sessions[0].params[0].value().tolist() == sessions[1].params[0].value().tolist()
+
+
+def test_lists_and_trainers_clip_as_sessions_do() -> None:
+    def loss(ops: Any, w: Any, x: Any) -> Any:
+        return ops.sum(ops.mul(w, x))
+
+    x = torch.tensor([8.0, 0.25])
+    trainer = scalar_trainer(loss, [torch.ones(2)], provider="aten", device="cpu")
+    trainer.step(1.0, [x], max_value=2.0)
+    assert trainer.params.values()[0].tolist() == [-1.0, 0.75]
+    groups = [{"params": [trainer.params.params[0]], "max_value": 1.0}]
+    trainer.params.sgd_step(1.0, [x], max_value=2.0, groups=groups)
+    assert trainer.params.values()[0].tolist() == [-2.0, 0.5]
 
 
 def test_gradients_stay_and_spare_memory_is_returned() -> None:
