@@ -298,8 +298,7 @@ class Rules:
             return ()
         if n[1] % 16 == 0:
             return (((self.owner(n[0]),), {"max_norm": 0.5}),)
-        alone = OPTIMIZERS[name].alone
-        key = alone[n[2] % len(alone)]
+        key = (alone := OPTIMIZERS[name].alone)[n[2] % len(alone)]
         others = other_choices(name, hyper(name, n[1]), key)
         return (((self.owner(n[0]),), {key: others[n[1] % len(others)]}),) if others else ()
 
@@ -342,8 +341,7 @@ def hyper(name: str, number: int) -> dict[str, Any]:
     draw = Random(number)
     chosen = {k: draw.choice(among) for k, among in choices(name).items() if k != "start_step"}
     chosen["grad_scale"] = draw.choice((1.0, 1.0, 1024.0, 48.0))
-    if draw.random() < 0.25:
-        chosen["max_value"] = draw.choice((0.25, 2.0))
+    chosen["max_value"] = draw.choice((None, None, None, 0.25, 2.0))
     return dict(permitted_pairs(name, chosen))
 
 
