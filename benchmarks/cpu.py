@@ -30,7 +30,8 @@ from benchmarks.targets import (
 )
 from benchmarks.timing import paired
 from fast import OPS, CompiledSession, Session
-from fast.commands.digits import digits_mlp, images, initial_parameters
+from fast.commands.digits import images
+from fast.commands.networks import NETWORKS, digits_mlp
 from fast.device.counters import counters
 
 BATCH, HIDDEN, LR = 32, 128, 1e-3
@@ -117,7 +118,9 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
 def our_step() -> Callable[[], object]:
     """A training step on the eager tape: forward, backward, AdamW, tape reset."""
     session = Session(provider="aten")
-    params = [session.param(v, name=n) for n, v in initial_parameters(HIDDEN, 0).items()]
+    params = [
+        session.param(v, name=n) for n, v in NETWORKS["perceptron"].parameters(HIDDEN, 0).items()
+    ]
     x, labels = batch()
 
     def step() -> None:
@@ -132,7 +135,9 @@ def our_step() -> Callable[[], object]:
 def run_step(kind: Callable[..., Session]) -> Callable[[], object]:
     """A training step through `run`, as trainers take it."""
     session = kind(provider="aten")
-    params = [session.param(v, name=n) for n, v in initial_parameters(HIDDEN, 0).items()]
+    params = [
+        session.param(v, name=n) for n, v in NETWORKS["perceptron"].parameters(HIDDEN, 0).items()
+    ]
     data = batch()
 
     def step() -> None:
@@ -145,7 +150,7 @@ def run_step(kind: Callable[..., Session]) -> Callable[[], object]:
 
 def their_step() -> Callable[[], object]:
     """The same step in torch eager, with its fused AdamW."""
-    arrays = initial_parameters(HIDDEN, 0).values()
+    arrays = NETWORKS["perceptron"].parameters(HIDDEN, 0).values()
     params = [torch.from_numpy(array).requires_grad_() for array in arrays]
     optimizer = torch.optim.AdamW(params, lr=LR, fused=True)
     x, labels = batch()

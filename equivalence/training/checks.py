@@ -6,8 +6,7 @@ numbers.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -19,19 +18,22 @@ from spec.optim import OPTIMIZERS
 if TYPE_CHECKING:
     from torch import Tensor
 
-PROGRAMS = ("digits_mlp",)
+    from fast.commands.networks import Network
 
 PRECISIONS = ("fp32", "fp64")
 
 PROVIDERS = ("aten", "triton")
 
 RULES = (
-    ("program", PROGRAMS),
     ("provider", PROVIDERS),
     ("precision", PRECISIONS),
     ("optimizer", tuple(OPTIMIZERS)),
 )
-"""What a manifest names, of which only some can be judged."""
+"""What a manifest names beside its program, of which only some can be judged."""
+
+
+GIVEN = ("input/x", "param_before/", "buffer_before/", "state_before/")
+"""How the names of tensors begin that a step starts from."""
 
 
 class NoRecord(Refused):
@@ -50,18 +52,23 @@ class Manifest:
     hyper: Mapping[str, float]
     steps: tuple[int, ...]
     engine: str | None = None
+    buffers: tuple[str, ...] = ()
 
 
-def check_manifest(path: Path, manifest: Manifest, program: Callable[..., Any]) -> None:
+def check_manifest(path: Path, manifest: Manifest, network: Network) -> None:
     """Refuse a manifest whose optimizer or whose program takes other names or numbers."""
-    takes = list(inspect.signature(program).parameters)[1:-2]
-    if len(manifest.parameters) != len(takes):
-        raise NoRecord(
-            f"{path}: {manifest.program} has the parameters {', '.join(takes)}; the manifest names "
-            f"{len(manifest.parameters)}: {', '.join(manifest.parameters) or 'none'}"
-        )
-    if len(set(manifest.parameters)) < len(takes) or len(set(manifest.steps)) < len(manifest.steps):
-        raise NoRecord(f"{path} names a parameter or a step twice")
+    for kind, due in (("parameters", network.parameters(1, 0)), ("buffers", network.buffers(1))):
+        names: tuple[str, ...] = getattr(manifest, kind)
+        if len(names) != len(due):
+            has = f"has the {kind} {', '.join(due)}" if due else f"has no {kind}"
+            raise NoRecord(
+                f"{path}: {manifest.program} {has}; the manifest names {len(names)}: "
+                f"{', '.join(names) or 'none'}"
+            )
+    named = {"parameter": manifest.parameters, "buffer": manifest.buffers, "step": manifest.steps}
+    for what, each in named.items():
+        if len(set(each)) < len(each):
+            raise NoRecord(f"{path} names a {what} twice")
     wrong = [name for name, value in manifest.hyper.items() if not isfinite(value)]
     if wrong:
         raise NoRecord(f"{path}: {wrong[0]} is {manifest.hyper[wrong[0]]}; a finite number is due")
@@ -99,19 +106,19 @@ def check_step(path: Path, manifest: Manifest, tensors: Mapping[str, Tensor]) ->
         wanted = torch.int64 if name in ("input/labels", *counts) else dtype
         if tensors[name].dtype is not wanted:
             raise NoRecord(f"{path}: {name} is {tensors[name].dtype}, where {wanted} is due")
-    shapes = {name: tensors[f"param_before/{name}"].shape for name in manifest.parameters}
     for name in due:
         kind, _, rest = name.partition("/")
         shape: tuple[int, ...] | None = None
         if name == "loss" or name in counts:
             shape = ()
         elif kind != "input":
-            shape = tuple(shapes[rest.partition("/")[0]])
+            before = "buffer_before" if kind.startswith("buffer") else "param_before"
+            shape = tuple(tensors[f"{before}/{rest.partition('/')[0]}"].shape)
         if shape is not None and tuple(tensors[name].shape) != shape:
             got = list(tensors[name].shape)
             raise NoRecord(f"{path}: {name} has the shape {got}, where {list(shape)} is due")
     for name in due:
-        given = name.startswith(("input/x", "param_before/", "state_before/"))
+        given = name.startswith(GIVEN)
         if given and not bool(torch.isfinite(tensors[name]).all()):
             raise NoRecord(
                 f"{path}: {name} holds NaN or an infinity, so the run had diverged before this "
@@ -131,6 +138,8 @@ def names_due(manifest: Manifest, tensors: Mapping[str, Any]) -> list[str]:
     page = OPTIMIZERS[manifest.optimizer]
     fields = (*page.moments, "step") if page.counted else page.moments
     due = ["input/x", "input/labels", "loss"]
+    for name in manifest.buffers:
+        due += [f"buffer_before/{name}", f"buffer_after/{name}"]
     for name in manifest.parameters:
         due += [f"param_before/{name}", f"grad/{name}", f"param_after/{name}"]
         for field in fields:

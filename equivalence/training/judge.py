@@ -3,9 +3,9 @@
 A recorded step is a folder's `steps/step-000NN.safetensors` with everything before and after it
 (docs/recorded-steps.md).  The reference takes over inputs, parameters and optimizer state exactly,
 runs the program and one update, and every element is judged: the loss, every gradient, every
-parameter and every moment.  The update is fed the recorded gradient, so each fault shows where it
-is made.  Steps recorded with torch's kernels are then taken again with the Triton kernels, from
-the same numbers, and judged once more.
+parameter, every moment, and what has become of the buffers.  The update is fed the recorded
+gradient, so each fault shows where it is made.  Steps recorded with torch's kernels are then taken
+again with the Triton kernels, from the same numbers, and judged once more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from equivalence.training.record import (
     accuracy_of,
     check_call,
     load_step,
-    program,
+    loss_of,
     read_manifest,
     recorded_step,
     retaken_step,
@@ -47,6 +47,7 @@ SCHEMA = 1
 """The number of the JSON format of a verdict on recorded steps."""
 
 PARTS = ("loss", "gradients", "parameters", "moments")
+"""What every step has; where a program updates buffers, it has `buffers` too."""
 
 
 def largest(fractions: Iterable[float | None]) -> float | None:
@@ -110,9 +111,11 @@ def judge_step(
         for name in manifest.parameters
     }
     refs = {name: session.use(param) for name, param in params.items()}
+    for name in manifest.buffers:
+        session.buffer(lift_one(tensors[f"buffer_before/{name}"], arithmetic), name)
     x = session.input(lift_one(tensors["input/x"], arithmetic))
     labels = lift_one(tensors["input/labels"], arithmetic)
-    loss = program(manifest.program)(Rowwise(session), *refs.values(), x, labels)
+    loss = loss_of(Rowwise(session), manifest, [*refs.values()], [x, labels])
     gradients = session.backward(loss)
     names = list(manifest.parameters)
     parts = {
@@ -123,6 +126,12 @@ def judge_step(
             [store(session.grad(gradients, refs[name]), arithmetic) for name in names],
         ),
     }
+    if manifest.buffers:
+        parts["buffers"] = compare(
+            manifest.buffers,
+            [taken.buffers[name] for name in manifest.buffers],
+            [store(buffer.value, arithmetic) for buffer in session.buffers],
+        )
     return {**parts, **_judge_update(manifest, tensors, taken, family)}
 
 
@@ -238,9 +247,10 @@ def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> in
     engine = read_manifest(run).engine
     if engine is not None:
         print(f"recorded steps, taken by the engine {engine}")
-    print("step    provider            " + "".join(f"{part:>12}" for part in PARTS))
+    parts = dict.fromkeys(part for step in judged.steps for part in step.parts) or PARTS
+    print("step    provider            " + "".join(f"{part:>12}" for part in parts))
     for step in judged.steps:
-        cells = "".join(f"{show_fraction(step.parts[part].fraction):>12}" for part in PARTS)
+        cells = "".join(f"{show_fraction(step.parts[part].fraction):>12}" for part in parts)
         print(f"{step.step:<7} {step.provider:<20}{cells}")
     for step in judged.steps:
         for part, line in problems(step):
@@ -277,7 +287,7 @@ def steps_document(judged: Judged) -> dict[str, Any]:
             "step": step.step,
             "provider": step.provider,
             "conformant": step.conformant,
-            **{part: plain_fraction(step.parts[part].fraction) for part in PARTS},
+            **{part: plain_fraction(step.parts[part].fraction) for part in step.parts},
             "problems": [f"{part}: {line}" for part, line in problems(step)],
         }
         for step in judged.steps

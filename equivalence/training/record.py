@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,15 +17,19 @@ from equivalence.training.checks import RULES, Manifest, NoRecord, check_manifes
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from fast.commands.networks import Network
+    from fast.session import Param, Session
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one step left: the loss, the gradients, and the optimizer's tensors afterwards."""
+    """What one step left: loss and gradients, and the optimizer's tensors and the buffers."""
 
     loss: Tensor
     gradients: Mapping[str, Tensor]
     params: Mapping[str, Tensor]
     states: Mapping[str, Mapping[str, Tensor]]
+    buffers: Mapping[str, Tensor]
 
 
 def read_manifest(run: Path) -> Manifest:
@@ -46,11 +50,11 @@ def read_manifest(run: Path) -> Manifest:
         raise NoRecord(
             f"{path} cannot be read ({error}); docs/recorded-steps.md says what it holds"
         ) from error
-    for kind, known in RULES:
+    for kind, known in (("program", tuple(networks())), *RULES):
         name = getattr(manifest, kind)
         if name not in known:
             raise NoRecord(f"cannot judge the {kind} {name!r}; known: {', '.join(known)}")
-    check_manifest(path, manifest, program(manifest.program))
+    check_manifest(path, manifest, networks()[manifest.program])
     return manifest
 
 
@@ -66,16 +70,24 @@ def _manifest(plain: Any) -> Manifest:
         optimizer=plain["optimizer"],
         hyper={name: float.fromhex(value) for name, value in plain["hyper"].items()},
         steps=tuple(int(step) for step in plain["steps"]),
+        buffers=tuple(str(name) for name in plain.get("buffers", ())),
         engine=None if plain.get("engine") is None else str(plain["engine"]),
     )
 
 
-def program(name: str) -> Callable[..., Any]:
-    """Return a program that recorded steps may name."""
-    from fast.commands import digits
+def networks() -> dict[str, Network]:
+    """Return the networks whose steps may be recorded, by the names of their programs."""
+    from fast.commands.networks import NETWORKS
 
-    found: Callable[..., Any] = getattr(digits, name)
-    return found
+    return {network.program.__name__: network for network in NETWORKS.values()}
+
+
+def loss_of(ops: Any, manifest: Manifest, refs: Sequence[Any], data: Sequence[Any]) -> Any:
+    """Run the program of a recorded step on refs of its parameters, on its data and its buffers.
+
+    The buffers are those of the session, made in the order in which the manifest names them.
+    """
+    return networks()[manifest.program].program(ops, *refs, *data, *ops.buffers)
 
 
 def accuracy_of(run: Path) -> float | None:
@@ -113,11 +125,10 @@ def check_call(run: Path, step: int, manifest: Manifest) -> None:
 
     tensors = load_step(run, step, manifest)
     session = Session(provider="aten", precision=manifest.precision, device="cpu")
-    names = manifest.parameters
-    refs = [session.use(session.param(tensors[f"param_before/{name}"], name)) for name in names]
+    params = _before(session, manifest, tensors).values()
     try:
-        x = session.input(tensors["input/x"])
-        loss = program(manifest.program)(session, *refs, x, tensors["input/labels"])
+        data = session.input(tensors["input/x"]), tensors["input/labels"]
+        loss = loss_of(session, manifest, [session.use(param) for param in params], data)
         got = list(session.value(loss).shape)
     except (ValueError, TypeError, IndexError) as error:
         raise NoRecord(f"{path_of(run, step)}: {manifest.program} refuses it: {error}") from error
@@ -139,7 +150,18 @@ def recorded_step(tensors: Mapping[str, Tensor]) -> Taken:
     """Read what the run itself did in a step."""
     params = under(tensors, "param_after/")
     states = {name: under(tensors, f"state_after/{name}/") for name in params}
-    return Taken(tensors["loss"], under(tensors, "grad/"), params, states)
+    buffers = under(tensors, "buffer_after/")
+    return Taken(tensors["loss"], under(tensors, "grad/"), params, states, buffers)
+
+
+def _before(
+    session: Session, manifest: Manifest, tensors: Mapping[str, Tensor]
+) -> dict[str, Param]:
+    """Make the buffers and the parameters of a session that takes a step, and return the latter."""
+    for name in manifest.buffers:
+        session.buffer(tensors[f"buffer_before/{name}"], name)
+    names = manifest.parameters
+    return {name: session.param(tensors[f"param_before/{name}"], name) for name in names}
 
 
 def retaken_step(manifest: Manifest, tensors: Mapping[str, Tensor], provider: str) -> Taken:
@@ -150,11 +172,10 @@ def retaken_step(manifest: Manifest, tensors: Mapping[str, Tensor], provider: st
 
     session = Session(provider=provider, precision=manifest.precision)
     device = session.options.device
-    names = manifest.parameters
-    params = {name: session.param(tensors[f"param_before/{name}"], name) for name in names}
+    names, params = manifest.parameters, _before(session, manifest, tensors)
     refs = [session.use(param) for param in params.values()]
-    x = session.input(tensors["input/x"])
-    loss = program(manifest.program)(session, *refs, x, tensors["input/labels"])
+    data = session.input(tensors["input/x"]), tensors["input/labels"]
+    loss = loss_of(session, manifest, refs, data)
     with session.backward(loss) as grads:
         gradients = {name: grads[params[name]].tensor.detach().clone() for name in names}
     starts = [tensors[f"param_before/{name}"].to(device) for name in names]
@@ -173,6 +194,7 @@ def retaken_step(manifest: Manifest, tensors: Mapping[str, Tensor], provider: st
         {name: gradient.cpu() for name, gradient in gradients.items()},
         {name: p.cpu() for name, p in zip(names, handle.params(), strict=True)},
         _states(names, handle.state()),
+        {buffer.name: buffer.value() for buffer in session.buffers},
     )
 
 

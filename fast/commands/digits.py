@@ -1,4 +1,4 @@
-"""The digits job: real images, a perceptron of two layers, and one program for every interpreter.
+"""The images of the digits job: how they are split, and in which order they come.
 
 The images are scikit-learn's bundled handwritten digits: 1797 of 8 x 8 pixels in 17 grey levels.
 Grey levels are divided by 16, which is exact.
@@ -10,14 +10,11 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fast.errors import Rejected, Unavailable, extra
 
-CLASSES = 10
-PIXELS = 64
 GREY_LEVELS = 16
 SPLIT_SEED = 0
 
@@ -30,28 +27,6 @@ class Split:
 
     train: Arrays
     test: Arrays
-
-
-def digits_mlp(ops: Any, w1: Any, b1: Any, w2: Any, b2: Any, x: Any, labels: Any) -> Any:
-    """Return the mean cross-entropy of a perceptron with one hidden layer of relu units."""
-    hidden = ops.relu(ops.linear(x, w1, b1))
-    return ops.cross_entropy(ops.linear(hidden, w2, b2), labels)
-
-
-def initial_parameters(hidden: int, seed: int) -> dict[str, np.ndarray]:
-    """Draw weights by He's uniform rule, and set biases to zero; keys in the program's order."""
-    draw = np.random.default_rng(seed)
-
-    def weight(wide: int, deep: int) -> np.ndarray:
-        bound = np.sqrt(6.0 / deep)
-        return draw.uniform(-bound, bound, (wide, deep)).astype(np.float32)
-
-    return {
-        "w1": weight(hidden, PIXELS),
-        "b1": np.zeros(hidden, np.float32),
-        "w2": weight(CLASSES, hidden),
-        "b2": np.zeros(CLASSES, np.float32),
-    }
 
 
 def check_libraries() -> None:
@@ -101,11 +76,3 @@ def batches(count: int, size: int, epochs: int, seed: int) -> Iterator[np.ndarra
         order = draw.permutation(count)
         for start in range(0, count - size + 1, size):
             yield order[start : start + size]
-
-
-def accuracy(parameters: dict[str, np.ndarray], test: Arrays) -> float:
-    """Return the share of images whose largest logit is their label, computed in NumPy."""
-    x, labels = test
-    hidden = np.maximum(x @ parameters["w1"].T + parameters["b1"], 0)
-    logits = hidden @ parameters["w2"].T + parameters["b2"]
-    return float(np.mean(logits.argmax(axis=1) == labels))

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from fast.commands.networks import DEFAULT, NETWORKS, Network
 from fast.compiled.session import ENGINES
 from fast.errors import Rejected
 from fast.optim.adamw import RULE
@@ -29,9 +30,12 @@ class Job:
     eps: float = 1e-8
     weight_decay: float = 1e-2
     seed: int = 0
+    net: str = DEFAULT
 
     def __post_init__(self) -> None:
         """Refuse what no run can have, so that none begins with it."""
+        if self.net not in NETWORKS:
+            raise Rejected(f"train: the net is one of {', '.join(NETWORKS)}, got {self.net!r}")
         if self.interpreter not in INTERPRETERS:
             raise Rejected(
                 f"train: the interpreter is one of {', '.join(INTERPRETERS)}, "
@@ -52,6 +56,11 @@ class Job:
         RULE.read(self.hyper)
 
     @property
+    def network(self) -> Network:
+        """The network that is trained."""
+        return NETWORKS[self.net]
+
+    @property
     def hyper(self) -> dict[str, float]:
         """The hyper-parameters of AdamW."""
         names = ("lr", "beta1", "beta2", "eps", "weight_decay")
@@ -68,7 +77,7 @@ class Job:
 
 @dataclass
 class Trained:
-    """What a run leaves: the parameters by name, the loss of each step, and who computed it.
+    """What a run leaves: parameters and buffers by name, each step's loss, and who computed it.
 
     `before` counts the steps that a resumed run did not take itself.
     """
@@ -77,3 +86,9 @@ class Trained:
     losses: list[float] = field(default_factory=list)
     provider: str = ""
     before: int = 0
+    buffers: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """Parameters and buffers by name, of which the network computes its answer."""
+        return {**self.parameters, **self.buffers}

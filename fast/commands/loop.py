@@ -10,12 +10,14 @@ from itertools import islice
 
 import numpy as np
 
-from fast.commands.digits import Arrays, batches, digits_mlp, initial_parameters
+from fast.commands.digits import Arrays, batches
 from fast.commands.job import Job, Trained
+from fast.commands.networks import bound
 from fast.commands.recorder import Recorder
 from fast.commands.resume import Checkpoints
 from fast.compiled.session import CompiledSession
 from fast.loops.stops import check_finite, check_loss
+from fast.ref import Ref
 from fast.runtime.param import Param
 from fast.session import Session
 from fast.train import INTERPRETERS
@@ -31,7 +33,7 @@ def train(
     recorder: Recorder | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Trained:
-    """Train the perceptron; the recorder, if any, keeps the steps that it wants.
+    """Train the job's network; the recorder, if any, keeps the steps that it wants.
 
     Raises `Diverged` at the first loss that is not finite, and where parameters or moments that are
     not finite would be kept.
@@ -54,6 +56,7 @@ def train(
             watch(step, loss, _engine(session))
         checkpoints.after(session, job, images, step)
     trained.parameters = {name: param.value().numpy() for name, param in params.items()}
+    trained.buffers = {buffer.name: buffer.value().numpy() for buffer in session.buffers}
     return trained
 
 
@@ -65,13 +68,30 @@ def _engine(session: Session) -> str | None:
 
 
 def begin(job: Job) -> tuple[Session, dict[str, Param]]:
-    """Make a session and the job's first parameters."""
+    """Make a session, and the first parameters and buffers of the job's network."""
     options = {"provider": job.provider, "precision": job.precision}
     if job.interpreter == "compiled":
         options["engine"] = job.engine
     session = INTERPRETERS[job.interpreter](**options)
-    first = initial_parameters(job.hidden, job.seed)
+    for name, value in job.network.buffers(job.hidden).items():
+        session.buffer(value, name=name)
+    first = job.network.parameters(job.hidden, job.seed)
     return session, {name: session.param(value, name=name) for name, value in first.items()}
+
+
+def try_program(job: Job, images: Arrays) -> None:
+    """Run a program that updates buffers once, in a session of its own: not every engine does."""
+    if job.network.buffers(job.hidden):
+        _run(*begin(job), job, *(part[: job.batch_size] for part in images))
+
+
+def _run(
+    session: Session, params: dict[str, Param], job: Job, x: np.ndarray, labels: np.ndarray
+) -> Ref:
+    """Run the network's program, and return the loss."""
+    program = bound(job.network.program, session.buffers)
+    loss: Ref = session.run(program, [*params.values()], [x, labels])
+    return loss
 
 
 def take_step(
@@ -84,10 +104,10 @@ def take_step(
     keep: Recorder | None = None,
 ) -> float:
     """Take one step of AdamW and return the loss before it."""
-    loss = session.run(digits_mlp, [*params.values()], [x, labels])
+    if keep is not None:
+        keep.before(session, params, x, labels)
+    loss = _run(session, params, job, x, labels)
     with session.backward(loss) as grads:
-        if keep is not None:
-            keep.before(session, params, x, labels)
         session.adamw_step(grads=grads, **job.hyper)
         if keep is not None:
             engine = _engine(session) or "eager"

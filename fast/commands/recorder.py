@@ -48,7 +48,7 @@ class Recorder:
         x: np.ndarray,
         labels: np.ndarray,
     ) -> None:
-        """Note the inputs, the parameters and the state before the update."""
+        """Note the inputs, and parameters, buffers and state before the program runs."""
         self._tensors = {
             "input/x": torch.from_numpy(x.copy()),
             "input/labels": torch.from_numpy(labels.copy()),
@@ -79,8 +79,9 @@ class Recorder:
             return
         manifest = {
             "schema": SCHEMA,
-            "program": "digits_mlp",
-            "parameters": ["w1", "b1", "w2", "b2"],
+            "program": job.network.program.__name__,
+            "parameters": [*job.network.parameters(1, 0)],
+            **({"buffers": buffers} if (buffers := [*job.network.buffers(1)]) else {}),
             "provider": provider,
             "engine": ", ".join(self._engines),
             "precision": job.precision,
@@ -92,6 +93,8 @@ class Recorder:
         path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
     def _note(self, when: str, session: Session, params: dict[str, Param]) -> None:
+        for buffer in session.buffers:
+            self._tensors[f"buffer_{when}/{buffer.name}"] = buffer.value()
         for name, param in params.items():
             value = param.value()
             self._tensors[f"param_{when}/{name}"] = value

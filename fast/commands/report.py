@@ -38,6 +38,6 @@ def _remove_run(folder: Path) -> None:
         step.unlink()
 
 
-def save_parameters(folder: Path, parameters: dict[str, np.ndarray]) -> None:
-    """Write the parameters by name."""
-    replace(folder / "parameters.safetensors", save(parameters))
+def save_parameters(folder: Path, values: dict[str, np.ndarray]) -> None:
+    """Write parameters and buffers by name."""
+    replace(folder / "parameters.safetensors", save(values))

@@ -13,10 +13,14 @@ from zlib import crc32
 from fast import checkpoint
 from fast.commands.digits import Arrays
 from fast.commands.job import Job
+from fast.commands.networks import DEFAULT
 from fast.disk.atomic import destination
 from fast.errors import Rejected
 from fast.optim.adamw import RULE
 from fast.session import Session
+
+UNSAID = {"engine": "replay", "net": DEFAULT}
+"""What a checkpoint is one of that does not say so, as from before there were others."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,8 @@ class Checkpoints:
         if self.resume is None:
             return 0
         extra = checkpoint.load(self.resume, session, optimizers={RULE.name: job.hyper})
-        for name, value in _identity(session, job, images).items():
-            # A checkpoint from before there were engines is one of replay.
-            known = extra.get(name, "replay" if name == "engine" else None)
+        for name, value in {"net": job.net, **_identity(session, job, images)}.items():
+            known = extra.get(name, UNSAID.get(name))
             if known != value:
                 raise Rejected(
                     f"train: {self.resume} was made with {name} {known!r}, and this run "
@@ -92,9 +95,10 @@ class Checkpoints:
 def _identity(session: Session, job: Job, images: Arrays) -> dict[str, int | float | str]:
     """Everything that decides what the following steps do, except how many there are.
 
-    The interpreter does not: every one takes the same steps.
+    The interpreter does not: every one takes the same steps. A network that is not named is the
+    default one.
     """
-    free = ("epochs", "interpreter")
+    free = ("epochs", "interpreter", *(("net",) if job.net == DEFAULT else ()))
     options = {name: value for name, value in asdict(job).items() if name not in free}
     options["provider"] = session.options.provider
     data = crc32(images[1].tobytes(), crc32(images[0].tobytes()))

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fast.commands.digits import Split, accuracy, check_libraries, folds, held_out_fifth
+from fast.commands.digits import Split, check_libraries, folds, held_out_fifth
 from fast.commands.job import Job, Trained
-from fast.commands.loop import begin, train
+from fast.commands.loop import begin, train, try_program
+from fast.commands.networks import DEFAULT, NETWORKS
 from fast.commands.recorder import Recorder
 from fast.commands.report import METRICS, prepare, save_parameters
 from fast.commands.resume import Checkpoints
@@ -28,7 +29,7 @@ from fast.loops.stops import Diverged
 from fast.train import INTERPRETERS
 
 KNOBS = {
-    "hidden": "units in the hidden layer",
+    "hidden": "units in a hidden layer",
     "epochs": "passes over the training images",
     "batch_size": "images per step",
     "lr": "AdamW's learning rate",
@@ -44,13 +45,18 @@ def add_parser(tasks: Any) -> None:
     """Add the task to the parser of `train`."""
     parser = tasks.add_parser(
         "digits",
-        help="a perceptron on scikit-learn's handwritten digits",
-        description="Train a perceptron (64 pixels, one hidden layer, 10 classes) on handwritten "
-        "digits; report its accuracy on a held-out fifth and the mean over folds.",
+        help="a perceptron, or another network, on scikit-learn's handwritten digits",
+        description="Train a network (64 pixels, hidden units, 10 classes) on handwritten digits; "
+        "report its accuracy on a held-out fifth and the mean over folds.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--out", type=Path, default=Path("runs/digits"), help="folder of the run")
     parser.add_argument("--overwrite", action="store_true", help="replace a run in that folder")
+    parser.add_argument(
+        "--net", choices=(*NETWORKS,), default=DEFAULT,
+        help="what is trained: one hidden layer; the same with batch_norm; residual blocks with "
+        "layer_norm",
+    )  # fmt: skip
     parser.add_argument("--provider", choices=("aten", "triton"), help="the best present if unset")
     parser.add_argument("--precision", choices=(*PRECISIONS,), default="fp32")
     parser.add_argument(
@@ -92,8 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
     split = held_out_fifth()
     for part in (split, *(folds(arguments.folds) if arguments.folds else ())):
         job.steps(len(part.train[0]))
-    # What cannot be resumed is refused here, before an earlier run's files are removed.
+    # What cannot be resumed, or run, is refused here, before an earlier run's files are removed.
     checkpoints.begin(begin(job)[0], job, split.train)
+    try_program(job, split.train)
     prepare(folder, arguments.overwrite)
     with JsonLines(folder / METRICS) as metrics, progress.quiet(arguments.quiet):
         writer = _Writer(folder, metrics, arguments.quiet)
@@ -113,7 +120,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _report(job: Job, count: int, trained: Trained, split: Split, writer: _Writer) -> None:
     """Print and write the accuracy on the held-out images, and its mean over folds."""
-    held_out, provider = accuracy(trained.parameters, split.test), described(trained.provider)
+    held_out = job.network.accuracy(trained.values, split.test)
+    provider = described(trained.provider)
     print(f"accuracy on the held-out fifth: {held_out:.4f} (provider {provider})")
     if count:
         mean = _mean_over_folds(job, count, writer.quiet)
@@ -154,7 +162,7 @@ def _train_and_write(
             bar.update(step - bar.n)
 
         trained = train(job, split.train, watch, recorder, checkpoints)
-    save_parameters(writer.folder, trained.parameters)
+    save_parameters(writer.folder, trained.values)
     steps = range(trained.before, trained.before + len(trained.losses))
     plot_curves(
         writer.folder / "loss.png",
@@ -171,7 +179,8 @@ def _mean_over_folds(job: Job, count: int, quiet: bool) -> float:
     with _bar(count, "folds", quiet) as bar:
         for number, split in enumerate(folds(count), 1):
             try:
-                results.append(accuracy(train(job, split.train).parameters, split.test))
+                values = train(job, split.train).values
+                results.append(job.network.accuracy(values, split.test))
             except Diverged as error:
                 raise Diverged(f"{error}, in fold {number}") from error
             bar.update()

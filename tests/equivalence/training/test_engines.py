@@ -10,7 +10,7 @@ import pytest
 
 from equivalence.cli import main
 from equivalence.training.judge import judge_tasks, tasks_of
-from fast.commands.digits import accuracy, check_libraries, held_out_fifth
+from fast.commands.digits import check_libraries, held_out_fifth
 from fast.commands.job import Job
 from fast.commands.loop import train
 from fast.commands.recorder import Recorder
@@ -112,6 +112,9 @@ def test_two_thousand_steps_stay_within_budget_and_memory(
     assert all(verdict.conformant for verdict in judged)
     print("worst fraction of budget", max(verdict.worst or 0.0 for verdict in judged))
     eager = train(Job(provider="aten", epochs=EPOCHS), split.train)
-    right = [accuracy(run.parameters, split.test) * len(split.test[1]) for run in (trained, eager)]
+    right = [
+        job.network.accuracy(run.values, split.test) * len(split.test[1])
+        for run in (trained, eager)
+    ]
     print("right of", len(split.test[1]), "images, and by the eager session:", *map(round, right))
     assert abs(round(right[0]) - round(right[1])) <= 1

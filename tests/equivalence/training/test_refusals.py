@@ -59,7 +59,7 @@ def test_a_manifest_that_is_none(text: str, said: str, run: Path) -> None:
         ("hyper", {"lr": "nan"}, "lr is nan; a finite number is due"),
         ("hyper", [], "manifest.json cannot be read"),
         ("parameters", ["w1"], "digits_mlp has the parameters w1, b1, w2, b2"),
-        ("parameters", ["w1", "w1", "w2", "b2"], "names a parameter or a step twice"),
+        ("parameters", ["w1", "w1", "w2", "b2"], "names a parameter twice"),
         ("provider", "cuda", "cannot judge the provider 'cuda'; known: aten, triton"),
         ("program", ["digits_mlp"], "cannot judge the program ['digits_mlp']"),
         ("steps", ["first"], "manifest.json cannot be read"),
