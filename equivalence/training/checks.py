@@ -32,7 +32,7 @@ RULES = (
 """What a manifest names beside its program, of which only some can be judged."""
 
 
-GIVEN = ("input/x", "param_before/", "buffer_before/", "state_before/")
+GIVEN = ("input/x", "param_before/", "buffer_before/", "state_before/", "node/", "node_grad/")
 """How the names of tensors begin that a step starts from."""
 
 
@@ -53,6 +53,7 @@ class Manifest:
     steps: tuple[int, ...]
     engine: str | None = None
     buffers: tuple[str, ...] = ()
+    nodes: int = 0
 
 
 def check_manifest(path: Path, manifest: Manifest, network: Network) -> None:
@@ -111,7 +112,7 @@ def check_step(path: Path, manifest: Manifest, tensors: Mapping[str, Tensor]) ->
         shape: tuple[int, ...] | None = None
         if name == "loss" or name in counts:
             shape = ()
-        elif kind != "input":
+        elif kind not in ("input", "node", "node_grad"):
             before = "buffer_before" if kind.startswith("buffer") else "param_before"
             shape = tuple(tensors[f"{before}/{rest.partition('/')[0]}"].shape)
         if shape is not None and tuple(tensors[name].shape) != shape:
@@ -140,6 +141,7 @@ def names_due(manifest: Manifest, tensors: Mapping[str, Any]) -> list[str]:
     due = ["input/x", "input/labels", "loss"]
     for name in manifest.buffers:
         due += [f"buffer_before/{name}", f"buffer_after/{name}"]
+    due += nodes_due(manifest)
     for name in manifest.parameters:
         due += [f"param_before/{name}", f"grad/{name}", f"param_after/{name}"]
         for field in fields:
@@ -150,6 +152,11 @@ def names_due(manifest: Manifest, tensors: Mapping[str, Any]) -> list[str]:
             elif page.counted or there:
                 due += pair
     return due
+
+
+def nodes_due(manifest: Manifest) -> list[str]:
+    """Return the names of the tensors of the nodes that a step must hold."""
+    return [f"{what}/{k}" for what in ("node", "node_grad") for k in range(manifest.nodes)]
 
 
 def _more(names: list[str]) -> str:

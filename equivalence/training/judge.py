@@ -47,7 +47,7 @@ SCHEMA = 1
 """The number of the JSON format of a verdict on recorded steps."""
 
 PARTS = ("loss", "gradients", "parameters", "moments")
-"""What every step has; where a program updates buffers, it has `buffers` too."""
+"""What every step has; there may be `buffers` that a program updates, and recorded `nodes`."""
 
 
 def largest(fractions: Iterable[float | None]) -> float | None:
@@ -57,11 +57,16 @@ def largest(fractions: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class JudgedStep:
-    """The verdict on one step of one provider."""
+    """The verdict on one step of one provider.
+
+    `wide` counts the budgets of loss, gradients and nodes that are wider than a sixteenth of the
+    largest entry of their tensor: these say little.
+    """
 
     step: int
     provider: str
     parts: Mapping[str, Outcome]
+    wide: int = 0
 
     @property
     def worst(self) -> float | None:
@@ -95,17 +100,19 @@ class Judged:
 
 def judge_step(
     manifest: Manifest, tensors: Mapping[str, Tensor], taken: Taken, family: str
-) -> dict[str, Outcome]:
-    """Judge every element of one step."""
+) -> tuple[dict[str, Outcome], int]:
+    """Judge every element of one step, and count the budgets that say little."""
     from equivalence.backends.fast.programs import of_program
+    from equivalence.budgets.judge import wide
     from equivalence.budgets.oracle import lift_one, store
     from equivalence.measure.call import compare
+    from equivalence.training.nodes import judge_nodes
     from equivalence.training.rowwise import Rowwise
     from equivalence.worlds.arithmetic import Arithmetic
     from spec.session import Session
 
     arithmetic = Arithmetic(of_program(family, manifest.precision))
-    session = Session()
+    session, names = Session(), list(manifest.parameters)
     params = {
         name: session.param(lift_one(tensors[f"param_before/{name}"], arithmetic), name)
         for name in manifest.parameters
@@ -115,24 +122,32 @@ def judge_step(
         session.buffer(lift_one(tensors[f"buffer_before/{name}"], arithmetic), name)
     x = session.input(lift_one(tensors["input/x"], arithmetic))
     labels = lift_one(tensors["input/labels"], arithmetic)
-    loss = loss_of(Rowwise(session), manifest, [*refs.values()], [x, labels])
-    gradients = session.backward(loss)
-    names = list(manifest.parameters)
-    parts = {
-        "loss": compare(["loss"], [taken.loss], [store(session.value(loss), arithmetic)]),
-        "gradients": compare(
-            [f"gradient of {name}" for name in names],
-            [taken.gradients[name] for name in names],
-            [store(session.grad(gradients, refs[name]), arithmetic) for name in names],
-        ),
-    }
+    endless = [name for name, node in taken.nodes.items() if not bool(node.isfinite().all())]
+    if taken.nodes and not endless:
+        parts, vague = judge_nodes(manifest, taken, session, refs, [x, labels], arithmetic)
+    else:
+        loss = loss_of(Rowwise(session), manifest, [*refs.values()], [x, labels])
+        gradients = session.backward(loss)
+        value = store(session.value(loss), arithmetic)
+        due = [store(session.grad(gradients, refs[name]), arithmetic) for name in names]
+        vague = sum(wide(expected.data) for expected in (value, *due))
+        parts = {
+            "loss": compare(["loss"], [taken.loss], [value]),
+            "gradients": compare(
+                [f"gradient of {name}" for name in names],
+                [taken.gradients[name] for name in names],
+                due,
+            ),
+        }
+    if endless:
+        parts["nodes"] = mismatch(f"{endless[0]} is not finite")
     if manifest.buffers:
         parts["buffers"] = compare(
             manifest.buffers,
             [taken.buffers[name] for name in manifest.buffers],
             [store(buffer.value, arithmetic) for buffer in session.buffers],
         )
-    return {**parts, **_judge_update(manifest, tensors, taken, family)}
+    return {**parts, **_judge_update(manifest, tensors, taken, family)}, vague
 
 
 def _judge_update(
@@ -225,11 +240,11 @@ def _task(run: Path, step: int, provider: str) -> JudgedStep:
     manifest = read_manifest(run)
     tensors = load_step(run, step, manifest)
     if provider == manifest.provider:
-        taken = recorded_step(tensors)
+        taken = recorded_step(manifest, tensors)
     else:
         taken = retaken_step(manifest, tensors, provider)
     family = family_of(provider)
-    return JudgedStep(step, family, judge_step(manifest, tensors, taken, family))
+    return JudgedStep(step, family, *judge_step(manifest, tensors, taken, family))
 
 
 def judge_run(run: Path, jobs: int = 0) -> Judged:
@@ -255,6 +270,13 @@ def report_steps(judged: Judged, run: Path, json_file: Path | None = None) -> in
     for step in judged.steps:
         for part, line in problems(step):
             print(f"step {step.step}, {step.provider}, {part}: {line}")
+    vague = sum(step.wide for step in judged.steps)
+    if vague:
+        print(
+            f"{vague} budgets of losses, gradients and nodes are wider than a sixteenth of the "
+            "largest entry, and say little; a recording with nodes is judged op by op "
+            "(docs/recorded-steps.md)"
+        )
     elements = sum(o.judged for step in judged.steps for o in step.parts.values())
     print(
         f"{len(judged.steps)} steps, {elements} elements judged in {judged.seconds:.1f} s; "
@@ -288,6 +310,7 @@ def steps_document(judged: Judged) -> dict[str, Any]:
             "provider": step.provider,
             "conformant": step.conformant,
             **{part: plain_fraction(step.parts[part].fraction) for part in step.parts},
+            "wide": step.wide,
             "problems": [f"{part}: {line}" for part, line in problems(step)],
         }
         for step in judged.steps

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equivalence.training.checks import RULES, Manifest, NoRecord, check_manifest, check_step
+from equivalence.training.checks import (
+    RULES,
+    Manifest,
+    NoRecord,
+    check_manifest,
+    check_step,
+    nodes_due,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,13 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one step left: loss and gradients, and the optimizer's tensors and the buffers."""
+    """What one step left: loss, gradients, the optimizer's tensors, buffers, and any nodes."""
 
     loss: Tensor
     gradients: Mapping[str, Tensor]
     params: Mapping[str, Tensor]
     states: Mapping[str, Mapping[str, Tensor]]
     buffers: Mapping[str, Tensor]
+    nodes: Mapping[str, Tensor]
 
 
 def read_manifest(run: Path) -> Manifest:
@@ -71,6 +79,7 @@ def _manifest(plain: Any) -> Manifest:
         hyper={name: float.fromhex(value) for name, value in plain["hyper"].items()},
         steps=tuple(int(step) for step in plain["steps"]),
         buffers=tuple(str(name) for name in plain.get("buffers", ())),
+        nodes=int(plain.get("nodes", 0)),
         engine=None if plain.get("engine") is None else str(plain["engine"]),
     )
 
@@ -121,19 +130,31 @@ def load_step(run: Path, step: int, manifest: Manifest) -> dict[str, Tensor]:
 
 def check_call(run: Path, step: int, manifest: Manifest) -> None:
     """Refuse a recorded step whose tensors the program does not take, by calling it once."""
+    from fast.commands.networks import Noted
     from fast.session import Session
 
     tensors = load_step(run, step, manifest)
     session = Session(provider="aten", precision=manifest.precision, device="cpu")
     params = _before(session, manifest, tensors).values()
     try:
-        data = session.input(tensors["input/x"]), tensors["input/labels"]
-        loss = loss_of(session, manifest, [session.use(param) for param in params], data)
+        data, noted = (session.input(tensors["input/x"]), tensors["input/labels"]), Noted(session)
+        loss = loss_of(noted, manifest, [session.use(param) for param in params], data)
         got = list(session.value(loss).shape)
     except (ValueError, TypeError, IndexError) as error:
         raise NoRecord(f"{path_of(run, step)}: {manifest.program} refuses it: {error}") from error
     if got:
         raise NoRecord(f"{path_of(run, step)}: the loss has the shape {got}, and is due as []")
+    if manifest.nodes not in (0, len(noted.results)):
+        raise NoRecord(
+            f"{run}: {manifest.program} has {len(noted.results)} nodes, or none are recorded; the "
+            f"manifest says {manifest.nodes}"
+        )
+    for k, ref in enumerate(noted.results[: manifest.nodes]):
+        for name in (f"node/{k}", f"node_grad/{k}"):
+            if (came := [*tensors[name].shape]) != (due := [*session.shape_of(ref)]):
+                raise NoRecord(
+                    f"{path_of(run, step)}: {name} has the shape {came}, where {due} is due"
+                )
 
 
 def path_of(run: Path, step: int) -> Path:
@@ -146,12 +167,13 @@ def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)}
 
 
-def recorded_step(tensors: Mapping[str, Tensor]) -> Taken:
+def recorded_step(manifest: Manifest, tensors: Mapping[str, Tensor]) -> Taken:
     """Read what the run itself did in a step."""
     params = under(tensors, "param_after/")
     states = {name: under(tensors, f"state_after/{name}/") for name in params}
     buffers = under(tensors, "buffer_after/")
-    return Taken(tensors["loss"], under(tensors, "grad/"), params, states, buffers)
+    nodes = {name: tensors[name] for name in nodes_due(manifest)}
+    return Taken(tensors["loss"], under(tensors, "grad/"), params, states, buffers, nodes)
 
 
 def _before(
@@ -166,6 +188,7 @@ def _before(
 
 def retaken_step(manifest: Manifest, tensors: Mapping[str, Tensor], provider: str) -> Taken:
     """Take a recorded step again with another provider, from the same numbers."""
+    from fast.commands.networks import Noted, nodes_of
     from fast.optim import OPTIMIZERS as RULES
     from fast.optim._functional import Functional
     from fast.session import Session
@@ -175,7 +198,9 @@ def retaken_step(manifest: Manifest, tensors: Mapping[str, Tensor], provider: st
     names, params = manifest.parameters, _before(session, manifest, tensors)
     refs = [session.use(param) for param in params.values()]
     data = session.input(tensors["input/x"]), tensors["input/labels"]
-    loss = loss_of(session, manifest, refs, data)
+    noted = Noted(session)
+    loss = loss_of(noted, manifest, refs, data)
+    nodes = nodes_of(session, noted.results) if manifest.nodes else {}
     with session.backward(loss) as grads:
         gradients = {name: grads[params[name]].tensor.detach().clone() for name in names}
     starts = [tensors[f"param_before/{name}"].to(device) for name in names]
@@ -195,6 +220,7 @@ def retaken_step(manifest: Manifest, tensors: Mapping[str, Tensor], provider: st
         {name: p.cpu() for name, p in zip(names, handle.params(), strict=True)},
         _states(names, handle.state()),
         {buffer.name: buffer.value() for buffer in session.buffers},
+        nodes,
     )
 
 

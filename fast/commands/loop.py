@@ -86,12 +86,17 @@ def try_program(job: Job, images: Arrays) -> None:
 
 
 def _run(
-    session: Session, params: dict[str, Param], job: Job, x: np.ndarray, labels: np.ndarray
-) -> Ref:
-    """Run the network's program, and return the loss."""
-    program = bound(job.network.program, session.buffers)
-    loss: Ref = session.run(program, [*params.values()], [x, labels])
-    return loss
+    session: Session,
+    params: dict[str, Param],
+    job: Job,
+    x: np.ndarray,
+    labels: np.ndarray,
+    noted: bool = False,
+) -> tuple[Ref, ...]:
+    """Run the network's program, and return the loss, with all nodes before it if asked to."""
+    program = bound(job.network.program, session.buffers, noted)
+    found = session.run(program, [*params.values()], [x, labels])
+    return found if noted else (found,)
 
 
 def take_step(
@@ -106,7 +111,11 @@ def take_step(
     """Take one step of AdamW and return the loss before it."""
     if keep is not None:
         keep.before(session, params, x, labels)
-    loss = _run(session, params, job, x, labels)
+    noted = keep is not None and keep.wants_nodes(job)
+    nodes = _run(session, params, job, x, labels, noted)
+    if keep is not None and noted:
+        keep.nodes(session, nodes)
+    loss = nodes[-1]
     with session.backward(loss) as grads:
         session.adamw_step(grads=grads, **job.hyper)
         if keep is not None:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from fast.device.named import NamedBuffer
+from fast.session import Session
 
 CLASSES = 10
 PIXELS = 64
@@ -32,13 +34,16 @@ class Network:
 
     program(ops, *parameters, x, labels, *buffers) returns the mean cross-entropy of a batch in
     training. parameters(hidden, seed) and buffers(hidden) return the first values by name, in the
-    program's order. logits(values, x) computes in NumPy, from the values of both by name.
+    program's order. logits(values, x) computes in NumPy, from the values of both by name. Recorded
+    steps of a `deep` network hold its nodes: what each call of `ops` has returned, and the
+    cotangent of that.
     """
 
     program: Callable[..., Any]
     parameters: Callable[[int, int], Values]
     logits: Callable[[Mapping[str, np.ndarray], np.ndarray], np.ndarray]
     buffers: Callable[[int], Values] = no_buffers
+    deep: bool = False
 
     def accuracy(
         self, values: Mapping[str, np.ndarray], test: tuple[np.ndarray, np.ndarray]
@@ -48,21 +53,56 @@ class Network:
         return float(np.mean(self.logits(values, x).argmax(axis=1) == labels))
 
 
+class Noted:
+    """What a program receives as `ops`: a session, and a note of what each call has returned."""
+
+    def __init__(self, ops: Any) -> None:
+        """Wrap a session."""
+        self._ops = ops
+        self.results: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Find an operation of the session, which notes its result."""
+        found = getattr(self._ops, name)
+        if not callable(found):
+            return found
+
+        def call(*inputs: Any, **attributes: Any) -> Any:
+            self.results.append(found(*inputs, **attributes))
+            return self.results[-1]
+
+        return call
+
+
+def nodes_of(session: Session, refs: Sequence[Any]) -> dict[str, Tensor]:
+    """Download the nodes of a program that ends with its loss, and their cotangents."""
+    with session.backward_dense(refs[-1]) as grads:
+        back = {f"node_grad/{k}": session.grad(grads, ref) for k, ref in enumerate(refs)}
+    return {f"node/{k}": session.value(ref) for k, ref in enumerate(refs)} | back
+
+
 @dataclass(frozen=True)
 class Bound:
     """A program with the buffers that it updates; two of the same are one to a session."""
 
     program: Callable[..., Any]
     buffers: tuple[NamedBuffer, ...]
+    noted: bool
 
     def __call__(self, ops: Any, *given: Any) -> Any:
         """Run the program on parameters and data, with the buffers behind them."""
-        return self.program(ops, *given, *self.buffers)
+        if not self.noted:
+            return self.program(ops, *given, *self.buffers)
+        noted = Noted(ops)
+        self.program(noted, *given, *self.buffers)
+        return tuple(noted.results)
 
 
-def bound(program: Callable[..., Any], buffers: Sequence[NamedBuffer]) -> Callable[..., Any]:
-    """Return what a session runs: the program itself where there are no buffers."""
-    return Bound(program, tuple(buffers)) if buffers else program
+def bound(
+    program: Callable[..., Any], buffers: Sequence[NamedBuffer], noted: bool = False
+) -> Callable[..., Any]:
+    """Return what a session runs, which returns the loss or, where they are noted, all nodes."""
+    return Bound(program, tuple(buffers), noted) if buffers or noted else program
 
 
 def _weight(draw: np.random.Generator, wide: int, deep: int) -> np.ndarray:
@@ -140,7 +180,7 @@ def digits_residual(
     """Return the mean cross-entropy of two residual blocks between a first and a last layer."""
     h = ops.linear(x, w1, b1)
     for gamma, beta, w, b in ((gamma2, beta2, w2, b2), (gamma3, beta3, w3, b3)):
-        h = h + ops.linear(ops.relu(ops.layer_norm(h, gamma, beta, eps=EPS)), w, b)
+        h = ops.add(h, ops.linear(ops.relu(ops.layer_norm(h, gamma, beta, eps=EPS)), w, b))
     normal = ops.layer_norm(h, gamma4, beta4, eps=EPS)
     return ops.cross_entropy(ops.linear(normal, w4, b4), labels)
 
@@ -172,7 +212,7 @@ def _residual_logits(values: Mapping[str, np.ndarray], x: np.ndarray) -> np.ndar
 NETWORKS = {
     "perceptron": Network(digits_mlp, _perceptron, _perceptron_logits),
     "batch_norm": Network(digits_batch_norm, _batch_norm, _batch_norm_logits, _statistics),
-    "residual": Network(digits_residual, _residual, _residual_logits),
+    "residual": Network(digits_residual, _residual, _residual_logits, deep=True),
 }
 """All networks, by the names that the command knows them by."""
 

@@ -7,6 +7,7 @@ manifest.json, which is written last, so that an interrupted run has no manifest
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ import torch
 from safetensors.torch import save_file
 
 from fast.commands.job import Job
+from fast.commands.networks import nodes_of
 from fast.errors import Rejected
 from fast.optim.adamw import RULE
+from fast.ref import Ref
 from fast.runtime.gradmap import GradMap
 from fast.runtime.param import Param
 from fast.session import Session
@@ -34,6 +37,7 @@ class Recorder:
         self._count = count
         self._tensors: dict[str, torch.Tensor] = {}
         self._kept: list[int] = []
+        self._nodes = 0
         self._engines: dict[str, None] = {}
 
     def wants(self, step: int, total: int) -> bool:
@@ -54,6 +58,15 @@ class Recorder:
             "input/labels": torch.from_numpy(labels.copy()),
         }
         self._note("before", session, params)
+
+    def wants_nodes(self, job: Job) -> bool:
+        """Say whether kept steps hold nodes: of deep networks, where an engine has them."""
+        return job.network.deep and job.engine == "replay"
+
+    def nodes(self, session: Session, refs: Sequence[Ref]) -> None:
+        """Note what each call of the program has returned, and the cotangent of that."""
+        self._tensors |= nodes_of(session, refs)
+        self._nodes = len(refs)
 
     def after(
         self, session: Session, params: dict[str, Param], step: int, loss: torch.Tensor,
@@ -82,6 +95,7 @@ class Recorder:
             "program": job.network.program.__name__,
             "parameters": [*job.network.parameters(1, 0)],
             **({"buffers": buffers} if (buffers := [*job.network.buffers(1)]) else {}),
+            **({"nodes": self._nodes} if self._nodes else {}),
             "provider": provider,
             "engine": ", ".join(self._engines),
             "precision": job.precision,

@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from equivalence.budgets.outcome import Outcome
 from equivalence.cli import main
 from equivalence.runs.results import CONFORMANT, NONCONFORMANT, USAGE
-from equivalence.training.judge import PARTS, judge_tasks, tasks_of
+from equivalence.training.judge import (
+    PARTS,
+    Judged,
+    JudgedStep,
+    judge_tasks,
+    report_steps,
+    tasks_of,
+)
 from equivalence.training.record import NoRecord
 from fast.commands.job import Job
 from fast.commands.loop import train
@@ -24,11 +33,11 @@ BATCH = 4
 Tensors = dict[str, Tensor]
 
 
-def record(run: Path, net: str, count: int = 1) -> None:
+def record(run: Path, net: str, count: int = 1, hidden: int = 3, **more: Any) -> None:
     """Record steps of a short run on images of noise."""
     draw = np.random.default_rng(0)
     x = draw.uniform(0, 1, (2 * BATCH, 64)).astype(np.float32)
-    job = Job(provider="aten", net=net, hidden=3, epochs=1, batch_size=BATCH, lr=0.01)
+    job = Job(provider="aten", net=net, hidden=hidden, epochs=1, batch_size=BATCH, **more)
     recorder = Recorder(run, count)
     train(job, (x, draw.integers(0, 10, len(x))), recorder=recorder)
     recorder.finish(job, "aten")
@@ -41,8 +50,8 @@ def test_steps_of_each_network_are_within_budget(net: str, tmp_path: Path) -> No
     tasks = [task for task in tasks_of(tmp_path) if task[1:] != (1, "triton")]
     judged = [verdict for _, verdict in judge_tasks(tasks, 0)]
     assert len(judged) == 3 and all(verdict.conformant for verdict in judged)
-    buffers = ["buffers"] if NETWORKS[net].buffers(1) else []
-    assert all(sorted(verdict.parts) == sorted([*PARTS, *buffers]) for verdict in judged)
+    more = {"batch_norm": ["buffers"], "residual": ["nodes"]}.get(net, [])
+    assert all(sorted(verdict.parts) == sorted([*PARTS, *more]) for verdict in judged)
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +194,81 @@ def test_a_stranger_may_name_buffers_as_it_likes(steps: Path) -> None:
         lambda t: {"/".join(new.get(part, part) for part in n.split("/")): x for n, x in t.items()},
     )
     assert main(["judge", str(run), "--jobs", "0"]) == CONFORMANT
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deep")
+    record(folder, "residual", hidden=24, interpreter="compiled")
+    return folder
+
+
+def problems(run: Path, change: Callable[[Tensors], Tensors], nodes: int, to: Path) -> set[str]:
+    """Judge a changed copy of a step as it was recorded; return the parts with problems.
+
+    A part "wide" says that there are budgets that say little.
+    """
+    (to / "steps").mkdir(parents=True)
+    for file in (run / "steps").iterdir():
+        (to / "steps" / file.name).write_bytes(file.read_bytes())
+    path = to / "steps" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    assert manifest["nodes"] == 12
+    path.write_text(json.dumps({**manifest, "nodes": nodes}), encoding="utf-8")
+    tasks = [task for task in tasks_of(rewritten(to / "steps", change)) if task[2] == "aten"]
+    ((_, verdict),) = judge_tasks(tasks, 0)
+    wide = {"wide"} if verdict.wide else set()
+    return {part for part, outcome in verdict.parts.items() if outcome.failed} | wide
+
+
+def off(name: str, by: float = 2**-14) -> Callable[[Tensors], Tensors]:
+    """Move the largest entry of a tensor by a part of itself."""
+
+    def change(tensors: Tensors) -> Tensors:
+        wrong = tensors[name].clone()
+        flat = wrong.view(-1)
+        flat[flat.abs().argmax()] *= 1 + by
+        return {**tensors, name: wrong}
+
+    return change
+
+
+@pytest.mark.parametrize("name", ["node/1", "node/11", "node_grad/2", "node_grad/11"])
+def test_a_wrong_node_is_found(name: str, deep: Path, tmp_path: Path) -> None:
+    assert "nodes" in problems(deep, off(name), 12, tmp_path)
+
+
+def test_nodes_find_what_a_budget_of_the_whole_program_lets_pass(
+    deep: Path, tmp_path: Path
+) -> None:
+    assert problems(deep, lambda t: t, 12, tmp_path / "right") == set()
+    change = off("grad/w1", 2**-17)
+    assert "gradients" in problems(deep, change, 12, tmp_path / "nodes")
+    whole = problems(deep, change, 0, tmp_path / "whole")
+    assert "gradients" not in whole and "wide" in whole, "and the report says so"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "change", "said"),
+    [
+        (11, lambda t: t, "digits_residual has 12 nodes, or none are recorded; the manifest says"),
+        (13, lambda t: t, "has no tensor node/12"),
+        (12, lambda t: {n: x for n, x in t.items() if n != "node/3"}, "has no tensor node/3"),
+        (12, lambda t: {**t, "node_grad/3": t["node/3"][:2].clone()}, "node_grad/3 has the shape"),
+        (12, lambda t: {**t, "node/3": t["node/3"] / 0}, "node/3 holds NaN or an infinity"),
+    ],
+)
+def test_nodes_that_do_not_fit_are_refused(
+    nodes: int, change: Callable[[Tensors], Tensors], said: str, deep: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(NoRecord) as refused:
+        problems(deep, change, nodes, tmp_path)
+    assert said in str(refused.value)
+
+
+def test_the_report_counts_budgets_that_say_little(
+    deep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict = JudgedStep(1, "aten", {part: Outcome(0.5, judged=1) for part in PARTS}, wide=7)
+    assert report_steps(Judged((verdict,)), deep) == CONFORMANT
+    assert "7 budgets of losses, gradients and nodes are wider than" in capsys.readouterr().out
