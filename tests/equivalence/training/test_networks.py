@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from fast.commands.networks import NETWORKS
 from fast.commands.recorder import Recorder
 
 BATCH = 4
+batch_norm = importlib.import_module("fast.ops.batch_norm")
 Tensors = dict[str, Tensor]
 
 
@@ -114,6 +117,32 @@ def test_wrong_statistics_are_found_in_the_buffers(
     told = [line for line in found if ": " in line]
     assert told and all(line.startswith("step 1, aten, buffers: ") for line in told)
     assert name in told[0]
+
+
+def _population(own: Any, running: Tensor, statistic: Tensor, momentum: float) -> Tensor:
+    """Take the variance of the population: of the two statistics it starts from ones."""
+    part = (BATCH - 1) / BATCH if bool(running.all()) else 1.0
+    moved: Tensor = own(running, statistic * part, momentum)
+    return moved
+
+
+FAULTS: dict[str, Callable[..., Tensor]] = {
+    "the population variance": _population,
+    "not moved": lambda own, running, statistic, momentum: running.clone(),
+    "moved twice": lambda own, running, *rest: own(own(running, *rest), *rest),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_twin_that_moves_statistics_wrongly_is_found(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_norm, "_moved", partial(FAULTS[fault], batch_norm._moved))
+        record(tmp_path, "batch_norm")
+    judged = [verdict for _, verdict in judge_tasks(tasks_of(tmp_path), 0)]
+    found = [{part for part, o in verdict.parts.items() if o.failed} for verdict in judged]
+    assert found == [{"buffers"}, set()], "the kernels take the step again, and are right"
 
 
 def test_right_statistics_pass_and_have_a_column(
