@@ -27,7 +27,7 @@ from spec.axes import check_axis, sum_at
 from spec.kinds import linear
 from spec.op import AnyTensor, Edge, Elsewhere, Type, refuse
 from spec.refusals import Miss
-from spec.scalar import Extent
+from spec.scalar import Extent, sum_terms
 from spec.shape import Shape, is_extent
 from spec.tensor import Tensor, tabulate
 
@@ -63,6 +63,10 @@ def transpose(
         def share(j: Extent) -> Any:
             return cotangent[(*i[:at], j, *i[at + 1 :])]
 
+        if all(isinstance(n, int) for n in (i[at], start, length)):
+            # The one place that it can come from is known, and there is no need to look at all.
+            j = i[at] - start
+            return sum_terms([share(j)] if 0 <= j < length else [])
         return sum_at(i[at], (length,), partial(add, start), share)
 
     return tabulate(shape, entry)
