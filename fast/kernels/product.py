@@ -4,7 +4,8 @@ A batch is one more stride of each operand; where it is 0, one matrix is read fo
 Programs walk the output tiles in groups of eight rows of tiles, so that tiles that run together
 share operands in cache. Sums are fp32, in tile order along the inner extent, whatever the inputs;
 a bias is added once, last, before the one rounding to storage. A transposed operand is only a pair
-of strides, so a VJP needs no copy.
+of strides, so a VJP needs no copy. Where the result has few tiles and the inner extent is long,
+parts of it are walked by programs of their own (fast.kernels.split_k).
 
 Two tiles: the large one for operands that are aligned and fill it, the small one for all others.
 Loads are 128 bits wide where the operands are aligned, in either tile.
@@ -23,6 +24,7 @@ from fast.device.dtypes import NARROW, wide
 from fast.device.launch import launch
 from fast.device.mode import ring, tl, triton
 from fast.kernels import checks
+from fast.kernels.split_k import add_parts, cut, scratch
 
 TF32: ContextVar[bool] = ContextVar("tf32", default=False)
 """Whether products of fp32 inputs may round them to tf32; a session's precision sets it."""
@@ -38,7 +40,7 @@ _SMALL = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 4), "half": (64, 64, 32,
 _SMALL_IN_BATCH = {**_SMALL, "ieee": (64, 32, 16, 4)}
 # Pointers to single elements, of 64 bits each, would fill the registers of four warps.
 _UNALIGNED = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 8), "half": (64, 64, 32, 8)}
-_SIZES = ["m", "n", "k", "biased"]
+_SIZES = ["m", "n", "k", "length", "biased"]
 _STRIDES = ["xm", "xk", "yk", "yn", "bn"]
 
 
@@ -56,7 +58,10 @@ def _tile(
 ):  # fmt: skip
     if UNIT > 1:
         # Written as multiples, so that the compiler knows them to be; tiles fit 32-bit offsets.
-        m, n, k = _multiple(m, UNIT), _multiple(n, UNIT), _multiple(k, UNIT)
+        # An extent that no load goes along may be any.
+        m = m.to(tl.int32) if X_LAST else _multiple(m, UNIT)
+        n = _multiple(n, UNIT)
+        k = _multiple(k, UNIT) if X_LAST or not Y_LAST else k.to(tl.int32)
         xm, xk = (_multiple(xm, UNIT), 1) if X_LAST else (1, _multiple(xk, UNIT))
         yk, yn = (_multiple(yk, UNIT), 1) if Y_LAST else (1, _multiple(yn, UNIT))
     tiles_m = tl.cdiv(m, BLOCK_M)
@@ -104,36 +109,50 @@ def _tile(
     tl.store(place, total.to(z.dtype.element_ty), mask=rows[:, None] & columns[None, :])
 
 
+@triton.jit
+def _part(x, y, k, length, xk, yk):
+    """Return where this program's part of the inner axis begins in x and y, and how long it is."""
+    begin = tl.program_id(1) * length
+    return x + begin * xk, y + begin * yk, tl.minimum(k - begin, length)
+
+
 @triton.jit(do_not_specialize=[*_SIZES, *_STRIDES],
             do_not_specialize_on_alignment=["z", "x", "y", "b"])  # fmt: skip
 def _product_kernel(
-    z, x, y, b, biased: tl.int32, m: tl.int64, n: tl.int64, k: tl.int64,
+    z, x, y, b, biased: tl.int32, m: tl.int64, n: tl.int64, k: tl.int64, length: tl.int64,
     xm: tl.int64, xk: tl.int64, yk: tl.int64, yn: tl.int64, bn: tl.int64,
-    X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
+    X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr,
     PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
+    if PARTS:
+        x, y, k = _part(x, y, k, length, xk, yk)
+        z += tl.program_id(1) * m * n
     _tile(
         tl.program_id(0), z, x, y, b, biased, m, n, k, xm, xk, yk, yn, bn,
         X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["m", "n", "k", "xb", "xm", "xk", "yb", "yk", "yn"],
+@triton.jit(do_not_specialize=["m", "n", "k", "length", "xb", "xm", "xk", "yb", "yk", "yn"],
             do_not_specialize_on_alignment=["z", "x", "y"])  # fmt: skip
 def _batch_kernel(
-    z, x, y, m: tl.int64, n: tl.int64, k: tl.int64,
+    z, x, y, m: tl.int64, n: tl.int64, k: tl.int64, length: tl.int64,
     xb: tl.int64, xm: tl.int64, xk: tl.int64, yb: tl.int64, yk: tl.int64, yn: tl.int64,
-    X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
+    X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr,
     PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     tiles = tl.cdiv(m, BLOCK_M) * tl.cdiv(n, BLOCK_N)
     batch = tl.program_id(0) // tiles
     program = (tl.program_id(0) % tiles).to(tl.int32)
+    x += batch * xb
+    y += batch * yb
+    if PARTS:
+        x, y, k = _part(x, y, k, length, xk, yk)
+        batch = batch * tl.num_programs(1) + tl.program_id(1)
     _tile(
-        program, z + batch * m * n, x + batch * xb, y + batch * yb, None, 0,
-        m, n, k, xm, xk, yk, yn, 0,
+        program, z + batch * m * n, x, y, None, 0, m, n, k, xm, xk, yk, yn, 0,
         X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
     )  # fmt: skip
 
@@ -144,11 +163,16 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
     tiles, meta = _tiled(x, y, tf32)
+    parts, length = cut(1, m, n, k)
+    to = z if parts == 1 else scratch(z, parts)
+    now = bias if parts == 1 else None
     launch(
-        _product_kernel, (tiles,),
-        z, x, y, z if bias is None else bias, int(bias is not None), m, n, k,
-        *x.stride(), *y.stride(), 0 if bias is None else bias.stride(0), **meta,
+        _product_kernel, (tiles, parts),
+        to, x, y, to if now is None else now, int(now is not None), m, n, k, length,
+        *x.stride(), *y.stride(), 0 if now is None else now.stride(0), PARTS=parts > 1, **meta,
     )  # fmt: skip
+    if parts > 1:
+        add_parts(z, to, bias)
     return z
 
 
@@ -158,7 +182,14 @@ def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
     (batch, m, k), n = x.shape, y.shape[2]
     z = torch.empty((batch, m, n), dtype=x.dtype, device=x.device)
     tiles, meta = _tiled(x, y, tf32)
-    launch(_batch_kernel, (batch * tiles,), z, x, y, m, n, k, *x.stride(), *y.stride(), **meta)
+    parts, length = cut(batch, m, n, k)
+    to = z if parts == 1 else scratch(z, parts)
+    launch(
+        _batch_kernel, (batch * tiles, parts),
+        to, x, y, m, n, k, length, *x.stride(), *y.stride(), PARTS=parts > 1, **meta,
+    )  # fmt: skip
+    if parts > 1:
+        add_parts(z, to)
     return z
 
 
@@ -186,7 +217,10 @@ def _fills(m: int, n: int, k: int) -> bool:
 
 
 def _aligned(x: Tensor, y: Tensor) -> bool:
-    """Say whether both operands lie in steps of 16 bytes along an axis, in reach of 32 bits."""
+    """Say whether both operands lie in steps of 16 bytes along an axis, in reach of 32 bits.
+
+    The extents along which loads and stores go are then whole steps.
+    """
     (m, k), n = x.shape[-2:], y.shape[-1]
     unit = 16 // x.element_size()
     for operand in (x, y):
@@ -196,7 +230,8 @@ def _aligned(x: Tensor, y: Tensor) -> bool:
             return False
         if any(step % unit for step in outer):
             return False
-    multiples = not (m % unit or n % unit or k % unit)
+    along = (k if x.stride(-1) == 1 else m, n if y.stride(-1) == 1 else k, n)
+    multiples = not any(extent % unit for extent in along)
     return multiples and max(m, n, k) <= WIDEST and not (x.data_ptr() % 16 or y.data_ptr() % 16)
 
 

@@ -17,6 +17,7 @@ from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 from fast.kernels.product import TF32, aten_batched_product, batched_product
+from fast.kernels.split_k import PART
 
 
 def check(x: Tensor, y: Tensor) -> None:
@@ -65,15 +66,23 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     )
 
 
-MOST_KERNELS = 18
-"""Those of matmul, with a batch: in fp32 one for operands that are not aligned, and for others each
-order of two operands in two tiles, all of it in IEEE arithmetic and in tf32."""
+MOST_KERNELS = 38
+"""Those of matmul, with a batch."""
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
-    """Yield matrices that are not aligned, and aligned ones for the small and the large tile."""
+    """Yield matrices that are not aligned, and aligned ones for the small and the large tile.
+
+    The later ones have an inner axis of two parts, in each order; of the large tile, one.
+    """
     for size in (45, 48, 128):
         yield (torch.ones(2, size, size, dtype=dtype), torch.ones(2, size, size, dtype=dtype)), {}
+    thin, few, many = (torch.ones(1, 2 * PART, size, dtype=dtype) for size in (5, 16, 128))
+    yield (thin.mT, thin), {}
+    yield (few.mT, few), {}
+    yield (few.mT.contiguous(), few), {}
+    yield (few.mT.contiguous(), few.mT.contiguous().mT), {}
+    yield (many.mT, many), {}
 
 
 op = Op("bmm", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"), plain=True)

@@ -16,6 +16,7 @@ from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 from fast.kernels.product import TF32, aten_product, product
+from fast.kernels.split_k import PART
 
 
 def check(x: Tensor, y: Tensor) -> None:
@@ -61,15 +62,25 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     )
 
 
-MOST_KERNELS = 18
+MOST_KERNELS = 38
 """In fp32: one for operands that are not aligned, and for others each order of two operands in two
-tiles, all of it in IEEE arithmetic and in tf32."""
+tiles, for the whole inner axis and for parts of it, all in IEEE arithmetic and in tf32; and two
+that add the sums of parts."""
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
-    """Yield matrices that are not aligned, and aligned ones for the small and the large tile."""
+    """Yield matrices that are not aligned, and aligned ones for the small and the large tile.
+
+    The later ones have an inner axis of two parts, in each order; of the large tile, one.
+    """
     for size in (45, 48, 128):
         yield (torch.ones(size, size, dtype=dtype), torch.ones(size, size, dtype=dtype)), {}
+    thin, few, many = (torch.ones(2 * PART, size, dtype=dtype) for size in (5, 16, 128))
+    yield (thin.t(), thin), {}
+    yield (few.t(), few), {}
+    yield (few.t().contiguous(), few), {}
+    yield (few.t().contiguous(), few.t().contiguous().t()), {}
+    yield (many.t(), many), {}
 
 
 op = Op("matmul", check, value, vjp, aten_value, aten_vjp, inputs=("x", "y"), plain=True)

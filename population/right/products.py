@@ -34,6 +34,16 @@ def halves_of_the_inner_axis(x: Tensor, y: Tensor) -> Tensor:
     return x[:, :k] @ y[:k] + x[:, k:] @ y[k:]
 
 
+@right("matmul value", "precision", source="split-K products, reduced in pairs")
+def parts_in_pairs(x: Tensor, y: Tensor) -> Tensor:
+    """Parts of 16 of the inner axis are multiplied apart, and added in pairs of pairs."""
+    parts = [x[:, k : k + 16] @ y[k : k + 16] for k in range(0, max(x.shape[1], 1), 16)]
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        parts = [a + b for a, b in pairs] + parts[len(parts) // 2 * 2 :]
+    return parts[0]
+
+
 @right("matmul value", "precision")
 def from_the_end(x: Tensor, y: Tensor) -> Tensor:
     """The inner axis is walked backwards."""

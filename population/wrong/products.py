@@ -81,6 +81,14 @@ def last_column_beyond_512(x: Tensor, y: Tensor) -> Tensor:
     return x[:, :k] @ y[:k]
 
 
+@wrong("matmul value", "sizes", source="split-K loops whose last part may be short")
+def last_part_twice(x: Tensor, y: Tensor) -> Tensor:
+    """An inner axis over 256 is cut into parts, of which a short last one is added twice."""
+    z, k = x @ y, x.shape[1]
+    last = k - k % 256 if k > 256 else k
+    return z + x[:, last:] @ y[last:]
+
+
 @wrong("linear value", "sizes", source=LAST_BLOCK)
 @on_matrices
 def rows_beyond_one_block(x: Tensor, w: Tensor, b: Tensor) -> Tensor:

@@ -134,6 +134,41 @@ def test_the_session_may_allow_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == ["tf32", "ieee", "tf32", "ieee"]
 
 
+def laid(rows: int, columns: int, along: int) -> Tensor:
+    """Draw a matrix whose entries lie one by one along an axis, and in steps of 48 else."""
+    if along == 0:
+        return laid(columns, rows, 1).t()
+    whole = torch.full((rows, 48), float("nan"))
+    whole[:, :columns] = signs(rows, columns)
+    return whole[:, :columns]
+
+
+@pytest.mark.parametrize(
+    ("size", "along", "unit"),
+    [
+        ((45, 48, 48), (1, 1), 4), ((45, 48, 48), (1, 0), 4), ((45, 48, 48), (0, 1), 1),
+        ((48, 45, 48), (0, 1), 4), ((48, 45, 48), (1, 1), 1), ((48, 45, 48), (0, 0), 1),
+        ((48, 48, 45), (1, 0), 1), ((45, 45, 48), (1, 1), 1),
+    ],
+)  # fmt: skip
+def test_only_extents_along_loads_and_stores_are_whole_steps(
+    size: tuple[int, int, int], along: tuple[int, int], unit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[int] = []
+    launch = product.launch
+
+    def launched(kernel: Any, grid: Any, *args: Any, **meta: Any) -> None:
+        met.append(meta["UNIT"])
+        launch(kernel, grid, *args, **meta)
+
+    monkeypatch.setattr(product, "launch", launched)
+    (m, k, n), (x_along, y_along) = size, along
+    x, y = laid(m, k, x_along), laid(k, n, y_along)
+    z, _ = OPS["matmul"].value(x, y)
+    assert met == [unit]
+    assert torch.equal(z, x @ y)
+
+
 def test_dtypes_are_refused() -> None:
     x, b = torch.ones(2, 3), torch.ones(2)
     with pytest.raises(Rejected, match="matmul: inputs have one dtype"):
