@@ -4,7 +4,7 @@ Where a result has few tiles, few programs would walk the whole inner axis, and 
 wait for them. So each program walks one part and writes its fp32 sums to scratch. A second kernel
 adds the sums of the parts from the first part to the last, then a bias, and rounds once. There are
 no atomics. How the axis is cut follows from the shapes and from constants. The number of processors
-has no say in it, so that a call gives the same bits on every machine.
+has no say in it, so that the parts and their order are the same on every machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def _add_parts_kernel(
     z, sums, b, biased: tl.int32, size: tl.int32, n: tl.int32, parts: tl.int32, bn: tl.int64,
     UNIT: tl.constexpr, AT_ONCE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    # Written as a multiple, so that the compiler knows it to be. All sums are few: 2^21.
+    # Written as a multiple, so that the compiler knows it to be. There are at most 2^21 sums, so
+    # that places fit 32 bits.
     size = size // UNIT * UNIT
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     sums += tl.program_id(1) * parts * size
