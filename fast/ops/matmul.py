@@ -1,7 +1,8 @@
 """Twin of spec.ops.matmul.
 
 Tiled (fast.kernels.product), with fp32 sums in tile order and one rounding to storage; a long inner
-axis is summed in parts (fast.kernels.split_k). The VJP is the same kernel on transposed strides. Saved: x, y, and whether tf32 was allowed.
+axis is summed in parts (fast.kernels.split_k). The VJP is the same kernel on transposed strides.
+Saved: x, y, and whether tf32 was allowed.
 """
 
 from __future__ import annotations
