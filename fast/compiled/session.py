@@ -141,7 +141,7 @@ class CompiledSession(Changing):
     def _run(
         self, program: Callable[..., Any], params: Sequence[Param], inputs: Sequence[Any]
     ) -> Any:
-        """Record or replay, where the last run was another one."""
+        """Record or replay."""
         params, inputs = listed(self.store, params, inputs)
         taken = [self._take(value) for value in inputs]
         owners = [(p.slot, p.trainable) for p in params]
