@@ -36,7 +36,7 @@ class Normalizing(Broadcasting[R]):
         """
         given: tuple[Any, ...] = (gamma, beta)
         if gamma is None or beta is None or normalized_shape is not None:
-            given = _lines(self, "layer_norm", x, given, (1, 0), eps, normalized_shape)
+            given = _lines(self, "layer_norm", (x,), given, (1, 0), eps, normalized_shape)
         return self.apply("layer_norm", (x, *given), {"eps": eps})
 
     def rms_norm(
@@ -53,8 +53,45 @@ class Normalizing(Broadcasting[R]):
         """
         given: tuple[Any, ...] = (gamma,)
         if gamma is None or normalized_shape is not None:
-            given = _lines(self, "rms_norm", x, given, (1,), eps, normalized_shape)
+            given = _lines(self, "rms_norm", (x,), given, (1,), eps, normalized_shape)
         return self.apply("rms_norm", (x, *given), {"eps": eps})
+
+    def add_layer_norm(
+        self,
+        x: R,
+        residual: R,
+        gamma: R | None = None,
+        beta: R | None = None,
+        *,
+        eps: float = 1e-5,
+        normalized_shape: Sequence[int] | None = None,
+    ) -> tuple[R, R]:
+        """Return the `layer_norm` of the sum of x and a residual, and that sum."""
+        given: tuple[Any, ...] = (gamma, beta)
+        if gamma is None or beta is None or normalized_shape is not None:
+            summands = (x, residual)
+            given = _lines(self, "add_layer_norm", summands, given, (1, 0), eps, normalized_shape)
+        made: Any = self.apply("add_layer_norm", (x, residual, *given), {"eps": eps})
+        z, summed = made
+        return z, summed
+
+    def add_rms_norm(
+        self,
+        x: R,
+        residual: R,
+        gamma: R | None = None,
+        *,
+        eps: float = 2**-23,
+        normalized_shape: Sequence[int] | None = None,
+    ) -> tuple[R, R]:
+        """Return the `rms_norm` of the sum of x and a residual, and that sum."""
+        given: tuple[Any, ...] = (gamma,)
+        if gamma is None or normalized_shape is not None:
+            summands = (x, residual)
+            given = _lines(self, "add_rms_norm", summands, given, (1,), eps, normalized_shape)
+        made: Any = self.apply("add_rms_norm", (x, residual, *given), {"eps": eps})
+        z, summed = made
+        return z, summed
 
     def group_norm(
         self,
@@ -105,7 +142,7 @@ class Normalizing(Broadcasting[R]):
 def _lines(
     ops: Any,
     name: str,
-    x: Any,
+    summands: Sequence[Any],
     given: Sequence[Any],
     numbers: Sequence[int],
     eps: float,
@@ -113,8 +150,10 @@ def _lines(
 ) -> tuple[Any, ...]:
     """Return the parameters of a normalizer: of those that are None, one number repeated.
 
+    What is normalized is x, or the sum of x and a residual.
     What is refused here would be by the op, but then these would be recorded already.
     """
+    x, *residuals = summands
     wide, present = shape_of(name, x), [one for one in given if one is not None]
     shapes = {shape_of(name, one) for one in present}
     if normalized_shape is not None:
@@ -132,11 +171,16 @@ def _lines(
         raise Rejected(f"{name} C2: the last axes of x, one or more, are {shape}; got {wide}")
     if not (is_number(eps) and 0 < eps < math.inf):
         raise Rejected(f"{name} C3: eps is finite and > 0; got {eps}")
-    for one in present:
+    for residual in residuals:
+        if (came := shape_of(name, residual)) != wide:
+            raise Rejected(f"{name} C4: residual has the shape of x, {wide}; got {came}")
+    added = len(residuals)
+    for k, one in enumerate((*residuals, *present)):
         if one.dtype != x.dtype or one.tape is not x.tape:
-            ops.apply(name, (x, *(one for _ in given)), {"eps": eps})  # It is refused.
+            others = (*residuals, *(x for _ in given)) if k < added else (x, *(one for _ in given))
+            ops.apply(name, (x, *others[-added - len(given) :]), {"eps": eps})  # It is refused.
     if x.tape is not ops._tape:
-        ops.apply(name, (x, *(x for _ in given)), {"eps": eps})
+        ops.apply(name, (x, *residuals, *(x for _ in given)), {"eps": eps})
     return tuple(
         ops.constant(number, shape, like=x) if one is None else one
         for one, number in zip(given, numbers, strict=True)

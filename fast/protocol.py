@@ -340,6 +340,21 @@ class Ops(ABC, Generic[R]):
         """Twin of spec.ops.rms_norm."""
         return self.apply("rms_norm", (x, gamma), {"eps": eps})
 
+    def add_layer_norm(self, x: R, residual: R, gamma: R, beta: R, *, eps: float = 1e-05) -> Any:
+        """Twin of spec.ops.add_layer_norm."""
+        return self.apply("add_layer_norm", (x, residual, gamma, beta), {"eps": eps})
+
+    def add_rms_norm(
+        self,
+        x: R,
+        residual: R,
+        gamma: R,
+        *,
+        eps: float = 1.1920928955078125e-07,
+    ) -> Any:
+        """Twin of spec.ops.add_rms_norm."""
+        return self.apply("add_rms_norm", (x, residual, gamma), {"eps": eps})
+
     def group_norm(self, x: R, gamma: R, beta: R, *, groups: int, eps: float = 1e-05) -> R:
         """Twin of spec.ops.group_norm."""
         return self.apply("group_norm", (x, gamma, beta), {"groups": groups, "eps": eps})

@@ -125,6 +125,12 @@ def check_last_axes(name: str, x: Type, **parameters: Type) -> None:
         raise refuse(f"{name} C2", rule, f"x {x}, {came}")
 
 
+def check_residual(name: str, x: Type, residual: Type) -> None:
+    """Refuse a residual of another shape than x has (C4)."""
+    if residual.shape != x.shape:
+        raise refuse(f"{name} C4", "residual has the shape of x", f"x {x}, residual {residual}")
+
+
 def split_axes(rank: int, axes: Axes | None) -> tuple[Axes, Axes]:
     """Return the kept and the reduced axes, both in increasing order; None reduces all."""
     gone = set(range(rank)) if axes is None else {axis % rank for axis in axes}

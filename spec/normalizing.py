@@ -44,7 +44,7 @@ class Normalizing(Broadcasting[R]):
         """
         given: tuple[Any, ...] = (gamma, beta)
         if gamma is None or beta is None or normalized_shape is not None:
-            given = self._lines("layer_norm", x, given, (1, 0), eps, normalized_shape)
+            given = self._lines("layer_norm", (x,), given, (1, 0), eps, normalized_shape)
         return self.apply("layer_norm", (x, *given), {"eps": eps})
 
     def rms_norm(
@@ -61,8 +61,45 @@ class Normalizing(Broadcasting[R]):
         """
         given: tuple[Any, ...] = (gamma,)
         if gamma is None or normalized_shape is not None:
-            given = self._lines("rms_norm", x, given, (1,), eps, normalized_shape)
+            given = self._lines("rms_norm", (x,), given, (1,), eps, normalized_shape)
         return self.apply("rms_norm", (x, *given), {"eps": eps})
+
+    def add_layer_norm(
+        self,
+        x: R,
+        residual: R,
+        gamma: R | None = None,
+        beta: R | None = None,
+        *,
+        eps: float = 1e-5,
+        normalized_shape: Sequence[int] | None = None,
+    ) -> tuple[R, R]:
+        """Return the `layer_norm` of the sum of x and a residual, and that sum."""
+        given: tuple[Any, ...] = (gamma, beta)
+        if gamma is None or beta is None or normalized_shape is not None:
+            summands = (x, residual)
+            given = self._lines("add_layer_norm", summands, given, (1, 0), eps, normalized_shape)
+        made: Any = self.apply("add_layer_norm", (x, residual, *given), {"eps": eps})
+        z, summed = made
+        return z, summed
+
+    def add_rms_norm(
+        self,
+        x: R,
+        residual: R,
+        gamma: R | None = None,
+        *,
+        eps: float = 2**-23,
+        normalized_shape: Sequence[int] | None = None,
+    ) -> tuple[R, R]:
+        """Return the `rms_norm` of the sum of x and a residual, and that sum."""
+        given: tuple[Any, ...] = (gamma,)
+        if gamma is None or normalized_shape is not None:
+            summands = (x, residual)
+            given = self._lines("add_rms_norm", summands, given, (1,), eps, normalized_shape)
+        made: Any = self.apply("add_rms_norm", (x, residual, *given), {"eps": eps})
+        z, summed = made
+        return z, summed
 
     def group_norm(
         self,
@@ -113,7 +150,7 @@ class Normalizing(Broadcasting[R]):
     def _lines(
         self,
         name: str,
-        x: Any,
+        summands: Sequence[Any],
         given: Sequence[Any],
         numbers: Sequence[int],
         eps: float,
@@ -121,9 +158,11 @@ class Normalizing(Broadcasting[R]):
     ) -> tuple[Any, ...]:
         """Return the parameters of a normalizer: of those that are None, one number repeated.
 
+        What is normalized is x, or the sum of x and a residual.
         What is refused here would be by the op, but then these would be recorded already.
         """
         ops: Any = self
+        x, *residuals = summands
         wide = ops.own(name, x).shape
         shapes = {ops.own(name, one).shape for one in given if one is not None}
         if normalized_shape is not None:
@@ -139,6 +178,10 @@ class Normalizing(Broadcasting[R]):
             raise refuse(f"{name} C2", f"the last axes of x, one or more, are {shape}", wide)
         if not (is_number(eps) and 0 < eps < math.inf):
             raise refuse(f"{name} C3", "eps is finite and > 0", eps)
+        for residual in residuals:
+            if ops.own(name, residual).shape != wide:
+                came = f"x {wide}, residual {residual.shape}"
+                raise refuse(f"{name} C4", "residual has the shape of x", came)
         return tuple(
             ops.constant(number, shape, like=x) if one is None else one
             for one, number in zip(given, numbers, strict=True)

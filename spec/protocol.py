@@ -354,6 +354,21 @@ class Ops(ABC, Generic[R]):
         """Divide the last axes by their root mean square, then scale them."""
         return self.apply("rms_norm", (x, gamma), {"eps": eps})
 
+    def add_layer_norm(self, x: R, residual: R, gamma: R, beta: R, *, eps: float = 1e-05) -> Any:
+        """Add a residual, and normalize the last axes of the sum; return the result and the sum."""
+        return self.apply("add_layer_norm", (x, residual, gamma, beta), {"eps": eps})
+
+    def add_rms_norm(
+        self,
+        x: R,
+        residual: R,
+        gamma: R,
+        *,
+        eps: float = 1.1920928955078125e-07,
+    ) -> Any:
+        """Add a residual, and divide the last axes of the sum by their root mean square; return both."""
+        return self.apply("add_rms_norm", (x, residual, gamma), {"eps": eps})
+
     def group_norm(self, x: R, gamma: R, beta: R, *, groups: int, eps: float = 1e-05) -> R:
         """Normalize groups of channels to mean 0 and variance 1, then scale and shift channels."""
         return self.apply("group_norm", (x, gamma, beta), {"groups": groups, "eps": eps})

@@ -32,7 +32,7 @@ from equivalence.cases.declared.inside import Inside
 from equivalence.cases.domains import LABELS, domain, usual
 from equivalence.cases.families.entries.random import chances
 from equivalence.cases.families.losses.labels import SCORES
-from equivalence.cases.families.rows.norms import NORMS
+from equivalence.cases.families.rows.norms import NORMS, with_parameters
 from equivalence.cases.families.rows.rows import ROWS
 from equivalence.cases.families.table import family_of
 from equivalence.cases.strata.fixed import strata
@@ -63,12 +63,15 @@ SMALL = 300
 """How many entries a small case has at most."""
 
 
-LARGE: Mapping[str, tuple[tuple[Shape, ...], ...]] = {
-    ROWS.name: (((3, 260),), ((2, 1032),)),
-    NORMS.name: (((3, 260), (260,), (260,)), ((2, 1032), (1032,), (1032,))),
-    SCORES.name: (((3, 260), (3,)), ((2, 1032), (2,))),
+LARGE: tuple[Shape, ...] = ((3, 260), (2, 1032))
+"""The shapes that fill the wide tile of rows, with a block and with two."""
+
+BESIDE: Mapping[str, Callable[[Op, Shape], tuple[Shape, ...]]] = {
+    ROWS.name: lambda op, own: (own,) * (1 + len(op.mask_inputs)),
+    NORMS.name: with_parameters,
+    SCORES.name: lambda op, own: (own, own[:1]),
 }
-"""The shapes that fill the wide tile of rows, with a block and with two, by family."""
+"""By family, whose rows fill that tile: all shapes of a call, from the first."""
 
 
 def cases(op: str, direction: str, inside: Inside | None = None) -> list[CaseSpec]:
@@ -126,9 +129,9 @@ def _is_setting(value: Any) -> bool:
 
 def _large(case: CaseSpec) -> list[CaseSpec]:
     """Return the cases that fill the wide tile of rows."""
-    own = LARGE.get(family_of(OPS[case.op]).name, ())
-    masked = len(OPS[case.op].mask_inputs)
-    shapes = [(*large, *large[:1] * masked) for large in own]
+    page = OPS[case.op]
+    beside = BESIDE.get(family_of(page).name)
+    shapes = [] if beside is None else [beside(page, own) for own in LARGE]
     attrs = {**case.attributes(), **({"axis": -1} if "axis" in case.attributes() else {})}
     weight = attrs.get("weight")
 

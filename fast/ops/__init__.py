@@ -9,6 +9,8 @@ from fast.errors import Unknown
 from fast.kernels.page import Op
 from fast.ops.abs import op as _abs
 from fast.ops.add import op as _add
+from fast.ops.add_layer_norm import op as _add_layer_norm
+from fast.ops.add_rms_norm import op as _add_rms_norm
 from fast.ops.argmax import op as _argmax
 from fast.ops.argmin import op as _argmin
 from fast.ops.batch_norm import op as _batch_norm
@@ -197,6 +199,8 @@ OPS: dict[str, Op] = Table(
         _masked_softmax,
         _layer_norm,
         _rms_norm,
+        _add_layer_norm,
+        _add_rms_norm,
         _group_norm,
         _batch_norm,
         _mse_loss,

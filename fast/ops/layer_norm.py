@@ -25,41 +25,47 @@ from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
 from fast.kernels.rows import lines, rowwise
 
-_SIZES = ["rows", "n", "xr", "xn", "gs"]
-_POINTERS = ["x", "gamma", "means", "roots"]
+_SIZES = ["rows", "n", "xr", "xn", "rr", "rn", "gs"]
+_POINTERS = ["x", "residual", "gamma", "means", "roots"]
 
 
 @triton.jit(do_not_specialize=[*_SIZES, "bs", "eps"],
-            do_not_specialize_on_alignment=["z", "beta", *_POINTERS])  # fmt: skip
+            do_not_specialize_on_alignment=["z", "sums", "beta", *_POINTERS])  # fmt: skip
 def _value_kernel(
-    z, means, roots, x, gamma, beta, rows: tl.int64, n: tl.int32, xr: tl.int64, xn: tl.int64,
-    gs: tl.int64, bs: tl.int64, eps,
-    UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    z, sums, means, roots, x, residual, gamma, beta, rows: tl.int64, n: tl.int32,
+    xr: tl.int64, xn: tl.int64, rr: tl.int64, rn: tl.int64, gs: tl.int64, bs: tl.int64, eps,
+    ADDED: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     n = rowwise.length(n, UNIT)
     count = n.to(tl.float32)
     column = tl.arange(0, BLOCK)
     row, live = rowwise.tile_of_rows(tl.program_id(0), rows, ROWS)
-    start = row * xr
-    first = rowwise.block(x, start, 0, n, xn, 0.0, UNIT, BLOCK)
+    start, behind = row * xr, row * rr
+    first = rowwise.summed(x, residual, start, behind, 0, n, xn, rn, ADDED, UNIT, BLOCK)
+    if ADDED:
+        rowwise.keep(sums, row * n, 0, n, 1, first, live, UNIT, BLOCK)
     total = tl.sum(first, 1)
     for at in range(BLOCK, n, BLOCK):
-        total += tl.sum(rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK), 1)
+        here = rowwise.summed(x, residual, start, behind, at, n, xn, rn, ADDED, UNIT, BLOCK)
+        if ADDED:
+            rowwise.keep(sums, row * n, at, n, 1, here, live, UNIT, BLOCK)
+        total += tl.sum(here, 1)
     mean = tl.div_rn(total, count)
     tl.store(means + row, mean, mask=live)
     mean = mean[:, None]
     first = tl.where((column < n)[None, :], first - mean, 0.0)
     total = tl.sum(first * first, 1)
     for at in range(BLOCK, n, BLOCK):
-        here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
-        here = tl.where((at + column < n)[None, :], here, 0.0)
+        here = rowwise.summed(x, residual, start, behind, at, n, xn, rn, ADDED, UNIT, BLOCK)
+        here = tl.where((at + column < n)[None, :], here - mean, 0.0)
         total += tl.sum(here * here, 1)
     root = tl.sqrt_rn(tl.div_rn(total, count) + eps)
     tl.store(roots + row, root, mask=live)
     root = root[:, None]
     for at in range(0, n, BLOCK):
         if at > 0:
-            first = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
+            first = rowwise.summed(x, residual, start, behind, at, n, xn, rn, ADDED, UNIT, BLOCK)
+            first -= mean
         scale = rowwise.line(gamma, at, n, gs, UNIT, BLOCK)
         shift = rowwise.line(beta, at, n, bs, UNIT, BLOCK)
         result = tl.div_rn(first, root) * scale + shift
@@ -68,23 +74,25 @@ def _value_kernel(
 
 @triton.jit
 def _entries(
-    x, g, gamma, row, live, mean, root, at, n, xr, xn, gr, gn, gs,
-    UNIT: tl.constexpr, BLOCK: tl.constexpr,
+    x, residual, g, gamma, row, live, mean, root, at, n, xr, xn, rr, rn, gr, gn, gs,
+    ADDED: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Return, for a block, the normalized entries, the cotangent, and the cotangent by gamma."""
     inside = live[:, None] & (at + tl.arange(0, BLOCK) < n)[None, :]
-    here = rowwise.block(x, row * xr, at, n, xn, 0.0, UNIT, BLOCK)
+    here = rowwise.summed(x, residual, row * xr, row * rr, at, n, xn, rn, ADDED, UNIT, BLOCK)
     normal = tl.where(inside, tl.div_rn(here - mean, root), 0.0)
     cotangent = rowwise.block(g, row * gr, at, n, gn, 0.0, UNIT, BLOCK)
     cotangent = tl.where(inside, cotangent, 0.0)
     return normal, cotangent, cotangent * rowwise.line(gamma, at, n, gs, UNIT, BLOCK)
 
 
-@triton.jit(do_not_specialize=[*_SIZES, "gr", "gn"],
-            do_not_specialize_on_alignment=["dx", "partials", "g", *_POINTERS])  # fmt: skip
+@triton.jit(do_not_specialize=[*_SIZES, "gr", "gn", "hr", "hn"],
+            do_not_specialize_on_alignment=["dx", "partials", "g", "h", *_POINTERS])  # fmt: skip
 def _vjp_kernel(
-    dx, partials, x, g, gamma, means, roots, rows: tl.int64, n: tl.int32,
-    xr: tl.int64, xn: tl.int64, gr: tl.int64, gn: tl.int64, gs: tl.int64,
+    dx, partials, x, residual, g, h, gamma, means, roots, rows: tl.int64, n: tl.int32,
+    xr: tl.int64, xn: tl.int64, rr: tl.int64, rn: tl.int64,
+    gr: tl.int64, gn: tl.int64, hr: tl.int64, hn: tl.int64, gs: tl.int64,
+    ADDED: tl.constexpr, JOINED: tl.constexpr,
     UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     n = rowwise.length(n, UNIT)
@@ -100,28 +108,35 @@ def _vjp_kernel(
         mean = tl.load(means + row)[:, None]
         root = tl.load(roots + row)[:, None]
         normal, cotangent, scaled = _entries(
-            x, g, gamma, row, live, mean, root, 0, n, xr, xn, gr, gn, gs, UNIT, BLOCK
-        )
+            x, residual, g, gamma, row, live, mean, root, 0, n, xr, xn, rr, rn, gr, gn, gs,
+            ADDED, UNIT, BLOCK,
+        )  # fmt: skip
         total = tl.sum(scaled, 1)
         along = tl.sum(scaled * normal, 1)
         for at in range(BLOCK, n, BLOCK):
             later, _, weighed = _entries(
-                x, g, gamma, row, live, mean, root, at, n, xr, xn, gr, gn, gs, UNIT, BLOCK
-            )
+                x, residual, g, gamma, row, live, mean, root, at, n, xr, xn, rr, rn, gr, gn, gs,
+                ADDED, UNIT, BLOCK,
+            )  # fmt: skip
             total += tl.sum(weighed, 1)
             along += tl.sum(weighed * later, 1)
         total = tl.div_rn(total, count)[:, None]
         along = tl.div_rn(along, count)[:, None]
         over = tl.div_rn(1.0, root)
         result = (scaled - total - normal * along) * over
+        if JOINED:
+            result += rowwise.block(h, row * hr, 0, n, hn, 0.0, UNIT, BLOCK)
         rowwise.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)
         dgamma += tl.sum(cotangent * normal, 0)
         dbeta += tl.sum(cotangent, 0)
         for at in range(BLOCK, n, BLOCK):
             normal, cotangent, scaled = _entries(
-                x, g, gamma, row, live, mean, root, at, n, xr, xn, gr, gn, gs, UNIT, BLOCK
-            )
+                x, residual, g, gamma, row, live, mean, root, at, n, xr, xn, rr, rn, gr, gn, gs,
+                ADDED, UNIT, BLOCK,
+            )  # fmt: skip
             result = (scaled - total - normal * along) * over
+            if JOINED:
+                result += rowwise.block(h, row * hr, at, n, hn, 0.0, UNIT, BLOCK)
             rowwise.keep(dx, row * n, at, n, 1, result, live, UNIT, BLOCK)
             inside = at + column < n
             before = inside & (tile != program)
@@ -161,18 +176,34 @@ def check(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float = 1e-5) -> None:
 
 def value(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float = 1e-5) -> tuple[Tensor, Saved]:
     """Centre, divide by the root of the variance, scale and shift."""
+    z, _, means, roots = normalized(x, None, gamma, beta, eps)
+    return z, (x, gamma, means, roots)
+
+
+def normalized(
+    x: Tensor, residual: Tensor | None, gamma: Tensor, beta: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Normalize x, or its sum with a residual; return z, that sum, the means and the roots.
+
+    Without a residual the sum is z again.
+    """
     checks.for_kernels(x)
     source, scale, shift = lines.rows(x, gamma.dim()), lines.line(gamma), lines.line(beta)
+    other = source if residual is None else lines.rows(residual, gamma.dim())
     rows, n, _ = source.shape
     means, roots = rowwise.statistic(source), rowwise.statistic(source)
     z = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    sums = z if residual is None else torch.empty_like(z)
     if n:
-        meta = rowwise.tile(source, z.view(source.shape), scale, shift)
+        meta = rowwise.tile(
+            source, other, z.view(source.shape), sums.view(source.shape), scale, shift
+        )
         launch(
-            _value_kernel, (-(-rows // meta["ROWS"]),), z, means, roots, source, scale, shift,
-            rows, n, *source.stride()[:2], scale.stride(1), shift.stride(1), eps, **meta,
+            _value_kernel, (-(-rows // meta["ROWS"]),), z, sums, means, roots, source, other,
+            scale, shift, rows, n, *source.stride()[:2], *other.stride()[:2],
+            scale.stride(1), shift.stride(1), eps, ADDED=residual is not None, **meta,
         )  # fmt: skip
-    return z, (x, gamma, means, roots)
+    return z, sums, means, roots
 
 
 def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
@@ -180,30 +211,48 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     if not any(needs):
         return None, None, None
     x, gamma, means, roots = saved
-    source, g = lines.rows(x, gamma.dim()), lines.rows(cotangent, gamma.dim())
+    dx, dgamma, dbeta = pulled(x, None, gamma, means, roots, cotangent, None, any(needs[1:]))
+    return (
+        dx if needs[0] else None,
+        dgamma if needs[1] else None,
+        dbeta if needs[2] else None,
+    )
+
+
+def pulled(
+    x: Tensor, residual: Tensor | None, gamma: Tensor, means: Tensor, roots: Tensor,
+    g: Tensor, h: Tensor | None, affine: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Return dx, dgamma and dbeta, without meaning unless `affine`; h is added to dx.
+
+    What was normalized is x, or its sum with a residual.
+    """
+    source, given = lines.rows(x, gamma.dim()), lines.rows(g, gamma.dim())
+    other = source if residual is None else lines.rows(residual, gamma.dim())
+    joined = given if h is None else lines.rows(h, gamma.dim())
     scale = lines.line(gamma)
     rows, n, _ = source.shape
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     # 32-bit rows are read by whole cache lines as they are.
-    meta = rowwise.tile(source, g, dx.view(source.shape), scale, wide=x.element_size() == 2)
+    meta = rowwise.tile(
+        source, other, given, joined, dx.view(source.shape), scale, wide=x.element_size() == 2
+    )
     programs = min(lines.PROGRAMS, -(-rows // meta["ROWS"]))
     partials = torch.empty(2 * programs * n, dtype=torch.float32, device=x.device)
     if n:
         launch(
-            _vjp_kernel, (programs,), dx, partials, source, g, scale, means, roots, rows, n,
-            *source.stride()[:2], *g.stride()[:2], scale.stride(1), **meta,
+            _vjp_kernel, (programs,), dx, partials, source, other, given, joined, scale, means,
+            roots, rows, n, *source.stride()[:2], *other.stride()[:2], *given.stride()[:2],
+            *joined.stride()[:2], scale.stride(1),
+            ADDED=residual is not None, JOINED=h is not None, **meta,
         )  # fmt: skip
     dgamma, dbeta = (torch.empty(n, dtype=torch.float32, device=x.device) for _ in range(2))
-    if needs[1] or needs[2]:
+    if affine:
         launch(
             _finish_kernel, (-(-n // 128),), dgamma, dbeta, partials, programs, n,
             LINES=16, BLOCK=128,
         )  # fmt: skip
-    return (
-        dx if needs[0] else None,
-        dgamma.to(x.dtype).view(gamma.shape) if needs[1] else None,
-        dbeta.to(x.dtype).view(gamma.shape) if needs[2] else None,
-    )
+    return dx, dgamma.to(x.dtype).view(gamma.shape), dbeta.to(x.dtype).view(gamma.shape)
 
 
 def aten_value(

@@ -18,6 +18,8 @@ from spec.answers import unfamiliar
 from spec.op import Op
 from spec.ops.abs import op as _abs
 from spec.ops.add import op as _add
+from spec.ops.add_layer_norm import op as _add_layer_norm
+from spec.ops.add_rms_norm import op as _add_rms_norm
 from spec.ops.argmax import op as _argmax
 from spec.ops.argmin import op as _argmin
 from spec.ops.batch_norm import op as _batch_norm
@@ -193,6 +195,8 @@ OPS: dict[str, Op] = Table(
             _masked_softmax,
             _layer_norm,
             _rms_norm,
+            _add_layer_norm,
+            _add_rms_norm,
             _group_norm,
             _batch_norm,
             _mse_loss,

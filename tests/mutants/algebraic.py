@@ -96,9 +96,8 @@ ROWS = (
     _bug("padding in the variance", "ops/layer_norm", "layer_norm value",
          "first = tl.where((column < n)[None, :], first - mean, 0.0)", "first = first - mean"),
     _bug("second term dropped", "ops/layer_norm", "layer_norm vjp",
-         "        result = (scaled - total - normal * along) * over\n"
-         "        rowwise.keep(dx, row * n, 0,",
-         "        result = (scaled - total) * over\n        rowwise.keep(dx, row * n, 0,"),
+         "        result = (scaled - total - normal * along) * over\n        if JOINED",
+         "        result = (scaled - total) * over\n        if JOINED"),
     _bug("gamma weighs its own gradient", "ops/layer_norm", "layer_norm vjp",
          "dgamma += tl.sum(cotangent * normal, 0)", "dgamma += tl.sum(scaled * normal, 0)"),
     _bug("gamma weighs beta's gradient", "ops/layer_norm", "layer_norm vjp",

@@ -75,10 +75,9 @@ MUTANTS = (
     Mutant(
         name="mean subtracted wrongly",
         file="fast/ops/layer_norm.py",
-        before="        result = (scaled - total - normal * along) * over\n"
-        "        rowwise.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)\n",
+        before="        result = (scaled - total - normal * along) * over\n        if JOINED",
         after="        result = (scaled - total - total - normal * along) * over\n"
-        "        rowwise.keep(dx, row * n, 0, n, 1, result, live, UNIT, BLOCK)\n",
+        "        if JOINED",
         catcher="layer_norm vjp fp32",
         shows="gradient of x[",
         why="A hand-derived backward pass subtracts the mean of the cotangent twice; with a "
@@ -92,14 +91,14 @@ MUTANTS = (
     first = tl.where((column < n)[None, :], first - mean, 0.0)
     total = tl.sum(first * first, 1)
     for at in range(BLOCK, n, BLOCK):
-        here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK) - mean
-        here = tl.where((at + column < n)[None, :], here, 0.0)
+        here = rowwise.summed(x, residual, start, behind, at, n, xn, rn, ADDED, UNIT, BLOCK)
+        here = tl.where((at + column < n)[None, :], here - mean, 0.0)
         total += tl.sum(here * here, 1)
 """,
         after="""\
     total = tl.sum(first * first, 1)
     for at in range(BLOCK, n, BLOCK):
-        here = rowwise.block(x, start, at, n, xn, 0.0, UNIT, BLOCK)
+        here = rowwise.summed(x, residual, start, behind, at, n, xn, rn, ADDED, UNIT, BLOCK)
         total += tl.sum(here * here, 1)
     total = tl.maximum(total - count * mean * mean, 0.0)
     mean = mean[:, None]

@@ -129,6 +129,20 @@ def _rms_norm(x: Tensor, gamma: Tensor, eps: float = 2**-23) -> Tensor:
     return functional.rms_norm(x, gamma.shape, gamma, eps)
 
 
+def _add_layer_norm(
+    x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
+) -> tuple[Tensor, Tensor]:
+    summed = x + residual
+    return _layer_norm(summed, gamma, beta, eps), summed
+
+
+def _add_rms_norm(
+    x: Tensor, residual: Tensor, gamma: Tensor, eps: float = 2**-23
+) -> tuple[Tensor, Tensor]:
+    summed = x + residual
+    return _rms_norm(summed, gamma, eps), summed
+
+
 def _group_norm(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float = 1e-5) -> Tensor:
     return torch.group_norm(x, groups, gamma, beta, eps)
 
@@ -248,6 +262,8 @@ OPS: dict[str, Callable[..., Any]] = {
     ),
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
+    "add_layer_norm": _add_layer_norm,
+    "add_rms_norm": _add_rms_norm,
     "group_norm": _group_norm,
     "batch_norm": _batch_norm,
     "mse_loss": functional.mse_loss,
@@ -328,7 +344,10 @@ def pulled_back(
     inputs: Sequence[Tensor],
     attrs: Mapping[str, Any],
 ) -> list[Tensor | None]:
-    """Return the gradients of a call by torch's autograd, zeros where nothing was reached."""
+    """Return the gradients of a call by torch's autograd, zeros where nothing was reached.
+
+    Of several results there is a cotangent for each.
+    """
     leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
     # Whoever asks may be inside a backward pass, where nothing is recorded otherwise.

@@ -20,8 +20,13 @@ PROGRAMS = 512
 """The most programs that share the rows, which is the most lines of partials of a gradient."""
 
 
-def check(name: str, x: Tensor, eps: float, **parameters: Tensor) -> None:
-    """Refuse x without an axis (C1), parameters of other shapes (C2), and a bad eps (C3)."""
+def check(
+    name: str, x: Tensor, eps: float, residual: Tensor | None = None, **parameters: Tensor
+) -> None:
+    """Refuse x without an axis (C1), parameters of other shapes (C2), and a bad eps (C3).
+
+    And a residual, if there is one, of another shape than x has (C4).
+    """
     if x.dim() < 1:
         raise Rejected(f"{name} C1: x has at least one axis, got a scalar")
     first, *others = parameters.values()
@@ -35,7 +40,12 @@ def check(name: str, x: Tensor, eps: float, **parameters: Tensor) -> None:
         )
     if not 0 < eps < math.inf:
         raise Rejected(f"{name} C3: eps is finite and > 0, got {eps}")
-    checks.floats(name, x, *parameters.values())
+    if residual is not None and residual.shape != x.shape:
+        raise Rejected(
+            f"{name} C4: residual has the shape of x, got {tuple(residual.shape)} and "
+            f"{tuple(x.shape)}"
+        )
+    checks.floats(name, *(x,) if residual is None else (x, residual), *parameters.values())
 
 
 def rows(x: Tensor, axes: int) -> Tensor:

@@ -67,6 +67,18 @@ def block(x, start, at, n, step, other, UNIT: tl.constexpr, BLOCK: tl.constexpr)
 
 
 @triton.jit
+def summed(
+    x, residual, start, behind, at, n, xn, rn, ADDED: tl.constexpr,
+    UNIT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Read a block of rows of x, to which that of a residual is added where it is said so."""
+    here = block(x, start, at, n, xn, 0.0, UNIT, BLOCK)
+    if ADDED:
+        here += block(residual, behind, at, n, rn, 0.0, UNIT, BLOCK)
+    return here
+
+
+@triton.jit
 def keep(z, start, at, n, step, value, live, UNIT: tl.constexpr, BLOCK: tl.constexpr):
     """Store what `block` would read, in the type of z, for the rows that are live."""
     column = at + tl.arange(0, BLOCK)

@@ -16,7 +16,11 @@ from equivalence.backends.torch.forms.losses import (
     TRIPLETS_FROM_STORAGE,
 )
 from equivalence.backends.torch.forms.products import PRODUCTS
-from equivalence.backends.torch.forms.rows import LAYER_NORM_FROM_STORAGE, ROWS
+from equivalence.backends.torch.forms.rows import (
+    ADD_LAYER_NORM_FROM_STORAGE,
+    LAYER_NORM_FROM_STORAGE,
+    ROWS,
+)
 from equivalence.worlds.contract import Form
 
 __all__ = ["FORMS", "FROM_STORAGE", "LABELLED_IN_STORAGE"]
@@ -34,6 +38,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
 
 FROM_STORAGE: Mapping[str, Form] = {
     "layer_norm": LAYER_NORM_FROM_STORAGE,
+    "add_layer_norm": ADD_LAYER_NORM_FROM_STORAGE,
     "group_norm": GROUPS_FROM_STORAGE,
     "triplet_margin_loss": TRIPLETS_FROM_STORAGE,
 }

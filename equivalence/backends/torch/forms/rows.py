@@ -14,7 +14,7 @@ from equivalence.worlds.storage import narrowly, saved
 from spec.axes import kept_index, reduction, split_axes
 from spec.composite import composite
 from spec.kinds import linear, same_shape
-from spec.op import AnyTensor
+from spec.op import AnyTensor, Type
 from spec.scalar import (
     absolute,
     divide,
@@ -26,6 +26,7 @@ from spec.scalar import (
     sum_over,
     zero_like,
 )
+from spec.several import JOIN, unpacked
 from spec.shape import size
 from spec.tensor import tabulate, zip_map
 
@@ -105,6 +106,39 @@ _RATE, _BY_X, _BY_GAMMA = (
 
 LAYER_NORM_FROM_STORAGE = Form("a g gamma + b x + c", vjp=_layer_norm_from_storage)
 """The gradients of layer_norm as torch forms them on a CPU, in 16 bits."""
+
+
+def _summed(x: AnyTensor, residual: AnyTensor) -> AnyTensor:
+    """Return the sum as torch stores it, and reads it again."""
+    return zip_map(lambda a, b: saved(a + b), x, residual)
+
+
+def _add_layer_norm_value(
+    x: AnyTensor, residual: AnyTensor, gamma: AnyTensor, beta: AnyTensor, *, eps: float = 1e-5
+) -> AnyTensor:
+    """Normalize the sum as it was stored."""
+    summed = _summed(x, residual)
+    joined: AnyTensor = JOIN.value(OPS["layer_norm"].value(summed, gamma, beta, eps=eps), summed)
+    return joined
+
+
+def _add_layer_norm_from_storage(
+    inputs: Sequence[AnyTensor], cotangent: AnyTensor, *, eps: float = 1e-5
+) -> Gradients:
+    """Add the cotangent of the sum to what layer_norm's kernel has stored."""
+    x, residual, gamma, beta = inputs
+    g, h = unpacked(cotangent, {"z": Type(x.shape), "summed": Type(x.shape)}).values()
+    found = _layer_norm_from_storage((_summed(x, residual), gamma, beta), g, eps=eps)
+    if found[0] is None:
+        return None, None, None, None
+    dx: AnyTensor = zip_map(lambda a, b: saved(a) + b, found[0], h)
+    return dx, dx, *found[1:]
+
+
+ADD_LAYER_NORM_FROM_STORAGE = Form(
+    "layer_norm of a stored sum", _add_layer_norm_value, _add_layer_norm_from_storage
+)
+"""The sum, its layer_norm and the gradients as torch forms them on a CPU, in 16 bits."""
 
 
 def _logsumexp_by_the_result(

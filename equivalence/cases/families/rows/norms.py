@@ -71,7 +71,7 @@ def _factors(op: Op) -> Factors:
 @cache
 def _spans(op: Op) -> bool:
     """Say whether parameters may have several of the last axes; the type rule tells."""
-    return results(op, (_with_parameters(op, (2, 3, 5), 2), required(op))) is not None
+    return results(op, (with_parameters(op, (2, 3, 5), 2), required(op))) is not None
 
 
 @cache
@@ -88,18 +88,19 @@ def _alike(op: Op) -> tuple[bool, ...]:
     return (False,) * others
 
 
-def _with_parameters(op: Op, own: Shape, span: int = 1) -> tuple[Shape, ...]:
+def with_parameters(op: Op, own: Shape, span: int = 1) -> tuple[Shape, ...]:
     """Return the shapes of x and of what comes with it."""
+    """Return the shapes of x and of what comes with it, whose parameters span some last axes."""
     return (own, *(own if same else own[-span:] for same in _alike(op)))
 
 
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
     own, _ = around(levels, MOST_ALONG[direction])
-    return _with_parameters(op, own, levels.get("span", 1)), said(op, levels)
+    return with_parameters(op, own, levels.get("span", 1)), said(op, levels)
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:
-    return tuple((_with_parameters(op, nothing), required(op)) for nothing in ((0, 3), (2, 0)))
+    return tuple((with_parameters(op, nothing), required(op)) for nothing in ((0, 3), (2, 0)))
 
 
 def _span(draw: Draw, op: Op, own: Shape) -> int:
@@ -108,12 +109,12 @@ def _span(draw: Draw, op: Op, own: Shape) -> int:
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     own = shape(draw, ENOUGH, 160, max_rank=3)
-    return _with_parameters(op, own, _span(draw, op, own)), chosen(draw, op)
+    return with_parameters(op, own, _span(draw, op, own)), chosen(draw, op)
 
 
 def _small(draw: Draw, op: Op) -> Signature:
     own = draw(WITH_AXES)
-    return _with_parameters(op, own, _span(draw, op, own)), chosen(draw, op)
+    return with_parameters(op, own, _span(draw, op, own)), chosen(draw, op)
 
 
 def _operands(op: Op, offer: Offer, picks: Picks) -> Operands | None:
@@ -135,7 +136,7 @@ def _sample(sampler: Sampler, op: Op) -> Sample:
 
 
 def _in_columns(shape: Callable[[int], Shape], span: int = 1) -> Callable[[Op, int], Signature]:
-    return lambda op, n: (_with_parameters(op, shape(n), span), required(op))
+    return lambda op, n: (with_parameters(op, shape(n), span), required(op))
 
 
 OF_ONE_AXIS = (
