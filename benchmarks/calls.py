@@ -7,6 +7,7 @@ leaves the format. What torch calls an op is what its page in `spec` says of it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ INPUTS: dict[str, str] = {
     "linear": "squares squares side",
     "layer_norm": "numbers columns columns",
     "rms_norm": "numbers columns",
+    "add_layer_norm": "numbers numbers columns columns",
+    "add_rms_norm": "numbers numbers columns",
     "group_norm": "numbers columns columns",
     "batch_norm": "numbers columns columns columns columns",
     "broadcast_to": "columns",
@@ -103,9 +106,18 @@ OTHERWISE: dict[str, Callable[..., Tensor]] = {
     "cast": lambda x, **_: x.to(torch.bfloat16),
     "one_hot": lambda indices, classes: torch.nn.functional.one_hot(indices, classes).float(),
     "prod": lambda x, axes: torch.prod(x, dim=axes[0]),
+    "add_layer_norm": lambda x, residual, *line, **_: _and_added(
+        torch.nn.functional.layer_norm, x + residual, *line
+    ),
+    "add_rms_norm": lambda x, residual, *line, **_: _and_added(
+        functools.partial(torch.nn.functional.rms_norm, eps=2**-23), x + residual, *line
+    ),
     "safe_log": lambda x, eps: torch.log(torch.nn.functional.softplus(x) + eps),
 }
-"""Torch's calls where the page names none that takes the arguments as they are."""
+"""Torch's calls where the page names none that takes the arguments as they are.
+
+Several results of one shape are added up, on both sides.
+"""
 
 
 @dataclass(frozen=True)
@@ -165,6 +177,10 @@ def _theirs(op: str, attributes: dict[str, Any]) -> Callable[..., Tensor]:
     # The attributes are in the names that the page's own text is read with.
     found: Callable[..., Tensor] = eval(f"lambda {taken}, **_: {text}", names)
     return found
+
+
+def _and_added(norm: Callable[..., Tensor], x: Tensor, *parameters: Tensor) -> Tensor:
+    return norm(x, parameters[0].shape, *parameters) + x
 
 
 def _near_one(shape: tuple[int, ...], draw: torch.Generator) -> Tensor:

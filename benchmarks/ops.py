@@ -7,6 +7,7 @@ a gradient is its value alone. Before it is timed, results and gradients are com
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -100,7 +101,8 @@ def ours(found: Call, kind: Callable[..., Session]) -> tuple[Step, Read]:
     def program(ops: Any, *taken: Any) -> Any:
         numbers, rest = iter(taken[: len(params)]), iter(taken[len(params) :])
         inputs = [next(numbers) if number else next(rest) for number in floating]
-        return getattr(ops, found.op)(*inputs, **found.attributes)
+        made = getattr(ops, found.op)(*inputs, **found.attributes)
+        return functools.reduce(ops.add, made) if isinstance(made, tuple) else made
 
     def step() -> None:
         out = session.run(program, params, others)

@@ -366,7 +366,7 @@ class Ops(ABC, Generic[R]):
         *,
         eps: float = 1.1920928955078125e-07,
     ) -> Any:
-        """Add a residual, and divide the last axes of the sum by their root mean square; return both."""
+        """Add a residual, and divide the sum by its root mean square; return both."""
         return self.apply("add_rms_norm", (x, residual, gamma), {"eps": eps})
 
     def group_norm(self, x: R, gamma: R, beta: R, *, groups: int, eps: float = 1e-05) -> R:

@@ -94,17 +94,26 @@ def _op(name: str) -> Iterator[Example]:
                     continue  # nothing is sent back from indices
                 z, saved = kept
                 needs = [index not in own.op.index_inputs for index in range(len(inputs))]
-                for g in _seeds(z, own.op.results):
+                for g in _seeds(z, own.op.results, own.op.fixed):
                     yield Example("vjp", dtype, lambda s=saved, g=g, n=needs: own.vjp(s, g, n))
     allowed_tf32.set(False)
 
 
-def _seeds(made: Any, results: int) -> Iterator[Any]:
-    """Yield a contiguous and a repeated cotangent, of several results one for each."""
+def _seeds(made: Any, results: int, fixed: tuple[int, ...]) -> Iterator[Any]:
+    """Yield a contiguous and a repeated cotangent.
+
+    Of several results there is one for each, and then one for each alone, but for the fixed ones.
+    """
     each: tuple[Tensor, ...] = made[:results] if isinstance(made, tuple) else (made,)
     contiguous = tuple(map(torch.ones_like, each))
     repeated = tuple(torch.ones((), dtype=z.dtype).expand(z.shape) for z in each)
-    yield from (contiguous, repeated) if results > 1 else (*contiguous, *repeated)
+    if results == 1:
+        yield from (*contiguous, *repeated)
+        return
+    yield from (contiguous, repeated)
+    for k in range(results):
+        if k not in fixed:
+            yield tuple(g if k == j else None for j, g in enumerate(contiguous))
 
 
 def _optimizer(name: str) -> Iterator[Example]:

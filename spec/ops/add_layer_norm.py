@@ -11,11 +11,8 @@ C2  gamma and beta have the shape of the last axes of x, one or more.
 C3  eps is finite and > 0.
 C4  residual has the shape of x.
 
-The shape of gamma and beta says which axes are normalized. The page always has both. A session
-without them takes that shape, and fills in ones and zeros, which change no number:
-`add_layer_norm(x, residual, normalized_shape=(n,))`.
-The sum serves as the residual of the next layer, and its cotangent joins the one that comes through
-z. The gradients of x and of residual are the same numbers.
+A session may leave out gamma and beta, as of layer_norm. The sum is the residual of the next layer;
+its cotangent joins the one that comes through z. Both x and residual receive the same gradient.
 
 Reference: Ba, Kiros and Hinton, 2016, section 3, and the residual blocks of He et al., 2016.
 

@@ -1,4 +1,4 @@
-"""Add a residual, and divide the last axes of the sum by their root mean square; return both.
+"""Add a residual, and divide the sum by its root mean square; return both.
 
     summed[i, k] = x[i, k] + residual[i, k]
     z            = rms_norm(summed, gamma)
@@ -11,12 +11,9 @@ C2  gamma has the shape of the last axes of x, one or more.
 C3  eps is finite and > 0.
 C4  residual has the shape of x.
 
-The shape of gamma says which axes are normalized. The page always has a gamma. A session without
-one takes that shape, and fills in ones, which change no number:
-`add_rms_norm(x, residual, normalized_shape=(n,))`.
-eps is inside the root, and 2^-23 in every dtype.
-The sum serves as the residual of the next layer, and its cotangent joins the one that comes through
-z. The gradients of x and of residual are the same numbers.
+A session may leave out gamma, as of rms_norm; eps is 2^-23 in every dtype, too. The sum is the
+residual of the next layer; its cotangent joins the one that comes through z. Both x and residual
+receive the same gradient.
 
 Reference: Zhang and Sennrich, 2019, equation 4, and the residual blocks of He et al., 2016.
 
@@ -68,16 +65,10 @@ EDGES = (
         attributes={"eps": 7.0},
     ),
     Edge(
-        ([[math.inf, 1.0]], [[0.0, 1.0]], [1.0, 1.0]),
-        ([math.nan, 0.0, math.inf, 2.0],),
+        ([[math.inf, 1.0], [math.inf, 1.0]], [[0.0, 1.0], [-math.inf, 1.0]], [1.0, 1.0]),
+        ([math.nan, 0.0, math.nan, math.nan, math.inf, 2.0, math.nan, 2.0],),
         "IEEE",
-        "infinity over infinity",
-    ),
-    Edge(
-        ([[math.inf, 1.0]], [[-math.inf, 1.0]], [1.0, 1.0]),
-        ([math.nan, math.nan, math.nan, 2.0],),
-        "IEEE",
-        "a sum that is NaN propagates along its row",
+        "infinity over infinity, and a sum that is NaN propagates along its row",
     ),
     Edge(
         ([[1.0, 0.0]], [[-1.0, 0.0]], [2.0, 4.0]),

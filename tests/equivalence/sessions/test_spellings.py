@@ -147,6 +147,16 @@ TAKEN: dict[str, Ask] = {
     ),
     "rms_norm without gamma": lambda s, x, y, made: s.rms_norm(x, normalized_shape=(2, 2)),
     "rms_norm": lambda s, x, y, made: s.rms_norm(x, y[0], normalized_shape=(2,)),
+    "add_layer_norm": lambda s, x, y, made: s.concat(
+        s.add_layer_norm(x, y, x[0], normalized_shape=(2,)), axis=0
+    ),
+    "add_layer_norm without both": lambda s, x, y, made: s.concat(
+        s.add_layer_norm(x, y, normalized_shape=(2, 2), eps=0.5), axis=0
+    ),
+    "add_rms_norm": lambda s, x, y, made: s.concat(s.add_rms_norm(x, y, y[0]), axis=0),
+    "add_rms_norm without gamma": lambda s, x, y, made: s.concat(
+        s.add_rms_norm(x, y, normalized_shape=(2,)), axis=0
+    ),
     "group_norm without both": lambda s, x, y, made: s.group_norm(x, groups=1),
     "group_norm without gamma": lambda s, x, y, made: s.group_norm(x, beta=y[0], groups=1, eps=1),
     "instance_norm": lambda s, x, y, made: s.instance_norm(s.stack(x, y, axis=0), x[0], x[1]),
@@ -186,6 +196,14 @@ REFUSED: dict[str, Ask] = {
     "instance_norm by no eps": lambda s, x, y, made: s.instance_norm(x, eps=0.0),
     "rms_norm of an array": lambda s, x, y, made: s.rms_norm(x, np.ones(2), normalized_shape=(2,)),
     "rms_norm of what?": lambda s, x, y, made: s.rms_norm(x),
+    "add_rms_norm of what?": lambda s, x, y, made: s.add_rms_norm(x, y),
+    "add_rms_norm of another residual": lambda s, x, y, made: s.add_rms_norm(
+        x, y[0], normalized_shape=(2,)
+    ),
+    "add_rms_norm of a number": lambda s, x, y, made: s.add_rms_norm(x, 1.0, normalized_shape=(2,)),
+    "add_layer_norm of an array": lambda s, x, y, made: s.add_layer_norm(
+        x, np.ones((2, 2)), normalized_shape=(2,)
+    ),
     "array * ref": lambda s, x, y, made: np.ones((2, 2)) * x,
     "ref * array": lambda s, x, y, made: x * np.ones((2, 2)),
     "np.array(ref)": lambda s, x, y, made: np.array(x),
@@ -370,7 +388,7 @@ def meant(session: Any, made: Any) -> tuple[dict[str, Any], dict[str, dict[str, 
     named: dict[str, Any] = {
         "ops": session, "x": x, "y": y, "w": y, "target": y, "positive": y, "negative": y,
         "weight": y, "source": y, "gamma": x[0], "beta": x[1], "labels": made([0, 1]),
-        "indices": made([0, 1]), "mask": made([[True, False], [False, True]]),
+        "residual": y, "indices": made([0, 1]), "mask": made([[True, False], [False, True]]),
         "axis": 0, "axes": (1, 0), "groups": 1, "shape": (2, 2), "before": (1, 0), "after": (0, 0),
         "start": 0, "length": 1, "c": 2.0, "lo": 0.0, "hi": 2.0, "p": 0.5, "seed": 3,
         "lowest": 0.0, "highest": 2.0,
