@@ -1,4 +1,4 @@
-"""Right rms_norm, group_norm and batch_norm: other ways through a row."""
+"""Right rms_norm, group_norm and batch_norm, and of sums with a residual: other ways."""
 
 from __future__ import annotations
 
@@ -119,3 +119,44 @@ def channels_centred_twice(
         x.to(wide), tuple(line.to(wide) for line in lines), training, momentum, eps
     )
     return tuple(one.to(x.dtype) for one in found)
+@right("add_rms_norm", "precision")
+def of_a_sum_in_double(x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS) -> Two:
+    """All of it is done in double, and each result is rounded once."""
+    summed = x.double() + residual.double()
+    over = torch.rsqrt(summed.square().mean(_axes(gamma), keepdim=True) + eps)
+    return (summed * over * gamma.double()).to(x.dtype), summed.to(x.dtype)
+
+
+@right("add_rms_norm vjp", "gradient", dtypes=("bf16", "fp16"))
+def by_the_normal_form_of_the_sum(
+    g: Tensor, h: Tensor, x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS
+) -> tuple[Tensor, ...]:
+    """The sum is found again, and the cotangents meet before they are rounded; all in double."""
+    wide, scaled = x.double() + residual.double(), g.double() * gamma.double()
+    over = torch.rsqrt(wide.square().mean(_axes(gamma), keepdim=True) + eps)
+    normal = wide * over
+    dx = (scaled - normal * (scaled * normal).mean(_axes(gamma), keepdim=True)) * over
+    dx = (dx + h.double()).to(x.dtype)
+    dgamma = (g.double() * normal).reshape(-1, *gamma.shape).sum(0)
+    return dx, dx.clone(), dgamma.to(x.dtype)
+
+
+@right("add_layer_norm value", "precision", source="two passes over the mean")
+def of_a_sum_centred_twice(
+    x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
+) -> Two:
+    """The sum is centred twice, so that no rounding of the mean is left."""
+    summed, axes = x + residual, _axes(gamma)
+    centred = summed - summed.mean(axes, keepdim=True)
+    centred = centred - centred.mean(axes, keepdim=True)
+    root = torch.sqrt(centred.square().mean(axes, keepdim=True) + eps)
+    return centred / root * gamma + beta, summed
+
+
+@right("add_layer_norm", "value")
+def torchs_own_of_a_sum(
+    x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
+) -> Two:
+    """It is torch's layer_norm of torch's sum."""
+    summed = x + residual
+    return torch.nn.functional.layer_norm(summed, gamma.shape, gamma, beta, eps), summed

@@ -64,9 +64,11 @@ def sample(member: Member) -> list[Tensor]:
         given = {"dtype": TORCH[dtype], **attrs} if not inputs else attrs
         due = reference(member.of, inputs, given)
         if "value" in member.directions:
-            found.append(backend.value(member.of, inputs, given))
+            made = backend.value(member.of, inputs, given)
+            found += [made] if isinstance(made, Tensor) else made
         if "vjp" in member.directions:
-            gradients = backend.vjp(member.of, inputs, given, [sampler.cotangent(due)])
+            cotangents = [sampler.cotangent(result) for result in due]
+            gradients = backend.vjp(member.of, inputs, given, cotangents)
             found += [g for g in gradients if g is not None]
     return found
 
