@@ -9,7 +9,7 @@ from torch import Tensor
 
 from equivalence.budgets.ledger import Ledger
 from equivalence.sessions.curvature.judge import Curvature
-from equivalence.sessions.dags.text import Program, kept, run, with_leaves
+from equivalence.sessions.dags.text import Program, Step, kept, run, with_leaves
 from equivalence.sessions.numbers import normal
 from spec.ops import OPS
 from spec.tensor import tensor
@@ -41,7 +41,10 @@ def judge_product(program: Program, precision: str, seed: int) -> Ledger:
     inputs = [program.params[k].value for k in program.uses]
 
     def f(ops: Any, *leaves: Any) -> Any:
-        made = run(program, lambda n, x, a: getattr(ops, n)(*x, **a), leaves, tensor)
+        def apply(step: Step, inputs: tuple[Any, ...]) -> Any:
+            return step.among(getattr(ops, step.op)(*inputs, **step.attributes))
+
+        made = run(program, apply, leaves, tensor)
         z = [*leaves, *made][program.out]
         return ops.sum(ops.mul(ops.mul(z, z), z))
 

@@ -30,8 +30,8 @@ LARGEST = 36
 ALIVE = 0.8
 """The share of ends that lead to the loss."""
 
-NAMES = [name for name, op in OPS.items() if op.results is None]
-"""The ops that programs are made of; a node is one result."""
+NAMES = [name for name, op in OPS.items() if not op.buffers]
+"""The ops that programs are made of: those that find all they read among the nodes."""
 
 
 class Onto(Offer):
@@ -84,22 +84,23 @@ class Growing:
         """Find operands for an op, a certain node among them if one is given."""
         offer = Onto(dict(enumerate(self.values)), (), self.provider, self.precision)
         offer.onto = onto
-        found = operands(name, offer, picks)
+        found = operands(name, offer, picks, several=True)
         if found is None or (onto is not None and onto not in found[0]):
             return None
         given, attributes = found
         shapes = [self.values[x].shape if is_node(x) else whole_numbers(x).shape for x in given]
         counter = {"counter": 0} if OPS[name].random else {}
         due = results(OPS[name], (tuple(map(tuple, shapes)), {**attributes, **counter}))
-        if due is None or math.prod(due[0]) > LARGEST:
+        if due is None or max(map(math.prod, due)) > LARGEST:
             return None
-        return Step(name, given, attributes)
+        lone = OPS[name].results is None
+        return Step(name, given, attributes, None if lone else picks[-1] % len(due))
 
     def add(self, step: Step) -> int | None:
         """Add a step and return its node, or None where its numbers are no good."""
         self.session.random_counter = self.draws
         inputs = (self.refs[x] if is_node(x) else whole_numbers(x) for x in step.operands)
-        ref = self.session.apply(step.op, tuple(inputs), dict(step.attributes))
+        ref = step.among(self.session.apply(step.op, tuple(inputs), dict(step.attributes)))
         value = self.session.value(ref)
         if value.is_floating_point() and not bool((value.abs() <= TERM).all()):
             return None

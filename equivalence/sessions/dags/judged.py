@@ -18,13 +18,16 @@ import fast
 from equivalence.budgets.judge import wide
 from equivalence.budgets.ledger import Ledger
 from equivalence.budgets.violation import Violation, check_bits, check_equal
-from equivalence.sessions.dags.text import Program, run, steps_of
+from equivalence.sessions.dags.text import Program, Step, run, steps_of
 from equivalence.sessions.judge import SessionJudge, State
 from equivalence.worlds.bounded import Bounded, constant, stored
 from fast.runtime.param import Param as FastParam
 from spec.op import AnyTensor, plus
+from spec.ops import OPS
 from spec.optim import OPTIMIZERS
+from spec.ref import Ref
 from spec.session import Session
+from spec.several import lone
 from spec.tape import Node
 from spec.tensor import tensor
 
@@ -95,8 +98,15 @@ class Sides(SessionJudge):
         ]
         for ref in uses:
             self._enter(ref.id)
-        apply = spec.apply
-        made = run(self.program, lambda n, x, a: apply(n, x, dict(a)), uses, tensor)
+
+        def apply(step: Step, inputs: tuple[Any, ...]) -> Any:
+            if step.result is None:
+                return spec.apply(step.op, inputs, dict(step.attributes))
+            # A node of the reference's tape is one result, too.
+            one = lone(OPS[step.op], step.result)
+            return Ref(spec, spec.tape.apply(one, *(x.id for x in inputs), **step.attributes))
+
+        made = run(self.program, apply, uses, tensor)
         for ref in made:
             self._enter(ref.id)
             self._judge_value(len(self.ids) - 1)
@@ -143,7 +153,7 @@ class Sides(SessionJudge):
             self.back = {
                 k: self.session.grad(grads, self.refs[k])
                 for k in range(len(self.got))
-                if self._numeric(k) and grads.reached(k)
+                if self._numeric(k) and grads.reached(self.refs[k])
             }
         reached = self._sweep()
         check_equal("nodes that the seed reaches", sorted(self.back), sorted(reached))

@@ -19,11 +19,16 @@ Operand = Any
 
 
 class Step(NamedTuple):
-    """A call of an op."""
+    """A call of an op; of several results the node is one, and nobody reads the others."""
 
     op: str
     operands: tuple[Operand, ...]
     attributes: Mapping[str, Any]
+    result: int | None = None
+
+    def among(self, made: Any) -> Any:
+        """Return the node's ref of what a session made."""
+        return made if self.result is None else made[self.result]
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -80,21 +85,25 @@ def is_node(operand: Operand) -> bool:
 
 def run(
     program: Program,
-    apply: Callable[[str, tuple[Any, ...], Mapping[str, Any]], Any],
+    apply: Callable[[Step, tuple[Any, ...]], Any],
     uses: Sequence[Any],
     given: Callable[[Any], Any],
 ) -> Iterator[Any]:
     """Yield what the steps make; `given` turns a nested list into what an op takes."""
     nodes = [*uses]
-    for name, operands, attributes in program.steps:
-        inputs = tuple(nodes[x] if is_node(x) else given(x) for x in operands)
-        nodes.append(apply(name, inputs, attributes))
+    for step in program.steps:
+        inputs = tuple(nodes[x] if is_node(x) else given(x) for x in step.operands)
+        nodes.append(apply(step, inputs))
         yield nodes[-1]
 
 
 def steps_of(program: Program, ops: Any, uses: Sequence[Any]) -> Iterator[Any]:
     """Yield what the steps of a program make in a session of `fast`."""
-    return run(program, lambda n, x, a: ops.apply(n, x, dict(a)), uses, whole_numbers)
+
+    def apply(step: Step, inputs: tuple[Any, ...]) -> Any:
+        return step.among(ops.apply(step.op, inputs, dict(step.attributes)))
+
+    return run(program, apply, uses, whole_numbers)
 
 
 def kept(program: Program, nodes: set[int], out: int) -> Program:
@@ -139,7 +148,9 @@ def lines(program: Program, judged: str, module: str = "judged", judge: str = "j
         for p in program.params
     )
     steps = (
-        f"        Step({s.op!r}, {s.operands!r}, {dict(s.attributes)!r})," for s in program.steps
+        f"        Step({s.op!r}, {s.operands!r}, {dict(s.attributes)!r}"
+        f"{'' if s.result is None else f', {s.result}'}),"
+        for s in program.steps
     )
     return [
         "from torch import inf, nan, tensor  # noqa: F401",

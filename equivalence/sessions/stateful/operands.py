@@ -167,15 +167,15 @@ def _below(held: list[int] | int, extent: int) -> bool:
     return all(k < extent for k in (held if isinstance(held, list) else [held]))
 
 
-def operands(name: str, offer: Offer, picks: Picks) -> Operands | None:
+def operands(name: str, offer: Offer, picks: Picks, several: bool = False) -> Operands | None:
     """Find the operands of an op, None where nothing fits, or where the page refuses what does.
 
-    A statement of a run enters one result, so an op of several finds none: its sessions are those
-    of random programs (`equivalence.sessions.texts`), in which every result has its node. What an
-    op makes of buffers is no result of a session.
+    A statement of a run enters one result, so that an op of several finds none, unless whoever asks
+    takes one of the results: its sessions are those of random programs. What an op makes of buffers
+    is no result of a session.
     """
     op = OPS[name]
-    if op.results is not None and not op.buffers:
+    if op.results is not None and not (several or op.buffers):
         return None
     found = family_of(op).operands(op, offer, picks)
     if found is None or op.random:
