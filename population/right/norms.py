@@ -119,6 +119,8 @@ def channels_centred_twice(
         x.to(wide), tuple(line.to(wide) for line in lines), training, momentum, eps
     )
     return tuple(one.to(x.dtype) for one in found)
+
+
 @right("add_rms_norm", "precision")
 def of_a_sum_in_double(x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS) -> Two:
     """All of it is done in double, and each result is rounded once."""
