@@ -173,7 +173,7 @@ def _lines(
         raise Rejected(f"{name} C3: eps is finite and > 0; got {eps}")
     for residual in residuals:
         if (came := shape_of(name, residual)) != wide:
-            raise Rejected(f"{name} C4: residual has the shape of x, {wide}; got {came}")
+            raise Rejected(f"{name} C4: residual has the shape of x; got x {wide}, residual {came}")
     added = len(residuals)
     for k, one in enumerate((*residuals, *present)):
         if one.dtype != x.dtype or one.tape is not x.tape:

@@ -198,7 +198,7 @@ REFUSED: dict[str, Ask] = {
     "rms_norm of what?": lambda s, x, y, made: s.rms_norm(x),
     "add_rms_norm of what?": lambda s, x, y, made: s.add_rms_norm(x, y),
     "add_rms_norm of another residual": lambda s, x, y, made: s.add_rms_norm(
-        x, y[0], normalized_shape=(2,)
+        x, made.three, normalized_shape=(2,)
     ),
     "add_rms_norm of a number": lambda s, x, y, made: s.add_rms_norm(x, 1.0, normalized_shape=(2,)),
     "add_layer_norm of an array": lambda s, x, y, made: s.add_layer_norm(
