@@ -147,13 +147,13 @@ TAKEN: dict[str, Ask] = {
     ),
     "rms_norm without gamma": lambda s, x, y, made: s.rms_norm(x, normalized_shape=(2, 2)),
     "rms_norm": lambda s, x, y, made: s.rms_norm(x, y[0], normalized_shape=(2,)),
-    "add_layer_norm": lambda s, x, y, made: s.concat(
+    "add_layer_norm without beta": lambda s, x, y, made: s.concat(
         s.add_layer_norm(x, y, x[0], normalized_shape=(2,)), axis=0
     ),
     "add_layer_norm without both": lambda s, x, y, made: s.concat(
         s.add_layer_norm(x, y, normalized_shape=(2, 2), eps=0.5), axis=0
     ),
-    "add_rms_norm": lambda s, x, y, made: s.concat(s.add_rms_norm(x, y, y[0]), axis=0),
+    "add_rms_norm of both": lambda s, x, y, made: s.concat(s.add_rms_norm(x, y, y[0]), axis=0),
     "add_rms_norm without gamma": lambda s, x, y, made: s.concat(
         s.add_rms_norm(x, y, normalized_shape=(2,)), axis=0
     ),
