@@ -131,9 +131,10 @@ def of_a_sum_in_double(x: Tensor, residual: Tensor, gamma: Tensor, eps: float = 
 
 @right("add_rms_norm vjp", "gradient", dtypes=("bf16", "fp16"))
 def by_the_normal_form_of_the_sum(
-    g: Tensor, h: Tensor, x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS
+    seeds: Two, x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS
 ) -> tuple[Tensor, ...]:
     """The sum is found again, and the cotangents meet before they are rounded; all in double."""
+    g, h = seeds
     wide, scaled = x.double() + residual.double(), g.double() * gamma.double()
     over = torch.rsqrt(wide.square().mean(_axes(gamma), keepdim=True) + eps)
     normal = wide * over

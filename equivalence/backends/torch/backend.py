@@ -19,6 +19,7 @@ from torch import Tensor
 from equivalence.backends.parts import every_extra
 from equivalence.backends.protocol import Capabilities, OptimizerHandle, Results
 from equivalence.backends.torch.contract import with_flushing_products
+from equivalence.backends.torch.norms import NORMS
 from equivalence.backends.torch.optim import EPS, TorchOptimizer, offered
 from equivalence.cases.call import TORCH
 from equivalence.cases.declared.calls import CallTypes
@@ -121,53 +122,6 @@ def _one_hot(indices: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
     return functional.one_hot(indices, classes).to(dtype)
 
 
-def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
-    return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
-
-
-def _rms_norm(x: Tensor, gamma: Tensor, eps: float = 2**-23) -> Tensor:
-    return functional.rms_norm(x, gamma.shape, gamma, eps)
-
-
-def _add_layer_norm(
-    x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
-) -> tuple[Tensor, Tensor]:
-    summed = x + residual
-    return _layer_norm(summed, gamma, beta, eps), summed
-
-
-def _add_rms_norm(
-    x: Tensor, residual: Tensor, gamma: Tensor, eps: float = 2**-23
-) -> tuple[Tensor, Tensor]:
-    summed = x + residual
-    return _rms_norm(summed, gamma, eps), summed
-
-
-def _group_norm(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float = 1e-5) -> Tensor:
-    return torch.group_norm(x, groups, gamma, beta, eps)
-
-
-def _batch_norm(
-    x: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    running_mean: Tensor,
-    running_var: Tensor,
-    training: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> tuple[Tensor, ...]:
-    """Let torch write the running statistics into copies; beside 16 bits, lines are fp32.
-
-    So torch's modules keep them under autocast. In 16 bits it would keep sums in those.
-    """
-    kept = torch.promote_types(x.dtype, torch.float32)
-    mean, var = (line.detach().to(kept, copy=True) for line in (running_mean, running_var))
-    lines = gamma.to(kept), beta.to(kept)
-    z = functional.batch_norm(x, mean, var, *lines, training, momentum, eps)
-    return z, mean.to(x.dtype), var.to(x.dtype)
-
-
 def _kl_div(x: Tensor, target: Tensor, log_target: bool = False, reduction: str = "mean") -> Tensor:
     """Divide by the entries; torch warns that this mean is not per row."""
     with warnings.catch_warnings():
@@ -260,12 +214,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "masked_softmax": lambda x, mask, axis=-1: torch.softmax(
         x.masked_fill(mask.logical_not(), -torch.inf), axis
     ),
-    "layer_norm": _layer_norm,
-    "rms_norm": _rms_norm,
-    "add_layer_norm": _add_layer_norm,
-    "add_rms_norm": _add_rms_norm,
-    "group_norm": _group_norm,
-    "batch_norm": _batch_norm,
+    **NORMS,
     "mse_loss": functional.mse_loss,
     "mae_loss": functional.l1_loss,
     "huber_loss": lambda x, y, delta=1.0, reduction="mean": functional.huber_loss(

@@ -69,20 +69,20 @@ def _of_rms(g: Tensor, summed: Tensor, gamma: Tensor, eps: float) -> Pair:
 
 @wrong("add_rms_norm vjp", "gradient", source=FUSED)
 def cotangent_of_the_sum_ignored(
-    g: Tensor, h: Tensor, x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS
+    seeds: Pair, x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS
 ) -> Gradients:
     """What comes to the sum goes no further."""
-    dx, dgamma = _of_rms(g, x + residual, gamma, eps)
+    dx, dgamma = _of_rms(seeds[0], x + residual, gamma, eps)
     return dx, dx.clone(), dgamma
 
 
 @wrong("add_rms_norm vjp", "gradient", source=OWN)
 def residual_receives_no_cotangent_of_the_sum(
-    g: Tensor, h: Tensor, x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS
+    seeds: Pair, x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS
 ) -> Gradients:
     """The cotangent of the sum reaches x alone."""
-    dx, dgamma = _of_rms(g, x + residual, gamma, eps)
-    return dx + h, dx, dgamma
+    dx, dgamma = _of_rms(seeds[0], x + residual, gamma, eps)
+    return dx + seeds[1], dx, dgamma
 
 
 @wrong("add_layer_norm value", "value", source=OWN)
@@ -110,20 +110,21 @@ def _of_layers(g: Tensor, h: Tensor, summed: Tensor, gamma: Tensor, eps: float) 
 
 @wrong("add_layer_norm vjp", "gradient", source=OWN)
 def cotangents_joined_before_the_norm(
-    g: Tensor, h: Tensor, x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor,
+    seeds: Pair, x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor,
     eps: float = LAYER_EPS,
 ) -> Gradients:  # fmt: skip
     """The cotangent of the sum goes back through the norm as well."""
-    dx, *others = _of_layers(g, h, x + residual, gamma, eps)
+    dx, *others = _of_layers(*seeds, x + residual, gamma, eps)
     return dx, dx.clone(), *others
 
 
 @wrong("add_layer_norm vjp", "gradient", source="residual streams counted twice")
 def cotangent_of_the_sum_twice(
-    g: Tensor, h: Tensor, x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor,
+    seeds: Pair, x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor,
     eps: float = LAYER_EPS,
 ) -> Gradients:  # fmt: skip
     """The residual receives the cotangent of the sum from either term."""
+    g, h = seeds
     dx, *others = _of_layers(g, torch.zeros_like(h), x + residual, gamma, eps)
     return dx + h, dx + 2 * h, *others
 
