@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from equivalence.backends.contracts import (
+    FUSED_WHY,
     base,
     on_tensor_cores,
     reads_positions,
@@ -79,6 +80,9 @@ def _by_own_kernel(contract: Contract, op: str, dtype: str) -> Contract:
     """Declare which functions an op's own kernel evaluates otherwise, and what it flushes."""
     if op == "sigmoid":
         contract = replace(contract, flush="outputs", sources=(OVERFLOWING_WHY,))
+    if op == "add_layer_norm":
+        # Its gradient is that of layer_norm, by the same kernel.
+        contract = replace(contract, flush="outputs", division="reciprocal", sources=(FUSED_WHY,))
     if op == "gelu" and dtype == "bf16":
         contract = replace(contract, flush="outputs", sources=(ONEDNN_WHY,))
     if (op == "erf" and contract.store != contract.compute) or (op == "gelu" and dtype != "fp64"):
