@@ -154,12 +154,3 @@ def of_a_sum_centred_twice(
     centred = centred - centred.mean(axes, keepdim=True)
     root = torch.sqrt(centred.square().mean(axes, keepdim=True) + eps)
     return centred / root * gamma + beta, summed
-
-
-@right("add_layer_norm", "value")
-def torchs_own_of_a_sum(
-    x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5
-) -> Two:
-    """It is torch's layer_norm of torch's sum."""
-    summed = x + residual
-    return torch.nn.functional.layer_norm(summed, gamma.shape, gamma, beta, eps), summed
