@@ -133,12 +133,23 @@ class Call:
     @cached_property
     def cotangent(self) -> Tensor | None:
         """A cotangent of the result; None where none goes back to an input."""
-        inputs = [x.requires_grad_() if x.is_floating_point() else x for x in self.copies()]
+        pairs = zip(self.copies(), self.moving, strict=True)
+        inputs = [x.requires_grad_() if moves else x for x, moves in pairs]
         found = self.torch(*inputs, **self.attributes)
         if not found.requires_grad:
             return None
         draw = torch.Generator().manual_seed(1)
         return _near_one(tuple(found.shape), draw).to(found.dtype)
+
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        """Those of the inputs that a session keeps as state."""
+        return PAGES[self.op].buffers
+
+    @property
+    def moving(self) -> list[bool]:
+        """Whether each input is one of numbers that has a gradient."""
+        return [x.is_floating_point() and k not in self.buffers for k, x in enumerate(self.inputs)]
 
     @property
     def drawn(self) -> bool:

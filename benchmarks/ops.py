@@ -90,17 +90,21 @@ def rows(
 
 
 def ours(found: Call, kind: Callable[..., Session]) -> tuple[Step, Read]:
-    """Both passes in a session; numbers are parameters, and indices are data."""
+    """Both passes in a session; numbers are parameters, indices are data, and state is buffers."""
     session = kind(provider="aten")
-    floating = [x.is_floating_point() for x in found.inputs]
-    params = [session.param(x) for x in found.inputs if x.is_floating_point()]
+    every = [*enumerate(found.inputs)]
+    params = [session.param(x) for k, x in every if found.moving[k]]
     others = [x for x in found.inputs if not x.is_floating_point()]
+    held = {k: session.buffer(x) for k, x in every if k in found.buffers}
     seed = found.cotangent
     last: list[Any] = []
 
     def program(ops: Any, *taken: Any) -> Any:
         numbers, rest = iter(taken[: len(params)]), iter(taken[len(params) :])
-        inputs = [next(numbers) if number else next(rest) for number in floating]
+        inputs = [
+            held[k] if k in held else next(numbers) if moves else next(rest)
+            for k, moves in enumerate(found.moving)
+        ]
         made = getattr(ops, found.op)(*inputs, **found.attributes)
         return functools.reduce(ops.add, made) if isinstance(made, tuple) else made
 
@@ -125,7 +129,7 @@ def theirs(found: Call) -> tuple[Step, Read]:
     """Both passes by torch's call."""
     inputs = found.copies()
     seed = found.cotangent
-    leaves = [x for x in inputs if x.is_floating_point()]
+    leaves = [x for x, moves in zip(inputs, found.moving, strict=True) if moves]
     for leaf in leaves:
         leaf.requires_grad_(seed is not None)
     last: list[Tensor] = []
