@@ -138,9 +138,7 @@ class CompiledSession(Changing):
         with kept_if_it_fails(self.store.buffers):
             return self._run(program, params, inputs)
 
-    def _run(
-        self, program: Callable[..., Any], params: Sequence[Param], inputs: Sequence[Any]
-    ) -> Any:
+    def _run(self, program: Callable[..., Any], params: Any, inputs: Any) -> Any:
         """Record or replay."""
         params, inputs = listed(self.store, params, inputs)
         taken = [self._take(value) for value in inputs]
