@@ -33,6 +33,7 @@ LATER := $(patsubst %,test-full-%,notes equivalence fast house mutants benchmark
 FULL := lint types generated test $(LATER) kernels kernels-oldest races exact \
 	$(BACKENDS:%=conformance-%) sizes triton-$(OLDEST) triton-$(NEWEST) newest \
 	$(SESSIONS:%=%-ci) dags bounds engine matrix bench
+REPORTS := $(patsubst %,build/%.json,$(BACKENDS) sizes-fast-aten sizes-torch exact-fast-aten exact-kernels)
 THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%=%-thorough) matrix-thorough sizes-interpreted flat
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
@@ -130,7 +131,7 @@ races: $(RACES)/.ready  ## watch every kernel for races and wrong addresses, wit
 # checkouts, until a file that it read changes (tools/shown.py); logs lie in build/full. A step that
 # fails stops no other one.
 full: $(READY)  ## everything at its usual strength, but for what is shown already: run it before a release
-	@$(VPY) -m tools.shown $(FULL)
+	@$(VPY) -m tools.shown $(FULL); status=$$?; $(VPY) -m tools.seconds $(REPORTS); exit $$status
 	@$(VPY) -m tools.rotation --record
 
 thorough: $(READY)  ## hunt with more and longer random cases, on two cores for a night
@@ -199,8 +200,8 @@ matrix-thorough: $(READY)
 	$(SINGLE) $(VPY) -m population --profile thorough --no-rivals --jobs $(WORKERS) --json build/matrix-thorough.json
 
 sizes: $(READY)  ## judge the aten provider and torch at real sizes
-	$(EQUIVALENCE) run --whole --backend fast-aten --profile sizes --jobs $(WORKERS)
-	$(EQUIVALENCE) run --backend torch --profile sizes --jobs $(WORKERS)
+	$(EQUIVALENCE) run --whole --backend fast-aten --profile sizes --jobs $(WORKERS) --json build/sizes-fast-aten.json
+	$(EQUIVALENCE) run --backend torch --profile sizes --jobs $(WORKERS) --json build/sizes-torch.json
 
 # A kernel of one program for each row takes minutes for 65,601 of them in the interpreter.
 sizes-interpreted: $(READY)
@@ -216,8 +217,8 @@ engine-thorough: $(READY)
 	$(EQUIVALENCE) machine --engine inductor --profile thorough --jobs $(WORKERS)
 
 exact: $(READY)  ## run every kernel and twin on exact numbers, and compare it with its page by ==
-	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS)
-	$(EQUIVALENCE) exact --jobs $(WORKERS)
+	$(EQUIVALENCE) exact --backend fast-aten --jobs $(WORKERS) --json build/exact-fast-aten.json
+	$(EQUIVALENCE) exact --jobs $(WORKERS) --json build/exact-kernels.json
 
 laws: $(READY)
 	$(SINGLE) $(VPY) -m pytest tests/spec -n $(WORKERS) -q --hypothesis-profile thorough
