@@ -125,6 +125,18 @@ def scheduled(session: Any, params: Sequence[Any]) -> list[Tensor]:
     return after(session, params)
 
 
+def with_statistics(session: Any, params: Sequence[Any]) -> list[Tensor]:
+    """Take steps through batch_norm, and look at its running statistics."""
+    held = [session.buffer(np.full(params[1].shape, start)) for start in (0.0, 1.0)]
+
+    def normalized(ops: Any, w: Any, b: Any, x: Any) -> Any:
+        z = ops.batch_norm(ops.linear(x, w, b), None, None, *held, eps=1.0)
+        return ops.sum(ops.square(ops.add(z, ops.linear(x, w, b))))
+
+    found = steps(normalized)(session, params)
+    return [*found, *(buffer.value() for buffer in held)]
+
+
 def accumulated(session: Any, params: Sequence[Any]) -> list[Tensor]:
     """Add the gradients of three pieces of a batch by weights, and update once."""
     grads = session.backward(session.run(squares, params, [X]))
@@ -196,6 +208,7 @@ FEATURES = (
     Feature("adadelta", ONE, steps(optimizer="adadelta"), exact=False),
     Feature("lion", ONE, steps(optimizer="lion", weight_decay=0.5), exact=False),
     Feature("masks that are drawn (the counter is data)", ONE, steps(drawn, count=3)),
+    Feature("running statistics of batch_norm", ONE, with_statistics, exact=False),
     Feature("several results; labels", ONE, steps(picked, data=(X, LABELS))),
     Feature("several shapes (an artifact each)", ONE, of_several_shapes),
     Feature("frozen parameters", ONE, with_one_frozen),

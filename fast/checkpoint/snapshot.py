@@ -145,7 +145,7 @@ def all_or_nothing(session: Session) -> Iterator[None]:
     except BaseException:
         _put_back(session, values, optimizers)
         for buffer, before in held:
-            buffer.contents = before
+            buffer.replace(before)
         session.random_counter = counter
         if isinstance(session, CompiledSession):
             session.engines = engines

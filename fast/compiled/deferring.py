@@ -97,14 +97,15 @@ class Deferring(Session):
     def reset_tape(self) -> None:
         """Forget every value, ref and natural as a `Session` does.
 
-        Gradients that were put off, and that somebody holds, are computed first.
+        Gradients that were put off, and that somebody holds, are computed first, as is what named
+        buffers will hold.
         """
         self._forget()
 
     def _forget(self) -> None:
         pending = self._pending
         if pending is not None:
-            if not pending.filled and pending.awaited is not None:
+            if not pending.filled and (pending.awaited is not None or pending.moves):
                 pending.fill()
             self._pending = None
         if self._tape.values or self._tape.naturals:

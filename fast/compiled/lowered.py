@@ -50,7 +50,9 @@ class Lowered:
         ]
         self._ready: dict[int | None, tuple[inductor.Loaded, list[int]]] = {}
         self._forward = lowering.signature(plan, dtypes, reads)
-        self.results = self._forward.results
+        self.moved = tuple(plan.moved.values())
+        self.count = len(self._forward.results)
+        self.results = self._forward.results[: self.count - len(self.moved)]
         parents = tuple(k for k, dtype in enumerate(dtypes) if dtype)
         self.parents, self.needs = parents, (True,) * len(parents)
         self.owners = {leaf: owner for leaf, owner in tape.leaves.items() if leaf < plan.first}
@@ -108,8 +110,9 @@ class Lowered:
     ) -> tuple[Sequence[Tensor], list[int]]:
         """Run the artifact of the forward pass, or that of both passes from an entry.
 
-        Return the program's results, then the cotangents of the leaves that are named. An index
-        that the program computes, out of range, is Rejected.
+        Return the program's results, with them what the `moved` buffers hold afterwards, then the
+        cotangents of the leaves that are named. An index that the program computes, out of range,
+        is Rejected.
         """
         loaded, reached = self._ready.get(seeded) or self.passes(seeded, given)
         with inductor.indices_in_range():
@@ -187,8 +190,8 @@ class Lowered:
         found = step.loaded(taken)
         if not step.further:
             return found, {}
-        count = len(self.results)
-        return found[:count], dict(zip(step.further, found[count:], strict=True))
+        made = found[: self.count]
+        return made, dict(zip(step.further, found[self.count :], strict=True))
 
     def _planned(self, seeded: int, given: list[Tensor], sums: Sums, update: Update | None) -> Step:
         """Find out where a step of a new kind has its arguments."""

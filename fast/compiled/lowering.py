@@ -34,7 +34,8 @@ class Signature:
 
     Its arguments are the leaves, the constants that the plan made, its integer inputs, what it read
     beside them, the random counter if it draws, and the cotangent of `seeded` unless that is None.
-    Its results are those of the program, and then the cotangents of the leaves in `reached`.
+    Its results are those of the program, what named buffers hold afterwards, and the cotangents of
+    the leaves in `reached`.
 
     `leaves` has the dtype in which a leaf's gradient is added up, None where nobody wants it.
     `first` has the first leaf that reads the same memory: a parameter that is handed in for two
@@ -109,7 +110,7 @@ class Contributions:
 def signature(plan: Plan, leaves: Sequence[torch.dtype | None], first: Sequence[int]) -> Signature:
     """Say what a plan's forward pass takes, given what `Signature` has of its leaves."""
     out = (plan.out,) if isinstance(plan.out, Entry) else plan.out
-    results = tuple(dict.fromkeys(entry.id for entry in out))
+    results = (*dict.fromkeys(entry.id for entry in out), *plan.moved)
     constants = {id(buffer.tensor) for buffer in plan.constants}
     made = tuple(k for k, blank in enumerate(plan.blanks, plan.first) if id(blank) in constants)
     return Signature(tuple(leaves), tuple(first), results, made, plan.draws > 0, None)

@@ -19,6 +19,7 @@ from torch import Tensor
 from fast.compiled.lowered import Lowered, Sums, Update
 from fast.device.arena import Arena
 from fast.device.buffer import Buffer
+from fast.device.named import counted
 from fast.optim.clip import inverse_of
 from fast.runtime.gradmap import GradMap
 from fast.runtime.store import Store
@@ -35,6 +36,8 @@ class Pending:
         self.filled = False
         self._tape = tape
         self._given = lowered.enter(tape, given)
+        for buffer in lowered.moved:
+            buffer.wait_for(self)
         self._seeded = -1
         self._awaited: weak[Awaited] | None = None
         for k in lowered.ruled:
@@ -50,8 +53,8 @@ class Pending:
             return
         if not self.lowered.whole:
             found, reached = self.lowered.run(self._seeded, self._given)
-            self._put(found[: len(self.lowered.results)])
-            awaited.receive(reached, found[len(self.lowered.results) :])
+            self._put(found[: self.lowered.count])
+            awaited.receive(reached, found[self.lowered.count :])
             return
         sums = awaited.memory()
         try:
@@ -64,6 +67,11 @@ class Pending:
         """The gradients that were asked for and are not yet there, while somebody holds them."""
         awaited = None if self._awaited is None or self.filled else self._awaited()
         return None if awaited is None or awaited.released else awaited
+
+    @property
+    def moves(self) -> bool:
+        """Whether named buffers wait for the call."""
+        return not self.filled and any(buffer.awaits(self) for buffer in self.lowered.moved)
 
     def may_wait(self, identity: int, into: Any) -> bool:
         """Say whether a pass from an entry can be put off: nothing was computed, or put off yet.
@@ -139,7 +147,7 @@ class Pending:
                 self.fill()
             given = [*self._without_seed(), cotangent.contiguous()]
             found, reached = lowered.run(identity, given)
-            count = len(lowered.results)
+            count = lowered.count
             self._put(found[:count])
             by_leaf = dict(zip(reached, found[count:], strict=True))
             return tuple(map(by_leaf.get, lowered.parents))
@@ -151,10 +159,14 @@ class Pending:
         if self.filled:
             return
         self.filled = True
+        results = self.lowered.results
+        for buffer, contents in zip(self.lowered.moved, found[len(results) :], strict=True):
+            if buffer.awaits(self):
+                buffer.replace(counted(contents))
         tape = self._tape
         if not tape.values:
-            return  # It was reset; only gradients were still waiting.
-        for k, value in zip(self.lowered.results, found, strict=True):
+            return  # It was reset; only gradients or buffers were still waiting.
+        for k, value in zip(results, found, strict=False):
             tape.values[k] = value
             tape.bytes += value.nbytes
             tape.extra += 1

@@ -46,7 +46,7 @@ from fast.compiled.recorded.plan import Argument, Contents, Log, Out, Plan, Reco
 from fast.compiled.shown import replayed
 from fast.compiled.shown.outline import Outlines
 from fast.device.buffer import Buffer
-from fast.device.named import NamedBuffer, kept_if_it_fails
+from fast.device.named import NamedBuffer, kept_if_it_fails, put_back
 from fast.errors import Rejected, SessionError
 from fast.ops import OPS
 from fast.ref import Entry, IndexRef, Ref
@@ -139,7 +139,6 @@ class CompiledSession(Changing):
             return self._run(program, params, inputs)
 
     def _run(self, program: Callable[..., Any], params: Any, inputs: Any) -> Any:
-        """Record or replay."""
         params, inputs = listed(self.store, params, inputs)
         taken = [self._take(value) for value in inputs]
         owners = [(p.slot, p.trainable) for p in params]
@@ -150,6 +149,7 @@ class CompiledSession(Changing):
             tape = self._leaves_of(params, taken)
         if plan is None:
             log, before = Log(len(tape)), self.random_counter
+            held = [(b, b.contents) for b in self.store.buffers]
             out = self._record(log, program, len(params), taken)
             plan = Plan(log, tape, out, integers)
             if self._compiler is not None:
@@ -157,6 +157,7 @@ class CompiledSession(Changing):
             elif self.engine != "replay":
                 # An artifact takes every step, the first too: else a resumed run would differ.
                 self.random_counter = before
+                put_back(held)
                 kind = Lowered if self.engine == "inductor" else Captured
                 plan.lowered = kind(plan, tape, len(integers), self._bound)
             while len(self._plans) >= MOST_PLANS:
@@ -195,8 +196,8 @@ class CompiledSession(Changing):
             if self._pending is not None:
                 self.settle()
             return super().apply(name, inputs, attributes)
-        if self.engine not in ("replay", "auto") and name in OPS and OPS[name].buffers:
-            raise beyond(self.engine, f"{name} updates a buffer")
+        if self.engine == "graph" and name in OPS and OPS[name].buffers:
+            raise beyond("graph", f"{name} updates a buffer")
         read = self._log.read
         read.clear()
         out = super().apply(name, inputs, attributes)

@@ -6,10 +6,10 @@ an earlier tape is never stale. The counters count contents for as long as anybo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
-from weakref import finalize
+from typing import Any, Protocol
+from weakref import finalize, ref
 
 import torch
 from torch import Tensor
@@ -19,16 +19,45 @@ from fast.device.counters import counters
 from fast.errors import Rejected
 
 
+class Waits(Protocol):
+    """A call that is put off."""
+
+    def fill(self) -> None:
+        """Compute it."""
+
+
 class NamedBuffer:
     """A tensor that a session owns and its ops update; `Session.buffer` makes one."""
 
-    __slots__ = ("contents", "name", "owner")
+    __slots__ = ("_awaited", "_contents", "name", "owner")
 
     def __init__(self, owner: object, name: str, contents: Tensor) -> None:
         """Take over a device tensor; `owner` is the store that the buffer belongs to."""
         self.owner = owner
         self.name = name
-        self.contents = counted(contents)
+        self._contents = counted(contents)
+        self._awaited: ref[Waits] | None = None
+
+    @property
+    def contents(self) -> Tensor:
+        """What ops read; what was put off and moves it is computed first."""
+        waiting = self._awaited and self._awaited()
+        if waiting is not None:
+            waiting.fill()
+        return self._contents
+
+    def replace(self, contents: Tensor) -> None:
+        """Hold another tensor from now on; what was put off no longer moves it."""
+        self._awaited = None
+        self._contents = contents
+
+    def wait_for(self, call: Waits) -> None:
+        """Let a call that was put off move the contents, once it is computed."""
+        self._awaited = ref(call)
+
+    def awaits(self, call: object) -> bool:
+        """Say whether a call that was put off is to move the contents."""
+        return self._awaited is not None and self._awaited() is call
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,7 +87,9 @@ class NamedBuffer:
             raise Rejected(
                 f"buffer {self.name!r}: set needs the shape {self.shape}, got {tuple(given.shape)}"
             )
-        self.contents = counted(given)
+        # What an earlier call does to the contents is done before, and so it is no more.
+        _ = self.contents
+        self.replace(counted(given))
 
     def __repr__(self) -> str:
         return f"NamedBuffer({self.name!r}, {self.shape})"
@@ -78,9 +109,14 @@ def kept_if_it_fails(buffers: Sequence[NamedBuffer]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for buffer, contents in before:
-            buffer.contents = contents
+        put_back(before)
         raise
+
+
+def put_back(before: Iterable[tuple[NamedBuffer, Tensor]]) -> None:
+    """Let buffers hold what they held before, whatever was put off since."""
+    for buffer, contents in before:
+        buffer.replace(contents)
 
 
 def update(buffers: Sequence[NamedBuffer], made: Sequence[Tensor | None]) -> None:
@@ -103,7 +139,7 @@ def update(buffers: Sequence[NamedBuffer], made: Sequence[Tensor | None]) -> Non
             )
         found.append((buffer, _unless_flagged(tensor.detach(), held)))
     for buffer, contents in found:
-        buffer.contents = counted(contents)
+        buffer.replace(counted(contents))
 
 
 def _unless_flagged(new: Tensor, old: Tensor) -> Tensor:

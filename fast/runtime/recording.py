@@ -61,4 +61,4 @@ class Recording:
             for parameter, last in users:
                 parameter.used_on = last
             for buffer, before in contents:
-                buffer.contents = before
+                buffer.replace(before)

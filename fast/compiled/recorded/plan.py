@@ -151,6 +151,11 @@ class Plan:
             return type(self.out)(tape, self.out.id)
         return tuple(type(entry)(tape, entry.id) for entry in self.out)
 
+    @property
+    def moved(self) -> dict[int, NamedBuffer]:
+        """The buffers that calls update, by their places in the table of a replay."""
+        return {place: buffer for call in self.calls for place, buffer in call.buffers}
+
     def read_beside(self) -> list[Tensor]:
         """Return what calls read beside the tape and the arguments, as it is now."""
         return [b.contents if isinstance(b, NamedBuffer) else b for b in self.beside]
@@ -202,9 +207,14 @@ class Plan:
                 table[out.start] = result
             else:
                 table[out.start : out.stop] = result[: len(out)]
-                update([buffer for _, buffer in held], result[len(out) :])
-                for place, buffer in held:
-                    table[place] = buffer.contents
+                if checked:
+                    update([buffer for _, buffer in held], result[len(out) :])
+                    for place, buffer in held:
+                        table[place] = buffer.contents
+                else:
+                    # In a trace nothing is replaced: the new contents are results.
+                    for (place, _), made in zip(held, result[len(out) :], strict=True):
+                        table[place] = table[place] if made is None else made
             if rule is not None:
                 vjp, parents, needs, form = rule
                 for k in ruled:

@@ -150,15 +150,6 @@ def test_the_command_trains_another_network_with_folds(net: str, tmp_path: Path)
     assert kept == {*NETWORKS[net].parameters(1, 0), *NETWORKS[net].buffers(1)}
 
 
-def test_an_engine_that_cannot_update_buffers_is_refused_before_anything_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ("--net", "batch_norm", "--interpreter", "compiled", "--engine", "inductor")
-    assert command(tmp_path / "out", *options) == 2
-    assert "batch_norm updates a buffer; engine 'replay' runs it" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_unknown_network_is_refused() -> None:
     with pytest.raises(Rejected, match="one of perceptron, batch_norm, residual, got 'deep'"):
         Job(net="deep")
