@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from equivalence.backends.torch.forms.batches import BATCHES
+from equivalence.backends.torch.forms.batches import BATCHES, BATCHES_FROM_STORAGE
 from equivalence.backends.torch.forms.curves import CHAINS, CURVES
 from equivalence.backends.torch.forms.groups import GROUPS, GROUPS_FROM_STORAGE
 from equivalence.backends.torch.forms.losses import (
@@ -40,6 +40,7 @@ FROM_STORAGE: Mapping[str, Form] = {
     "layer_norm": LAYER_NORM_FROM_STORAGE,
     "add_layer_norm": ADD_LAYER_NORM_FROM_STORAGE,
     "group_norm": GROUPS_FROM_STORAGE,
+    "batch_norm": BATCHES_FROM_STORAGE,
     "triplet_margin_loss": TRIPLETS_FROM_STORAGE,
 }
 """By op: the program that torch follows in 16 bits, which says itself what passes through them."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from equivalence.registry import OPS
 from equivalence.worlds.contract import Form
+from equivalence.worlds.storage import saved
 from spec.composite import composite
 from spec.kinds import same_shape
 from spec.op import AnyTensor
@@ -15,6 +17,7 @@ from spec.several import several, types_of, unpacked
 from spec.shape import size
 
 Gradients = tuple[AnyTensor | None, ...]
+Step = Callable[[AnyTensor], AnyTensor]
 
 
 def _in_all(ops: Any, line: Any, x: Any) -> Any:
@@ -82,15 +85,22 @@ def _value(
     return ops.add(ops.mul(x, _in_all(ops, scale, x)), _in_all(ops, shift, x)), *left
 
 
-def _by_x(ops: Any, x: Any, gamma: Any, g: Any, mean: Any, rate: Any, *, training: bool) -> Any:
-    """Follow the kernel: (g - mean g - (x - mean) k) rate gamma, where k is dot rate^2 / n."""
-    if training:
-        centred = ops.sub(x, _in_all(ops, mean, x))
-        dot = _added(ops, ops.mul(centred, g))
-        k = _over(ops, ops.mul(ops.mul(dot, rate), rate), _entries(x))
-        middle = _over(ops, _added(ops, g), _entries(x))
-        g = ops.sub(ops.sub(g, _in_all(ops, middle, x)), ops.mul(centred, _in_all(ops, k, x)))
-    return ops.mul(ops.mul(g, _in_all(ops, rate, x)), _in_all(ops, gamma, x))
+def _pull(ops: Any, x: Any, g: Any, mean: Any, rate: Any) -> Any:
+    """Form k = (sum of (x - mean) g) rate^2 / n."""
+    dot = _added(ops, ops.mul(ops.sub(x, _in_all(ops, mean, x)), g))
+    return _over(ops, ops.mul(ops.mul(dot, rate), rate), _entries(x))
+
+
+def _pulled(ops: Any, x: Any, mean: Any, k: Any) -> Any:
+    return ops.mul(ops.sub(x, _in_all(ops, mean, x)), _in_all(ops, k, x))
+
+
+def _left(ops: Any, g: Any, middle: Any, pulled: Any) -> Any:
+    return ops.sub(ops.sub(g, _in_all(ops, middle, g)), pulled)
+
+
+def _scaled(ops: Any, x: Any, line: Any) -> Any:
+    return ops.mul(x, _in_all(ops, line, x))
 
 
 def _by_gamma(ops: Any, x: Any, g: Any, mean: Any, rate: Any) -> Any:
@@ -105,13 +115,14 @@ _STEPS = tuple(
     )
 )
 _VALUE = several("batch_norm", types, _value, _STEPS).value
-_MIDDLE, _RATE, _RATE_OF, _BY_X, _BY_GAMMA = (
+_MIDDLE, _RATE, _RATE_OF, _PULL, _PULLED, _LEFT, _SCALED, _BY_GAMMA = (
     composite(program.__name__, same_shape, program, _STEPS).value
-    for program in (_middle, _rate, _rate_of, _by_x, _by_gamma)
+    for program in (_middle, _rate, _rate_of, _pull, _pulled, _left, _scaled, _by_gamma)
 )
 
 
 def _gradients(
+    store: Step,
     inputs: Sequence[AnyTensor],
     cotangent: AnyTensor,
     *,
@@ -119,21 +130,34 @@ def _gradients(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Gradients:
-    """Form the gradients from a mean and a rate."""
+    """Form (g - mean g - (x - mean) k) rate gamma, whose parts the kernel may store in between."""
     x, gamma, _, mean, variance = inputs
     if not size(x.shape):
         return (None,) * 5
     told = {"training": training, "momentum": momentum, "eps": eps}
-    g = unpacked(cotangent, types_of(OPS["batch_norm"], inputs, told))["z"]
+    left = g = unpacked(cotangent, types_of(OPS["batch_norm"], inputs, told))["z"]
     if training:
         mean, rate = _MIDDLE(x), _RATE(x, eps=eps)
+        pulled = store(_PULLED(x, mean, store(_PULL(x, g, mean, rate))))
+        left = store(_LEFT(g, store(_MIDDLE(g)), pulled))
     else:
         rate = _RATE_OF(variance, eps=eps)
-    by_x = _BY_X(x, gamma, g, mean, rate, training=training)
+    by_x = _SCALED(store(_SCALED(left, rate)), gamma)
     return by_x, _BY_GAMMA(x, g, mean, rate), None, None, None
 
 
+def _as_they_are(x: AnyTensor) -> AnyTensor:
+    return x
+
+
+def _stored(x: AnyTensor) -> AnyTensor:
+    return x.map(saved)
+
+
 BATCHES: Mapping[str, tuple[Form, ...]] = {
-    "batch_norm": (Form("x scale + shift", _VALUE, _gradients),),
+    "batch_norm": (Form("x scale + shift", _VALUE, partial(_gradients, _as_they_are)),),
 }
 """By op: the programs that torch follows at every dtype."""
+
+BATCHES_FROM_STORAGE = Form("x scale + shift", _VALUE, partial(_gradients, _stored))
+"""The same in 16 bits: of tensors that are not contiguous, the parts of dx are stored."""
