@@ -228,10 +228,10 @@ class _Run(Interpreter[Tape]):
         deep = depth(self.like)
         return still(value, max(deep - self._levels, 0), deep)
 
-    def read(self, buffer: NamedBuffer) -> AnyTensor:
+    def _read(self, buffer: NamedBuffer) -> AnyTensor:
         return self._still(self._kept.get(buffer, buffer.value))
 
-    def keep(self, buffer: NamedBuffer, value: AnyTensor) -> None:
+    def _keep(self, buffer: NamedBuffer, value: AnyTensor) -> None:
         # A derivative leaves a buffer as it was; what its own program reads of it has moved on.
         self._kept[buffer] = value
 

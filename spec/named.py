@@ -55,15 +55,15 @@ class NamedBuffer:
 class Holding:
     """How an interpreter reads the buffers of a call, and keeps what becomes of them."""
 
-    def read(self, buffer: NamedBuffer) -> AnyTensor:
+    def _read(self, buffer: NamedBuffer) -> AnyTensor:
         """Return what an op reads of a buffer."""
         return buffer.value
 
-    def keep(self, buffer: NamedBuffer, value: AnyTensor) -> None:
+    def _keep(self, buffer: NamedBuffer, value: AnyTensor) -> None:
         """Keep what an op has made of a buffer."""
         buffer.set(value)
 
-    def contents(self, op: Op, inputs: Sequence[object]) -> Mapping[int, AnyTensor]:
+    def _contents(self, op: Op, inputs: Sequence[object]) -> Mapping[int, AnyTensor]:
         """Return what the buffers of a call hold, by input; Rejected is what is no buffer.
 
         So is a buffer that is there twice: an op updates it once. A call without any buffer is one
@@ -80,10 +80,10 @@ class Holding:
             if given in found.values():
                 raise refuse(op.name, "an op updates a buffer once", f"{given} twice")
             found[k] = given
-        return {k: self.read(buffer) for k, buffer in found.items()}
+        return {k: self._read(buffer) for k, buffer in found.items()}
 
-    def updated(self, op: Op, inputs: Sequence[Any], made: AnyTensor, types: Any) -> None:
+    def _update_buffers(self, op: Op, inputs: Sequence[Any], made: AnyTensor, types: Any) -> None:
         """Keep what a call has made of its buffers, which `made` holds behind the results."""
         last = [*unpacked(made, types).values()][-len(op.buffers) :]
         for k, value in zip(op.buffers, last, strict=True):
-            self.keep(inputs[k], value)
+            self._keep(inputs[k], value)

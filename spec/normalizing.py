@@ -216,7 +216,7 @@ class Normalizing(Broadcasting[R]):
         ops, op = cast("Any", self), OPS["batch_norm"]
         line = Type(ops.own("batch_norm", x).shape[1:2])
         own = [line if one is None else Type(ops.own("batch_norm", one).shape) for one in given]
-        read = ops.contents(op, (x, *given, *held)).values()
+        read = ops._contents(op, (x, *given, *held)).values()
         op.check_types(Type(x.shape), *own, *(Type(one.shape) for one in read), **told)
         return tuple(
             ops.constant(number, line.shape, like=x) if one is None else one

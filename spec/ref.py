@@ -284,7 +284,7 @@ class Interpreter(Draws, Holding, Parts, Normalizing[Ref], Generic[T]):
                 rule = f"{attribute} is an attribute, which is plain data and takes no gradient"
                 raise refuse(op.name, rule, "Ref")
         read = [_read(x) if k in op.index_inputs else x for k, x in enumerate(inputs)]
-        held = self.contents(op, inputs)
+        held = self._contents(op, inputs)
         given = [
             held[k]
             if k in held
@@ -301,7 +301,7 @@ class Interpreter(Draws, Holding, Parts, Normalizing[Ref], Generic[T]):
         if not held:
             return apart(self, made, op, inputs, whole)
         types = types_of(op, inputs, whole)
-        self.updated(op, inputs, self.value(made), types)
+        self._update_buffers(op, inputs, self.value(made), types)
         parts = apart(self, made, op, inputs, whole, len(types) - len(held))
         return parts if len(parts) > 1 else parts[0]
 

@@ -161,13 +161,15 @@ TRIED = {
     "momentum": (0.1, 0.0, 1.0, 0.5),
     "training": (True, False),
 }
-_CALL = "running_mean, running_var, gamma, beta, training, momentum, eps"
-_PARTS = "gamma, beta, running_mean, running_var, training, momentum, eps"
+_REST = "training, momentum, eps"
+_MADE = (
+    "torch.ops.aten._native_batch_norm_legit_functional"
+    f"(x, gamma, beta, running_mean, running_var, {_REST})"
+)
 ELSEWHERE = Elsewhere(
-    f"torch.nn.functional.batch_norm(x, {_CALL})",
+    f"torch.nn.functional.batch_norm(x, running_mean, running_var, gamma, beta, {_REST})",
     None,
-    formula="(lambda made: torch.cat([made[0].flatten(), *made[3:]]))"
-    f"(torch.ops.aten._native_batch_norm_legit_functional(x, {_PARTS}))",
+    formula=f"torch.cat([{_MADE}[0].flatten(), *{_MADE}[3:]])",
 )
 
 op = several(

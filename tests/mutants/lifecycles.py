@@ -205,10 +205,10 @@ LIFECYCLES = (
             parameter.version += 1
 """,
         after="""\
-        for parameter in updated:
-            parameter.host_current = False
-            parameter.version += 1
-        optimizer.step(arena, active, hypers, group_of, scale)
+            for parameter in updated:
+                parameter.host_current = False
+                parameter.version += 1
+            optimizer.step(arena, active, hypers, group_of, scale)
 """,
         catcher="machine aten fp32",
         shows="due is",

@@ -49,7 +49,9 @@ def test_a_built_in_backend_follows_the_protocol(name: str) -> None:
     offered, due = set(capabilities.ops), set(OPS) - lacking if name == "torch" else set(OPS)
     # A page that was never judged may name a function of torch before the adapter calls it.
     new = due - set(recorded(ROOT)) if name == "torch" else set()
-    assert due - new <= offered <= due
+    # What has several results may be several functions of torch, one after the other.
+    joined = {op for op, page in OPS.items() if page.results is not None and page.elsewhere}
+    assert due - new <= offered <= due | joined
     assert set(capabilities.optimizers) == set(THEIRS if name == "torch" else OPTIMIZERS)
     assert all({"fp32", "bf16"} <= set(dtypes) for dtypes in capabilities.ops.values())
     assert capabilities.ring in ("host", "interpreted", "device")

@@ -272,6 +272,12 @@ WANTED: dict[str, Table] = {
         "shared": (("some", "one", "each"), shared),
         "eps": EPS,
     },
+    "channels": {
+        "rank": ((2, 3, 4, 5), rank),
+        "extent": ((31, 33, 64, 65, 128, 257, 513, 1025), longest),
+        "place": (PLACES, long_place),
+        "beside": (BESIDE, beside),
+    },
     "broadcasts": {
         **PLACED,
         "extent": ((31, 33, 64, 65, 128, 257, 1025), lambda case: max(case.attributes()["shape"])),

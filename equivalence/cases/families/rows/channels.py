@@ -63,10 +63,14 @@ def _made(op: Op, own: Shape, **attributes: object) -> Signature:
     return (own, *(own[1:2] for _ in op.inputs[1:] or op.inputs)), attributes
 
 
+def _enough(own: Shape) -> Shape:
+    """Let a channel have two entries at least: what is averaged may want them."""
+    return own if math.prod(_averaged(own)) > 1 else (2, *own[1:])
+
+
 def _call(op: Op, direction: str, levels: Levels) -> Signature:
-    """Return a call of two samples at least: what is averaged may want them."""
     own, _ = around(levels, MOST_ALONG[direction])
-    return _made(op, (max(own[0], 2), *own[1:]), **said(op, levels))
+    return _made(op, _enough(own), **said(op, levels))
 
 
 def _empty(op: Op) -> tuple[Signature, ...]:
@@ -79,7 +83,7 @@ def _empty(op: Op) -> tuple[Signature, ...]:
 
 def _draw(draw: Draw, op: Op, direction: str) -> Signature:
     own = shape(draw, ENOUGH, 160, min_rank=2, max_rank=4)
-    return _made(op, (max(own[0], 2), *own[1:]), **chosen(draw, op))
+    return _made(op, _enough(own), **chosen(draw, op))
 
 
 def _small(draw: Draw, op: Op) -> Signature:
