@@ -24,7 +24,7 @@ from equivalence.runs.results import CONFORMANT, CRASH, NONCONFORMANT, Row
 
 BACKEND = "fast-triton-interpreted"
 
-RUNS, STEPS = 40, 30
+RUNS, STEPS = 80, 30
 """How many runs the state machine drives, and how long they are."""
 
 ENOUGH = 3
