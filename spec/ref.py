@@ -302,8 +302,8 @@ class Interpreter(Draws, Holding, Parts, Normalizing[Ref], Generic[T]):
             return apart(self, made, op, inputs, whole)
         types = types_of(op, inputs, whole)
         self._update_buffers(op, inputs, self.value(made), types)
-        parts = apart(self, made, op, inputs, whole, len(types) - len(held))
-        return parts if len(parts) > 1 else parts[0]
+        first, *others = apart(self, made, op, inputs, whole, len(types) - len(held))
+        return (first, *others) if others else first
 
     def _given(self, op: Op, k: int, inputs: Sequence[object]) -> Ref:
         """Return an input of an op, or refuse it; what an index input takes is more."""
