@@ -106,10 +106,9 @@ class Rules:
     def ask(self, n: Picks) -> None:
         """Look a gradient up."""
         if self.run.grads:
-            grads = self.grads(n[0])
+            grads, by = self.grads(n[0]), ("id", "ref", "param")[n[2] % 3]
             known = self.run.model.grads[grads].known()
             if known:
-                by = ("id", "ref", "param")[n[2] % 3]
                 self.run.ask(grads, known[n[1] % len(known)], by)
 
     def release(self, n: Picks) -> None:
@@ -189,13 +188,15 @@ class Rules:
             self.run.broken_value(name, operands[0], **operands[1])
 
     def broken_rule(self, n: Picks) -> None:
-        """Let a rule fail in the middle of a backward pass."""
+        """Let a rule fail in the middle of a backward pass, as a rule one that adds to another."""
+        if n[2] % 4 and self.target(n[1]) is None:
+            self.backward(n)
         if self.run.refs:
             entry, seed = self.loss(n)
             behind = [] if self.run.model.stale(entry) else self.run.behind(entry)
             if behind:
-                target = self.target(n[1]) if n[2] % 4 else None
-                self.run.broken_rule(entry, behind[n[1] % len(behind)], seed, target)
+                into = self.target(n[1]) if n[2] % 4 else None
+                self.run.broken_rule(entry, behind[n[1] % len(behind)], seed, into)
 
     def broken_update(self, n: Picks) -> None:
         """Let an update fail, or be stopped by an index out of range."""
@@ -313,19 +314,18 @@ class Rules:
 
     def _buffers(self, values: Mapping[int, Tensor], picks: Picks) -> None:
         """Have buffers for the channels of some entry, or overwrite one that there is."""
-        held = self.run.model.buffers
+        held, at = self.run.model.buffers, picks[0]
         if held and picks[2] % 4 == 0:
-            self.run.set_buffer(picks[0] % len(held), picks[1])
+            self.run.set_buffer(at % len(held), picks[1])
         elif held and picks[2] % 4 == 1:
-            self.run.read_buffer(picks[0] % len(held))
+            self.run.read_buffer(at % len(held))
         wide = [x.shape[1:2] for x in values.values() if x.dim() > 1]
         if wide and len(held) < MOST_BUFFERS:
-            line = wide[-1 - picks[0] % len(wide)]
-            while sum(b.shape == line for b in held) < 2:
-                self.run.buffer(tuple(line), picks[1] + len(held))
+            while sum(b.shape == wide[-1 - at % len(wide)] for b in held) < 2:
+                self.run.buffer(tuple(wide[-1 - at % len(wide)]), picks[1] + len(held))
 
 
-LEAVES = ("param", "use", "input", "natural")
+LEAVES = "param", "use", "input", "natural"
 GRADIENTS = ("backward", "into", "into", "dense", "ask", "ask", "release")
 UPDATES = ("step", "step_host")
 PARAMETERS = ("set", "set_device", "look", "freeze", "freeze")
