@@ -8,14 +8,17 @@ from typing import Any
 
 from torch import Tensor
 
+from equivalence.budgets.judge import fraction_of
 from equivalence.budgets.oracle import lift_one
 from equivalence.budgets.violation import Violation, check_bits, check_equal
 from equivalence.sessions.stateful.base import Base, Seed, statement
 from equivalence.sessions.stateful.model import Dense, Sparse
 from equivalence.sessions.stateful.stepwise import step_of
+from equivalence.worlds.bounded import Bounded, constant, stored
 from fast.errors import Rejected, Released, Stale
 from spec.op import AnyTensor, plus
 from spec.optim import OPTIMIZERS
+from spec.tensor import Tensor as SpecTensor
 
 Pass = Callable[[Any, Any], Any]
 """A backward pass of one side, from a ref and a seed."""
@@ -151,7 +154,7 @@ class Gradients(Base):
         check_equal("parameters reached", [*map(bool, found.touched)],
                     [slot in slots for slot in range(len(found.touched))])  # fmt: skip
         check_equal("leaves reached", sorted(found._loose), sorted(loose))
-        model.slots = {p: self._adopt(p, found.arena.views[p], due) for p, due in slots.items()}
+        model.slots = {p: self._summed(p, found.arena.views[p], due) for p, due in slots.items()}
         model.loose = {k: self._adopt(k, found._loose[k].tensor, due) for k, due in loose.items()}
         for here in leaves:
             wanted = model.due(here) is not None
@@ -174,6 +177,20 @@ class Gradients(Base):
                 added = lift_one(bits, held)
                 slots[owner] = plus(slots.get(owner), added) or added
         return slots, {}
+
+    def _summed(self, which: int, got: Tensor, due: AnyTensor) -> Tensor:
+        """Judge a sum that lies in the format of masters.
+
+        A contribution of exactly 0 leaves what is held, which need not be a number of the program:
+        an entry that is the sum, rounded once to the format of masters, is right.
+        """
+        held, numbers = self.pair.held, got.flatten().tolist()
+        sums = (x.under(held) if isinstance(x, Bounded) else constant(held, x) for x in due.data)
+        pairs = enumerate(zip(numbers, sums, strict=True))
+        rest = [k for k, (z, x) in pairs if fraction_of(z, stored(x)) != 0]
+        due = SpecTensor((len(rest),), [due.data[k] for k in rest])
+        self.pair.judge(f"gradient of {which}", got.flatten()[rest], due)
+        return got.clone()
 
     def _adopt(self, which: int, got: Tensor, due: AnyTensor) -> Tensor:
         self.pair.judge(f"gradient of {which}", got, due)

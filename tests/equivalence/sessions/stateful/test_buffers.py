@@ -122,3 +122,17 @@ def test_a_reader_that_gets_the_memory_itself_is_seen(monkeypatch: pytest.Monkey
     monkeypatch.setattr(NamedBuffer, "value", lent)
     with pytest.raises(Violation, match="buffer 0"):
         run.read_buffer(0)
+
+
+def test_a_sum_of_masters_to_which_nothing_is_added_stays() -> None:
+    """It need not be a number of 16 bits; a sum that is rounded to them is wrong, or within."""
+    run = Run("aten", "bf16")
+    run.use(run.param((33,), 40))
+    run.op("square", (0,))
+    held = run.backward(1, 25, "torch")
+    for seed in (58, 75, 88):
+        run.backward(1, seed, "torch", held)
+    run.op("sub", (1, 1))
+    run.backward(2, 16, "torch", held)
+    slots = run.model.grads[held].slots  # type: ignore[union-attr]
+    assert not torch.equal(slots[0], slots[0].bfloat16().float())
