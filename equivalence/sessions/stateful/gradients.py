@@ -18,7 +18,6 @@ from equivalence.worlds.bounded import Bounded, constant, stored
 from fast.errors import Rejected, Released, Stale
 from spec.op import AnyTensor, plus
 from spec.optim import OPTIMIZERS
-from spec.tensor import Tensor as SpecTensor
 
 Pass = Callable[[Any, Any], Any]
 """A backward pass of one side, from a ref and a seed."""
@@ -184,12 +183,13 @@ class Gradients(Base):
         A contribution of exactly 0 leaves what is held, which need not be a number of the program:
         an entry that is the sum, rounded once to the format of masters, is right.
         """
-        held, numbers = self.pair.held, got.flatten().tolist()
-        sums = (x.under(held) if isinstance(x, Bounded) else constant(held, x) for x in due.data)
-        pairs = enumerate(zip(numbers, sums, strict=True))
-        rest = [k for k, (z, x) in pairs if fraction_of(z, stored(x)) != 0]
-        due = SpecTensor((len(rest),), [due.data[k] for k in rest])
-        self.pair.judge(f"gradient of {which}", got.flatten()[rest], due)
+        own, masters = self.pair.arithmetic, self.pair.held
+        check_equal(f"gradient of {which}: shape", tuple(got.shape), tuple(due.shape))
+        for k, (z, x) in enumerate(zip(got.flatten().tolist(), due.data, strict=True)):
+            number = x if isinstance(x, Bounded) else constant(own, x)
+            if fraction_of(z, stored(number.under(masters))) != 0:
+                label = f"gradient of {which}: element {k}"
+                self.pair.ledger.judge_number(label, z, stored(number))
         return got.clone()
 
     def _adopt(self, which: int, got: Tensor, due: AnyTensor) -> Tensor:
