@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +25,7 @@ from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Saved
 from fast.kernels.rows import lines, rowwise
-from fast.kernels.rows.channels import added, aligned, column, seen
+from fast.kernels.rows.channels import added, column, seen, tile_of
 
 _SIZES = ["rows", "groups", "channels", "inner", "xn", "xc", "xi", "gs"]
 _POINTERS = ["x", "gamma", "means", "roots"]
@@ -228,7 +227,7 @@ def value(
     if z.numel():
         sizes = groups, x.shape[1] // groups, source.shape[2]
         rowwise.need_columns(sizes[1] * sizes[2])
-        meta = _tile_of(source, z.view(source.shape))
+        meta = tile_of((source, z.view(source.shape)), WIDE, SOME, FEW)
         launch(
             _value_kernel, (-(-rows // meta["ROWS"]),), z, means, roots, source, gamma, beta,
             rows, *sizes, *source.stride(), gamma.stride(0), beta.stride(0), eps, **meta,
@@ -247,7 +246,10 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
     dgammas, dbetas = (shares(x.shape[:2], dtype=torch.float32, device=x.device) for _ in range(2))
     if x.numel():
         sizes = groups, x.shape[1] // groups, source.shape[2]
-        rows, meta = x.shape[0] * groups, _tile_of(source, g, dx.view(source.shape))
+        rows, meta = (
+            x.shape[0] * groups,
+            tile_of((source, g, dx.view(source.shape)), WIDE, SOME, FEW),
+        )
         launch(
             _vjp_kernel, (-(-rows // meta["ROWS"]),), dx, dgammas, dbetas, source, g, gamma, means,
             roots, rows, *sizes, *source.stride(), *g.stride(), gamma.stride(0), **meta,
@@ -257,15 +259,6 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
         lines.summed(dgammas, gamma) if needs[1] else None,
         lines.summed(dbetas, gamma) if needs[2] else None,
     )
-
-
-def _tile_of(*operands: Tensor) -> dict[str, Any]:
-    """Choose the tile for operands of one shape [N, C, entries]: a launch's keyword arguments."""
-    entries = operands[0].shape[2]
-    unit = 16 // operands[0].element_size()
-    if entries >= WIDE["BLOCK_ENTRIES"] // 2 and all(aligned(x, unit) for x in operands):
-        return {"UNIT": unit, **WIDE}
-    return {"UNIT": 1, **(SOME if entries >= SOME["BLOCK_ENTRIES"] // 4 else FEW)}
 
 
 WIDE = {"ROWS": 1, "BLOCK_CHANNELS": 2, "BLOCK_ENTRIES": 1024, "num_warps": 8}

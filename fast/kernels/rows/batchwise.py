@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fast.device.mode import tl, triton
 from fast.kernels.rows import rowwise
-from fast.kernels.rows.channels import aligned
+from fast.kernels.rows.channels import tile_of
 
 MOST_CHUNKS = 64
 """The most programs that share a channel."""
@@ -273,20 +273,11 @@ def plan(*operands: Tensor) -> tuple[dict[str, Any], tuple[int, int], tuple[int,
     """Choose the tile, the grid of chunks by channels, and the sizes that a launch is told."""
     rows, channels, inner = operands[0].shape
     rowwise.need_columns(inner)
-    meta = _tile_of(*operands)
+    meta = tile_of(operands, WIDE, SOME, FEW)
     tiles = -(-rows // meta["ROWS"]) * -(-inner // meta["BLOCK_ENTRIES"])
     each = -(-tiles // MOST_CHUNKS)
     grid = -(-tiles // each), -(-channels // meta["BLOCK_CHANNELS"])
     return meta, grid, (rows, channels, inner, tiles, each, grid[0])
-
-
-def _tile_of(*operands: Tensor) -> dict[str, Any]:
-    """Choose the tile for operands of one shape [N, C, entries]: a launch's keyword arguments."""
-    entries = operands[0].shape[2]
-    unit = 16 // operands[0].element_size()
-    if entries >= WIDE["BLOCK_ENTRIES"] // 2 and all(aligned(x, unit) for x in operands):
-        return {"UNIT": unit, **WIDE}
-    return {"UNIT": 1, **(SOME if entries >= SOME["BLOCK_ENTRIES"] // 4 else FEW)}
 
 
 WIDE = {"ROWS": 1, "BLOCK_CHANNELS": 1, "BLOCK_ENTRIES": 2048, "num_warps": 8}
