@@ -92,8 +92,8 @@ def rows(
 def ours(found: Call, kind: Callable[..., Session]) -> tuple[Step, Read]:
     """Both passes in a session; numbers are parameters, indices are data, and state is buffers."""
     session = kind(provider="aten")
-    every = [*enumerate(found.inputs)]
-    params = [session.param(x) for k, x in every if found.moving[k]]
+    every, moving = [*enumerate(found.inputs)], found.moving
+    params = [session.param(x) for k, x in every if moving[k]]
     others = [x for x in found.inputs if not x.is_floating_point()]
     held = {k: session.buffer(x) for k, x in every if k in found.buffers}
     seed = found.cotangent
@@ -103,7 +103,7 @@ def ours(found: Call, kind: Callable[..., Session]) -> tuple[Step, Read]:
         numbers, rest = iter(taken[: len(params)]), iter(taken[len(params) :])
         inputs = [
             held[k] if k in held else next(numbers) if moves else next(rest)
-            for k, moves in enumerate(found.moving)
+            for k, moves in enumerate(moving)
         ]
         made = getattr(ops, found.op)(*inputs, **found.attributes)
         return functools.reduce(ops.add, made) if isinstance(made, tuple) else made

@@ -70,7 +70,7 @@ class Holding:
         of refs alone, and what becomes of these are results like others.
         """
         found: dict[int, NamedBuffer] = {}
-        if not any(isinstance(x, NamedBuffer) for x in inputs):
+        if not op.buffers or not any(isinstance(x, NamedBuffer) for x in inputs):
             return {}
         for k in op.buffers:
             given = inputs[k] if k < len(inputs) else None

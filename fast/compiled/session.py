@@ -135,14 +135,15 @@ class CompiledSession(Changing):
             if copied is not None:
                 return again.plan.results(self._put_off(again.plan.lowered, again.params, *copied))
             self._again = None
+        if not self.store.buffers:
+            return self._run(program, params, inputs)
         with kept_if_it_fails(self.store.buffers):
             return self._run(program, params, inputs)
 
     def _run(self, program: Callable[..., Any], params: Any, inputs: Any) -> Any:
         params, inputs = listed(self.store, params, inputs)
         taken = [self._take(value) for value in inputs]
-        owners = [(p.slot, p.trainable) for p in params]
-        key = (hashable(program), *owners, *map(kind_of, taken))
+        key = (hashable(program), *((p.slot, p.trainable) for p in params), *map(kind_of, taken))
         integers = [v for v in taken if isinstance(v, Tensor) and not is_leaf(v)]
         plan = self._plans.pop(key, None)
         if plan is None or plan.lowered is None:
@@ -173,8 +174,7 @@ class CompiledSession(Changing):
             if self._compiler is not None:
                 self._compiler.last = REPLAY
         else:
-            leaves = [value for value in taken if is_leaf(value)]
-            tape = self._put_off(plan.lowered, params, leaves, integers)
+            tape = self._put_off(plan.lowered, params, [v for v in taken if is_leaf(v)], integers)
             if self.engine == "inductor":
                 self._again = Again(program, params, taken, plan)
         return plan.results(tape)

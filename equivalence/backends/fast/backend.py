@@ -101,8 +101,8 @@ def list_of(op: str, inputs: Sequence[Tensor], result: Any) -> list[Tensor]:
 
     made = list(result) if isinstance(result, tuple) else [result]
     first = OPS[op].results
-    held = (inputs[k].clone() for k in OPS[op].buffers)
-    kept = [new if new is not None else old for new, old in zip(made[first:], held, strict=True)]
+    pairs = zip(made[first:], OPS[op].buffers, strict=True)
+    kept = [inputs[k].clone() if new is None else new for new, k in pairs]
     return [*made[:first], *kept]
 
 
