@@ -22,7 +22,7 @@ from equivalence.backends.torch.contract import with_flushing_products
 from equivalence.backends.torch.norms import NORMS
 from equivalence.backends.torch.optim import EPS, TorchOptimizer, offered
 from equivalence.cases.call import TORCH
-from equivalence.cases.declared.calls import CallTypes
+from equivalence.cases.declared.calls import CallTypes, TensorTypes
 from equivalence.conventions import OURS
 from equivalence.dtypes import DTYPES
 from equivalence.registry import OPS as PAGES
@@ -240,8 +240,25 @@ def _takes_batch_norm(call: CallTypes) -> bool:
     Without channels it reads an element that is not there. The gradient of matrices reads the
     weight as if it were contiguous, and so what lies beside it (batch_norm_kernel.cpp).
     """
-    weight = call.inputs[1]
+    x, weight = call.inputs[:2]
+    if call.direction == "vjp" and _of_two_orders(x):
+        return False
     return weight.shape == (1,) or (0 not in weight.shape and weight.strides == (1,))
+
+
+def _of_two_orders(x: TensorTypes) -> bool:
+    """Say whether torch names two orders in memory for one tensor.
+
+    `is_contiguous` passes over the strides of axes of one entry, and `suggest_memory_format` reads
+    them. Where channels lie last by the first alone, the gradient of batch_norm reads a cotangent
+    that it has laid out by the second (Normalization.cpp).
+    """
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(len(x.shape))
+    if last is None or x.contiguous:
+        return False
+    laid = torch.empty_strided(x.shape, x.strides, device="meta")
+    usual = torch.empty(x.shape, device="meta", memory_format=last)
+    return laid.is_contiguous(memory_format=last) and laid.stride() != usual.stride()
 
 
 UPDATED = tuple(name for name, dtype in DTYPES.items() if 2.0**dtype.store.least_exponent < EPS)

@@ -16,7 +16,12 @@ from equivalence.backends.contracts import (
     reads_positions,
     stepping_in_storage,
 )
-from equivalence.backends.torch.forms import FORMS, FROM_STORAGE, LABELLED_IN_STORAGE
+from equivalence.backends.torch.forms import (
+    FORMS,
+    FROM_BF16,
+    FROM_STORAGE,
+    LABELLED_IN_STORAGE,
+)
 from equivalence.backends.torch.functions import (
     CUDA,
     ERF_OF_FIVE_TERMS,
@@ -67,8 +72,8 @@ def _on_host(op: str, dtype: str) -> Contract:
     if contract.store == contract.compute:
         return contract
     if op in FROM_STORAGE:
-        own, sources = (FROM_STORAGE[op],), (*contract.sources, KERNELS_WHY)
-        return replace(contract, forms=own, sources=sources)
+        own = FROM_BF16.get(op, FROM_STORAGE[op]) if dtype == "bf16" else FROM_STORAGE[op]
+        return replace(contract, forms=(own,), sources=(*contract.sources, KERNELS_WHY))
     if op == "cross_entropy":
         # The form says itself which sum is taken in storage.
         contract = replace(contract, forms=(LABELLED_IN_STORAGE,))

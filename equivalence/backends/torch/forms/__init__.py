@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from equivalence.backends.torch.forms.batches import BATCHES, BATCHES_FROM_STORAGE
+from equivalence.backends.torch.forms.batches import (
+    BATCHES,
+    BATCHES_FROM_BF16,
+    BATCHES_FROM_STORAGE,
+)
 from equivalence.backends.torch.forms.curves import CHAINS, CURVES
 from equivalence.backends.torch.forms.groups import GROUPS, GROUPS_FROM_STORAGE
 from equivalence.backends.torch.forms.losses import (
@@ -23,7 +27,7 @@ from equivalence.backends.torch.forms.rows import (
 )
 from equivalence.worlds.contract import Form
 
-__all__ = ["FORMS", "FROM_STORAGE", "LABELLED_IN_STORAGE"]
+__all__ = ["FORMS", "FROM_BF16", "FROM_STORAGE", "LABELLED_IN_STORAGE"]
 
 FORMS: Mapping[str, tuple[Form, ...]] = {
     **CURVES,
@@ -44,3 +48,6 @@ FROM_STORAGE: Mapping[str, Form] = {
     "triplet_margin_loss": TRIPLETS_FROM_STORAGE,
 }
 """By op: the program that torch follows in 16 bits, which says itself what passes through them."""
+
+FROM_BF16: Mapping[str, Form] = {"batch_norm": BATCHES_FROM_BF16}
+"""By op: the program that torch follows in bf16, where it is not that of fp16."""

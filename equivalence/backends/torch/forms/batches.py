@@ -18,6 +18,7 @@ from spec.shape import size
 
 Gradients = tuple[AnyTensor | None, ...]
 Step = Callable[[AnyTensor], AnyTensor]
+Program = Callable[..., Any]
 
 
 def _in_all(ops: Any, line: Any, x: Any) -> Any:
@@ -85,9 +86,13 @@ def _value(
     return ops.add(ops.mul(x, _in_all(ops, scale, x)), _in_all(ops, shift, x)), *left
 
 
-def _pull(ops: Any, x: Any, g: Any, mean: Any, rate: Any) -> Any:
-    """Form k = (sum of (x - mean) g) rate^2 / n."""
-    dot = _added(ops, ops.mul(ops.sub(x, _in_all(ops, mean, x)), g))
+def _dot(ops: Any, x: Any, g: Any, mean: Any) -> Any:
+    """Add up (x - mean) g."""
+    return _added(ops, ops.mul(ops.sub(x, _in_all(ops, mean, x)), g))
+
+
+def _pull(ops: Any, x: Any, dot: Any, rate: Any) -> Any:
+    """Form k = dot rate^2 / n."""
     return _over(ops, ops.mul(ops.mul(dot, rate), rate), _entries(x))
 
 
@@ -95,17 +100,25 @@ def _pulled(ops: Any, x: Any, mean: Any, k: Any) -> Any:
     return ops.mul(ops.sub(x, _in_all(ops, mean, x)), _in_all(ops, k, x))
 
 
-def _left(ops: Any, g: Any, middle: Any, pulled: Any) -> Any:
-    return ops.sub(ops.sub(g, _in_all(ops, middle, g)), pulled)
+def _share(ops: Any, total: Any, x: Any) -> Any:
+    return _over(ops, total, _entries(x))
 
 
-def _scaled(ops: Any, x: Any, line: Any) -> Any:
-    return ops.mul(x, _in_all(ops, line, x))
+def _centred(ops: Any, g: Any, middle: Any) -> Any:
+    return ops.sub(g, _in_all(ops, middle, g))
+
+
+def _less(ops: Any, g: Any, pulled: Any) -> Any:
+    return ops.sub(g, pulled)
+
+
+def _scaled(ops: Any, x: Any, rate: Any, gamma: Any) -> Any:
+    return ops.mul(ops.mul(x, _in_all(ops, rate, x)), _in_all(ops, gamma, x))
 
 
 def _by_gamma(ops: Any, x: Any, g: Any, mean: Any, rate: Any) -> Any:
     """Multiply the whole sum by the rate."""
-    return ops.mul(_added(ops, ops.mul(ops.sub(x, _in_all(ops, mean, x)), g)), rate)
+    return ops.mul(_dot(ops, x, g, mean), rate)
 
 
 _STEPS = tuple(
@@ -115,14 +128,21 @@ _STEPS = tuple(
     )
 )
 _VALUE = several("batch_norm", types, _value, _STEPS).value
-_MIDDLE, _RATE, _RATE_OF, _PULL, _PULLED, _LEFT, _SCALED, _BY_GAMMA = (
-    composite(program.__name__, same_shape, program, _STEPS).value
-    for program in (_middle, _rate, _rate_of, _pull, _pulled, _left, _scaled, _by_gamma)
-)
+
+
+def _page(program: Program) -> Program:
+    """Run a program on tensors, as the page of an op runs its own."""
+    return composite(program.__name__, same_shape, program, _STEPS).value
+
+
+_MIDDLE, _RATE, _RATE_OF, _ADDED = _page(_middle), _page(_rate), _page(_rate_of), _page(_added)
+_SHARE, _CENTRED, _LESS, _SCALED = _page(_share), _page(_centred), _page(_less), _page(_scaled)
+_DOT, _PULL, _PULLED, _BY_GAMMA = _page(_dot), _page(_pull), _page(_pulled), _page(_by_gamma)
 
 
 def _gradients(
     store: Step,
+    add_up: Step,
     inputs: Sequence[AnyTensor],
     cotangent: AnyTensor,
     *,
@@ -130,7 +150,7 @@ def _gradients(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Gradients:
-    """Form (g - mean g - (x - mean) k) rate gamma, whose parts the kernel may store in between."""
+    """Form (g - mean g - (x - mean) k) rate gamma, whose parts a kernel may store in between."""
     x, gamma, _, mean, variance = inputs
     if not size(x.shape):
         return (None,) * 5
@@ -138,12 +158,12 @@ def _gradients(
     left = g = unpacked(cotangent, types_of(OPS["batch_norm"], inputs, told))["z"]
     if training:
         mean, rate = _MIDDLE(x), _RATE(x, eps=eps)
-        pulled = store(_PULLED(x, mean, store(_PULL(x, g, mean, rate))))
-        left = store(_LEFT(g, store(_MIDDLE(g)), pulled))
+        k = store(_PULL(x, store(_DOT(x, g, mean)), rate))
+        middle = store(_SHARE(add_up(g), x))
+        left = store(_LESS(store(_CENTRED(g, middle)), store(_PULLED(x, mean, k))))
     else:
         rate = _RATE_OF(variance, eps=eps)
-    by_x = _SCALED(store(_SCALED(left, rate)), gamma)
-    return by_x, _BY_GAMMA(x, g, mean, rate), None, None, None
+    return _SCALED(left, rate, gamma), _BY_GAMMA(x, g, mean, rate), None, None, None
 
 
 def _as_they_are(x: AnyTensor) -> AnyTensor:
@@ -154,10 +174,19 @@ def _stored(x: AnyTensor) -> AnyTensor:
     return x.map(saved)
 
 
-BATCHES: Mapping[str, tuple[Form, ...]] = {
-    "batch_norm": (Form("x scale + shift", _VALUE, partial(_gradients, _as_they_are)),),
-}
+def _added_in_storage(x: AnyTensor) -> AnyTensor:
+    return _stored(_ADDED(x))
+
+
+def _form(store: Step, add_up: Step) -> Form:
+    return Form("x scale + shift", _VALUE, partial(_gradients, store, add_up))
+
+
+BATCHES: Mapping[str, tuple[Form, ...]] = {"batch_norm": (_form(_as_they_are, _ADDED),)}
 """By op: the programs that torch follows at every dtype."""
 
-BATCHES_FROM_STORAGE = Form("x scale + shift", _VALUE, partial(_gradients, _stored))
-"""The same in 16 bits: of tensors that are not contiguous, the parts of dx are stored."""
+BATCHES_FROM_STORAGE = _form(_stored, _ADDED)
+"""The same in 16 bits: of tensors that are not contiguous, parts of dx are stored."""
+
+BATCHES_FROM_BF16 = _form(_stored, _added_in_storage)
+"""The same in bf16, where the sum of the cotangents is stored as well; that of fp16 is fp32."""
