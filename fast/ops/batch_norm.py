@@ -28,7 +28,14 @@ from fast.errors import Rejected
 from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.rows.batchwise import plan, shares_kernel, sums_kernel, value_kernel, vjp_kernel
+from fast.kernels.rows.batchwise import (
+    plan,
+    shares_kernel,
+    sharing,
+    sums_kernel,
+    value_kernel,
+    vjp_kernel,
+)
 from fast.kernels.rows.channels import added, column, seen
 
 
@@ -121,7 +128,7 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
         given = source, g, gamma, means, roots
         if not alone:
             shares = torch.empty((4, grid[0], x.shape[1]), device=x.device)
-            launch(shares_kernel, grid, shares, *given, *where, **meta)
+            launch(shares_kernel, grid, shares, *given, *where, **sharing(meta))
         launch(
             vjp_kernel, grid, dx, dgamma, dbeta, *given, shares, *where,
             TRAINING=training, ALONE=alone, **meta,

@@ -23,7 +23,7 @@ from fast.device.mode import tl, triton
 from fast.kernels import checks
 from fast.kernels.examples import Example
 from fast.kernels.page import Gradients, Op, Saved
-from fast.kernels.rows import lines, rowwise
+from fast.kernels.rows import lines, residuals, rowwise
 
 _SIZES = ["rows", "n", "xr", "xn", "rr", "rn", "gs"]
 _POINTERS = ["x", "residual", "gamma", "means", "roots"]
@@ -237,6 +237,7 @@ def pulled(
     meta = rowwise.tile(
         source, other, given, joined, dx.view(source.shape), scale, wide=x.element_size() == 2
     )
+    meta = residuals.tile(meta, x, h)
     programs = min(lines.PROGRAMS, -(-rows // meta["ROWS"]))
     partials = torch.empty(2 * programs * n, dtype=torch.float32, device=x.device)
     if n:

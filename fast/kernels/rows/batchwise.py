@@ -5,6 +5,7 @@ Chunks leave sums in fp32, which every program of the next launch adds up in the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -279,6 +280,17 @@ def plan(*operands: Tensor) -> tuple[dict[str, Any], tuple[int, int], tuple[int,
     grid = -(-tiles // each), -(-channels // meta["BLOCK_CHANNELS"])
     return meta, grid, (rows, channels, inner, tiles, each, grid[0])
 
+
+def sharing(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Let fewer threads add up a wide tile in 16 bits.
+
+    With 8 warps a compiler of the allowed ones takes too few registers for a thread, and spills.
+    """
+    return {**meta, "num_warps": 4} if meta["UNIT"] == IN_16_BITS else dict(meta)
+
+
+IN_16_BITS = 8
+"""How many elements of 16 bits are loaded at once."""
 
 WIDE = {"ROWS": 1, "BLOCK_CHANNELS": 1, "BLOCK_ENTRIES": 2048, "num_warps": 8}
 SOME = {"ROWS": 8, "BLOCK_CHANNELS": 4, "BLOCK_ENTRIES": 64, "num_warps": 8}
