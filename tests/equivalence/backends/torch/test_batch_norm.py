@@ -49,7 +49,7 @@ def is_right(x: torch.Tensor, g: torch.Tensor) -> bool:
     z = torch.nn.functional.batch_norm(x, None, None, torch.ones(x.shape[1]), beta, True)
     (gradient,) = torch.autograd.grad(z, beta, g)
     axes = [axis for axis in range(x.ndim) if axis != 1]
-    return torch.allclose(gradient, g.sum(axes), atol=1e-5)
+    return torch.equal(gradient, g.sum(axes))
 
 
 def typed(tensor: torch.Tensor) -> TensorTypes:
@@ -62,8 +62,8 @@ def test_only_where_torch_reads_a_cotangent_wrongly_it_is_left_out(shape: tuple[
     assert isinstance(capabilities, Capabilities)
     takes = capabilities.takes["batch_norm"]
     assert callable(takes)
-    torch.manual_seed(0)
-    x, g, line = torch.randn(shape), torch.randn(shape), torch.ones(shape[1])
+    x, line = torch.arange(float(prod(shape))).reshape(shape), torch.ones(shape[1])
+    g = x.square() + 1
     for laid in (x, reversed_axes(x)):
         inputs = tuple(map(typed, (laid, line, line, line, line)))
         call = CallTypes("batch_norm", "vjp", "fp32", inputs, (typed(g),))
