@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from equivalence.cases.covering import PAIRS
 from equivalence.cases.declared.inside import Inside, all_of
 from equivalence.cases.shrink import smaller_updates
 from equivalence.cases.strategies import draw_many
-from equivalence.cases.updates.clipping import CLIPPING, clipped_apart
+from equivalence.cases.updates.clipping import CLIPPING, VALUES, clipped_apart
 from equivalence.cases.updates.design import spoiled_cases, update_specs, update_strata
 from equivalence.cases.updates.spec import UpdateSpec, update_from_dict
 from equivalence.measure.sizes import sized_update
@@ -133,6 +134,19 @@ class GroupCountsTwice(Right):
         super().step(grads)
 
 
+class ForgottenByNesterov(Right):
+    """A group with nesterov loses the bound of its entries; no usual setting has it."""
+
+    def told(self, hyper: Mapping[str, Any]) -> Mapping[str, Any]:
+        groups = [
+            {name: v for name, v in group.items() if name != "max_value" or not group["nesterov"]}
+            if "nesterov" in group
+            else group
+            for group in hyper.get("groups", ())
+        ]
+        return {**hyper, "groups": groups}
+
+
 class Backend:
     """A backend of one kind of handle."""
 
@@ -159,6 +173,32 @@ def failing(made: type[Right]) -> list[str]:
 
 
 WRONG = [ClippedBeforeTheScale, OneNorm, UsualValue, NoValue, NormFirst, GroupCountsTwice]
+
+
+def test_a_fault_of_two_levels_is_found_where_every_two_meet() -> None:
+    assert failing(ForgottenByNesterov) == [
+        "every two levels of hyper-parameters, extras and bounds"
+    ]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_bounds_and_extras_meet_each_other_and_every_hyper_parameter(optimizer: str) -> None:
+    page, names = OPTIMIZERS[optimizer], (*CLIPPING, *OPTIMIZERS[optimizer].extras)
+    (case,) = (
+        case
+        for case, levels in clipped_apart(optimizer, "fp32", names)
+        if str(levels["case"]).startswith("every two")
+    )
+    met: set[tuple[tuple[str, object], ...]] = set()
+    for k in range(len(case.shapes)):
+        bounds = case.limits(k, 0)
+        own = case.hyper_parameters(k)
+        own |= {"max_value": bounds.max_value, "max_norm": bounds.max_norm}
+        met |= {*combinations(sorted(own.items()), 2)}
+    asked = {**page.extras, "max_value": VALUES, "max_norm": (None, 0.5, 1.0)}
+    for (one, its), (other, theirs) in combinations(sorted({**page.tried, **asked}.items()), 2):
+        if one in asked or other in asked:
+            assert {((one, x), (other, y)) for x, y in product(its, theirs)} <= met, (one, other)
 
 
 def test_the_right_order_passes() -> None:
