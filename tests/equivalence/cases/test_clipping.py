@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
 import pytest
 from torch import Tensor
 
-from equivalence.backends import declared
+from equivalence.backends import declared, load
 from equivalence.backends.fast.optim import FastOptimizer
 from equivalence.backends.protocol import Capabilities
 from equivalence.cases.covering import PAIRS
@@ -170,6 +171,16 @@ def failing(made: type[Right]) -> list[str]:
         if measure_update(Backend(made), case, contract).failed:
             found.append(str(levels["case"]))
     return found
+
+
+@pytest.mark.parametrize("name", ["torch", "fast-aten"])
+def test_a_step_without_any_gradient_has_nothing_to_clip(name: str) -> None:
+    case, _ = next(clipped_apart("sgd", "fp32", CLIPPING))
+    assert "max_value" in case.settings()
+    bare = replace(case, missing=tuple((1, k) for k in range(len(case.shapes))))
+    backend = load(name)
+    found = measure_update(backend, bare, backend.capabilities().contract("sgd", "fp32"))
+    assert not found.failed and not found.crash and found.judged
 
 
 WRONG = [ClippedBeforeTheScale, OneNorm, UsualValue, NoValue, NormFirst, GroupCountsTwice]
