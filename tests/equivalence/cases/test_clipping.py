@@ -17,12 +17,15 @@ from equivalence.backends.protocol import Capabilities
 from equivalence.cases.covering import PAIRS
 from equivalence.cases.declared.inside import Inside, all_of
 from equivalence.cases.shrink import smaller_updates
+from equivalence.cases.sizes import sized_from_dict
 from equivalence.cases.strategies import draw_many
 from equivalence.cases.updates.clipping import CLIPPING, VALUES, clipped_apart
 from equivalence.cases.updates.design import spoiled_cases, update_specs, update_strata
 from equivalence.cases.updates.spec import UpdateSpec, update_from_dict
-from equivalence.measure.sizes import sized_update
+from equivalence.measure.sizes import measure_sized_update, sized_extras, sized_update
 from equivalence.measure.update import measure_update
+from equivalence.runs.results import Row
+from equivalence.runs.sized import SizedUpdates
 from spec.optim import OPTIMIZERS
 
 
@@ -219,3 +222,23 @@ def test_the_right_order_passes() -> None:
 @pytest.mark.parametrize("made", WRONG)
 def test_a_planted_fault_is_found(made: type[Right]) -> None:
     assert failing(made)
+
+
+def test_large_steps_are_clipped_entry_by_entry() -> None:
+    (case,) = sized_extras("sgd", "fp32", CLIPPING)
+    case = replace(case, shapes=((9_001,), (700,), (3, 5)))
+    contract = declared("torch")("sgd", "fp32")
+    found = measure_sized_update(Backend(Right), case, contract)
+    assert not found.failed and found.judged == 2 * (9_001 + 700 + 15)
+    for made in (NoValue, UsualValue):
+        assert measure_sized_update(Backend(made), case, contract).failed
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_who_names_extras_takes_large_steps_by_all_of_them(optimizer: str) -> None:
+    row, page = Row(optimizer, "update", "fp32"), OPTIMIZERS[optimizer]
+    (plain,) = SizedUpdates(row).fixed()
+    first, extra = SizedUpdates(row, all_of(optimizer, "fp32")).fixed()
+    assert first == plain
+    assert {*page.extras, "max_value"} <= dict(extra.case.hyper).keys()
+    assert sized_from_dict(json.loads(extra.to_json())) == extra
