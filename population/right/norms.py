@@ -121,6 +121,31 @@ def channels_centred_twice(
     return tuple(one.to(x.dtype) for one in found)
 
 
+@right("batch_norm vjp", "gradient", source="torch._decomp, native_batch_norm_backward")
+def scale_of_the_channel_first(
+    seeds: tuple[Tensor, ...],
+    x: Tensor,
+    *lines: Tensor,
+    training: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> tuple[Tensor, ...]:
+    """The weight and the rate of a channel meet before anything is multiplied by them."""
+    gamma, _, mean, var = lines
+    g, axes, column = seeds[0], (0, *range(2, x.dim())), (-1, *(1 for _ in x.shape[2:]))
+    if training:
+        mean = x.mean(axes)
+        var = (x - mean.view(column)).square().mean(axes)
+    centred, rate = x - mean.view(column), 1 / torch.sqrt(var + eps)
+    by_beta, dot = g.sum(axes), (g * centred).sum(axes)
+    if training:
+        n = x.numel() // x.shape[1]
+        along = centred * (dot / n * rate * rate).view(column)
+        g = g - (by_beta / n).view(column) - along
+    by_x = g * (rate * gamma).view(column)
+    return by_x, dot * rate, by_beta, *(torch.zeros_like(line) for line in lines[2:])
+
+
 @right("add_rms_norm", "precision")
 def of_a_sum_in_double(x: Tensor, residual: Tensor, gamma: Tensor, eps: float = EPS) -> Two:
     """All of it is done in double, and each result is rounded once."""

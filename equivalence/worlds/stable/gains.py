@@ -15,8 +15,9 @@ def gain(of: Bounded) -> Arb:
     In another order, the two smallest factors may meet first, and their product may underflow. All
     factors larger than 1 then enlarge this loss. The gain of a sum is the gain of its worst term.
     If a sum is multiplied or divided, another program may multiply or divide each term instead,
-    and each of them may underflow. If a term of a sum is a quotient, another program may bring
-    the sum to a common denominator (`_cleared`).
+    and each of them may underflow: such a term has the factors of the sum and its own (`_large`).
+    If a term of a sum is a quotient, another program may bring the sum to a common denominator
+    (`_cleared`).
     """
     if type(of.made) is list:
         return max((gain(term) for term in of.made[:2]), key=float)
@@ -27,7 +28,46 @@ def gain(of: Bounded) -> Arb:
     found = ONE
     for size in sorted(sizes, key=float)[2:]:
         found = found * size.max(ONE)
+    if _has_sum(of):
+        found = found.max(_large(of, {}))
     return found.max(_distributed(of)) * cleared
+
+
+def _has_sum(of: Bounded) -> bool:
+    """Say whether a factor that is multiplied, not divided by, is a sum of two."""
+    if type(of.made) is not tuple:
+        return type(of.made) is list
+    x, y, *inverted = of.made
+    return _has_sum(x) or (not inverted and _has_sum(y))
+
+
+def _is_quotient(of: Bounded) -> bool:
+    return type(of.made) is tuple and len(of.made) > 2
+
+
+def _large(of: Bounded, known: dict[int, Arb]) -> Arb:
+    """Return the product of all factors larger than 1 of a number, or of the worst term of a sum.
+
+    The two smallest factors are among them if even they are larger than 1, which costs a little
+    where nothing underflows. Of a term that is a quotient its dividend counts: `_cleared` has seen
+    its divisor. known holds what was found, as many numbers share their factors.
+    """
+    found = known.get(id(of))
+    if found is not None:
+        return found
+    if type(of.made) is list:
+        dividends = (t.made[0] if _is_quotient(t) else t for t in of.made[:2])
+        found = max((_large(term, known) for term in dividends), key=float)
+    elif type(of.made) is tuple and len(of.made) == 2:
+        found = _large(of.made[0], known) * _large(of.made[1], known)
+    elif type(of.made) is tuple:
+        found = _large(of.made[0], known)
+        for divisor in factors_of(of.made[1]):
+            found = found * (ONE / abs(divisor)).max(ONE)
+    else:
+        found = abs(of.v).max(ONE)
+    known[id(of)] = found
+    return found
 
 
 def _cleared(of: Bounded) -> Arb:
@@ -45,7 +85,7 @@ def _cleared(of: Bounded) -> Arb:
             left.extend(made[:2])
         elif type(made) is list:
             for term in made[:2]:
-                if type(term.made) is tuple and len(term.made) > 2:
+                if _is_quotient(term):
                     size = abs(term.made[1].v)
                     most = most.max(ONE / size) if size > 0 else most
     return most

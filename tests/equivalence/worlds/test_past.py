@@ -50,6 +50,23 @@ def test_the_gain_is_that_of_all_factors_but_the_two_smallest() -> None:
     assert gain(scalar.divide(product, scalars(0.25)[0])).overlaps(flint.arb(20))
     assert gain(three) == 1 and gain(small * three) == 1
     assert gain(three + product) == 5, "a sum has the worst of its terms"
+    assert gain((three + product) * five) == 75, "a term is multiplied by what its sum is"
+    assert gain(five * (half * (product + three) - small)) == 75
+    assert gain(scalar.divide(three + product, scalars(0.25)[0])).overlaps(flint.arb(60))
+
+
+def test_terms_of_a_factor_that_is_a_sum_may_underflow() -> None:
+    """Of (g w + t) r another program takes g (w r) + t r, and w r may underflow."""
+    g, w, r, t = 504.7, 2.0**-149, 1.3, 2.0**-140
+    f32 = np.float32
+    other = float(f32(g) * (f32(w) * f32(r)) + f32(t) * f32(r))
+    found = []
+    for contract in (STABLE, PAGE):
+        one, two, three, four = scalars(g, w, r, t, contract=contract)
+        found.append(fraction_of(other, stored((one * two + four) * three)))
+    allowed, refused = found
+    assert allowed is not None and allowed <= 1
+    assert refused is not None and refused > 1
 
 
 def test_a_sum_that_is_divided_may_lose_what_each_share_underflows_by() -> None:
