@@ -46,7 +46,8 @@ def terms(equation: Any, shapes: Sequence[Shape]) -> tuple[list[Labels], Labels]
         raise refuse("einsum E2", rule, f"{len(given)} terms and {len(shapes)} operands")
     found = [_labels(term, len(shape)) for term, shape in zip(given, shapes, strict=True)]
     known = [label for own in found for label in own]
-    under = max((int(label[1:]) for label in known if label[0] == "."), default=0)
+    # A list, here and below: torch.compile follows no generator into max or prod.
+    under = max([0, *(int(label[1:]) for label in known if label[0] == ".")])
     letters = right.replace(DOTS, "")
     result = _labels(right, len(letters) + (under if right != letters else 0))
     for label in result:
@@ -139,7 +140,7 @@ def _product(x: Any, own: Labels, y: Any, others: Labels, later: set[str]) -> tu
     extents = {**dict(zip(own, x.shape, strict=True)), **dict(zip(others, y.shape, strict=True))}
 
     def size(labels: Labels) -> int:
-        return math.prod(extents[label] for label in labels)
+        return math.prod([extents[label] for label in labels])
 
     x, y = _ordered(x, own, (*lead, *rows, *inner)), _ordered(y, others, (*lead, *inner, *columns))
     if not (inner or rows or columns):

@@ -1,9 +1,9 @@
-"""Writes docs/bounds.md: for each op a case whose bound says something, from docs/bounds.json.
+"""Writes docs/bounds.md: for ops and optimizers, cases whose bounds say something.
 
     python -m tools.generate_bounds            write the file
     python -m tools.generate_bounds --check    fail if the committed file is stale
 
-What it reads is measured by `python -m tools.record_bounds`.
+What it reads, docs/bounds.json, is measured by `python -m tools.record_bounds`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ FRAME = """\
 # What the bounds say
 
 A derived bound may be so wide that any result passes, or may rest on a hypothesis that no case
-meets. Here each row of the suite, an op in a direction and a dtype, has a drawn case, all of whose
-bounds are below a {narrow} of the largest entry. At the element of the widest bound two errors
+meets. Here each row of the suite has a drawn case, all of whose bounds are below a {narrow} of the
+largest entry. A row is an op in a direction and a dtype, or a tensor that a step of an optimizer
+leaves, the parameter or a moment, in a dtype. At the element of the widest bound two errors
 were planted: the number of the format nearest to half of the budget passes, and the first number
 that is twice the budget away fails. The bounds are of the provider `aten` on a CPU; most are the
 page's own. This file is generated (`python -m tools.generate_bounds`) from `docs/bounds.json`,
@@ -38,10 +39,10 @@ which `python -m tools.record_bounds` measures; `make bounds` looks for such cas
   of its format. *divisor not 0*, *sqrt defined*, *log defined*, *log1p defined*: the argument lies
   where the step is defined, whatever was rounded before. *comparison decided*: rounding cannot
   turn it. *sum exact*: no partial sum was rounded, in any order, so that a sum is held to
-  equality. In brackets: met by another case of the row.
+  equality. In brackets: met by another case of the row. Of a step these are the hypotheses of all
+  that it does: a norm that is clipped has a divisor, and a root.
 
 {count} rows; {narrow_count} with a bound above 0, {equal} held to equality. {none}
-Results of optimizers are judged by the same budgets, and are not in this table.
 
 {tables}
 """
@@ -64,7 +65,7 @@ def generate() -> str:
 
 
 def tables(rows: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a table for each op."""
+    """Yield a table for each op and each optimizer."""
     by_op: dict[str, list[tuple[str, Any]]] = {}
     for name, row in rows.items():
         op, _, rest = name.partition(" ")

@@ -39,12 +39,20 @@ def recorded() -> dict[str, Any]:
 
 
 def rows(ops: Sequence[str] | None = None) -> list[str]:
-    """Return the rows that have bounds: every op, direction and dtype of the provider `aten`."""
+    """Return the rows that have bounds: every op, direction and dtype of the provider `aten`.
+
+    In the place of a direction, an optimizer has each tensor that a step leaves.
+    """
     from equivalence.backends import load
+    from equivalence.bounds.updates import tensors
     from equivalence.runs.rows import rows_of
 
     found = rows_of(load("fast-aten").capabilities(), ops)
-    return [str(row) for row in found if row.direction != "update"]
+    return [
+        f"{row.op} {result} {row.dtype}"
+        for row in found
+        for result in (tensors(row.op) if row.direction == "update" else (row.direction,))
+    ]
 
 
 def measured(name: str) -> dict[str, Any]:
@@ -52,10 +60,13 @@ def measured(name: str) -> dict[str, Any]:
     import torch
 
     from equivalence.bounds.found import found
+    from equivalence.bounds.updates import left
+    from equivalence.registry import OPTIMIZERS
     from equivalence.runs.results import Row
 
     torch.set_num_threads(1)
-    bound = found(Row(*name.split(" ")))
+    of, result, dtype = name.split(" ")
+    bound = left(of, dtype)[result] if of in OPTIMIZERS else found(Row(of, result, dtype))
     if bound is None:
         return {"none": NO_NUMBERS}
     shares = (float(f"{share:.3g}") for share in bound.planted)

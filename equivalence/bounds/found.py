@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,28 +37,51 @@ class Bound:
     elsewhere: dict[str, str]
 
 
+class Best:
+    """The case that says most of a row so far, and where its hypotheses are met."""
+
+    def __init__(self) -> None:
+        """Start without a case."""
+        self._chosen: tuple[str, Planted, tuple[str, ...]] | None = None
+        self._elsewhere: dict[str, str] = {}
+
+    @property
+    def narrow(self) -> bool:
+        """Whether there is a case whose bound is above 0 and says something."""
+        return self._chosen is not None and self._chosen[1].bound > 0
+
+    def offer(self, case: str, planted: Planted | None, met: Collection[str]) -> None:
+        """Take what was planted in a result, and the hypotheses that this has met."""
+        if planted is None:
+            return
+        for name in met:
+            self._elsewhere.setdefault(name, case)
+        if self._chosen is None or (planted.bound and not self.narrow):
+            self._chosen = case, planted, tuple(sorted(met))
+
+    def bound(self) -> Bound | None:
+        """Return the case; None where there is none."""
+        if self._chosen is None:
+            return None
+        case, planted, met = self._chosen
+        others = {name: other for name, other in self._elsewhere.items() if name not in met}
+        return Bound(case, planted, met, others)
+
+
 def found(row: Row, seed: int = 0) -> Bound | None:
     """Return a bound of a row; None where no case has one: no result holds numbers."""
     contract = declared(FAMILY)(row.op, row.dtype)
-    best: tuple[str, Planted, tuple[str, ...]] | None = None
-    elsewhere: dict[str, str] = {}
+    best = Best()
     for turn, case in enumerate(_cases(row, seed)):
-        if turn >= DRAWN and best is not None and best[1].bound:
+        if turn >= DRAWN and best.narrow:
             break
         with noting() as met:
             expected = _expected(case, contract)
         dtype = dtype_of_result(case)
         for result in expected:
             planted = None if result is None or not result.data else plant(result, dtype)
-            if planted is None:
-                continue
-            for name in met:
-                elsewhere.setdefault(name, describe(case))
-            if best is None or (not best[1].bound and planted.bound):
-                best = describe(case), planted, tuple(sorted(met))
-    if best is None:
-        return None
-    return Bound(*best, {name: case for name, case in elsewhere.items() if name not in best[2]})
+            best.offer(describe(case), planted, met)
+    return best.bound()
 
 
 def _cases(row: Row, seed: int) -> Iterator[CaseSpec]:

@@ -19,7 +19,7 @@ from torch import Tensor
 from equivalence.budgets.outcome import Outcome, decide, merged
 from equivalence.cases.families.growing import Growth
 from equivalence.cases.sizes import SizedCase, build_sized, growths, sized
-from equivalence.cases.updates.spec import UpdateSpec
+from equivalence.cases.updates.spec import Group, UpdateSpec
 from equivalence.conventions import pages
 from equivalence.dtypes import DTYPES, FP32, FP64
 from equivalence.measure.call import attempt, compare, result_names
@@ -196,6 +196,25 @@ def sized_update(optimizer: str, dtype: str) -> UpdateSpec:
     return UpdateSpec(optimizer, dtype, UPDATED, normal, normal, pairs, steps=2)
 
 
+def sized_extras(optimizer: str, dtype: str, extras: Sequence[str]) -> list[UpdateSpec]:
+    """Return the same steps with all of a backend's extras on, and entries clipped, if it has any.
+
+    A group has a bound of entries of its own, and another has none. Norms of many elements are the
+    design's: here an entry is judged by what it meets itself.
+    """
+    from equivalence.cases.updates.clipping import VALUES
+    from equivalence.cases.updates.extras import combinations, with_extras
+
+    chosen: dict[str, Any] = combinations(optimizer, extras)[-1]
+    groups: tuple[Group, ...] = ()
+    if "max_value" in extras:
+        usual, others = VALUES[1], (VALUES[2], None)
+        chosen = {**chosen, "max_value": usual}
+        groups = tuple(((k,), (("max_value", value),)) for k, value in enumerate(others, 1))
+    case = replace(with_extras(sized_update(optimizer, dtype), chosen), groups=groups)
+    return [case] if chosen else []
+
+
 def numbers_of_update(case: UpdateSpec) -> dict[str, list[float]]:
     """Return the parameters and gradients of a large update, by their positions."""
     drawn: dict[str, list[float]] = {}
@@ -220,8 +239,10 @@ def measure_sized_update(backend: Any, case: UpdateSpec, contract: Contract) -> 
 
     def judge_one(step: Step) -> Outcome:
         k = step.parameter
-        gradient = step.gradients[k]
+        gradient, bound = step.gradients[k], case.limits(k, step.number).max_value
         assert gradient is not None
+        if bound is not None:
+            gradient = gradient.clamp(-float(bound), float(bound))  # It rounds nothing.
         tensors, count = stepped(
             case.optimizer,
             lambda *given: Taken(*given).result(),

@@ -73,22 +73,35 @@ class Judging:
         self.clipped: dict[tuple[int, int], list[Any]] = {}
         self.whole = False
 
+    def allowed(self, step: Step, case: UpdateSpec) -> Expected:
+        """Return what one step may leave of a parameter and its state, at its distinct elements."""
+        self._begin(case)
+        return self._expected([(step, self._kinds(step, _held(step, case)))], case)
+
     def __call__(self, steps: Sequence[Step], case: UpdateSpec) -> Outcome:
         """Judge the parameters of one step."""
         alike: dict[Any, list[tuple[Step, Distinct]]] = {}
-        self.clipped.clear()
-        self.whole = not OPTIMIZERS[case.optimizer].elementwise
+        self._begin(case)
         for step in steps:
             held = _held(step, case)
             problem = _shape_problem(step, held)
             if problem:
                 return mismatch(problem)
-            kinds = distinct([*held.values(), there(step.gradients[step.parameter])], self.whole)
+            kinds = self._kinds(step, held)
             hyper = tuple(case.hyper_parameters(step.parameter, step.number).items())
             own = step.parameter if self.whole else None
             limits = case.limits(step.parameter, step.number)
             alike.setdefault((hyper, limits, step.count, own, *held), []).append((step, kinds))
         return merged(*(self._judge(found, case) for found in alike.values()))
+
+    def _begin(self, case: UpdateSpec) -> None:
+        """Start with a step of a case."""
+        self.clipped.clear()
+        self.whole = not OPTIMIZERS[case.optimizer].elementwise
+
+    def _kinds(self, step: Step, held: Mapping[str, Tensor]) -> Distinct:
+        """Find the elements of a parameter that are alike."""
+        return distinct([*held.values(), there(step.gradients[step.parameter])], self.whole)
 
     def _judge(self, alike: Sequence[tuple[Step, Distinct]], case: UpdateSpec) -> Outcome:
         """Judge parameters with the same settings and step count by one reference step.

@@ -12,7 +12,7 @@ from equivalence.cases.call import Recipe
 from equivalence.cases.covering import SINGLES
 from equivalence.cases.updates import spec
 from equivalence.measure import plainly
-from equivalence.runs.kinds import Calls, Case, Places, Updates, levels_of_tensors
+from equivalence.runs.kinds import Calls, Case, Places, Updates, levels_of_tensors, taken
 from equivalence.runs.results import Row
 
 if TYPE_CHECKING:
@@ -79,14 +79,17 @@ class SizedUpdates(Updates):
     """Steps of one optimizer on many elements, which lie row-major."""
 
     def fixed(self, strength: int = SINGLES, dtypes: Sequence[str] = ()) -> Sequence[Case]:
-        """Return the one case there is."""
+        """Return the one case there is, and another by the extras of a backend that has any."""
         from equivalence.cases.declared.large import fitting_update
         from equivalence.cases.sizes import SizedUpdate
-        from equivalence.measure.sizes import sized_update
+        from equivalence.measure.sizes import sized_extras, sized_update
 
-        whole = sized_update(self.row.op, self.row.dtype)
-        case = whole if self.inside is None else fitting_update(self.inside, whole)
-        return [] if case is None else [SizedUpdate(case)]
+        whole = sized_update(*self.where)
+        if self.inside is None:
+            return [SizedUpdate(whole)]
+        case = fitting_update(self.inside, whole)
+        more = taken(self.inside, sized_extras(*self.where, self.inside.extras))
+        return [SizedUpdate(each) for each in (case, *more) if each is not None]
 
     def whole(self) -> Iterator[Places]:
         """Yield the one case that a backend of the whole op has."""
@@ -95,7 +98,7 @@ class SizedUpdates(Updates):
         yield {"large update": spec.describe(sized_update(self.row.op, self.row.dtype))}
 
     def levels(self, case: Case) -> Places:
-        """Let the one case be a level: one that was changed is not the whole op's."""
+        """Let a case be a level: one that was changed is not the whole op's."""
         return {"large update": self.describe(case)}
 
     def smaller(self, case: Case) -> Iterator[Case]:

@@ -12,11 +12,13 @@ own elsewhere. What an op means is said by its page in `spec.ops`.
 from __future__ import annotations
 
 from fast.torch import _classes
+from fast.torch._batch_norm import batch_norm
 from fast.torch._classes import *  # noqa: F403  # The pages say which there are.
+from fast.torch._einsum import einsum
 from fast.torch._functions import cross_entropy, layer_norm, log_softmax, rms_norm, softmax
 from fast.torch._groups import group_norm, instance_norm
 from fast.torch._products import matmul
 
-__all__ = ["cross_entropy", "group_norm", "instance_norm", "layer_norm", "log_softmax", "matmul"]
-__all__ += ["rms_norm", "softmax"]
+__all__ = ["batch_norm", "cross_entropy", "einsum", "group_norm", "instance_norm", "layer_norm"]
+__all__ += ["log_softmax", "matmul", "rms_norm", "softmax"]
 __all__ += _classes.__all__

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from fast.errors import Rejected
 from fast.optim._rule import as_double as number
-from fast.torch._functions import _call, _chosen, _define, _described, _refuse_tangents, _same
+from fast.torch._library import call, define, described, provider_of, refuse_tangents, same
 
 
 def group_norm(
@@ -25,7 +25,7 @@ def group_norm(
     different sizes (C2), for parameters that do not fit (C3) and for eps <= 0 (C4). See
     `fast.ops.group_norm`.
     """
-    chosen = _chosen("group_norm", provider, input)
+    chosen = provider_of("group_norm", provider, input)
     return _of_groups("group_norm", input, num_groups, (weight, bias), eps, chosen)
 
 
@@ -48,7 +48,7 @@ def instance_norm(
     A channel of one entry gives bias, where torch refuses it. Else `group_norm` says what is
     Rejected.
     """
-    chosen = _chosen("instance_norm", provider, input)
+    chosen = provider_of("instance_norm", provider, input)
     for argument, value in (("running_mean", running_mean), ("running_var", running_var)):
         if value is not None:
             raise Rejected(
@@ -72,28 +72,35 @@ def _of_groups(
     eps: float,
     provider: str,
 ) -> Tensor:
-    """Fill in ones and zeros for parameters that are None, and run the op."""
+    """Run the op, with ones and zeros for parameters that are None."""
+    gamma, beta = by_channel(name, x, dict(zip(("weight", "bias"), affine, strict=True)))
+    if type(groups) is not int:
+        raise Rejected(f"group_norm C2: groups is an integer >= 1, got {groups!r}")
+    refuse_tangents(name, (x, gamma, beta))
+    return call("group_norm", (x, gamma, beta), groups, number(f"{name}: eps", eps), provider)
+
+
+def by_channel(name: str, x: Tensor, given: dict[str, Tensor | None]) -> tuple[Tensor, Tensor]:
+    """Return two tensors of an entry for each channel; one that is None is ones, then zeros."""
     channels = tuple(x.shape[1:2])
-    for argument, value in zip(("weight", "bias"), affine, strict=True):
+    for argument, value in given.items():
         if value is not None and (not isinstance(value, Tensor) or tuple(value.shape) != channels):
             raise Rejected(
                 f"fast.torch.{name}: {argument} is a tensor of an entry for each channel, of shape "
-                f"{channels}, or None; got {_described(value)}"
+                f"{channels}, or None; got {described(value)}"
             )
-    if type(groups) is not int:
-        raise Rejected(f"group_norm C2: groups is an integer >= 1, got {groups!r}")
-    _refuse_tangents(name, (x, *(one for one in affine if one is not None)))
-    weight, bias = affine
-    gamma = x.new_ones(channels) if weight is None else weight
-    beta = x.new_zeros(channels) if bias is None else bias
-    return _call("group_norm", (x, gamma, beta), groups, number(f"{name}: eps", eps), provider)
+    first, second = given.values()
+    return (
+        x.new_ones(channels) if first is None else first,
+        x.new_zeros(channels) if second is None else second,
+    )
 
 
-_define(
+define(
     "group_norm",
     "Tensor x, Tensor gamma, Tensor beta",
     "int groups, float eps",
     ("groups", "eps"),
-    _same,
+    same,
     3,
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
 from fast.products import is_shared, product_axes
-from fast.torch._functions import _call, _chosen, _refuse_tangents
+from fast.torch._library import call, define, provider_of, refuse_tangents
 
 
 def matmul(input: Tensor, other: Tensor, *, provider: str | None = None) -> Tensor:
@@ -17,20 +19,20 @@ def matmul(input: Tensor, other: Tensor, *, provider: str | None = None) -> Tens
     operands without axes, for inner extents that differ (C2) and for batches that do not broadcast,
     and for two dtypes. See `fast.ops.matmul` and `fast.ops.bmm`.
     """
-    chosen = _chosen("matmul", provider, input)
-    _chosen("matmul", provider, other)
-    _refuse_tangents("matmul", (input, other))
+    chosen = provider_of("matmul", provider, input)
+    provider_of("matmul", provider, other)
+    refuse_tangents("matmul", (input, other))
     a, b = tuple(input.shape), tuple(other.shape)
     if len(a) == len(b) == 2:
-        return _call("matmul", (input, other), chosen)
+        return call("matmul", (input, other), chosen)
     lead, rows, columns = product_axes(a, b)
     left = input if len(a) > 1 else input[None]
     right = other if len(b) > 1 else other[:, None]
     if is_shared(b):
         flat = left.reshape(math.prod(left.shape[:-1]), left.shape[-1])
-        z = _call("matmul", (flat, right.reshape(right.shape[-2:])), chosen)
+        z = call("matmul", (flat, right.reshape(right.shape[-2:])), chosen)
     else:
-        z = _call("bmm", (_in_batch(left, lead), _in_batch(right, lead)), chosen)
+        z = call("bmm", (_in_batch(left, lead), _in_batch(right, lead)), chosen)
     return z.reshape((*lead, *rows, *columns))
 
 
@@ -40,3 +42,11 @@ def _in_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
     if is_shared(tuple(x.shape)):
         return x.reshape(matrix).expand(count, *matrix)
     return x.expand(*batch, *matrix).reshape(count, *matrix)
+
+
+def _of_matrices(x: Tensor, y: Tensor) -> Sequence[Any]:
+    return (*x.shape[:-1], y.shape[-1])
+
+
+define("matmul", "Tensor x, Tensor y", "", (), _of_matrices, 2)
+define("bmm", "Tensor x, Tensor y", "", (), _of_matrices, 2)

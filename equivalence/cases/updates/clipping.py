@@ -2,17 +2,20 @@
 
 Both came after most handles were written, so that they are asked for by the names of `CLIPPING`
 among a backend's extras. A gradient is divided by its scale first, then its entries are clipped,
-and then the norm of what is left.
+and then the norm of what is left. Every two levels of bounds, of what else is named and of
+hyper-parameters meet in one case, each row of a design a parameter's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from equivalence.cases.call import Recipe, attribute_pairs
+from equivalence.cases.covering import PAIRS, covering
 from equivalence.cases.updates.added import Added, late_settings, lengths
-from equivalence.cases.updates.levels import SHAPES
+from equivalence.cases.updates.levels import SHAPES, settable
 from equivalence.cases.updates.spec import Event, Group, UpdateSpec
 from equivalence.registry import OPTIMIZERS
 
@@ -28,6 +31,9 @@ VALUES = (None, 0.25, 2.0)
 
 OWN = (("max_norm", 0.5),)
 """The bound of a group's own norm."""
+
+SHARED = "shared"
+"""The level of a group without a bound of its own: its norm is that of all such groups."""
 
 
 def bounds_drawn(extras: Sequence[str]) -> list[tuple[float | None, bool]]:
@@ -55,6 +61,7 @@ def clipped_apart(optimizer: str, dtype: str, extras: Sequence[str]) -> Iterator
     """Yield the cases of what is named."""
     if "max_value" in extras:
         yield from _by_value(optimizer, dtype)
+        yield _paired(optimizer, dtype, extras)
     if "group_norms" in extras:
         yield from _by_group(optimizer, dtype)
 
@@ -81,9 +88,40 @@ def _by_value(optimizer: str, dtype: str) -> Iterator[Added]:
     )
     yield special, {"case": "special numbers under a bound of entries"}
     groups: tuple[Group, ...] = (((1,), (("max_value", 2.0),)), ((2, 4), (("max_value", None),)))
-    for norm in (None, 1.0):
-        case = _plain(optimizer, dtype, max_value=0.25, max_norm=norm)
-        yield replace(case, groups=groups), {"case": f"entries by groups, the norm to {norm}"}
+    case = _plain(optimizer, dtype, max_value=0.25, max_norm=1.0)
+    yield replace(case, groups=groups), {"case": "entries by groups, the norm to 1.0"}
+
+
+def _paired(optimizer: str, dtype: str, extras: Sequence[str]) -> Added:
+    """Let every two levels of hyper-parameters, extras and bounds meet; a parameter has a row."""
+    page = OPTIMIZERS[optimizer]
+    factors: dict[str, tuple[Any, ...]] = {
+        **page.tried,
+        **{name: page.extras[name] for name in extras if name in page.extras},
+        "max_value": VALUES,
+    }
+    if "group_norms" in extras:
+        factors["max_norm"] = (SHARED, None, *(bound for _, bound in OWN))
+
+    def allowed(levels: Mapping[str, Any]) -> bool:
+        chosen = frozenset((name, levels[name]) for name in page.tried if name in levels)
+        return settable(optimizer, chosen, stateful=False)
+
+    first, *others = (
+        attribute_pairs({name: level for name, level in row.items() if level != SHARED})
+        for row in covering(factors, allowed, PAIRS)
+    )
+    case = UpdateSpec(
+        optimizer,
+        dtype,
+        ((3,),) * (1 + len(others)),
+        Recipe("normal", 13),
+        Recipe("normal", 14),
+        attribute_pairs({"max_norm": 1.0, **dict(first)}),
+        steps=2,
+        groups=tuple(((k,), row) for k, row in enumerate(others, 1)),
+    )
+    return case, {"case": "every two levels of hyper-parameters, extras and bounds"}
 
 
 def _by_group(optimizer: str, dtype: str) -> Iterator[Added]:

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from equivalence.backends import declared
-from equivalence.bounds import planted
+from equivalence.bounds import planted, updates
 from equivalence.bounds.hypotheses import COMPARED, DIVISOR, EXACT, RANGE, noting
 from equivalence.budgets import outcome
 from equivalence.budgets.judge import Expected
 from equivalence.budgets.oracle import expected_value
 from equivalence.budgets.outcome import Outcome
-from equivalence.registry import OPS
+from equivalence.registry import OPS, OPTIMIZERS
 from equivalence.worlds.bounded import Bounded
 from spec import scalar
 from tests.turns import in_turns
@@ -28,6 +28,7 @@ def test_every_row_has_a_bound_that_says_something_or_holds_no_numbers() -> None
     for name, row in KNOWN.items():
         if "none" in row:
             assert row == {"none": record_bounds.NO_NUMBERS}, name
+            assert name.split()[0] in OPS, name
             continue
         assert row["bound"] <= outcome.WIDEST, name
         assert float(row["within"]) <= 1 < float(row["beyond"]), name
@@ -36,6 +37,13 @@ def test_every_row_has_a_bound_that_says_something_or_holds_no_numbers() -> None
 def test_every_hypothesis_is_met_by_some_row() -> None:
     met = {each for row in KNOWN.values() for each in row.get("met", ())}
     assert met >= {RANGE, DIVISOR, COMPARED, EXACT, "sqrt defined", "log defined", "log1p defined"}
+
+
+def test_every_tensor_that_a_step_leaves_has_a_bound_above_0() -> None:
+    for name, page in OPTIMIZERS.items():
+        for result in ("parameter", *page.moments):
+            own = [row for known, row in KNOWN.items() if known.startswith(f"{name} {result} ")]
+            assert own and all(row["bound"] > 0 for row in own), f"{name} {result}"
 
 
 @pytest.mark.slow
@@ -89,3 +97,21 @@ def test_a_judge_that_refuses_half_of_a_budget_is_found(monkeypatch: pytest.Monk
     monkeypatch.setattr(planted, "judge_tensor", strict)
     with pytest.raises(AssertionError, match="half of the budget is refused"):
         planted.plant(expected, torch.float32)
+
+
+def test_a_bound_of_a_step_that_lets_twice_itself_pass_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is planted is no failure of the backend, which the walk over steps would keep."""
+    monkeypatch.setattr(planted, "_far", lambda near, allowed: near)
+    with pytest.raises(AssertionError, match="twice the budget passes"):
+        updates.left.__wrapped__("sgd", "fp32")
+
+
+def test_a_moment_that_no_step_keeps_has_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its row would be left out without a word."""
+    monkeypatch.setattr(updates, "tensors", lambda optimizer: ("parameter", "exp_avg", "another"))
+    monkeypatch.setattr(updates, "DRAWN", 3)
+    monkeypatch.setattr(updates.Updates, "fixed", lambda kind: ())
+    found = updates.left.__wrapped__("lion", "fp32")
+    assert found["another"] is None and found["exp_avg"] is not None

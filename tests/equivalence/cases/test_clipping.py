@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, product
 from typing import Any
 
 import pytest
 from torch import Tensor
 
-from equivalence.backends import declared
+from equivalence.backends import declared, load
 from equivalence.backends.fast.optim import FastOptimizer
 from equivalence.backends.protocol import Capabilities
 from equivalence.cases.covering import PAIRS
 from equivalence.cases.declared.inside import Inside, all_of
 from equivalence.cases.shrink import smaller_updates
+from equivalence.cases.sizes import sized_from_dict
 from equivalence.cases.strategies import draw_many
-from equivalence.cases.updates.clipping import CLIPPING, clipped_apart
+from equivalence.cases.updates.clipping import CLIPPING, VALUES, clipped_apart
 from equivalence.cases.updates.design import spoiled_cases, update_specs, update_strata
 from equivalence.cases.updates.spec import UpdateSpec, update_from_dict
-from equivalence.measure.sizes import sized_update
+from equivalence.measure.sizes import measure_sized_update, sized_extras, sized_update
 from equivalence.measure.update import measure_update
+from equivalence.runs.results import Row
+from equivalence.runs.sized import SizedUpdates
 from spec.optim import OPTIMIZERS
 
 
@@ -133,6 +138,19 @@ class GroupCountsTwice(Right):
         super().step(grads)
 
 
+class ForgottenByNesterov(Right):
+    """A group with nesterov loses the bound of its entries; no usual setting has it."""
+
+    def told(self, hyper: Mapping[str, Any]) -> Mapping[str, Any]:
+        groups = [
+            {name: v for name, v in group.items() if name != "max_value" or not group["nesterov"]}
+            if "nesterov" in group
+            else group
+            for group in hyper.get("groups", ())
+        ]
+        return {**hyper, "groups": groups}
+
+
 class Backend:
     """A backend of one kind of handle."""
 
@@ -158,7 +176,43 @@ def failing(made: type[Right]) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("name", ["torch", "fast-aten"])
+def test_a_step_without_any_gradient_has_nothing_to_clip(name: str) -> None:
+    case, _ = next(clipped_apart("sgd", "fp32", CLIPPING))
+    assert "max_value" in case.settings()
+    bare = replace(case, missing=tuple((1, k) for k in range(len(case.shapes))))
+    backend = load(name)
+    found = measure_update(backend, bare, backend.capabilities().contract("sgd", "fp32"))
+    assert not found.failed and not found.crash and found.judged
+
+
 WRONG = [ClippedBeforeTheScale, OneNorm, UsualValue, NoValue, NormFirst, GroupCountsTwice]
+
+
+def test_a_fault_of_two_levels_is_found_where_every_two_meet() -> None:
+    assert failing(ForgottenByNesterov) == [
+        "every two levels of hyper-parameters, extras and bounds"
+    ]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_bounds_and_extras_meet_each_other_and_every_hyper_parameter(optimizer: str) -> None:
+    page, names = OPTIMIZERS[optimizer], (*CLIPPING, *OPTIMIZERS[optimizer].extras)
+    (case,) = (
+        case
+        for case, levels in clipped_apart(optimizer, "fp32", names)
+        if str(levels["case"]).startswith("every two")
+    )
+    met: set[tuple[tuple[str, object], ...]] = set()
+    for k in range(len(case.shapes)):
+        bounds = case.limits(k, 0)
+        own = case.hyper_parameters(k)
+        own |= {"max_value": bounds.max_value, "max_norm": bounds.max_norm}
+        met |= {*combinations(sorted(own.items()), 2)}
+    asked = {**page.extras, "max_value": VALUES, "max_norm": (None, 0.5, 1.0)}
+    for (one, its), (other, theirs) in combinations(sorted({**page.tried, **asked}.items()), 2):
+        if one in asked or other in asked:
+            assert {((one, x), (other, y)) for x, y in product(its, theirs)} <= met, (one, other)
 
 
 def test_the_right_order_passes() -> None:
@@ -168,3 +222,23 @@ def test_the_right_order_passes() -> None:
 @pytest.mark.parametrize("made", WRONG)
 def test_a_planted_fault_is_found(made: type[Right]) -> None:
     assert failing(made)
+
+
+def test_large_steps_are_clipped_entry_by_entry() -> None:
+    (case,) = sized_extras("sgd", "fp32", CLIPPING)
+    case = replace(case, shapes=((9_001,), (700,), (3, 5)))
+    contract = declared("torch")("sgd", "fp32")
+    found = measure_sized_update(Backend(Right), case, contract)
+    assert not found.failed and found.judged == 2 * (9_001 + 700 + 15)
+    for made in (NoValue, UsualValue):
+        assert measure_sized_update(Backend(made), case, contract).failed
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_who_names_extras_takes_large_steps_by_all_of_them(optimizer: str) -> None:
+    row, page = Row(optimizer, "update", "fp32"), OPTIMIZERS[optimizer]
+    (plain,) = SizedUpdates(row).fixed()
+    first, extra = SizedUpdates(row, all_of(optimizer, "fp32")).fixed()
+    assert first == plain
+    assert {*page.extras, "max_value"} <= dict(extra.case.hyper).keys()
+    assert sized_from_dict(json.loads(extra.to_json())) == extra

@@ -1,4 +1,4 @@
-"""Einstein's sums in both sessions, beside torch's on integers, where every sum is exact."""
+"""Einstein's sums in both sessions and fast.torch, beside torch's on integers, all exact."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import fast
+import fast.torch
 from fast.errors import Unsupported
 from spec.op import Rejected
 from spec.session import Session
@@ -74,13 +75,20 @@ def in_fast(equation: str, inputs: Sequence[Tensor], seed: Tensor) -> tuple[Tens
     return session.value(z), [session.grad(grads, ref) for ref in refs]
 
 
+def in_torch(equation: str, inputs: Sequence[Tensor], seed: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Return a value and gradients by the function for torch."""
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    z = fast.torch.einsum(equation, *leaves)
+    return z.detach(), [*torch.autograd.grad(z, leaves, seed)]
+
+
 def check(equation: str, inputs: Sequence[Tensor]) -> None:
-    """Compare both sessions with torch, bit by bit: values and gradients."""
+    """Compare both sessions and fast.torch with torch, bit by bit: values and gradients."""
     leaves = [x.clone().requires_grad_() for x in inputs]
     want = torch.einsum(equation, *leaves)
     (seed,) = integers([tuple(want.shape)], 1)
     due = torch.autograd.grad(want, leaves, seed, allow_unused=True)
-    for run in (in_spec, in_fast):
+    for run in (in_spec, in_fast, in_torch):
         value, gradients = run(equation, inputs, seed)
         assert torch.equal(value, want.detach()), run.__name__
         for got, g in zip(gradients, due, strict=True):
@@ -89,11 +97,11 @@ def check(equation: str, inputs: Sequence[Tensor]) -> None:
 
 @pytest.mark.parametrize("equation", EQUATIONS)
 @pytest.mark.parametrize("extents", [(2, 3, 4, 2), (1, 2, 1, 3), (3, 0, 2, 2)])
-def test_both_sessions_sum_as_torch_does(equation: str, extents: tuple[int, ...]) -> None:
+def test_all_sum_as_torch_does(equation: str, extents: tuple[int, ...]) -> None:
     check(equation, integers(shapes_of(equation, extents)))
 
 
-def test_both_sessions_sum_the_samples_of_torchs_own_tests() -> None:
+def test_all_sum_the_samples_of_torchs_own_tests() -> None:
     fast.Session(provider="aten")  # It chooses triton's mode, before torch's tests load triton.
     methods = pytest.importorskip(
         "torch.testing._internal.common_methods_invocations",
@@ -143,7 +151,7 @@ WRONG: tuple[tuple[Any, list[tuple[int, ...]], str], ...] = (
 
 
 @pytest.mark.parametrize(("equation", "shapes", "says"), WRONG)
-def test_both_sessions_refuse_alike_and_record_nothing(
+def test_all_refuse_alike_and_sessions_record_nothing(
     equation: Any, shapes: list[tuple[int, ...]], says: str
 ) -> None:
     reference, session = Session(), fast.Session(provider="aten")
@@ -153,7 +161,10 @@ def test_both_sessions_refuse_alike_and_record_nothing(
         session.einsum(equation, *ours)
     with pytest.raises(Rejected) as its:
         reference.einsum(equation, *theirs)
-    assert str(mine.value) == str(its.value) and str(mine.value).startswith(says)
+    with pytest.raises(fast.Rejected) as also:
+        fast.torch.einsum(equation, *(torch.ones(shape) for shape in shapes))
+    assert str(mine.value) == str(its.value) == str(also.value)
+    assert str(mine.value).startswith(says)
     assert session.input(torch.ones(())).id == len(shapes)
     assert reference.input(SpecTensor((), [1.0])).id == len(shapes)
 

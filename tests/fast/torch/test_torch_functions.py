@@ -19,7 +19,10 @@ from fast.ops import OPS
 LABELS = torch.tensor([2, 0, -100, 1])
 WEIGHTS = torch.tensor([1.0, 0.5, 2.0])
 
-FUSED = ["softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm", "cross_entropy"]
+FUSED = [
+    *("softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm", "batch_norm"),
+    "cross_entropy",
+]
 
 CASES: dict[str, tuple[Callable[..., Tensor], Callable[[torch.dtype], tuple[Tensor, ...]]]] = {
     "softmax": (lambda x, **k: ours.softmax(x, 0, **k), lambda d: (drawn(d, 4, 3),)),
@@ -39,6 +42,14 @@ CASES: dict[str, tuple[Callable[..., Tensor], Callable[[torch.dtype], tuple[Tens
     "instance_norm": (
         lambda x, *affine, **k: ours.instance_norm(x, None, None, *affine, **k),
         lambda d: (drawn(d, 2, 3, 4), drawn(d, 3), drawn(d, 3)),
+    ),
+    "batch_norm": (
+        lambda x, *affine, **k: ours.batch_norm(x, None, None, *affine, training=True, **k),
+        lambda d: (drawn(d, 4, 3, 2), drawn(d, 3), drawn(d, 3)),
+    ),
+    "batch_norm by given statistics": (
+        lambda x, *affine, **k: ours.batch_norm(x, x.new_ones(3), x.new_ones(3), *affine, **k),
+        lambda d: (drawn(d, 4, 3), drawn(d, 3), drawn(d, 3)),
     ),
     "cross_entropy": (
         lambda x, **k: ours.cross_entropy(x, LABELS, label_smoothing=0.25, **k),
@@ -75,6 +86,7 @@ def arguments(name: str, provider: str) -> tuple[Any, ...]:
         "layer_norm": (x, gamma, beta, 0.5, provider),
         "rms_norm": (x, gamma, 0.5, provider),
         "group_norm": (x, gamma, beta, 1, 0.5, provider),
+        "batch_norm": (x, gamma, beta, beta.detach(), gamma.detach(), True, 0.1, 0.5, provider),
         "cross_entropy": (x, LABELS, -100, 0.25, "mean", WEIGHTS.tolist(), provider),
     }[name]
 
@@ -144,7 +156,9 @@ def turned(dtype: torch.dtype, *shape: int) -> Tensor:
 def test_inputs_in_any_layout_pass_torchs_own_check(name: str, provider: str) -> None:
     op = getattr(torch.ops.twingrad, name)
     back = getattr(torch.ops.twingrad, f"{name}_backward")
-    shape = {"cross_entropy": (4, 3), "group_norm": (2, 3, 4)}.get(name, (2, 4, 3))
+    shape = {"cross_entropy": (4, 3), "group_norm": (2, 3, 4), "batch_norm": (2, 3, 4)}.get(
+        name, (2, 4, 3)
+    )
     _, *rest = (a.detach() if isinstance(a, Tensor) else a for a in arguments(name, provider))
     for x in (turned(torch.float32, *shape), torch.ones(shape[-2], 1).expand(shape)):
         found = torch.library.opcheck(op, (x, *rest))

@@ -22,7 +22,7 @@ from fast import Rejected
 
 NAMES = [
     *("softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm", "instance_norm"),
-    "cross_entropy",
+    *("batch_norm", "cross_entropy"),
 ]
 X = torch.linspace(-2, 3, 24, dtype=torch.float64).sin().reshape(2, 3, 4)
 LOGITS, LABELS = X[0], torch.tensor([1, -100, 3])
@@ -51,6 +51,10 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("instance_norm", (X,), {}),
     ("instance_norm", (X, None, None, GAMMA[:, 0], BETA[:, 0], True, 0.3, 0.5), {}),
     ("instance_norm", (), {"input": X, "weight": GAMMA[:, 0], "momentum": 0.0, "eps": 1e-3}),
+    ("batch_norm", (X, None, None, GAMMA[:, 0], BETA[:, 0], True, 0.3, 0.5), {}),
+    ("batch_norm", (X, BETA[:, 1], GAMMA[:, 1], GAMMA[:, 0], BETA[:, 0]), {}),
+    ("batch_norm", (LOGITS, BETA[0], GAMMA[0]), {"bias": BETA[1], "eps": 1e-3}),
+    ("batch_norm", (), {"input": X, "running_mean": BETA[:, 1], "running_var": GAMMA[:, 1]}),
     ("cross_entropy", (LOGITS, LABELS), {}),
     ("cross_entropy", (), {"input": LOGITS, "target": LABELS, "reduction": "sum"}),
     ("cross_entropy", (LOGITS, LABELS.abs() % 4, None, None, 3, None, "none", 0.25), {}),
@@ -117,6 +121,22 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: ours.instance_norm(X, running_var=GAMMA[:, 0]), "running_var is not supported"),
     (lambda: ours.instance_norm(X, use_input_stats=False), "use_input_stats is True"),
     (lambda: ours.instance_norm(X[0, 0]), "group_norm C1: x has axes"),
+    (lambda: ours.batch_norm(X[0, 0], None, None, training=True), "batch_norm C1: x has axes"),
+    (lambda: ours.batch_norm(X, None, None), "both None; got running_mean=None and running_var="),
+    (
+        lambda: ours.batch_norm(X, None, GAMMA[:, 0], training=True),
+        "got running_mean=None and running_var=a tensor with training=True",
+    ),
+    (lambda: ours.batch_norm(X, BETA, BETA), r"running_mean is a tensor .* of shape \(3,\)"),
+    (lambda: ours.batch_norm(X, None, None, BETA, training=True), r"weight is a tensor .* \(3,\)"),
+    (lambda: ours.batch_norm(X, None, None, training=1), "training is True or False, got 1"),
+    (lambda: ours.batch_norm(X[:1, :, :1], None, None, training=True), "batch_norm C3: in"),
+    (
+        lambda: ours.batch_norm(X, None, None, training=True, momentum=None),
+        "batch_norm: momentum must be a number, got None",
+    ),
+    (lambda: ours.batch_norm(X, None, None, training=True, momentum=2), "batch_norm C4"),
+    (lambda: ours.batch_norm(X, None, None, training=True, eps=0), "batch_norm C5"),
     (
         lambda: ours.cross_entropy(LOGITS, LABELS, GAMMA),
         r"weight is .* got a tensor of shape \(3, 4\)",
