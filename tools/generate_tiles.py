@@ -43,14 +43,15 @@ FRAME = """\
 # Tiles of the matrix product
 
 `linear`, `matmul` and `bmm` share one kernel, and its tiles are one table,
-`fast.kernels.tiles.TABLE`: looked up by the target and the dtype, then by how the operands lie. What
-stands here was read from binaries, compiled by triton {triton} for {targets}. No GPU was asked and
-nothing was timed: this is a table of facts, and says nothing about which kernel is faster.
+`fast.kernels.tiles.TABLE`: looked up by the target and the dtype, then by how the operands lie.
+What stands here was read from binaries, compiled by triton {triton} for {targets}. No GPU
+was asked and nothing was timed: this is a table of facts, and does not say which kernel is faster.
 
 This file is generated (`python -m tools.generate_tiles`) from `docs/tiles.json`, which
 `python -m tools.record_tiles` writes, or `make tiles` with the kernels of others. `make kernels`
 compiles all tiles again. It fails where the file says otherwise, and where a tile spills registers,
-has lost its instruction on the tensor cores, or loads less of an operand at once than the table says.
+has lost its instruction on the tensor cores, or loads less of an operand at once than the table
+says. A product in parts (split-K) takes the same tiles; [What the binaries say](kernels.md) has it.
 
 ## When which tile is taken
 
@@ -59,32 +60,42 @@ has lost its instruction on the tensor cores, or loads less of an operand at onc
 {when}
 
 A step begins and ends at a multiple of so many bytes, in every line of both operands and of the
-result. A transposed operand lies by columns, and counts as one that lies by rows. A GPU that is newer
-than sm_90 takes the tiles of sm_90, and so does the interpreter; other GPUs take those of sm_80. A dtype
-has the same steps along the inner axis on each target, so that no sum has another order there.
+result. An operand may lie by rows or, transposed, by columns. A GPU that is newer than sm_90 takes
+the tiles of sm_90, and so does the interpreter; other GPUs take those of sm_80. A dtype has the
+same steps along the inner axis on each target, so that no sum has another order there.
+
+A tile was chosen so that its binaries, for each order of the operands, spill nothing, multiply on
+tensor cores (but in fp32, whose numbers tensor cores would round), and load as wide as addresses
+allow. The exception is tf32 on sm_90: HGMMA takes 32-bit numbers along the inner axis alone, so an
+operand that lies along the other one is turned on its way to shared memory, 32 bits at a time.
+
+Several kernels have one tile: of matrices and of batches, for each order of the operands. A range
+says what they have. Those of {like_another}, whose tiles are those of bf16, are for rows alone.
 
 {chosen}
 
 ## Where 128-bit loads are forbidden
 
 Where a line of 16-bit numbers does not begin at a multiple of 16 bytes, no load of 128 bits may be
-made. Before there was this table, all such operands took the last row of a target, `strided`: places
-of 64 bits for each number, and a load of 16 bits for each. `single` has places of 32 bits. `pairs`
-has loads of 32 bits, half as many, and they go to shared memory without passing registers (LDGSTS,
-which takes 32 bits or more), two tiles ahead of the product. What is left of 16-bit loads in `pairs`
-is the bias. These are the kernels of {narrow} for matrices that lie by rows.
+made. Before there was this table, all such operands took what is `strided` now: places of 64 bits
+for each number, and a load of 16 bits for each. `single` has places of 32 bits. `pairs` has loads
+of 32 bits, half as many, and they go to shared memory without passing registers (LDGSTS, which
+takes 32 bits or more), two tiles ahead of the product. These are the kernels of {narrow} for
+matrices that lie by rows. A bias is loaded beside the operands.
 
 {narrow_table}
 
 ## Kernels of others
 
-{libraries}, compiled by the same triton from their own hosts' launches, for operands of 128 x 128
-that lie by rows. FlagGems, and Liger in `gemm_swiglu`, time several configurations on the GPU and keep
-one. Nothing can be timed here, so each row is the **first configuration of its own table**, and not
-the one that a GPU would be given. Liger's fused linear losses have no product of their own: they
-multiply by `torch.matmul`, and launch the loss, whose row is here. `gemm_swiglu` is a product of two
-weights at once; for sm_90 it loads by tensor descriptors (TMA), which are no loads of a thread. For
-sm_80 triton compiles these to loads of single numbers.
+{libraries}, compiled by the same triton from their own hosts' launches,
+for operands of 128 x 128 that lie by rows. FlagGems times the configurations of its own table on
+the GPU and keeps one, and so does Liger in `gemm_swiglu`. Nothing can be timed here. So a row has
+**the largest tile of their table that spills nothing and fits into shared memory**, or the first
+one where there is none. It need not be the one that a GPU would be given.
+
+Liger's fused linear losses have no product of their own. They multiply by torch's product, and
+launch the loss, whose kernel is here. `gemm_swiglu` is a product with two weights at once. It loads
+by tensor descriptors (TMA), which sm_80 has not, and which are no loads of a thread.
 
 {strangers}
 """
@@ -99,6 +110,7 @@ def generate() -> str:
         triton=said["triton"],
         targets=" and ".join(sorted({row["target"] for row in rows})),
         when="\n".join(f"| {name} | {when} |" for name, when in WHEN.items()),
+        like_another=LIKE_ANOTHER,
         chosen="\n\n".join(chosen(rows)),
         narrow=NARROW,
         narrow_table=table(NARROW_HEAD, map(narrow, narrow_rows(rows))),
@@ -120,10 +132,6 @@ CHOSEN_HEAD = (
 
 def chosen(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a table of the tiles of each target."""
-    note = (
-        "Where several kernels have one tile (of matrices and of batches, for each order of the "
-        f"operands; of {LIKE_ANOTHER} for rows alone), a range says what they have."
-    )
     for target in dict.fromkeys(target for target, _ in TABLE):
         lines = [
             line(dtype, name, tile, [r for r in rows if is_of(r, target, dtype, name)])
@@ -132,7 +140,7 @@ def chosen(rows: Sequence[Row]) -> Iterator[str]:
             for name, tile in zip(Tiles._fields, tiles, strict=True)
             if tile is not None
         ]
-        yield f"### {target}\n\n{note}\n\n{table(CHOSEN_HEAD, lines)}"
+        yield f"### {target}\n\n{table(CHOSEN_HEAD, lines)}"
 
 
 def is_of(row: Row, target: str, dtype: str, name: str) -> bool:
@@ -142,7 +150,7 @@ def is_of(row: Row, target: str, dtype: str, name: str) -> bool:
 
 def line(dtype: str, name: str, tile: Tile, rows: Sequence[Row]) -> str:
     """Return what the binaries of a tile say, in a line."""
-    bits = sorted({int(bits) for row in rows for bits in operands_of(row)}, reverse=True)
+    bits = sorted({int(bits) for row in rows for bits in operands(row)}, reverse=True)
     cells = [
         dtype, name, f"{tile.rows} x {tile.columns} x {tile.inner}",
         f"{tile.warps}, {tile.stages}", instruction(rows),
@@ -151,11 +159,6 @@ def line(dtype: str, name: str, tile: Tile, rows: Sequence[Row]) -> str:
         percent(row["occupancy"] for row in rows), span(row["instructions"] for row in rows),
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"
-
-
-def operands_of(row: Row) -> list[str]:
-    """Return the widths of the loads of operands; without copies, a bias has the same."""
-    return list(operands(row))
 
 
 def instruction(rows: Sequence[Row]) -> str:

@@ -31,7 +31,7 @@ TF32: ContextVar[bool] = ContextVar("tf32", default=False)
 
 GROUP = 8
 _SIZES = ["m", "n", "k", "length", "biased"]
-_STRIDES = ["xm", "xk", "yk", "yn", "bn"]
+_STRIDES = ["xm", "xk", "yk", "yn"]
 
 
 @triton.jit
@@ -41,7 +41,7 @@ def _multiple(size, UNIT: tl.constexpr):
 
 @triton.jit
 def _tile(
-    program, z, x, y, b, biased, m, n, k, xm, xk, yk, yn, bn,
+    program, z, x, y, b, biased, m, n, k, xm, xk, yk, yn,
     X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
     PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -91,7 +91,10 @@ def _tile(
         # A condition of biased alone is a scalar, which triton 3.9's interpreter spreads as an
         # int32.
         given = tl.full((BLOCK_N,), biased, tl.int32) != 0
-        bias = tl.load(b + (first_j + j) * bn, mask=columns & given, other=0.0)
+        entries = b + (first_j + j)
+        if UNIT > 1:
+            entries = tl.multiple_of(entries, (STEP,))
+        bias = tl.load(entries, mask=columns & given, other=0.0)
         total += bias.to(tl.float32)[None, :]
     z += first_i * n + first_j
     place = z + (i[:, None] * n + j[None, :])
@@ -111,7 +114,7 @@ def _part(x, y, k, length, xk, yk):
             do_not_specialize_on_alignment=["z", "x", "y", "b"])  # fmt: skip
 def _product_kernel(
     z, x, y, b, biased: tl.int32, m: tl.int64, n: tl.int64, k: tl.int64, length: tl.int64,
-    xm: tl.int64, xk: tl.int64, yk: tl.int64, yn: tl.int64, bn: tl.int64,
+    xm: tl.int64, xk: tl.int64, yk: tl.int64, yn: tl.int64,
     X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr,
     PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -120,7 +123,7 @@ def _product_kernel(
         x, y, k = _part(x, y, k, length, xk, yk)
         z += tl.program_id(1) * m * n
     _tile(
-        tl.program_id(0), z, x, y, b, biased, m, n, k, xm, xk, yk, yn, bn,
+        tl.program_id(0), z, x, y, b, biased, m, n, k, xm, xk, yk, yn,
         X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
     )  # fmt: skip
 
@@ -143,7 +146,7 @@ def _batch_kernel(
         x, y, k = _part(x, y, k, length, xk, yk)
         batch = batch * tl.num_programs(1) + tl.program_id(1)
     _tile(
-        program, z + batch * m * n, x, y, None, 0, m, n, k, xm, xk, yk, yn, 0,
+        program, z + batch * m * n, x, y, None, 0, m, n, k, xm, xk, yk, yn,
         X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
     )  # fmt: skip
 
@@ -156,15 +159,22 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
     count, meta = _tiled(x, y, tf32)
     parts, length = cut(1, m, n, k)
     to = z if parts == 1 else scratch(z, parts)
-    now = bias if parts == 1 else None
+    now = None if bias is None or parts > 1 else _in_steps(bias)
     launch(
         _product_kernel, (count, parts),
         to, x, y, to if now is None else now, int(now is not None), m, n, k, length,
-        *x.stride(), *y.stride(), 0 if now is None else now.stride(0), PARTS=parts > 1, **meta,
+        *x.stride(), *y.stride(), PARTS=parts > 1, **meta,
     )  # fmt: skip
     if parts > 1:
         add_parts(z, to, bias)
     return z
+
+
+def _in_steps(bias: Tensor) -> Tensor:
+    """Return a bias whose elements lie one by one from a multiple of 16 bytes on, mostly as it is."""
+    if bias.is_contiguous() and not bias.data_ptr() % 16:
+        return bias
+    return bias.clone(memory_format=torch.contiguous_format)
 
 
 def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:

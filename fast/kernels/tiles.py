@@ -91,7 +91,7 @@ _TF32_TURNED = _TF32._replace(
     small_in_batch=_TF32.small_in_batch._replace(bits=32),
 )
 
-# With three stages a batch of rows times columns spills: the compiler would rather have 80 registers.
+# With three stages a batch of rows times columns spills: it is compiled for 80 registers.
 _FP32_OF_TWO_STAGES = _FP32._replace(single=_FP32.single._replace(stages=2))
 
 TABLE: Mapping[tuple[str, str], Tiles] = {

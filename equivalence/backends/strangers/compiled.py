@@ -1,8 +1,10 @@
 """What strangers' kernels of matrix products are, compiled ahead of time as ours are.
 
 Their own hosts are driven on CPU tensors, in a process that only compiles (fast.binaries.driving),
-and each launch compiles instead of running. A host that would time several configurations takes the
-first of its own table. So the rows say what such a kernel is, not which one a GPU would be given.
+and each launch compiles instead of running. Where a host would time the configurations of its own
+table, nothing can be timed here: it is given the largest tile of them that spills no registers and
+fits into shared memory, or else the first one. So the rows say what such a kernel is, not which one
+a GPU would be given.
 """
 
 from __future__ import annotations
@@ -10,13 +12,17 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
 
+from fast.binaries import compilation
+from fast.binaries.ptx_rules import SHARED
 from fast.device.dtypes import NAMED
+from fast.device.mode import compile_target
 
 LIBRARIES = {"liger_kernel": "liger-kernel", "flag_gems": "flag_gems"}
 """The packages, and how each is called where it is installed from."""
@@ -55,18 +61,37 @@ def compiling() -> Iterator[list[tuple[str, Any, dict[str, Any]]]]:
         kept.append((self.__name__, made, meta))
         return made
 
-    def first(self: Any, *args: Any, **meta: Any) -> Any:
-        chosen = self.best_config = self.configs[0]
-        constants = chosen.all_kwargs()
-        if chosen.pre_hook is not None:
-            chosen.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **meta, **constants})
-        return self.fn.run(*args, **meta, **constants)
+    def largest(self: Any, *args: Any, **meta: Any) -> Any:
+        before = len(kept)
+        for config in (*sorted(self.configs, key=_size, reverse=True), self.configs[0]):
+            del kept[before:]
+            self.best_config = config
+            constants = config.all_kwargs()
+            if config.pre_hook is not None:
+                given = dict(zip(self.arg_names, args, strict=False))
+                config.pre_hook({**given, **meta, **constants})
+            made = self.fn.run(*args, **meta, **constants)
+            if _fits(made):
+                break
+        return made
 
     with (
         patch.object(jit.JITFunction, "run", compiled),
-        patch.object(tuner.Autotuner, "run", first),
+        patch.object(tuner.Autotuner, "run", largest),
     ):
         yield kept
+
+
+def _size(config: Any) -> tuple[int, int, int]:
+    """Return the extent of a configuration's tile of the result, that inside, and its stages."""
+    extents = {key[-1]: value for key, value in config.kwargs.items() if _is_extent(key)}
+    return extents["M"] * extents["N"], extents["K"], config.num_stages
+
+
+def _fits(made: Any) -> bool:
+    """Say whether a kernel spills no registers, and its target has the shared memory."""
+    _, spills = compilation.usage(made.asm["cubin"])
+    return not spills and made.metadata.shared <= SHARED[f"sm_{made.metadata.target.arch}"]
 
 
 def products(library: str) -> Iterator[Found]:
@@ -88,36 +113,30 @@ Host = tuple[str, str, Callable[[], object]]
 
 
 def _flaggems() -> Iterator[Host]:
-    from equivalence.backends.strangers.flaggems_alone import module, told_of_a_device
+    from equivalence.backends.strangers import flaggems_alone
 
-    def asked(place: str, *inputs: torch.Tensor) -> object:
-        with told_of_a_device():
-            return getattr(module(place), place)(*inputs)
+    flaggems_alone.CONFIGURATIONS = None
+
+    def asked(place: str, *inputs: torch.Tensor) -> None:
+        with flaggems_alone.told_of_a_device():
+            getattr(flaggems_alone.module(place), place)(*inputs)
 
     for dtype in DTYPES:
         x, y, batch = _drawn(dtype)
-        yield "matmul", dtype, lambda x=x, y=y: asked("mm", x, y)
-        yield "linear", dtype, lambda x=x, y=y: asked("addmm", y[0], x, y.t())
-        yield "bmm", dtype, lambda b=batch: asked("bmm", b, b.clone())
+        yield "matmul", dtype, partial(asked, "mm", x, y)
+        yield "linear", dtype, partial(asked, "addmm", y[0], x, y.t())
+        yield "bmm", dtype, partial(asked, "bmm", batch, batch.clone())
 
 
 def _liger() -> Iterator[Host]:
     losses: Any = importlib.import_module("liger_kernel.ops.fused_linear_cross_entropy")
     gates: Any = importlib.import_module("liger_kernel.ops.mlp")
+    loss = losses.fused_linear_cross_entropy_forward
     for dtype in DTYPES:
         x, y, _ = _drawn(dtype)
-        labels = torch.zeros(SIZE, dtype=torch.int64)
-        yield (
-            "fused_linear_cross_entropy",
-            dtype,
-            lambda x=x, y=y, t=labels: losses.fused_linear_cross_entropy_forward(x, y, t),
-        )
-        if dtype != "fp32":
-            yield (
-                "gemm_swiglu",
-                dtype,
-                lambda x=x, y=y: gates.gemm_swiglu(x[None], y, y.clone(), 1.0),
-            )
+        yield "fused_linear_cross_entropy", dtype, partial(loss, x, y, torch.zeros(SIZE).long())
+        if dtype != "fp32" and compile_target() != "sm_80":  # which has no tensor descriptors
+            yield "gemm_swiglu", dtype, partial(gates.gemm_swiglu, x[None], y, y.clone(), 1.0)
 
 
 def _drawn(dtype: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
