@@ -38,7 +38,7 @@ THOROUGH := engine-thorough conformance-fast-inductor-thorough laws $(SESSIONS:%
 
 .PHONY: help demo quick test test-full check lint types generated regenerate conformance kernels kernels-oldest full \
 	thorough exact laws dags bounds matrix matrix-thorough sizes sizes-interpreted flat bench newest \
-	engine engine-thorough gpu-cases gpu races strangers clean
+	engine engine-thorough gpu-cases gpu races strangers tiles clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,7 @@ conformance: $(READY)  ## judge our backends and torch: every row a little, some
 
 kernels: $(READY)  ## compile every kernel for two GPUs that need not be here
 	$(VPY) -m fast kernels --json build/kernels.json --against docs/kernels.json
+	$(VPY) -m tools.record_tiles --check
 	$(VPY) -m equivalence.runs.specializations
 
 # Another triton lies beside the pinned one and is found first. The GPU's host may have the oldest.
@@ -168,6 +169,10 @@ $(LIGER)/.ready: $(READY)
 
 $(FLAGGEMS)/.ready: $(READY)
 	@$(VPY) tools/set_up.py $(FLAGGEMS) flag_gems==5.0.2 PyYAML==6.0.3 SQLAlchemy==2.0.48
+
+tiles: $(LIGER)/.ready $(FLAGGEMS)/.ready  ## write down what the tiles of products are, beside those of Liger and FlagGems
+	PYTHONPATH=$(LIGER):$(FLAGGEMS) $(VPY) -m tools.record_tiles
+	$(VPY) -m tools.generate_tiles
 
 strangers: $(LIGER)/.ready $(FLAGGEMS)/.ready  ## find again what is known of Liger and FlagGems (docs/findings.md)
 	PYTHONPATH=$(LIGER):$(FLAGGEMS) $(VPY) -m pytest -q tests/equivalence/backends/strangers

@@ -84,7 +84,8 @@ compiler makes of TTIR afterwards.
 
 `make kernels` compiles every kernel for sm_80 and sm_90 and reads its instructions: what it may not
 contain, and whether loads, tensor cores, registers or occupancy have become worse than the facts in
-[docs/kernels.md](docs/kernels.md). That says what a device would be given, not how it would run; a
+[docs/kernels.md](docs/kernels.md), and whether each tile of products keeps what its table promises
+([docs/tiles.md](docs/tiles.md)). That says what a device would be given, not how it would run; a
 static roofline there is an estimate, and no time was measured.
 
 ## Ran on a device

@@ -202,7 +202,7 @@ def _describe(
 ) -> Row:
     page = driving.page(op)
     types = [str(t) for t in compiled.src.signature.values() if str(t).startswith("*")]
-    registers, spills = _usage(compiled.asm["cubin"])
+    registers, spills = usage(compiled.asm["cubin"])
     warps, shared = compiled.metadata.num_warps, compiled.metadata.shared
     occupancy = machines.occupancy(target, registers, shared, warps)
     shown = {key: _shown(value) for key, value in meta.items() if value is not None}
@@ -222,7 +222,7 @@ def _describe(
     }  # fmt: skip
 
 
-def _usage(cubin: bytes) -> tuple[int, int]:
+def usage(cubin: bytes) -> tuple[int, int]:
     """Ask the cuobjdump that triton bundles for registers and bytes of stack per thread."""
     tool = importlib.import_module("triton.knobs").nvidia.cuobjdump.path
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

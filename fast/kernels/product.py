@@ -7,8 +7,8 @@ a bias is added once, last, before the one rounding to storage. A transposed ope
 of strides, so a VJP needs no copy. Where the result has few tiles and the inner extent is long,
 parts of it are walked by programs of their own (fast.kernels.split_k).
 
-Two tiles: the large one for operands that are aligned and fill it, the small one for all others.
-Loads are 128 bits wide where the operands are aligned, in either tile.
+Which tile is taken for which GPU, dtype and operands says fast.kernels.tiles. Loads are 128 bits
+wide where the operands are aligned to 16 bytes, and 32 bits where 16-bit numbers are to 4.
 """
 
 from __future__ import annotations
@@ -23,25 +23,15 @@ from torch import Tensor
 from fast.device.dtypes import NARROW, wide
 from fast.device.launch import launch
 from fast.device.mode import ring, tl, triton
-from fast.kernels import checks
+from fast.kernels import checks, tiles
 from fast.kernels.split_k import add_parts, cut, scratch
 
 TF32: ContextVar[bool] = ContextVar("tf32", default=False)
 """Whether products of fp32 inputs may round them to tf32; a session's precision sets it."""
 
 GROUP = 8
-WIDEST = 2**23
-"""The largest extent and stride for which offsets inside a large tile fit 32 bits."""
-
-# (rows, columns, inner extent, warps) of a tile, by the arithmetic of a product.
-_LARGE = {"ieee": (128, 64, 16, 8), "tf32": (128, 128, 32, 8), "half": (128, 128, 64, 8)}
-_SMALL = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 4), "half": (64, 64, 32, 4)}
-# With the place of a batch, 64 x 64 numbers in IEEE arithmetic would spill registers.
-_SMALL_IN_BATCH = {**_SMALL, "ieee": (64, 32, 16, 4)}
-# Pointers to single elements, of 64 bits each, would fill the registers of four warps.
-_UNALIGNED = {"ieee": (64, 64, 16, 4), "tf32": (64, 64, 32, 8), "half": (64, 64, 32, 8)}
 _SIZES = ["m", "n", "k", "length", "biased"]
-_STRIDES = ["xm", "xk", "yk", "yn", "bn"]
+_STRIDES = ["xm", "xk", "yk", "yn"]
 
 
 @triton.jit
@@ -51,12 +41,12 @@ def _multiple(size, UNIT: tl.constexpr):
 
 @triton.jit
 def _tile(
-    program, z, x, y, b, biased, m, n, k, xm, xk, yk, yn, bn,
+    program, z, x, y, b, biased, m, n, k, xm, xk, yk, yn,
     X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
     PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    if UNIT > 1:
+    if UNIT:
         # Written as multiples, so that the compiler knows them to be; tiles fit 32-bit offsets.
         # An extent that no load goes along may be any.
         m = m.to(tl.int32) if X_LAST else _multiple(m, UNIT)
@@ -64,6 +54,7 @@ def _tile(
         k = _multiple(k, UNIT) if X_LAST or not Y_LAST else k.to(tl.int32)
         xm, xk = (_multiple(xm, UNIT), 1) if X_LAST else (1, _multiple(xk, UNIT))
         yk, yn = (_multiple(yk, UNIT), 1) if Y_LAST else (1, _multiple(yn, UNIT))
+    STEP: tl.constexpr = UNIT * x.dtype.element_ty.primitive_bitwidth // 8
     tiles_m = tl.cdiv(m, BLOCK_M)
     tiles_n = tl.cdiv(n, BLOCK_N)
     group = program // (GROUP * tiles_n)
@@ -86,8 +77,8 @@ def _tile(
         left = x + x_tile
         right = y + y_tile
         if UNIT > 1:
-            left = tl.multiple_of(left, (1, 16) if X_LAST else (16, 1))
-            right = tl.multiple_of(right, (1, 16) if Y_LAST else (16, 1))
+            left = tl.multiple_of(left, (1, STEP) if X_LAST else (STEP, 1))
+            right = tl.multiple_of(right, (1, STEP) if Y_LAST else (STEP, 1))
         left = tl.load(left, mask=rows[:, None] & inner[None, :], other=0.0)
         right = tl.load(right, mask=inner[:, None] & columns[None, :], other=0.0)
         if WIDEN:
@@ -100,12 +91,15 @@ def _tile(
         # A condition of biased alone is a scalar, which triton 3.9's interpreter spreads as an
         # int32.
         given = tl.full((BLOCK_N,), biased, tl.int32) != 0
-        bias = tl.load(b + (first_j + j) * bn, mask=columns & given, other=0.0)
+        entries = b + (first_j + j)
+        if UNIT > 1:
+            entries = tl.multiple_of(entries, (STEP,))
+        bias = tl.load(entries, mask=columns & given, other=0.0)
         total += bias.to(tl.float32)[None, :]
     z += first_i * n + first_j
     place = z + (i[:, None] * n + j[None, :])
     if UNIT > 1:
-        place = tl.multiple_of(place, (1, 16))
+        place = tl.multiple_of(place, (1, STEP))
     tl.store(place, total.to(z.dtype.element_ty), mask=rows[:, None] & columns[None, :])
 
 
@@ -120,7 +114,7 @@ def _part(x, y, k, length, xk, yk):
             do_not_specialize_on_alignment=["z", "x", "y", "b"])  # fmt: skip
 def _product_kernel(
     z, x, y, b, biased: tl.int32, m: tl.int64, n: tl.int64, k: tl.int64, length: tl.int64,
-    xm: tl.int64, xk: tl.int64, yk: tl.int64, yn: tl.int64, bn: tl.int64,
+    xm: tl.int64, xk: tl.int64, yk: tl.int64, yn: tl.int64,
     X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr,
     PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -129,7 +123,7 @@ def _product_kernel(
         x, y, k = _part(x, y, k, length, xk, yk)
         z += tl.program_id(1) * m * n
     _tile(
-        tl.program_id(0), z, x, y, b, biased, m, n, k, xm, xk, yk, yn, bn,
+        tl.program_id(0), z, x, y, b, biased, m, n, k, xm, xk, yk, yn,
         X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
     )  # fmt: skip
 
@@ -152,7 +146,7 @@ def _batch_kernel(
         x, y, k = _part(x, y, k, length, xk, yk)
         batch = batch * tl.num_programs(1) + tl.program_id(1)
     _tile(
-        program, z + batch * m * n, x, y, None, 0, m, n, k, xm, xk, yk, yn, 0,
+        program, z + batch * m * n, x, y, None, 0, m, n, k, xm, xk, yk, yn,
         X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
     )  # fmt: skip
 
@@ -162,18 +156,25 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
     checks.for_kernels(x)
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
-    tiles, meta = _tiled(x, y, tf32)
+    count, meta = _tiled(x, y, tf32)
     parts, length = cut(1, m, n, k)
     to = z if parts == 1 else scratch(z, parts)
-    now = bias if parts == 1 else None
+    now = None if bias is None or parts > 1 else _in_steps(bias)
     launch(
-        _product_kernel, (tiles, parts),
+        _product_kernel, (count, parts),
         to, x, y, to if now is None else now, int(now is not None), m, n, k, length,
-        *x.stride(), *y.stride(), 0 if now is None else now.stride(0), PARTS=parts > 1, **meta,
+        *x.stride(), *y.stride(), PARTS=parts > 1, **meta,
     )  # fmt: skip
     if parts > 1:
         add_parts(z, to, bias)
     return z
+
+
+def _in_steps(bias: Tensor) -> Tensor:
+    """Return a bias whose elements lie one by one from a multiple of 16 bytes on, mostly as it is."""
+    if bias.is_contiguous() and not bias.data_ptr() % 16:
+        return bias
+    return bias.clone(memory_format=torch.contiguous_format)
 
 
 def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
@@ -181,11 +182,11 @@ def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
     checks.for_kernels(x)
     (batch, m, k), n = x.shape, y.shape[2]
     z = torch.empty((batch, m, n), dtype=x.dtype, device=x.device)
-    tiles, meta = _tiled(x, y, tf32)
+    count, meta = _tiled(x, y, tf32)
     parts, length = cut(batch, m, n, k)
     to = z if parts == 1 else scratch(z, parts)
     launch(
-        _batch_kernel, (batch * tiles, parts),
+        _batch_kernel, (batch * count, parts),
         to, x, y, m, n, k, length, *x.stride(), *y.stride(), PARTS=parts > 1, **meta,
     )  # fmt: skip
     if parts > 1:
@@ -195,44 +196,17 @@ def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
 
 def _tiled(x: Tensor, y: Tensor, tf32: bool) -> tuple[int, dict[str, Any]]:
     """Return how many tiles a product of two matrices has, and how they are computed."""
-    (m, k), n = x.shape[-2:], y.shape[-1]
-    unit = 16 // x.element_size() if _aligned(x, y) else 1
-    kind = "half" if x.dtype in NARROW else "tf32" if tf32 else "ieee"
-    small = _SMALL if x.dim() == 2 else _SMALL_IN_BATCH
-    tiles = _UNALIGNED if unit == 1 else _LARGE if _fills(m, n, k) else small
-    block_m, block_n, block_k, warps = tiles[kind]
-    return -(-m // block_m) * -(-n // block_n), {
-        "X_LAST": unit == 1 or x.stride(-1) == 1, "Y_LAST": unit == 1 or y.stride(-1) == 1,
-        "UNIT": unit, "PRECISION": "tf32" if kind == "tf32" else "ieee",
+    (m, _), n = x.shape[-2:], y.shape[-1]
+    _, tile, unit = tiles.chosen(x, y, tf32)
+    half = x.dtype in NARROW
+    return -(-m // tile.rows) * -(-n // tile.columns), {
+        "X_LAST": unit == 0 or x.stride(-1) == 1, "Y_LAST": unit == 0 or y.stride(-1) == 1,
+        "UNIT": unit, "PRECISION": "tf32" if tf32 and not half else "ieee",
         # The interpreter multiplies the bits of bf16 numbers.
-        "WIDEN": kind == "half" and ring() == "interpreted",
-        "GROUP": GROUP, "BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k,
-        "num_warps": warps, "num_stages": 3,
+        "WIDEN": half and ring() == "interpreted",
+        "GROUP": GROUP, "BLOCK_M": tile.rows, "BLOCK_N": tile.columns, "BLOCK_K": tile.inner,
+        "num_warps": tile.warps, "num_stages": tile.stages,
     }  # fmt: skip
-
-
-def _fills(m: int, n: int, k: int) -> bool:
-    """Say whether both operands are long enough for the large tile."""
-    return m >= 128 and n >= 128 and k >= 64
-
-
-def _aligned(x: Tensor, y: Tensor) -> bool:
-    """Say whether both operands lie in steps of 16 bytes along an axis, in reach of 32 bits.
-
-    The extents along which loads and stores go are then whole steps.
-    """
-    (m, k), n = x.shape[-2:], y.shape[-1]
-    unit = 16 // x.element_size()
-    for operand in (x, y):
-        *outer, row, column = operand.stride()
-        strides = sorted((row, column))
-        if strides[0] != 1 or strides[1] % unit or strides[1] > WIDEST:
-            return False
-        if any(step % unit for step in outer):
-            return False
-    along = (k if x.stride(-1) == 1 else m, n if y.stride(-1) == 1 else k, n)
-    multiples = not any(extent % unit for extent in along)
-    return multiples and max(m, n, k) <= WIDEST and not (x.data_ptr() % 16 or y.data_ptr() % 16)
 
 
 def aten_product(

@@ -66,19 +66,21 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     )
 
 
-MOST_KERNELS = 38
+MOST_KERNELS = 54
 """Those of matmul, with a batch."""
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
-    """Yield matrices that are not aligned, and aligned ones for the small and the large tile.
+    """Yield matrices of odd extents, and aligned ones for each tile.
 
-    The later ones have an inner axis of two parts, in each order; of the large tile, one.
+    The later ones have an inner axis of two parts, in each order; of all tiles but one, once.
     """
-    for size in (45, 48, 128):
+    for size in (45, 48, 50, 128):
         yield (torch.ones(2, size, size, dtype=dtype), torch.ones(2, size, size, dtype=dtype)), {}
-    thin, few, many = (torch.ones(1, 2 * PART, size, dtype=dtype) for size in (5, 16, 128))
+    thin, even, few, many = (torch.ones(1, 2 * PART, size, dtype=dtype) for size in (5, 6, 16, 128))
+    yield (few[..., ::3].mT, few[..., ::3]), {}
     yield (thin.mT, thin), {}
+    yield (even.mT, even), {}
     yield (few.mT, few), {}
     yield (few.mT.contiguous(), few), {}
     yield (few.mT.contiguous(), few.mT.contiguous().mT), {}

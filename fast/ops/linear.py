@@ -96,22 +96,23 @@ def _matrix(x: Tensor) -> Tensor:
     return x if x.dim() == 2 else x.reshape(x.shape[:-1].numel(), x.shape[-1])
 
 
-MOST_KERNELS = 40
+MOST_KERNELS = 56
 """Those of matmul, and two for sums of rows."""
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
-    """Yield matrices that are not aligned, and aligned ones for the small and the large tile.
+    """Yield matrices of odd extents, and aligned ones for each tile.
 
     The later ones have in turn as many inputs, outputs and rows as make two parts; of the large
-    tile, as many rows.
+    tile and of pairs, as many rows.
     """
-    for size in (45, 48, 128):
+    for size in (45, 48, 50, 128):
         square = torch.ones(size, size, dtype=dtype)
         yield (square, square, torch.ones(size, dtype=dtype)), {}
     long = 2 * PART
     for rows, inputs, outputs in (
-        (long, 5, 5), (5, long, 5), (long, 16, 16), (16, long, 16), (16, 16, long), (long, 128, 128)
+        (long, 5, 5), (5, long, 5), (long, 6, 6),
+        (long, 16, 16), (16, long, 16), (16, 16, long), (long, 128, 128),
     ):  # fmt: skip
         x, w = torch.ones(rows, inputs, dtype=dtype), torch.ones(outputs, inputs, dtype=dtype)
         yield (x, w, torch.ones(outputs, dtype=dtype)), {}

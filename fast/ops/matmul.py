@@ -63,21 +63,23 @@ def aten_vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradient
     )
 
 
-MOST_KERNELS = 38
-"""In fp32: one for operands that are not aligned, and for others each order of two operands in two
+MOST_KERNELS = 54
+"""In fp32: one for operands with any strides, and for others each order of two operands in three
 tiles, for the whole inner axis and for parts of it, all in IEEE arithmetic and in tf32; and two
-that add the sums of parts."""
+that add the sums of parts. In 16 bits there are four tiles, and one arithmetic."""
 
 
 def EXAMPLES(dtype: torch.dtype) -> Iterator[Example]:
-    """Yield matrices that are not aligned, and aligned ones for the small and the large tile.
+    """Yield matrices of odd extents, and aligned ones for each tile.
 
-    The later ones have an inner axis of two parts, in each order; of the large tile, one.
+    The later ones have an inner axis of two parts, in each order; of all tiles but one, once.
     """
-    for size in (45, 48, 128):
+    for size in (45, 48, 50, 128):
         yield (torch.ones(size, size, dtype=dtype), torch.ones(size, size, dtype=dtype)), {}
-    thin, few, many = (torch.ones(2 * PART, size, dtype=dtype) for size in (5, 16, 128))
+    thin, even, few, many = (torch.ones(2 * PART, size, dtype=dtype) for size in (5, 6, 16, 128))
+    yield (few[:, ::3].t(), few[:, ::3]), {}
     yield (thin.t(), thin), {}
+    yield (even.t(), even), {}
     yield (few.t(), few), {}
     yield (few.t().contiguous(), few), {}
     yield (few.t().contiguous(), few.t().contiguous().t()), {}

@@ -67,7 +67,7 @@ REDUCTIONS = (
     _bug("inner tile of y repeated", "kernels/product", "matmul value",
          "y += BLOCK_K * yk", "y += 0 * BLOCK_K * yk"),
     _bug("bias of the first tile", "kernels/product", "linear value",
-         "b + (first_j + j) * bn", "b + j * bn"),
+         "entries = b + (first_j + j)", "entries = b + j"),
     _bug("bias in every tile of the sum", "kernels/product", "linear value",
          "total += bias.to(tl.float32)[None, :]",
          "total += bias.to(tl.float32)[None, :] * tl.cdiv(k, BLOCK_K)"),

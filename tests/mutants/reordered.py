@@ -39,9 +39,9 @@ REORDERED = (
     ),
     Reordered(
         name="matmul: other tiles",
-        file="fast/kernels/product.py",
-        before='_UNALIGNED = {"ieee": (64, 64, 16, 4)',
-        after='_UNALIGNED = {"ieee": (16, 32, 64, 4)',
+        file="fast/kernels/tiles.py",
+        before="    single=Tile(64, 64, 16, 8, 32),\n    strided=Tile(64, 64, 16, 8, 32),",
+        after="    single=Tile(16, 32, 64, 8, 32),\n    strided=Tile(16, 32, 64, 8, 32),",
         catchers=("matmul value fp32",),
         why="The inner extent is cut elsewhere, so partial sums meet in another order.",
     ),

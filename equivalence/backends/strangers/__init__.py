@@ -9,6 +9,7 @@ import os
 
 from fast.device import mode
 
-os.environ[mode.INTERPRET] = "1"
+if mode.compile_target() is None:
+    os.environ[mode.INTERPRET] = "1"
 mode.ring.cache_clear()
 mode.require_triton()

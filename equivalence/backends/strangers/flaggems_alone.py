@@ -29,6 +29,8 @@ from equivalence.backends.strangers.flaggems_pointwise import FUNCTIONS, let_gen
 from equivalence.backends.strangers.interpreted import triton
 
 PACKAGE = "flag_gems"
+CONFIGURATIONS: int | None = 1
+"""How many of the configurations of a kernel are kept; all, where it is None before the import."""
 
 _PROPERTIES = SimpleNamespace(
     name="interpreter", multi_processor_count=1, major=8, minor=0, total_memory=2**34
@@ -67,7 +69,7 @@ def _enter() -> None:
         raise
     runtime.torch_device_fn = SimpleNamespace(**_DEVICE, device=lambda _: nullcontext())
     configurations = runtime.get_tuned_config
-    runtime.get_tuned_config = lambda name: configurations(name)[:1]
+    runtime.get_tuned_config = lambda name: configurations(name)[:CONFIGURATIONS]
     for place in (utils, entries):
         place.libentry = lambda: lambda kernel: kernel
         place.libtuner = _untuned
@@ -95,4 +97,4 @@ def told_of_a_device() -> Iterator[None]:
 
 def _untuned(configs: list[Any], key: list[str], **_: Any) -> Any:
     """Stand for `libtuner`, which times configurations: take the first."""
-    return triton.autotune(configs=configs[:1], key=key)
+    return triton.autotune(configs=configs[:CONFIGURATIONS], key=key)

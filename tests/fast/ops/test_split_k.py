@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fast.kernels import product, split_k
+from fast.kernels import product, split_k, tiles
 from fast.ops import OPS
 
 DTYPES = (torch.float32, torch.float16)
@@ -89,8 +89,8 @@ def test_few_tiles_of_a_long_axis_fill_a_gpu() -> None:
 
 
 def test_every_tile_walks_whole_steps() -> None:
-    for tiles in (product._LARGE, product._SMALL, product._SMALL_IN_BATCH, product._UNALIGNED):
-        assert all(split_k.STEP % block_k == 0 for _, _, block_k, _ in tiles.values())
+    for there in tiles.TABLE.values():
+        assert all(split_k.STEP % tile.inner == 0 for tile in there if tile is not None)
 
 
 def agrees(op: str, x: Tensor, y: Tensor, g: Tensor) -> None:

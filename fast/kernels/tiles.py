@@ -1,0 +1,173 @@
+"""The tiles of the matrix product: which there are for a GPU and a dtype, and which is taken when.
+
+A tile is looked up by the target and the dtype of a product (tf32 counts as a dtype), and then by
+the operands (`chosen`). What a tile's binary shows is in docs/tiles.md. Every target walks an inner
+axis in the same steps, so that no sum has another order on another GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fast.device.dtypes import OF
+from fast.device.mode import compile_target, ring
+
+WIDEST = 2**23
+"""The largest extent and stride for which offsets inside a large tile fit 32 bits."""
+
+
+class Tile(NamedTuple):
+    """One tile of a result.
+
+    rows, columns   how much of the result a program computes
+    inner           how much of the inner axis it reads at once
+    warps, stages   how many warps compute it, and how many tiles are on their way
+    bits            what a thread loads of an operand at once, at least, as the binary says
+    """
+
+    rows: int
+    columns: int
+    inner: int
+    warps: int
+    bits: int
+    stages: int = 3
+
+
+class Tiles(NamedTuple):
+    """The tiles of a target and a dtype, by how the operands lie.
+
+    large           in steps of 16 bytes along an axis, and they fill the tile
+    small           in steps of 16 bytes
+    small_in_batch  the same, where a batch has a stride too
+    pairs           in steps of 4 bytes, where an element has 2
+    single          one by one along an axis
+    strided         anyhow, or farther than 32 bits reach
+    """
+
+    large: Tile
+    small: Tile
+    small_in_batch: Tile
+    pairs: Tile | None
+    single: Tile
+    strided: Tile
+
+
+# In a batch, 64 x 64 numbers of fp32 in four warps would spill registers. Pointers to single
+# elements would fill those of four warps, whatever the dtype.
+_FP32 = Tiles(
+    large=Tile(128, 64, 16, 8, 128),
+    small=Tile(64, 64, 16, 4, 128),
+    small_in_batch=Tile(64, 32, 16, 4, 128),
+    pairs=None,
+    single=Tile(64, 64, 16, 8, 32),
+    strided=Tile(64, 64, 16, 8, 32),
+)
+_TF32 = Tiles(
+    large=Tile(128, 128, 32, 8, 128),
+    small=Tile(64, 64, 32, 4, 128),
+    small_in_batch=Tile(64, 64, 32, 4, 128),
+    pairs=None,
+    single=Tile(64, 64, 32, 8, 32),
+    strided=Tile(64, 64, 32, 8, 32),
+)
+_HALF = Tiles(
+    large=Tile(128, 128, 64, 8, 128),
+    small=Tile(64, 64, 32, 4, 128),
+    small_in_batch=Tile(64, 64, 32, 4, 128),
+    pairs=Tile(64, 64, 32, 8, 32),
+    single=Tile(64, 64, 32, 8, 16),
+    strided=Tile(64, 64, 32, 8, 16),
+)
+# HGMMA reads 32-bit operands along the inner axis alone. What lies along the other one is turned
+# on its way to shared memory, 32 bits at a time.
+_TF32_TURNED = _TF32._replace(
+    large=_TF32.large._replace(bits=32),
+    small=_TF32.small._replace(bits=32),
+    small_in_batch=_TF32.small_in_batch._replace(bits=32),
+)
+
+# With three stages a batch of rows times columns spills: it is compiled for 80 registers.
+_FP32_OF_TWO_STAGES = _FP32._replace(single=_FP32.single._replace(stages=2))
+
+TABLE: Mapping[tuple[str, str], Tiles] = {
+    ("sm_80", "fp32"): _FP32_OF_TWO_STAGES,
+    ("sm_80", "tf32"): _TF32,
+    ("sm_80", "bf16"): _HALF,
+    ("sm_80", "fp16"): _HALF,
+    ("sm_90", "fp32"): _FP32,
+    ("sm_90", "tf32"): _TF32_TURNED,
+    ("sm_90", "bf16"): _HALF,
+    ("sm_90", "fp16"): _HALF,
+}
+"""The tiles by target and dtype."""
+
+NEWEST = "sm_90"
+"""Whose tiles later GPUs take, and the interpreter."""
+
+
+@cache
+def target() -> str:
+    """Name the target whose tiles products of this process take.
+
+    A GPU takes those of the newest target that is not newer than it, or of the oldest.
+    """
+    if ring() != "device":
+        return compile_target() or NEWEST
+    return NEWEST if torch.cuda.get_device_capability() >= (9, 0) else "sm_80"
+
+
+def chosen(x: Tensor, y: Tensor, tf32: bool) -> tuple[str, Tile, int]:
+    """Return which tile a product of two matrices takes, by its name in `Tiles`, and their unit."""
+    unit = unit_of(x, y)
+    name = _name(x, y, unit)
+    dtype = "tf32" if tf32 and x.dtype is torch.float32 else OF[x.dtype].name
+    tile: Tile = getattr(TABLE[target(), dtype], name)
+    return name, tile, unit
+
+
+def _name(x: Tensor, y: Tensor, unit: int) -> str:
+    """Name the tile of operands that lie in steps of so many elements."""
+    if unit * x.element_size() < 16:
+        return ("strided", "single", "pairs")[unit]
+    if x.shape[-2] >= 128 and y.shape[-1] >= 128 and x.shape[-1] >= 64:
+        return "large"
+    return "small" if x.dim() == 2 else "small_in_batch"
+
+
+def unit_of(x: Tensor, y: Tensor) -> int:
+    """Return in steps of how many elements both operands lie along an axis.
+
+    Steps have 16 bytes or 4 bytes; where neither divides all that loads and stores go along, they
+    are single elements. It is 0 where an operand has no axis with a stride of 1, or has more of an
+    axis or a longer stride than 32 bits reach.
+    """
+    if not (_near(x) and _near(y) and y.shape[-1] <= WIDEST):
+        return 0
+    size = x.element_size()
+    return next((bytes_ // size for bytes_ in (16, 4) if _in_steps(x, y, bytes_ // size)), 1)
+
+
+def _near(operand: Tensor) -> bool:
+    """Say whether a matrix has an axis with a stride of 1, and lies in reach of 32 bits."""
+    shorter, longer = sorted(operand.stride()[-2:])
+    return shorter == 1 and longer <= WIDEST and max(operand.shape[-2:]) <= WIDEST
+
+
+def _in_steps(x: Tensor, y: Tensor, unit: int) -> bool:
+    """Say whether all along which loads and stores go is whole steps of so many elements."""
+    (m, k), n = x.shape[-2:], y.shape[-1]
+    along = (k if x.stride(-1) == 1 else m, n if y.stride(-1) == 1 else k, n)
+    steps = [step for operand in (x, y) for step in _outer(operand)]
+    starts = [operand.data_ptr() // operand.element_size() for operand in (x, y)]
+    return not any(number % unit for number in (*along, *steps, *starts))
+
+
+def _outer(operand: Tensor) -> list[int]:
+    """Return the strides but for the one of 1, along which loads go."""
+    *outer, row, column = operand.stride()
+    return [*outer, max(row, column)]
