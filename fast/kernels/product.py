@@ -3,9 +3,10 @@
 A batch is one more stride of each operand; where it is 0, one matrix is read for all of them.
 Programs walk the output tiles in groups of eight rows of tiles, so that tiles that run together
 share operands in cache. Sums are fp32, in tile order along the inner extent, whatever the inputs;
-a bias is added once, last, before the one rounding to storage. A transposed operand is only a pair
-of strides, so a VJP needs no copy. Where the result has few tiles and the inner extent is long,
-parts of it are walked by programs of their own (fast.kernels.split_k).
+a bias is added once, last, and a curve may bend the sum, before the one rounding to storage. A
+transposed operand is only a pair of strides, so a VJP needs no copy. Where the result has few tiles
+and the inner extent is long, parts of it are walked by programs of their own
+(fast.kernels.split_k).
 
 Two tiles: the large one for operands that are aligned and fill it, the small one for all others.
 Loads are 128 bits wide where the operands are aligned, in either tile.
@@ -55,6 +56,7 @@ def _tile(
     X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
     PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    straight=None, FN: tl.constexpr = None,
 ):  # fmt: skip
     if UNIT > 1:
         # Written as multiples, so that the compiler knows them to be; tiles fit 32-bit offsets.
@@ -102,11 +104,21 @@ def _tile(
         given = tl.full((BLOCK_N,), biased, tl.int32) != 0
         bias = tl.load(b + (first_j + j) * bn, mask=columns & given, other=0.0)
         total += bias.to(tl.float32)[None, :]
+    mask = rows[:, None] & columns[None, :]
+    if straight is not None:
+        _store(straight, total, first_i, first_j, i, j, n, mask, UNIT)
+    if FN is not None:
+        total = FN(total)
+    _store(z, total, first_i, first_j, i, j, n, mask, UNIT)
+
+
+@triton.jit
+def _store(z, total, first_i, first_j, i, j, n, mask, UNIT: tl.constexpr):
     z += first_i * n + first_j
     place = z + (i[:, None] * n + j[None, :])
     if UNIT > 1:
         place = tl.multiple_of(place, (1, 16))
-    tl.store(place, total.to(z.dtype.element_ty), mask=rows[:, None] & columns[None, :])
+    tl.store(place, total.to(z.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -131,6 +143,21 @@ def _product_kernel(
     _tile(
         tl.program_id(0), z, x, y, b, biased, m, n, k, xm, xk, yk, yn, bn,
         X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["m", "n", "k", *_STRIDES],
+            do_not_specialize_on_alignment=["z", "straight", "x", "y", "b"])  # fmt: skip
+def _bent_kernel(
+    z, straight, x, y, b, m: tl.int64, n: tl.int64, k: tl.int64,
+    xm: tl.int64, xk: tl.int64, yk: tl.int64, yn: tl.int64, bn: tl.int64,
+    X_LAST: tl.constexpr, Y_LAST: tl.constexpr, UNIT: tl.constexpr,
+    PRECISION: tl.constexpr, WIDEN: tl.constexpr, GROUP: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, FN: tl.constexpr,
+):  # fmt: skip
+    _tile(
+        tl.program_id(0), z, x, y, b, 1, m, n, k, xm, xk, yk, yn, bn,
+        X_LAST, Y_LAST, UNIT, PRECISION, WIDEN, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, straight, FN,
     )  # fmt: skip
 
 
@@ -174,6 +201,35 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
     if parts > 1:
         add_parts(z, to, bias)
     return z
+
+
+def bent_product(
+    x: Tensor, y: Tensor, bias: Tensor, fn: Any, tf32: bool, keep: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Return fn(x @ y + bias), and x @ y + bias if it is to be kept, each rounded once.
+
+    One launch makes both. Where the inner axis is cut into parts, the launch that adds them does.
+    """
+    checks.for_kernels(x)
+    (m, k), n = x.shape, y.shape[1]
+    z = torch.empty((m, n), dtype=x.dtype, device=x.device)
+    straight = torch.empty_like(z) if keep else None
+    tiles, meta = _tiled(x, y, tf32)
+    parts, length = cut(1, m, n, k)
+    if parts > 1:
+        to = scratch(z, parts)
+        launch(
+            _product_kernel, (tiles, parts),
+            to, x, y, to, 0, m, n, k, length, *x.stride(), *y.stride(), 0, PARTS=True, **meta,
+        )  # fmt: skip
+        add_parts(z, to, bias, straight, fn)
+    else:
+        launch(
+            _bent_kernel, (tiles,),
+            z, straight, x, y, bias, m, n, k, *x.stride(), *y.stride(), *bias.stride(),
+            FN=fn, **meta,
+        )  # fmt: skip
+    return z, straight
 
 
 def batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
@@ -247,6 +303,18 @@ def aten_product(
     The bias is added last: `addmm` may start its sums from it, which costs as many roundings of a
     large bias as there are terms. On a CPU, a product in fp32 or fp64 is written to `out`.
     """
+    z = aten_wide_product(x, y, tf32, bias, out)
+    return z if z.dtype is x.dtype else z.to(x.dtype)
+
+
+def aten_wide_product(
+    x: Tensor,
+    y: Tensor,
+    tf32: bool = False,
+    bias: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Return what `aten_product` rounds to storage, in the format of its sums."""
     if x.is_cuda:
         z = _cuda_product(torch.mm, x, y, tf32)
     elif x.dtype in NARROW:
@@ -255,7 +323,7 @@ def aten_product(
         z = torch.mm(x, y, out=out)
     if bias is not None:
         z += bias
-    return z if z.dtype is x.dtype else z.to(x.dtype)
+    return z
 
 
 def aten_batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:
