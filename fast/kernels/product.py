@@ -104,21 +104,32 @@ def _tile(
         given = tl.full((BLOCK_N,), biased, tl.int32) != 0
         bias = tl.load(b + (first_j + j) * bn, mask=columns & given, other=0.0)
         total += bias.to(tl.float32)[None, :]
-    mask = rows[:, None] & columns[None, :]
-    if straight is not None:
-        _store(straight, total, first_i, first_j, i, j, n, mask, UNIT)
-    if FN is not None:
-        total = FN(total)
-    _store(z, total, first_i, first_j, i, j, n, mask, UNIT)
+    if FN is None:
+        _store(z, total, first_i, first_j, i, j, rows, columns, n, UNIT)
+    else:
+        # Half of the columns after the other: a curve of all of them would spill registers.
+        HALF: tl.constexpr = BLOCK_N // 2
+        near, far = tl.split(total.reshape(BLOCK_M, 2, HALF).permute(0, 2, 1))
+        _bend(FN, z, straight, near, first_i, first_j, i, rows, n, UNIT)
+        _bend(FN, z, straight, far, first_i, first_j + HALF, i, rows, n, UNIT)
 
 
 @triton.jit
-def _store(z, total, first_i, first_j, i, j, n, mask, UNIT: tl.constexpr):
+def _bend(FN: tl.constexpr, z, straight, total, first_i, first_j, i, rows, n, UNIT: tl.constexpr):
+    j = tl.arange(0, total.shape[1])
+    columns = j < n - first_j
+    if straight is not None:
+        _store(straight, total, first_i, first_j, i, j, rows, columns, n, UNIT)
+    _store(z, FN(total), first_i, first_j, i, j, rows, columns, n, UNIT)
+
+
+@triton.jit
+def _store(z, total, first_i, first_j, i, j, rows, columns, n, UNIT: tl.constexpr):
     z += first_i * n + first_j
     place = z + (i[:, None] * n + j[None, :])
     if UNIT > 1:
         place = tl.multiple_of(place, (1, 16))
-    tl.store(place, total.to(z.dtype.element_ty), mask=mask)
+    tl.store(place, total.to(z.dtype.element_ty), mask=rows[:, None] & columns[None, :])
 
 
 @triton.jit
