@@ -335,7 +335,7 @@ class Ops(ABC, Generic[R]):
         return self.apply("linear", (x, w, b), {})
 
     def linear_activation(self, x: R, w: R, b: R, *, activation: str) -> R:
-        """Apply a matrix of weights and a bias to the last axis, and a curve to each entry of the result."""
+        """Apply a linear layer, and a curve to each entry of its result."""
         return self.apply("linear_activation", (x, w, b), {"activation": activation})
 
     def log_softmax(self, x: R, *, axis: int = -1) -> R:

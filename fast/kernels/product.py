@@ -3,10 +3,9 @@
 A batch is one more stride of each operand; where it is 0, one matrix is read for all of them.
 Programs walk the output tiles in groups of eight rows of tiles, so that tiles that run together
 share operands in cache. Sums are fp32, in tile order along the inner extent, whatever the inputs;
-a bias is added once, last, and a curve may bend the sum, before the one rounding to storage. A
-transposed operand is only a pair of strides, so a VJP needs no copy. Where the result has few tiles
-and the inner extent is long, parts of it are walked by programs of their own
-(fast.kernels.split_k).
+a bias is added once, last, and a curve may bend the sum, before the one rounding to storage.
+A transposed operand is only a pair of strides, so a VJP needs no copy. Where the result has few
+tiles and the inner extent is long, programs of their own walk its parts (fast.kernels.split_k).
 
 Two tiles: the large one for operands that are aligned and fill it, the small one for all others.
 Loads are 128 bits wide where the operands are aligned, in either tile.
@@ -303,29 +302,15 @@ def _aligned(x: Tensor, y: Tensor) -> bool:
 
 
 def aten_product(
-    x: Tensor,
-    y: Tensor,
-    tf32: bool = False,
-    bias: Tensor | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
+    x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None,
+    out: Tensor | None = None, stored: bool = True,
+) -> Tensor:  # fmt: skip
     """Return x @ y, plus a bias per column, by torch's own product with sums in fp32 or wider.
 
     The bias is added last: `addmm` may start its sums from it, which costs as many roundings of a
     large bias as there are terms. On a CPU, a product in fp32 or fp64 is written to `out`.
+    What is not to be `stored` is left as wide as the sums.
     """
-    z = aten_wide_product(x, y, tf32, bias, out)
-    return z if z.dtype is x.dtype else z.to(x.dtype)
-
-
-def aten_wide_product(
-    x: Tensor,
-    y: Tensor,
-    tf32: bool = False,
-    bias: Tensor | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Return what `aten_product` rounds to storage, in the format of its sums."""
     if x.is_cuda:
         z = _cuda_product(torch.mm, x, y, tf32)
     elif x.dtype in NARROW:
@@ -334,7 +319,7 @@ def aten_wide_product(
         z = torch.mm(x, y, out=out)
     if bias is not None:
         z += bias
-    return z
+    return z.to(x.dtype) if stored and z.dtype is not x.dtype else z
 
 
 def aten_batched_product(x: Tensor, y: Tensor, tf32: bool = False) -> Tensor:

@@ -26,7 +26,7 @@ from fast.errors import Rejected
 from fast.kernels.elementwise import pointwise
 from fast.kernels.examples import Example
 from fast.kernels.page import REQUIRED, Gradients, Op, Places, Saved
-from fast.kernels.product import TF32, aten_wide_product, bent_product
+from fast.kernels.product import TF32, aten_product, bent_product
 from fast.kernels.split_k import PART
 from fast.ops import linear
 from fast.ops.gelu import op as gelu
@@ -91,7 +91,8 @@ def vjp(saved: Saved, cotangent: Tensor, needs: Sequence[bool]) -> Gradients:
 def aten_value(x: Tensor, w: Tensor, b: Tensor, *, activation: str) -> tuple[Tensor, Saved]:
     """Multiply, add the bias, and bend; in 16 bits the sum is bent before it is rounded."""
     tf32, (page, attributes) = TF32.get(), ACTIVATIONS[activation]
-    y = aten_wide_product(matrix_of(x), w.t(), tf32, b).view(*x.shape[:-1], w.shape[0])
+    y = aten_product(matrix_of(x), w.t(), tf32, b, stored=False)
+    y = y.view(*x.shape[:-1], w.shape[0])
     z, kept = page.aten_value(y, **attributes)
     if x.dtype in NARROW:
         z = z.to(x.dtype)
