@@ -106,20 +106,23 @@ def _tile(
     if FN is None:
         _store(z, total, first_i, first_j, i, j, rows, columns, n, UNIT)
     else:
-        # Half of the columns after the other: a curve of all of them would spill registers.
-        HALF: tl.constexpr = BLOCK_N // 2
-        near, far = tl.split(total.reshape(BLOCK_M, 2, HALF).permute(0, 2, 1))
-        _bend(FN, z, straight, near, first_i, first_j, i, rows, n, UNIT)
-        _bend(FN, z, straight, far, first_i, first_j + HALF, i, rows, n, UNIT)
+        _bend(FN, z, straight, total, first_i, first_j, i, rows, n, UNIT)
 
 
 @triton.jit
 def _bend(FN: tl.constexpr, z, straight, total, first_i, first_j, i, rows, n, UNIT: tl.constexpr):
-    j = tl.arange(0, total.shape[1])
-    columns = j < n - first_j
-    if straight is not None:
-        _store(straight, total, first_i, first_j, i, j, rows, columns, n, UNIT)
-    _store(z, FN(total), first_i, first_j, i, j, rows, columns, n, UNIT)
+    if total.shape[1] > 32:
+        # Few columns after others: a curve of all of them at once would spill registers.
+        HALF: tl.constexpr = total.shape[1] // 2
+        near, far = tl.split(total.reshape(total.shape[0], 2, HALF).permute(0, 2, 1))
+        _bend(FN, z, straight, near, first_i, first_j, i, rows, n, UNIT)
+        _bend(FN, z, straight, far, first_i, first_j + HALF, i, rows, n, UNIT)
+    else:
+        j = tl.arange(0, total.shape[1])
+        columns = j < n - first_j
+        if straight is not None:
+            _store(straight, total, first_i, first_j, i, j, rows, columns, n, UNIT)
+        _store(z, FN(total), first_i, first_j, i, j, rows, columns, n, UNIT)
 
 
 @triton.jit
@@ -216,10 +219,7 @@ def product(x: Tensor, y: Tensor, tf32: bool = False, bias: Tensor | None = None
 def bent_product(
     x: Tensor, y: Tensor, bias: Tensor, fn: Any, tf32: bool, keep: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Return fn(x @ y + bias), and x @ y + bias if it is to be kept, each rounded once.
-
-    One launch makes both. Where the inner axis is cut into parts, the launch that adds them does.
-    """
+    """Return fn(x @ y + bias), and x @ y + bias if it is to be kept; the last launch makes both."""
     checks.for_kernels(x)
     (m, k), n = x.shape, y.shape[1]
     z = torch.empty((m, n), dtype=x.dtype, device=x.device)
