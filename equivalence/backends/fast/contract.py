@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from equivalence.backends.contracts import base, on_tensor_cores
-from equivalence.backends.fast.forms import FROM_STORAGE
+from equivalence.backends.fast.forms import passing_storage
 from equivalence.backends.fast.functions import triton_functions
 
 # The ATen twins call torch's kernels, so these facts about torch are facts about them.
@@ -23,24 +23,11 @@ INTERPRETER_WHY = (
     "(triton/runtime/interpreter.py, _convert_float)"
 )
 DEVICE_WHY = "PTX ISA: approximate instructions flush subnormal operands and results to zero"
-STORAGE_WHY = (
-    "between two products a cotangent is stored in the dtype of the tensors, as is the sum that it "
-    "is bent by, so that the products of the gradient run on tensor cores "
-    "(fast/ops/linear_activation.py)"
-)
-
-
-def _passing_storage(contract: Contract, op: str) -> Contract:
-    """Let those gradients that a page's twin stores in 16 bits on the way be rounded there."""
-    if op not in FROM_STORAGE or contract.store == contract.compute:
-        return contract
-    sources = (*contract.sources, STORAGE_WHY)
-    return replace(contract, forms=(FROM_STORAGE[op],), sources=sources)
 
 
 def _aten(op: str, dtype: str) -> Contract:
     contract = with_tiny_differences(base("aten", op, dtype, TORCH), op)
-    contract = _passing_storage(contract, op)
+    contract = passing_storage(contract, op)
     if op == "cross_entropy":
         # It is saved in the format of computation, whatever the dtype of the row.
         contract = replace(contract, functions={**TORCH, "exp": of_saved_logarithm(1.0)})
@@ -48,7 +35,7 @@ def _aten(op: str, dtype: str) -> Contract:
 
 
 def _interpreted(op: str, dtype: str) -> Contract:
-    contract = _passing_storage(base("triton-interpreted", op, dtype, triton_functions()), op)
+    contract = passing_storage(base("triton-interpreted", op, dtype, triton_functions()), op)
     contract = replace(contract, casts={"bf16": ("toward_zero", "inputs_outputs")})
     if dtype != "bf16":
         return contract
@@ -57,7 +44,7 @@ def _interpreted(op: str, dtype: str) -> Contract:
 
 
 def _compiled(op: str, dtype: str) -> Contract:
-    contract = _passing_storage(base("triton-device", op, dtype, triton_functions()), op)
+    contract = passing_storage(base("triton-device", op, dtype, triton_functions()), op)
     sources = (*contract.sources, DEVICE_WHY)
     return on_tensor_cores(replace(contract, flush="inputs_outputs", sources=sources), dtype)
 

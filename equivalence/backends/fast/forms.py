@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from equivalence.registry import OPS
-from equivalence.worlds.contract import Form
+from equivalence.worlds.contract import Contract, Form
 from equivalence.worlds.storage import saved
 from spec.op import AnyTensor
 from spec.ops.linear_activation import ACTIVATIONS
+
+STORAGE_WHY = (
+    "between two products a cotangent is stored in the dtype of the tensors, as is the sum that it "
+    "is bent by, so that the products of the gradient run on tensor cores "
+    "(fast/ops/linear_activation.py)"
+)
 
 Gradients = tuple[AnyTensor | None, ...]
 
@@ -31,3 +38,11 @@ FROM_STORAGE: Mapping[str, Form] = {
     )
 }
 """By op: the program of a gradient that says itself what passes through 16 bits."""
+
+
+def passing_storage(contract: Contract, op: str) -> Contract:
+    """Let those gradients that a page's twin stores in 16 bits on the way be rounded there."""
+    if op not in FROM_STORAGE or contract.store == contract.compute:
+        return contract
+    sources = (*contract.sources, STORAGE_WHY)
+    return replace(contract, forms=(FROM_STORAGE[op],), sources=sources)
